@@ -114,6 +114,8 @@ pub enum EventBody {
     LoadUrl(LoadUrl),
     /// What a load generator itself needed.
     Generator(GeneratorSample),
+    /// A time in which none of our requests was answered, when a load run is over.
+    Silence(Silence),
     /// One request of ours with its stamps (a bounded sample of all).
     Request(RequestSample),
     /// The options and state of a live socket.
@@ -667,6 +669,24 @@ pub struct GeneratorSample {
     pub turn_p99: Duration,
     /// Whether it, and not the service, may have set the figures.
     pub is_limit: bool,
+    /// The greatest lateness of a thread of it that only looks on; `None` where that was not
+    /// measured.
+    #[serde(default)]
+    pub standstill: Option<Duration>,
+}
+
+/// A time in which a request of ours was under way on each of our connections to a target,
+/// and none was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Silence {
+    /// The target.
+    pub target: TargetId,
+    /// The instant at which the last of the requests was sent.
+    pub begin: Timestamp,
+    /// The instant at which the first of the responses began to come.
+    pub end: Timestamp,
+    /// The number of connections.
+    pub connections: u32,
 }
 
 /// One request of ours, by the stamps of our own program.

@@ -199,6 +199,7 @@ impl Facts {
             EventBody::Stages(stages) => self.loads.stages(phase, stages),
             EventBody::LoadUrl(url) => self.loads.url(phase, url),
             EventBody::Generator(sample) => self.loads.generator(sample),
+            EventBody::Silence(silence) => self.loads.silence(phase, silence),
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),
             EventBody::LiveSocket(socket) => self.live.take(*socket),

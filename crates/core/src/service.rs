@@ -112,6 +112,12 @@ impl Service {
         self.rules.observe_setups(batch);
     }
 
+    /// Notes an exchange that began before the figures are taken and lasted until then: in
+    /// none of them, for how long it would have taken from the beginning nobody knows.
+    pub(crate) fn take_early(&mut self, exchange: &Exchange) {
+        self.rules.gathered.starved.observe(exchange);
+    }
+
     /// Counts a stretch of data outside of exchanges.
     pub(crate) fn take_transfer(&mut self, transfer: &Exchange) {
         self.outside.get_or_insert_default().take(transfer);

@@ -4,7 +4,11 @@
 //! Which exchanges are kept depends on when they began and on nothing else, so
 //! that neither the order they come in nor the shards change the outcome.
 
+mod late;
+
 use core::time::Duration;
+
+pub(crate) use late::{LEAST_LATE, Late};
 
 use crate::event::PointId;
 use crate::exchange::{Exchange, Outcome};
@@ -132,6 +136,7 @@ pub(crate) struct Timeline {
     /// What begins later than the last of those kept is not kept; `None`:
     /// there is room.
     until: Option<Timestamp>,
+    late: Late,
 }
 
 impl Timeline {
@@ -142,17 +147,20 @@ impl Timeline {
             return;
         }
         self.count += 1;
+        let moment = Moment::of(exchange);
+        self.late.take(moment);
         if self.until.is_some_and(|until| exchange.begin > until) {
             return;
         }
         if self.moments.len() >= 2 * MAX_MOMENTS {
             self.keep_earliest();
         }
-        self.moments.push(Moment::of(exchange));
+        self.moments.push(moment);
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
         self.count += other.count;
+        self.late.merge(other.late);
         self.moments.extend(other.moments);
         if self.moments.len() >= 2 * MAX_MOMENTS {
             self.keep_earliest();
@@ -169,6 +177,12 @@ impl Timeline {
             moments.retain(|moment| moment.point == point);
         }
         in_order(&moments, |moment| (moment.begin, moment))
+    }
+
+    /// The exchanges that took longest, where not all are among the earliest: how many there
+    /// are in all, and those.
+    pub(crate) fn late(&self) -> Option<(u64, &Late)> {
+        (self.count > MAX_MOMENTS as u64).then_some((self.count, &self.late))
     }
 
     /// How many exchanges each of the `kept` stands for.
@@ -253,7 +267,7 @@ mod tests {
             all[turn % shards].merge(Timeline {
                 moments: vec![moment(n)],
                 count: 1,
-                until: None,
+                ..Timeline::default()
             });
         }
         let mut sum = Timeline::default();

@@ -249,3 +249,66 @@ fn an_upgrade_from_http_1_1_makes_the_request_stream_1() {
     );
     assert_eq!(found.iter().filter_map(tiling_fault).next(), None);
 }
+
+/// The exchanges of calls over HTTP/2 to a server that speaks first, each with a PING
+/// before its response, in a capture that keeps so many bytes of each payload. The first request and its
+/// response name more than is kept; later responses are as long as `later`.
+fn calls(kept: usize, later: usize) -> Vec<Exchange> {
+    let mut opens = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    opens.extend(frame(4, 0, 0, &[]));
+    // A literal field that is not indexed, with a name of two bytes.
+    let field = [&[0, 2, b'a', b'b', 120][..], &[b'x'; 120]].concat();
+    let response = |stream: u8, head: &[u8], body: usize| {
+        let trailers = frame(1, 5, stream, &[0x88]);
+        [
+            frame(1, 4, stream, head),
+            frame(0, 0, stream, &vec![7; body]),
+            trailers,
+        ]
+        .concat()
+    };
+    let ping = frame(6, 0, 0, &[0; 8]);
+    let asks = [&[0x82, 0x86, 0x84][..], &field].concat();
+    let mut parts = vec![
+        (false, frame(4, 0, 0, &[])),
+        (true, opens),
+        (
+            true,
+            [frame(1, 4, 1, &asks), frame(0, 1, 1, b"ask")].concat(),
+        ),
+        (false, response(1, &[&[0x88][..], &field].concat(), 10)),
+    ];
+    for stream in [3, 5, 7, 9, 11, 13, 15, 17, 19, 21] {
+        let asks = [
+            frame(1, 4, stream, &[0x82, 0x86, 0x84]),
+            frame(0, 1, stream, b"ask"),
+        ];
+        parts.push((true, asks.concat()));
+        parts.push((false, ping.clone()));
+        parts.push((true, ping.clone()));
+        parts.push((false, response(stream, &[0x88], later)));
+    }
+    let parts: Vec<(bool, &[u8])> = parts.iter().map(|(by, part)| (*by, &part[..])).collect();
+    let mut made = conversation(&parts);
+    for (_, payload) in &mut made {
+        payload.truncate(kept);
+    }
+    analyse(&made).exchanges
+}
+
+#[test]
+fn calls_are_told_apart_though_a_snapshot_length_cut_the_first_of_them() {
+    let whole = |exchanges: &[Exchange]| {
+        let is_whole = |exchange: &&Exchange| matches!(exchange.outcome, Outcome::Complete(_));
+        exchanges.iter().filter(is_whole).count()
+    };
+    assert_eq!(whole(&calls(1000, 10)), 11);
+    let cut = calls(100, 10);
+    assert_eq!(whole(&cut), 10);
+    let pauses = |wait: &lagtrace_core::wait::Wait| {
+        matches!(wait.kind, WaitKind::ServerPause | WaitKind::RequestPause)
+    };
+    assert!(!cut.iter().flat_map(|exchange| &exchange.waits).any(pauses));
+    // Where each response hides its end, turns are left.
+    assert!(whole(&calls(100, 200)) >= 5);
+}

@@ -81,6 +81,8 @@ struct Investigation<'a> {
     tls: Option<TlsClient>,
     /// How long the subject usually takes to answer.
     typical: Option<Duration>,
+    /// The most that a run of load took beyond its plan: until the last requests had ended.
+    overrun: Duration,
 }
 
 /// A target and what surrounds it.
@@ -130,6 +132,7 @@ impl<'a> Investigation<'a> {
             recorder: None,
             tls,
             typical: None,
+            overrun: Duration::ZERO,
         }))
     }
 

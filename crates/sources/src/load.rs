@@ -24,6 +24,7 @@ mod recent;
 mod record;
 mod ring;
 mod sample;
+mod silence;
 mod socket;
 mod stages;
 mod summary;
@@ -227,6 +228,7 @@ pub fn run(
             progress,
             collector: Collector::new(plan, start, sink),
             told: start,
+            standstill: Duration::ZERO,
             hopeless: None,
         };
         watch.run(&batches, &abandoned);
@@ -269,6 +271,8 @@ struct Watch<'a, S> {
     progress: &'a dyn Fn(Progress),
     collector: Collector<'a, S>,
     told: Timestamp,
+    /// The greatest lateness of this thread when it had waited for records.
+    standstill: Duration,
     hopeless: Option<RequestFailure>,
 }
 
@@ -276,7 +280,11 @@ impl<S: FnMut(Event)> Watch<'_, S> {
     /// Collects until all workers are done.
     fn run(&mut self, batches: &Receiver<Batch>, abandoned: &AtomicBool) {
         loop {
-            match batches.recv_timeout(PROGRESS_INTERVAL) {
+            let before = self.clock.now();
+            let received = batches.recv_timeout(PROGRESS_INTERVAL);
+            let late = self.clock.now().since(before + PROGRESS_INTERVAL);
+            self.standstill = self.standstill.max(late);
+            match received {
                 Ok(batch) => self.collector.take(&batch),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -311,7 +319,10 @@ impl<S: FnMut(Event)> Watch<'_, S> {
         self.tell(ended);
         let counted_from = self.start + self.plan.warm_up_in_rounds();
         let (requests, failures) = self.collector.counts();
-        let generator = GeneratorLoad::new(reports, requests > failures);
+        let generator = GeneratorLoad {
+            standstill: self.standstill,
+            ..GeneratorLoad::new(reports, requests > failures)
+        };
         let last_start = reports.iter().filter_map(|report| report.last_start).max();
         Summary {
             started: self.start,

@@ -91,6 +91,14 @@ impl Services {
         }
     }
 
+    /// Notes an exchange that began before the figures are taken and lasted until then.
+    pub(super) fn take_early(&mut self, exchange: &Exchange) {
+        let place = self.place(exchange.server);
+        if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
+            service.take_early(exchange);
+        }
+    }
+
     /// Exchanges and connections made that were taken and not counted yet.
     pub(super) fn taken(&self) -> (usize, usize) {
         (self.exchanges.len(), self.setups.len())

@@ -180,23 +180,33 @@ impl Common {
     }
 
     fn phase(&self, client: Endpoint, server: Endpoint, at: Timestamp) -> Phase {
-        if self.phases.is_empty() {
-            return Phase::Baseline;
+        match self.phase_of_flow(client, server, at) {
+            None => Phase::Baseline,
+            Some(phase) if self.facts.loads.covers(phase, at) => phase,
+            // What our own flows carry before or after their phase is counted nowhere.
+            Some(_) => Phase::WarmUp,
         }
+    }
+
+    /// The phase that a flow of our own was made for.
+    fn phase_of_flow(&self, client: Endpoint, server: Endpoint, at: Timestamp) -> Option<Phase> {
         let (flow, _) = FlowKey::new(Transport::Tcp, client, server);
-        let Some(phases) = self.phases.get(&flow) else {
-            return Phase::Baseline;
-        };
+        let phases = self.phases.get(&flow)?;
         let since = phases.iter().rev().find(|(since, _)| *since <= at);
-        let phase = since
-            .or(phases.first())
-            .map_or(Phase::Baseline, |&(_, phase)| phase);
-        // What our own flows carry before or after their phase is counted nowhere.
-        if self.facts.loads.covers(phase, at) {
-            phase
-        } else {
-            Phase::WarmUp
-        }
+        let phase = since.or(phases.first()).map(|&(_, phase)| phase);
+        Some(phase.unwrap_or_default())
+    }
+
+    /// Returns true if an exchange began while its load warmed up and the baseline began
+    /// meanwhile.
+    fn reaches_baseline(&self, exchange: &Exchange) -> bool {
+        let phase = self.phase_of_flow(exchange.client, exchange.server, exchange.begin);
+        let reaches = |phase| {
+            self.facts
+                .loads
+                .begins_within(phase, exchange.begin, exchange.end)
+        };
+        phase == Some(Phase::Baseline) && self.is_meant(exchange.server) && reaches(Phase::Baseline)
     }
 }
 
@@ -341,6 +351,9 @@ impl Shard {
                 false => None,
             };
             self.services.take(place);
+            if !counts && common.reaches_baseline(exchange) {
+                self.services.take_early(exchange);
+            }
             if let Some(place) = place
                 && let Some(served) = self.services.served(place)
             {

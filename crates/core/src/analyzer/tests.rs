@@ -2,6 +2,9 @@ mod ended;
 mod guessed;
 mod marked;
 mod served;
+mod silent;
+mod starved;
+mod stopped;
 mod unanswered;
 mod watched;
 

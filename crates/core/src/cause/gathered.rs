@@ -5,6 +5,7 @@ use super::features::Features;
 use super::held::Held;
 use super::loss::Losses;
 use super::secured::Bearing;
+use super::starved::Starved;
 use super::thinking::Thinking;
 use super::trips::Trips;
 use crate::exchange::{Exchange, Side};
@@ -21,6 +22,8 @@ pub(crate) struct Gathered {
     pub(super) trips: Trips,
     pub(super) bearing: Bearing,
     pub(super) thinking: Thinking,
+    /// Connections that are never served.
+    pub(crate) starved: Starved,
 }
 
 impl Gathered {
@@ -42,6 +45,7 @@ impl Gathered {
         }
         self.bearing.observe(exchange);
         self.thinking.observe(exchange);
+        self.starved.observe(exchange);
     }
 
     pub(super) fn merge(&mut self, other: Self) {
@@ -52,5 +56,6 @@ impl Gathered {
         self.trips.merge(other.trips);
         self.bearing.merge(other.bearing);
         self.thinking.merge(other.thinking);
+        self.starved.merge(other.starved);
     }
 }

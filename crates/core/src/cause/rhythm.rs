@@ -11,7 +11,8 @@ mod stood;
 mod timer;
 
 pub(super) use gate::Gate;
-pub(super) use stall::Stall;
+use stall::Course;
+pub(super) use stall::{LONG_STALL, OCCASIONS, Stall};
 pub(super) use stood::Stood;
 pub(super) use timer::Ticks;
 
@@ -22,7 +23,7 @@ use super::tally::{Tally, nanos};
 use super::{Case, evidence};
 use crate::report::Candidate;
 use crate::service::Service;
-use crate::timeline::{Moment, in_order};
+use crate::timeline::{Late, Moment, in_order};
 
 /// Exchanges below which no rhythm is looked for.
 const LEAST_MOMENTS: usize = 10;
@@ -36,6 +37,8 @@ pub(crate) struct Rhythm {
     pub(crate) moments: Vec<Moment>,
     /// How many exchanges each stands for.
     pub(super) weight: f64,
+    /// Those that took longest, where not all are among the moments.
+    late: Option<Vec<Moment>>,
     pub(super) nature: Option<Nature>,
     /// The think time that half of the exchanges stay below.
     pub(super) ordinary: Duration,
@@ -70,13 +73,19 @@ impl Rhythm {
         let clear: Vec<Moment> = moments.iter().filter(|m| m.is_clear).copied().collect();
         let thinks = thinks(&clear);
         let ordinary = quantile(&thinks, 0.5);
-        let has_late = thinks.last().is_some_and(|&longest| longest >= NOTABLE);
-        let nature = (has_late && clear.len() >= LEAST_MOMENTS)
-            .then(|| nature(&Answers::new(clear, thinks)))
+        let late = service.timeline.late();
+        let has_late = late.is_some() || thinks.last().is_some_and(|&longest| longest >= NOTABLE);
+        let found = (has_late && clear.len() >= LEAST_MOMENTS)
+            .then(|| nature(&Answers::new(clear, thinks), late))
             .flatten();
+        let (nature, ordinary) = found.map_or((None, ordinary), |(nature, usual)| {
+            (Some(nature), usual.unwrap_or(ordinary))
+        });
+        let late = late.map(|(_, late)| late.by_answer());
         Self {
             moments,
             weight,
+            late,
             nature,
             ordinary,
             by_client: OnceCell::new(),
@@ -126,14 +135,16 @@ impl Rhythm {
 
     /// What the exchanges that `saved` names would have saved.
     pub(super) fn tally(&self, saved: impl Fn(&Moment) -> Duration) -> Tally {
-        let mut tally = Tally::default();
-        for moment in self.moments.iter().filter(|moment| moment.is_clear) {
-            let saved = saved(moment);
-            if !saved.is_zero() {
-                tally.add_moment(moment, saved, self.weight);
-            }
+        tally(&self.moments, self.weight, saved)
+    }
+
+    /// The same of what `nature` keeps waiting: stand-stills are among the latest of all.
+    fn tally_of(&self, nature: &Nature) -> Tally {
+        let saved = |moment: &Moment| self.saved(nature, moment);
+        match (&self.late, nature) {
+            (Some(late), Nature::Stops(_)) => tally(late, 1.0, saved),
+            _ => self.tally(saved),
         }
-        tally
     }
 }
 
@@ -164,10 +175,21 @@ impl Rhythm {
             return None;
         }
         let tally = self.claimed.get_or_init(|| {
-            let tally = self.tally(|moment| self.saved(nature, moment));
-            evidence::is_material(case, &tally).then_some(tally)
+            let tally = self.tally_of(nature);
+            is_material(nature, case, &tally).then_some(tally)
         });
         Some((nature, tally.as_ref()?))
+    }
+
+    /// Returns true if the server's own kernel says that it ran in what looked like
+    /// stand-stills.
+    pub(super) fn has_run(&self, case: &Case<'_>) -> bool {
+        match &self.nature {
+            Some(Nature::Stops(stalls)) => {
+                self.stood(stalls, case).is_some_and(Stood::is_contradicted)
+            }
+            _ => false,
+        }
     }
 
     /// Whether it was not the server that stood still, or may have been a path
@@ -203,6 +225,34 @@ impl Rhythm {
     }
 }
 
+/// Returns true if what `nature` costs matters. Stand-stills meet few of the requests of a
+/// client that waits for its answers, and all that others make meanwhile: their share of
+/// the requests' time counts, if they are as large a part of the time that passed.
+fn is_material(nature: &Nature, case: &Case<'_>, tally: &Tally) -> bool {
+    if evidence::is_material(case, tally) {
+        return true;
+    }
+    let (Nature::Stops(stalls), Some((begin, end))) = (nature, case.ledger.span) else {
+        return false;
+    };
+    let stood: Duration = stalls.iter().map(Stall::duration).sum();
+    let is_much = |part: f64, of: f64| part >= of * evidence::MATERIAL_SHARE;
+    is_much(tally.cost.likely as f64, case.ledger.total() as f64)
+        && is_much(stood.as_secs_f64(), end.since(begin).as_secs_f64())
+}
+
+/// The savings of the exchanges that `saved` names, each of which stands for `weight`.
+fn tally(moments: &[Moment], weight: f64, saved: impl Fn(&Moment) -> Duration) -> Tally {
+    let mut tally = Tally::default();
+    for moment in moments.iter().filter(|moment| moment.is_clear) {
+        let saved = saved(moment);
+        if !saved.is_zero() {
+            tally.add_moment(moment, saved, weight);
+        }
+    }
+    tally
+}
+
 /// What is looked at to tell a server's nature.
 struct Answers {
     /// In the order they began.
@@ -228,25 +278,32 @@ impl Answers {
     }
 }
 
-fn nature(answers: &Answers) -> Option<Nature> {
+/// The way of making requests wait that answers show, and the think time of those that did
+/// not, where that is not the median of all.
+fn nature(answers: &Answers, late: Option<(u64, &Late)>) -> Option<(Nature, Option<Duration>)> {
     if let Some(ticks) = timer::ticks(answers) {
-        return Some(Nature::Polls(ticks));
+        return Some((Nature::Polls(ticks), None));
     }
     if let Some((gate, is_admitting)) = gate::gate(answers, gate::STRAY) {
-        return match is_admitting {
-            true => gate.is_configured().then_some(Nature::Admits(gate)),
-            false => Some(Nature::Queues(gate)),
+        let nature = if is_admitting {
+            gate.is_configured().then_some(Nature::Admits(gate))
+        } else {
+            Some(Nature::Queues(gate))
         };
+        return nature.map(|nature| (nature, None));
     }
     if let Some(gate) = gate::open(answers, gate::STRAY) {
-        return Some(Nature::Queues(gate));
+        return Some((Nature::Queues(gate), None));
     }
-    let stalls = stall::stalls(answers);
-    match stalls.as_slice() {
-        [] => None,
-        [only] => stall::start(only, answers).map(Nature::Starts),
-        _ => stall::are_common(&stalls, &answers.moments).then_some(Nature::Stops(stalls)),
+    let course = Course::new(answers, late);
+    let stalls = stall::stalls(&course);
+    if let [only] = stalls.as_slice()
+        && let Some(start) = stall::start(only, answers)
+    {
+        return Some((Nature::Starts(start), Some(course.ordinary)));
     }
+    let stalls = stall::common(stalls, &course, &answers.moments)?;
+    Some((Nature::Stops(stalls), Some(course.ordinary)))
 }
 
 /// The value below which this share of `sorted` lies.

@@ -5,7 +5,9 @@ use super::greetings::Greetings;
 use super::served;
 use super::tally::Tally;
 use super::thinking::{Claim, NOTABLE, idle_think};
-use super::{Case, Conclusion, Id, candidates, downstream_wait, rate_limit, worker_saturation};
+use super::{
+    Case, Conclusion, Id, candidates, downstream_wait, one_thread, rate_limit, worker_saturation,
+};
 use crate::connection::Setup;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
@@ -105,9 +107,10 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
             "server",
             "profile the handler: its own CPU, locks, database and upstream calls",
         ),
-        fix(
-            "server",
-            "more workers if requests queue (compare one request with many at once)",
+        one_thread::fix_for(
+            case,
+            "if requests queue (compare one request with many at once): let more of them be \
+             served side by side",
         ),
     ];
     finding

@@ -3,7 +3,7 @@
 
 use super::evidence::fix;
 use super::served::{self, Place};
-use super::{Case, Conclusion, Id};
+use super::{Case, Conclusion, Id, one_thread};
 use crate::report::Finding;
 
 /// Requests that lie in the sockets' queues while the program is elsewhere.
@@ -15,19 +15,19 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let found = served::finding(Id::SocketQueueDwell, case, |place| place == Place::Unread);
-        found.map(|(finding, _)| told(finding)).into()
+        found.map(|(finding, _)| told(finding, case)).into()
     }
 }
 
-fn told(mut finding: Finding) -> Finding {
+fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
     finding.summary += " in the socket's queue: the kernel has the request, and the program does \
                         not read it yet. What it does instead is what to look for.";
     finding.overturned_by =
         "`Recv-Q` in `ss -tn` on the server at 0 while requests wait".to_owned();
     finding.fix = vec![
-        fix(
-            "server",
-            "more workers or threads, if those there are busy with other requests",
+        one_thread::fix_for(
+            case,
+            "where workers or threads serve requests and all of them are busy: a larger number",
         ),
         fix(
             "server",

@@ -37,7 +37,7 @@ const MOST: usize = 1024;
 
 /// Watches the first requests of connections that have no answer, or one after a long time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Starved {
+pub(crate) struct Starved {
     /// The arrival of each request, and the end of its wait, if that came before the
     /// capture's end.
     waiting: Vec<(Timestamp, Option<Timestamp>)>,
@@ -47,7 +47,7 @@ pub(super) struct Starved {
 }
 
 impl Starved {
-    pub(super) fn observe(&mut self, exchange: &Exchange) {
+    pub(crate) fn observe(&mut self, exchange: &Exchange) {
         if exchange.ordinal > 0 {
             if matches!(exchange.outcome, Outcome::Complete(_)) {
                 self.served.insert(stretch(exchange.end));
@@ -92,7 +92,10 @@ impl Starved {
                 .saturating_add(1)
                 .saturating_mul(STRETCH_NS),
         );
-        let ended = |&(begin, end): &(Timestamp, Option<Timestamp>)| (begin, end.unwrap_or(last));
+        // Others cannot be served when the load is over: what waits on tells nothing then.
+        let ended = |&(begin, end): &(Timestamp, Option<Timestamp>)| {
+            (begin, end.map_or(last, |end| end.min(last)))
+        };
         let is_passed_over = |&(begin, end): &(Timestamp, Timestamp)| {
             end.since(begin) >= PATIENCE.max(usual * OUTSTANDING) && self.has_served(begin, end)
         };

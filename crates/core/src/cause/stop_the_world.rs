@@ -1,11 +1,14 @@
 //! `stop-the-world`.
 
+use core::time::Duration;
+
 use super::candidates::QUOTA_PERIOD;
 use super::evidence::{self, fix, human, percent, ruled_out};
-use super::rhythm::{Nature, Stall, Stood, quantile};
+use super::rhythm::{Nature, OCCASIONS, Stall, Stood, quantile};
+use super::silence::Silences;
 use super::tally::Tally;
-use super::{Case, Conclusion, Id};
-use crate::report::{Evidence, EvidenceKind, Finding};
+use super::{Case, Conclusion, Id, one_thread};
+use crate::report::{Evidence, EvidenceKind, Finding, Verdict};
 use crate::wait::Owner;
 
 /// At times nothing is answered on any connection, and then everything at
@@ -25,7 +28,11 @@ impl super::Rule for Rule {
             Some((Nature::Stops(stalls), tally)) => {
                 Conclusion::Finding(Box::new(finding(case, stalls, tally)))
             }
-            _ => Conclusion::Nothing,
+            Some(_) => Conclusion::Nothing,
+            None if case.rhythm.has_run(case) => Conclusion::Nothing,
+            None => Silences::of(case)
+                .and_then(|silences| Some(completed(silences.finding(case)?, case)))
+                .into(),
         }
     }
 }
@@ -45,13 +52,14 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let mut lengths: Vec<_> = stalls.iter().map(Stall::duration).collect();
     lengths.sort_unstable();
-    let length = human(quantile(&lengths, 0.5));
+    let length = typical(&lengths);
     let connections: usize = stalls.iter().map(|stall| stall.connections).sum();
     let text = format!(
-        "{} times nothing was answered for {length} (median) and then all that waited, on {} \
-         connections (mean), within moments of each other",
-        stalls.len(),
+        "{} nothing was answered for {length} and then all that waited, on {} connections{}, \
+         within moments of each other",
+        times(stalls.len()),
         connections / stalls.len().max(1),
+        if stalls.len() > 1 { " (mean)" } else { "" },
     );
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
@@ -64,12 +72,23 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
         .stood(stalls, case)
         .filter(|stood| stood.is_shown());
     finding.evidence.extend(stood.map(shown));
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    let silences = Silences::of(case);
+    let before = silences.as_ref().map_or(0, |silences| silences.count);
+    finding
+        .evidence
+        .extend(silences.as_ref().map(Silences::evidence));
+    // Any host may stand still once for a reason that does not come again.
+    let is_rare = stalls.len() + before < OCCASIONS;
+    finding.verdict = if is_rare {
+        Verdict::Possible
+    } else {
+        evidence::judge(&finding.evidence, tally.affected, false)
+    };
     finding.summary = format!(
-        "The server as a whole stands still for {length} (median) at times, {} times in what was \
-         seen; {} of {} requests met it, {} of all request time. All connections wait together \
-         and go on together.",
-        stalls.len(),
+        "The server as a whole stands still at times, for {length}, {} in what was seen; {} of \
+         {} requests met it, {} of all request time. All connections wait together and go on \
+         together.",
+        times(stalls.len()),
         finding.affected.exchanges,
         finding.affected.of,
         percent(finding.share),
@@ -85,17 +104,24 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
             ),
         ));
     }
+    completed(finding, case)
+}
+
+/// The finding with what overturns it and what to change.
+fn completed(mut finding: Finding, case: &Case<'_>) -> Finding {
     finding.overturned_by = "the server's log of these instants showing that it ran: then what \
                              stood still lies before it (a balancer, the machine, the path)"
         .to_owned();
     finding.fix = vec![
         fix(
             "server",
-            "find what stops all of it: the collector's log (-Xlog:gc*,safepoint), `perf sched`, `dmesg`",
+            "find what stops all of it: its own log (of a collector, such as -Xlog:gc*,safepoint, \
+             or of slow commands), `perf sched`, `dmesg`",
         ),
-        fix(
-            "server",
-            "a concurrent collector, a smaller heap, no blocking work in the event loop",
+        one_thread::fix_for(
+            case,
+            "where a collector stops it: a concurrent one, a heap that fits; where one thread \
+             serves all: nothing that blocks or takes long in it",
         ),
         fix(
             "server's machine",
@@ -103,4 +129,23 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
         ),
     ];
     finding
+}
+
+/// The typical one of these lengths, shortest first, for a sentence.
+pub(super) fn typical(lengths: &[Duration]) -> String {
+    let length = human(quantile(lengths, 0.5));
+    if lengths.len() > 1 {
+        format!("{length} (median)")
+    } else {
+        length
+    }
+}
+
+/// A count of times, for a sentence.
+pub(super) fn times(count: usize) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        count => format!("{count} times"),
+    }
 }

@@ -2,10 +2,8 @@
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::rhythm::{Gate, Nature};
-use super::starved::Starved;
 use super::tally::Tally;
-use super::{Case, Conclusion, Id, capacity, downstream_wait, rate_limit};
-use crate::exchange::Exchange;
+use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit};
 use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Verdict};
 use crate::wait::Owner;
 
@@ -17,18 +15,10 @@ use crate::wait::Owner;
 /// in the turns; what a lone request takes and how many are answered under load
 /// tell how many are served at a time ([`capacity`]).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule {
-    starved: Starved,
-}
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.starved.observe(exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.starved.merge(other.starved);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
@@ -40,7 +30,9 @@ impl super::Rule for Rule {
                 .or_else(|| Some(in_turns(case, gate, tally)))
                 .into(),
             Some(_) => Conclusion::Nothing,
-            None => several(case).or_else(|| self.starved.finding(case)).into(),
+            None => several(case)
+                .or_else(|| case.gathered.starved.finding(case))
+                .into(),
         }
     }
 }
@@ -103,8 +95,8 @@ fn several(case: &Case<'_>) -> Option<Finding> {
     finding.overturned_by =
         "answers that come faster when more requests are made side by side".to_owned();
     finding.fix = vec![
-        fix(
-            "server",
+        one_thread::fix_for(
+            case,
             "find what so few share: workers, connections of a pool, a lock, a limit of a proxy; \
              then more of them, or hold each for a shorter time",
         ),
@@ -179,10 +171,10 @@ fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
          lets one through at a time (then raise it)"
             .to_owned();
     finding.fix = vec![
-        fix(
-            "server",
-            "more workers, threads or processes; a higher limit where a proxy in front queues; a \
-             shorter time under a lock that all of them take",
+        one_thread::fix_for(
+            case,
+            "more of what serves requests (workers, threads, processes); a higher limit where a \
+             proxy in front queues; a shorter time under a lock that all of them take",
         ),
         fix("server", "less work per request: the turn itself"),
         fix(

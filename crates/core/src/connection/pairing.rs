@@ -98,6 +98,8 @@ pub(crate) struct Pairing {
     /// Under TLS, and of bytes that are not read: segments of this turn that went on
     /// after a rest.
     apart: u32,
+    /// The number of times that frames of HTTP/2 were lost since an exchange was read.
+    frames_lost: u8,
     /// Its flow control, where it is HTTP/2.
     multiplex: Option<Box<http2::Multiplex>>,
     /// What its TLS has come to, where there is any.
@@ -146,6 +148,7 @@ impl Default for Pairing {
             is_unread: false,
             has_crossed: false,
             apart: 0,
+            frames_lost: 0,
             multiplex: None,
             tls: None,
             handshake: None,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{
     GeneratorSample, LoadCluster, LoadStages, LoadTransport, LoadUrl, Phase, PhaseStart,
-    RequestFailure, RequestSample, TargetId,
+    RequestFailure, RequestSample, Silence, TargetId,
 };
 use crate::experiment::Experiment;
 use crate::histogram::Distribution;
@@ -20,6 +20,8 @@ const MAX_CLUSTERS: usize = 4096;
 const MAX_SECONDS: u64 = 2 * 24 * 3600;
 /// URLs of loads kept.
 const MAX_URLS: usize = 1024;
+/// Silences kept.
+const MAX_SILENCES: usize = 1024;
 /// Single requests kept.
 const MAX_SAMPLES: usize = 8192;
 
@@ -34,6 +36,10 @@ pub(crate) struct Loads {
     pub(crate) clusters: Vec<(TargetId, Cluster)>,
     /// Single baseline requests.
     pub(crate) samples: Vec<RequestSample>,
+    /// Times in which none of our requests was answered, in the unobserved baseline.
+    pub(crate) silences: Vec<Silence>,
+    /// The greatest lateness of a thread that only looked on; `None` where it was not measured.
+    pub(crate) standstill: Option<Duration>,
     /// How the baseline's connections were made, by target; handshakes add up.
     pub(crate) transports: BTreeMap<TargetId, LoadTransport>,
     /// What the generator needed in the run that was hardest for it.
@@ -97,6 +103,13 @@ impl Loads {
         runs.peek().is_none() || runs.any(|(begin, _, start)| *begin <= at && at <= start.end)
     }
 
+    /// Returns true if a run of `phase` began between two instants.
+    pub(crate) fn begins_within(&self, phase: Phase, from: Timestamp, until: Timestamp) -> bool {
+        self.phases
+            .iter()
+            .any(|(begin, p, _)| *p == phase && from < *begin && *begin < until)
+    }
+
     /// Whether a load was running at this instant.
     pub(crate) fn is_running(&self, at: Timestamp) -> bool {
         self.phases
@@ -134,6 +147,7 @@ impl Loads {
 
     /// Of several runs the hardest one counts.
     pub(crate) fn generator(&mut self, sample: GeneratorSample) {
+        self.standstill = self.standstill.max(sample.standstill);
         let lag =
             |sample: &GeneratorSample| (sample.is_limit, sample.start_lag_p99.max(sample.turn_p99));
         if self
@@ -172,6 +186,13 @@ impl Loads {
     pub(crate) fn url(&mut self, phase: Phase, url: LoadUrl) {
         if phase == Phase::Baseline && self.urls.len() < MAX_URLS {
             self.urls.push(url);
+        }
+    }
+
+    pub(crate) fn silence(&mut self, phase: Phase, silence: Silence) {
+        let is_kept = phase == Phase::Baseline && !self.is_observed(silence.begin);
+        if is_kept && self.silences.len() < MAX_SILENCES {
+            self.silences.push(silence);
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Act {
     pub(crate) tid: u32,
     /// Ready and without a processor before it read; `None`: not looked at.
     pub(crate) queued_unread: Option<Duration>,
+    /// Asleep between its read and its write; `None`: not looked at.
+    pub(crate) slept: Option<Duration>,
 }
 
 impl Act {
@@ -41,6 +43,7 @@ impl Act {
             written_last: turn.written_last.unwrap_or(written),
             tid: turn.program.as_ref()?.tid,
             queued_unread: turn.thread.map(|thread| thread.queued_unread),
+            slept: turn.thread.map(|thread| thread.slept),
         })
     }
 }
@@ -180,6 +183,7 @@ mod tests {
                 written_last: at(to),
                 tid: 1,
                 queued_unread: None,
+                slept: None,
             }
         };
         let side_by_side = |acts: &[Act]| {

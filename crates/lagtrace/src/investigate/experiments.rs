@@ -1,6 +1,6 @@
 //! Interventions on our own side, interleaved with controls.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lagtrace_core::event::Phase;
 use lagtrace_core::experiment::Experiment;
@@ -14,8 +14,14 @@ use crate::words;
 /// All experiments together take about this long at most.
 const BUDGET: Duration = Duration::from_millis(2_500);
 /// The time that the whole investigation may take besides the load: experiments that would
-/// take longer are not begun.
-const BESIDE_THE_LOAD: Duration = Duration::from_millis(4_500);
+/// take longer, with what comes after them, are not begun.
+const BESIDE_THE_LOAD: Duration = Duration::from_millis(4_000);
+/// An intervention may make requests so much slower that their end is so many times as late
+/// as that of other runs.
+const SLOWED: u32 = 2;
+/// After an experiment everything is analysed so many times: to choose the next one, and for
+/// the report.
+const ANALYSES: u32 = 2;
 /// How often control and intervention alternate at least.
 const LEAST_ROUNDS: u32 = 3;
 /// A turn holds about this many requests of a connection.
@@ -32,10 +38,12 @@ impl Investigation<'_> {
         let mut left = BUDGET;
         let mut tried = Vec::new();
         loop {
+            let begun = Instant::now();
             self.analyze();
+            let analysis = begun.elapsed();
             let turn = self.turn();
             let round = turn * 2 * LEAST_ROUNDS;
-            left = left.min(self.time_left());
+            let is_in_time = takes(round, self.overrun, analysis) <= self.time_left();
             let wanted = self.feed.next_experiments();
             let next = wanted
                 .into_iter()
@@ -43,7 +51,7 @@ impl Investigation<'_> {
             let (Some(experiment), false) = (next, self.interrupt.is_requested()) else {
                 return Ok(());
             };
-            if left < round {
+            if left < round || !is_in_time {
                 return Ok(());
             }
             tried.push(experiment);
@@ -95,6 +103,23 @@ impl Investigation<'_> {
     }
 }
 
+/// The time that an experiment takes with all that comes after it.
+fn takes(round: Duration, overrun: Duration, analysis: Duration) -> Duration {
+    round + overrun * SLOWED + analysis * ANALYSES
+}
+
 fn mean(lane: &LaneSummary) -> String {
     lane.service.mean().map_or("-".to_owned(), words::time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_late_or_is_long_analysed_counts_as_the_experiments_time() {
+        let ms = Duration::from_millis;
+        assert_eq!(takes(ms(2_040), Duration::ZERO, Duration::ZERO), ms(2_040));
+        assert_eq!(takes(ms(2_040), ms(1_000), ms(300)), ms(4_640));
+    }
 }

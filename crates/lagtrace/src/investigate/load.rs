@@ -2,7 +2,7 @@
 //! from, then once more under observation, which is where explanations come
 //! from.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lagtrace_core::event::{Phase, TargetId};
 use lagtrace_sources::load::{self, Arrangement, Ending, Lane, LaneSummary, Pace, Plan, Summary};
@@ -23,6 +23,11 @@ const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
 const OBSERVED_SHARE: f64 = 0.4;
 /// Each part warms up for this share of the load, within bounds.
 const WARM_UP_SHARE: f64 = 0.04;
+
+/// The time beyond the load that what comes before the observed part's own end may take, the
+/// late end of the last requests of each part among it; what is more comes off the observed
+/// part, but for half of it.
+const BEYOND: Duration = Duration::from_secs(3);
 
 /// How the load's duration is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +55,12 @@ impl Windows {
             observed,
         }
     }
+
+    /// The observed part where so much time passes beyond the load.
+    fn observed_after(&self, beyond: Duration) -> Duration {
+        let more = beyond.saturating_sub(BEYOND);
+        self.observed - more.min(self.observed / 2)
+    }
 }
 
 impl Investigation<'_> {
@@ -73,7 +84,9 @@ impl Investigation<'_> {
         if unobserved.ending != Ending::Completed {
             return Ok(());
         }
-        plan.duration = windows.observed;
+        let planned = windows.warm_up + windows.unobserved;
+        let beyond = self.begun.elapsed().saturating_sub(planned);
+        plan.duration = windows.observed_after(beyond + self.overrun);
         self.observed_load(&mut plan, &unobserved)
     }
 
@@ -127,10 +140,13 @@ impl Investigation<'_> {
             ));
         };
         let mut events = Vec::new();
+        let begun = Instant::now();
         let summary = load::run(plan, &progress, self.interrupt.flag(), |event| {
             events.push(event)
         });
         bar.finish_and_clear();
+        let planned = plan.warm_up + plan.duration;
+        self.overrun = self.overrun.max(begun.elapsed().saturating_sub(planned));
         self.feed.observe_all(events);
         Ok(summary?)
     }
@@ -220,5 +236,14 @@ mod tests {
             assert!(windows.observed <= LONGEST_OBSERVED);
             assert!(windows.unobserved > windows.observed);
         }
+    }
+
+    #[test]
+    fn what_takes_long_beyond_the_load_is_taken_off_the_observed_part() {
+        let windows = Windows::within(Duration::from_secs(10), 1);
+        let after = |ms| windows.observed_after(Duration::from_millis(ms));
+        assert_eq!(after(2_900), windows.observed);
+        assert_eq!(after(3_500), windows.observed - Duration::from_millis(500));
+        assert_eq!(after(20_000), windows.observed / 2);
     }
 }

@@ -17,6 +17,7 @@ use super::plan::Plan;
 use super::recent::{Recent, RecentRequests};
 use super::record::{Batch, Opened, Record};
 use super::sample::Sampler;
+use super::silence::Silences;
 use super::summary::{GeneratorLoad, LaneSummary};
 use super::tally::{Key, Tally};
 use super::transport;
@@ -37,6 +38,7 @@ pub(super) struct Collector<'a, S> {
     sink: S,
     tallies: BTreeMap<Key, Tally>,
     sampler: Sampler,
+    silences: Silences,
     lanes: Vec<LaneSummary>,
     /// Requests that ended, warm-up included.
     requests: u64,
@@ -64,6 +66,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             sink,
             tallies: BTreeMap::new(),
             sampler: Sampler::new(plan.samples_per_second),
+            silences: Silences::new(plan),
             lanes: plan
                 .lanes
                 .iter()
@@ -180,6 +183,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         for (key, tally) in core::mem::take(&mut self.tallies) {
             self.emit_cluster(key, tally);
         }
+        self.emit_silences();
         let planned = self.counted_from + self.plan.duration;
         let started_until = self.started_until(ended, last_start);
         if ended < planned {
@@ -246,6 +250,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         if record.count == 1 {
             self.sampler.offer(record);
         }
+        self.silences.take(record);
         if let Some(tally) = self.tally(record.due, record.lane, record.group) {
             tally.add(record);
             self.by_url.add(record);
@@ -291,6 +296,21 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         let passed = Duration::from_secs(u64::from(key.second) + 1);
         let at = self.counted_from + passed.min(self.plan.duration);
         (self.sink)(Event::here(at, lane.phase, EventBody::Load(cluster)));
+    }
+
+    fn emit_silences(&mut self) {
+        let silences = core::mem::replace(&mut self.silences, Silences::new(self.plan));
+        for (number, silence) in silences.finish(self.plan) {
+            let Some(lane) = self.plan.lanes.get(number) else {
+                continue;
+            };
+            let phase = if silence.begin < self.counted_from {
+                Phase::WarmUp
+            } else {
+                lane.phase
+            };
+            (self.sink)(Event::here(silence.end, phase, EventBody::Silence(silence)));
+        }
     }
 
     fn emit_samples(&mut self) {

@@ -156,6 +156,9 @@ pub struct GeneratorLoad {
     pub turn_p99: Duration,
     /// The same, longest.
     pub turn_max: Duration,
+    /// The greatest lateness of the thread that looks on: whoever stood still meanwhile, it was
+    /// this host.
+    pub standstill: Duration,
     /// How long the worker that ran longest did.
     pub wall: Duration,
     /// Whether there was any response whose time could be wrong.
@@ -178,6 +181,7 @@ impl GeneratorLoad {
             start_lag_max: start_lag.max(),
             turn_p99: turn.quantile(0.99),
             turn_max: turn.max(),
+            standstill: Duration::ZERO,
             wall: workers.iter().map(|w| w.wall).max().unwrap_or_default(),
             has_responses,
         }
@@ -198,6 +202,7 @@ impl GeneratorLoad {
             start_lag_p99: self.start_lag_p99,
             turn_p99: self.turn_p99,
             is_limit: self.is_limit(),
+            standstill: Some(self.standstill),
         }
     }
 }

@@ -3,25 +3,34 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Answers;
+use super::{Answers, quantile};
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
-use crate::timeline::Moment;
+use crate::timeline::{LEAST_LATE, Late, Moment};
 
 /// Shorter ones are a scheduler's or a disk's.
-const LEAST_STALL: Duration = Duration::from_millis(20);
+const LEAST_STALL: Duration = LEAST_LATE;
 /// How many times the ordinary think time a stall is at least.
 const OUTSTANDING: u32 = 4;
 /// Answers after a stall follow each other within this time.
 const BURST: Duration = Duration::from_millis(3);
 /// Connections that must have waited together: two may be chance.
 const LEAST_CONNECTIONS: usize = 3;
-/// Stand-stills that must be seen: any host has a bad moment.
-const OCCASIONS: usize = 3;
-/// Share of the late answers that must be part of a stall.
+/// Stand-stills that must be seen: any host has a bad moment …
+pub(in crate::cause) const OCCASIONS: usize = 3;
+/// … but none of this length.
+pub(in crate::cause) const LONG_STALL: Duration = Duration::from_millis(200);
+/// Share of the late answers, or of their time, that must be part of a stall.
 const EXPLAINED: f64 = 0.7;
+/// Share of what is released together that must have come since the last answer: one or the
+/// other was late before, for a reason of its own.
+const TOGETHER: f64 = 0.9;
+/// The part of a long stall's length within which those follow that wanted a processor.
+const FOLLOWING: u32 = 4;
 /// Share of all exchanges that may be late: more is how the server is.
-const RARE: f64 = 0.5;
+const RARE: f64 = 0.75;
+/// The part of what has a target that must be answered quickly beside what waited for it.
+const USUAL: f64 = 1.0 - RARE;
 /// A request that came this long before the release and had its answer
 /// meanwhile shows that the server ran.
 const MEANWHILE: Duration = Duration::from_millis(5);
@@ -51,6 +60,8 @@ pub(in crate::cause) struct Stall {
     pub(in crate::cause) last: Timestamp,
     /// From the first request that waited to the last.
     pub(super) asked_over: Duration,
+    /// From the first answer to the last that followed it closely.
+    pub(super) released_over: Duration,
     pub(in crate::cause) connections: usize,
     pub(in crate::cause) requests: usize,
     /// Of those, how many waited longer than an acknowledgement may …
@@ -73,43 +84,136 @@ impl Stall {
             && moment.answered <= self.last
     }
 
+    /// Counts the requests that waited in it.
+    fn count(&mut self, held: &[&Moment]) {
+        let is_long = |moment: &&&Moment| moment.think() > DELAYED_ACK.max(moment.to_server);
+        let long = held.iter().filter(is_long);
+        let clients: BTreeSet<Endpoint> = held.iter().map(|moment| moment.client).collect();
+        self.connections = clients.len();
+        self.requests = held.len();
+        self.long = long.clone().count();
+        self.acknowledged = long.filter(|moment| moment.is_acked_first).count();
+    }
+
+    /// Adds those of a long one that were answered a little later: all want a processor at
+    /// once, and who has one goes on with the next request.
+    fn take_followers(&mut self, late: &[Moment]) {
+        let duration = self.duration();
+        if duration < LONG_STALL {
+            return;
+        }
+        let latest = self.release + duration / FOLLOWING;
+        let has_waited_through = |moment: &&Moment| {
+            moment.asked >= self.begin
+                && moment.asked <= self.begin + duration / FOLLOWING
+                && (self.release..=latest).contains(&moment.answered)
+        };
+        let through = late.iter().filter(has_waited_through);
+        let last = through.map(|moment| moment.answered).max();
+        self.last = self.last.max(last.unwrap_or(self.last));
+        let held: Vec<&Moment> = late.iter().filter(|moment| self.holds(moment)).collect();
+        self.count(&held);
+    }
+
     /// Requests that came over some time and were answered at once.
     fn is_common_release(&self) -> bool {
-        self.asked_over > self.last.since(self.release) * 2
+        self.asked_over > self.released_over * 2
+    }
+}
+
+/// The course of a server's answers, in which stand-stills are looked for: those that may
+/// have been late, and whether others came meanwhile.
+pub(super) struct Course<'a> {
+    /// The late ones at least, in the order they were answered.
+    by_answer: Vec<Moment>,
+    /// The number of exchanges.
+    count: f64,
+    /// The think time that half of them stay below, or fewer where that half is far longer.
+    pub(super) ordinary: Duration,
+    /// The instants at which answers began, where not all are at hand.
+    answered: Option<&'a Late>,
+}
+
+impl<'a> Course<'a> {
+    /// The course of all `answers`, or of those of a busier server, of which `late` knows
+    /// the late ones.
+    pub(super) fn new(answers: &Answers, late: Option<(u64, &'a Late)>) -> Self {
+        let least = quantile(&answers.thinks, USUAL);
+        let is_split = least * OUTSTANDING < answers.ordinary();
+        let by_answer = match late {
+            Some((_, late)) => late.by_answer(),
+            None => answers.by_answer.clone(),
+        };
+        Self {
+            by_answer: by_answer.into_iter().filter(|m| m.is_clear).collect(),
+            count: late.map_or(answers.by_answer.len() as f64, |(count, _)| count as f64),
+            ordinary: if is_split { least } else { answers.ordinary() },
+            answered: late.map(|(_, late)| late),
+        }
+    }
+
+    /// The last instant before this one at which an answer began, or may have.
+    fn last_answer(&self, before: Timestamp) -> Option<Timestamp> {
+        if let Some(late) = self.answered {
+            return late.last_answer(before);
+        }
+        let answered = self.by_answer.iter().map(|moment| moment.answered);
+        answered.take_while(|&at| at < before).last()
     }
 }
 
 /// The stand-stills, earliest first; none where they do not explain most of
 /// what was late.
-pub(super) fn stalls(answers: &Answers) -> Vec<Stall> {
-    let least = LEAST_STALL.max(answers.ordinary() * OUTSTANDING);
-    let answers = &answers.by_answer;
-    let late: Vec<Moment> = answers
+pub(super) fn stalls(course: &Course<'_>) -> Vec<Stall> {
+    let least = LEAST_STALL.max(course.ordinary * OUTSTANDING);
+    let late: Vec<Moment> = course
+        .by_answer
         .iter()
         .filter(|moment| moment.think() >= least)
         .copied()
         .collect();
-    if late.is_empty() || late.len() as f64 > answers.len() as f64 * RARE {
+    if late.is_empty() || late.len() as f64 > course.count * RARE {
         return Vec::new();
     }
     let bursts = late.chunk_by(|a, b| b.answered.since(a.answered) <= BURST);
-    let stalls: Vec<Stall> = bursts.filter_map(|burst| stall(burst, answers)).collect();
+    let mut stalls: Vec<Stall> = bursts.filter_map(|burst| stall(burst, course)).collect();
     let explained: usize = stalls.iter().map(|stall| stall.requests).sum();
-    match explained as f64 >= late.len() as f64 * EXPLAINED {
-        true => stalls,
-        false => Vec::new(),
+    let is_most = |part: f64, all: f64| part >= all * EXPLAINED;
+    for stall in &mut stalls {
+        stall.take_followers(&late);
+    }
+    let time = |moments: &mut dyn Iterator<Item = &Moment>| {
+        moments.map(Moment::think).sum::<Duration>().as_secs_f64()
+    };
+    let is_held = |moment: &&Moment| stalls.iter().any(|stall| stall.holds(moment));
+    let held = time(&mut late.iter().filter(is_held));
+    if is_most(explained as f64, late.len() as f64) || is_most(held, time(&mut late.iter())) {
+        stalls
+    } else {
+        Vec::new()
     }
 }
 
-/// Whether these are the server's and not the requests': there are several,
-/// and most of them ended at once for requests that had come at different
+/// The stand-stills that are the server's and not the requests': there are several, or they
+/// are long, and most of them ended at once for requests that had come at different
 /// times, or all met requests for what is answered quickly at other times.
-pub(super) fn are_common(stalls: &[Stall], clear: &[Moment]) -> bool {
+pub(super) fn common(
+    stalls: Vec<Stall>,
+    course: &Course<'_>,
+    clear: &[Moment],
+) -> Option<Vec<Stall>> {
+    let long = |stall: &Stall| stall.duration() >= LONG_STALL;
+    let stalls = if stalls.len() >= OCCASIONS {
+        stalls
+    } else {
+        stalls.into_iter().filter(long).collect()
+    };
     let common = stalls
         .iter()
         .filter(|stall| stall.is_common_release())
         .count();
-    stalls.len() >= OCCASIONS && (common * 2 >= stalls.len() || are_usually_quick(stalls, clear))
+    let is_common = common * 2 >= stalls.len() || are_usually_quick(&stalls, course, clear);
+    (!stalls.is_empty() && is_common).then_some(stalls)
 }
 
 /// Whether the server's kernel had what waited: a path that holds requests up
@@ -120,45 +224,51 @@ pub(super) fn were_acknowledged(stalls: &[Stall]) -> Option<bool> {
     (long > 0).then_some(acknowledged * 2 >= long)
 }
 
-/// Whether what was asked for in the stand-stills is mostly answered quickly.
-fn are_usually_quick(stalls: &[Stall], clear: &[Moment]) -> bool {
-    let is_held = |moment: &Moment| stalls.iter().any(|stall| stall.holds(moment));
-    let mut quick: BTreeMap<u64, usize> = BTreeMap::new();
-    let mut held: BTreeMap<u64, usize> = BTreeMap::new();
-    for moment in clear {
-        let counts = if is_held(moment) {
-            &mut held
-        } else {
-            &mut quick
-        };
-        *counts.entry(moment.target).or_default() += 1;
-    }
+/// Returns true if what was asked for in the stand-stills is mostly answered quickly.
+fn are_usually_quick(stalls: &[Stall], course: &Course<'_>, clear: &[Moment]) -> bool {
+    let is_held = |moment: &&Moment| stalls.iter().any(|stall| stall.holds(moment));
+    let held = by_target(course.by_answer.iter().filter(is_held));
+    let quick = by_target(clear.iter().filter(|moment| !is_held(moment)));
     let is_usual = |(target, held): (&u64, &usize)| {
-        *target != 0 && quick.get(target).is_some_and(|quick| quick >= held)
+        let quick = quick.get(target).copied().unwrap_or_default();
+        *target != 0 && quick as f64 >= (quick + held) as f64 * USUAL
     };
     !held.is_empty() && held.iter().all(is_usual)
 }
 
-fn stall(burst: &[Moment], answers: &[Moment]) -> Option<Stall> {
+/// The number of these that asked for each target.
+fn by_target<'a>(moments: impl Iterator<Item = &'a Moment>) -> BTreeMap<u64, usize> {
+    let mut counts = BTreeMap::new();
+    for moment in moments {
+        *counts.entry(moment.target).or_default() += 1;
+    }
+    counts
+}
+
+fn stall(burst: &[Moment], course: &Course<'_>) -> Option<Stall> {
     let release = burst.first()?.answered;
-    let begin = burst.iter().map(|moment| moment.asked).min()?;
-    let last_asked = burst.iter().map(|moment| moment.asked).max()?;
-    let clients: BTreeSet<Endpoint> = burst.iter().map(|moment| moment.client).collect();
-    let ran = answers
-        .iter()
-        .any(|moment| moment.answered > begin + MEANWHILE && moment.answered + BURST < release);
-    let is_long = |moment: &&Moment| moment.think() > DELAYED_ACK.max(moment.to_server);
-    let long = burst.iter().filter(is_long);
-    (clients.len() >= LEAST_CONNECTIONS && !ran).then(|| Stall {
+    let quiet = course.last_answer(release - BURST);
+    let has_come_since = |moment: &&Moment| quiet.is_none_or(|at| moment.asked + MEANWHILE >= at);
+    let held: Vec<&Moment> = burst.iter().filter(has_come_since).collect();
+    if (held.len() as f64) < burst.len() as f64 * TOGETHER {
+        return None;
+    }
+    let begin = held.iter().map(|moment| moment.asked).min()?;
+    let last_asked = held.iter().map(|moment| moment.asked).max()?;
+    let last = burst.last().map_or(release, |moment| moment.answered);
+    let mut stall = Stall {
         begin,
         release,
-        last: burst.last().map_or(release, |moment| moment.answered),
+        last,
         asked_over: last_asked.since(begin),
-        connections: clients.len(),
-        requests: burst.len(),
-        long: long.clone().count(),
-        acknowledged: long.filter(|moment| moment.is_acked_first).count(),
-    })
+        released_over: last.since(release),
+        connections: 0,
+        requests: 0,
+        long: 0,
+        acknowledged: 0,
+    };
+    stall.count(&held);
+    (stall.connections >= LEAST_CONNECTIONS).then_some(stall)
 }
 
 /// What a single stand-still was as the server's start, if it was that: the first

@@ -14,6 +14,12 @@ use super::Stall;
 use crate::facts::{Act, ServiceTurns};
 use crate::time::Timestamp;
 
+/// Requests that threads had read and all of which waited: one that held up the others left
+/// some of them unread.
+const ALL_READ: usize = 3;
+/// The part of a stand-still that a thread with a request slept at least, if it was stopped
+/// itself: who works for the request, or reads for it, holds up the others.
+const ASLEEP: f64 = 0.9;
 /// What was under way when a stand-still began goes on for so long, and as long
 /// before its end it may have begun again.
 const EDGE: Duration = Duration::from_millis(5);
@@ -79,7 +85,8 @@ fn lying(from: Timestamp, to: Timestamp, acts: &[Act]) -> Option<Lying> {
         return Some(Lying::Busy);
     }
     let has_another = |act: &&Act| act.read <= from && act.written >= to;
-    let busy: BTreeSet<u32> = acts.iter().filter(has_another).map(|act| act.tid).collect();
+    let read = || acts.iter().filter(has_another);
+    let busy: BTreeSet<u32> = read().map(|act| act.tid).collect();
     let lying = || {
         acts.iter()
             .filter(|act| act.delivered < to && act.read >= to)
@@ -92,10 +99,25 @@ fn lying(from: Timestamp, to: Timestamp, acts: &[Act]) -> Option<Lying> {
     match busy.len() {
         0 if lay == 0 => None,
         0 if queued * 2 <= lay => Some(Lying::Left(lay as u64)),
+        // A thread that serves many by turns had all of them, and answered none.
+        1 if lay == 0 && read().count() >= ALL_READ => None,
+        // The only thread with a request slept, and others that had none read no more either.
+        1 if read().all(|act| has_slept(act, from, to))
+            && lying().any(|act| !busy.contains(&act.tid) && !waits(&act)) =>
+        {
+            None
+        }
         0 | 1 => Some(Lying::Busy),
         // Stopped in the midst of their requests, or one behind the other.
         _ => None,
     }
+}
+
+/// Returns true if the thread slept in the midst of this request nearly all the time.
+fn has_slept(act: &Act, from: Timestamp, to: Timestamp) -> bool {
+    let length = to.since(from).as_secs_f64();
+    act.slept
+        .is_some_and(|slept| slept.as_secs_f64() >= length * ASLEEP)
 }
 
 #[cfg(test)]
@@ -117,6 +139,7 @@ mod tests {
             written_last: at(written),
             tid,
             queued_unread: queued.map(Duration::from_millis),
+            slept: None,
         }
     }
 
@@ -131,6 +154,7 @@ mod tests {
             release: at(STALL),
             last: at(STALL),
             asked_over: Duration::ZERO,
+            released_over: Duration::ZERO,
             connections: 3,
             requests: 3,
             long: 3,
@@ -167,6 +191,32 @@ mod tests {
         assert!(seen(&acts).is_contradicted());
         let all = [acts[0], act(2, [0, 0, STALL], Some(0))];
         assert_eq!(seen(&all), Stood::default(), "cannot be told");
+    }
+
+    #[test]
+    fn one_thread_that_has_read_all_of_them_may_stand_still() {
+        let read = act(1, [0, 0, STALL], Some(0));
+        assert_eq!(seen(&[read; 3]), Stood::default(), "cannot be told");
+        let left = act(1, [50, STALL, STALL + 1], Some(0));
+        assert!(seen(&[read, read, read, left]).is_contradicted());
+        assert!(seen(&[read; 2]).is_contradicted(), "too few");
+    }
+
+    #[test]
+    fn a_thread_that_slept_beside_others_that_did_not_read_may_be_stopped_itself() {
+        let slept = |ms| Act {
+            slept: Some(Duration::from_millis(ms)),
+            ..act(1, [0, 0, STALL], Some(0))
+        };
+        let idle = act(2, [50, STALL, STALL + 1], Some(0));
+        assert_eq!(
+            seen(&[slept(199), idle]),
+            Stood::default(),
+            "cannot be told"
+        );
+        assert!(seen(&[slept(20), idle]).is_contradicted(), "it was at work");
+        let own = act(1, [50, STALL, STALL + 1], Some(0));
+        assert!(seen(&[slept(199), own]).is_contradicted(), "one thread");
     }
 
     #[test]

@@ -168,15 +168,15 @@ impl Pairing {
             return;
         };
         draft.last_number = mark.number;
-        match frame.ends_stream() {
-            true => draft.complete(offset, mark.at, mark.number),
-            false => {
-                let end = Span {
-                    start: offset,
-                    end: offset,
-                };
-                draft.extend_turn(end, mark.at, mark.number);
-            }
+        if frame.ends_stream() {
+            draft.complete(offset, mark.at, mark.number);
+            self.frames_lost = 0;
+        } else {
+            let end = Span {
+                start: offset,
+                end: offset,
+            };
+            draft.extend_turn(end, mark.at, mark.number);
         }
     }
 }

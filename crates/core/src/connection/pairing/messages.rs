@@ -13,6 +13,11 @@ use crate::time::Timestamp;
 /// Steps with the offsets where they were taken.
 pub(super) type Steps = Vec<(u64, Step)>;
 
+/// The number of times that frames may be lost to what the capture cut off without an
+/// exchange read between: the first request and its response name many fields and are often cut, in both
+/// directions.
+const MAX_FRAMES_LOST: u8 = 4;
+
 impl Pairing {
     /// Data of a protocol whose messages' parsers know their ends: HTTP/1.x and
     /// others like it.
@@ -76,7 +81,7 @@ impl Pairing {
         self.read(by, steps, |stream, on| stream.take(data.span, payload, on));
         let is_lost = has_lost(steps);
         let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
-        if is_lost && is_cut {
+        if is_lost && is_cut && !self.goes_on_with_frames() {
             self.fall_back_to_turns(!payload.is_empty());
             self.spoken_turn(mark, data, payload, view);
             return false;
@@ -95,6 +100,13 @@ impl Pairing {
             }
         }
         true
+    }
+
+    /// Returns true if the capture cut off what told frames apart, and the next that begins
+    /// with a segment is likely to be found: as it was before, or has yet to be tried.
+    fn goes_on_with_frames(&mut self) -> bool {
+        self.frames_lost = self.frames_lost.saturating_add(1);
+        self.mode == Mode::Http2 && self.frames_lost <= MAX_FRAMES_LOST
     }
 
     /// By turns from here on; of HTTP, if anything was read of it, what a head's first

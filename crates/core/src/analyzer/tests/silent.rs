@@ -1,0 +1,154 @@
+//! Times in which none of our own requests was answered, before packets were captured.
+
+use core::time::Duration;
+
+use super::starved::{answered, at, ends, segments};
+use super::*;
+use crate::cause::Id;
+use crate::event::{
+    Event, EventBody, GeneratorSample, ListenerSample, LoadCluster, Phase, PhaseStart, Silence,
+    TargetId,
+};
+use crate::histogram::Distribution;
+use crate::report::Verdict;
+
+/// The baseline without packets, and the one with them, in milliseconds.
+const UNOBSERVED: (i64, i64) = (-4_000, -1_000);
+const OBSERVED: (i64, i64) = (0, 1_900);
+
+/// The load before packets were captured, as our own requests show it.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// The time in which none of the requests was answered, and the number of connections.
+    silent: Duration,
+    connections: u32,
+    /// The lateness of a thread of ours.
+    own: Duration,
+    /// The time that most requests take.
+    usual: Duration,
+    is_near: bool,
+    /// The round trip to the server in the handshake, in milliseconds.
+    trip: i64,
+}
+
+const STOOD: Shown = Shown {
+    silent: Duration::from_millis(400),
+    connections: 5,
+    own: Duration::from_millis(3),
+    usual: Duration::from_micros(500),
+    is_near: true,
+    trip: 0,
+};
+
+fn start((from, to): (i64, i64), is_observed: bool) -> Event {
+    let start = PhaseStart {
+        target: TargetId::Subject,
+        end: at(to),
+        experiment: None,
+        connections: 5,
+        offered_rate: None,
+        turns: 1,
+        active: Duration::from_millis((to - from) as u64),
+        is_observed,
+    };
+    Event::here(at(from), Phase::Baseline, EventBody::PhaseStarted(start))
+}
+
+fn events(shown: Shown) -> Vec<Event> {
+    let mut latency = Distribution::default();
+    latency.record_many(shown.usual, 1_000);
+    latency.record_many(shown.silent, shown.connections.into());
+    let load = LoadCluster {
+        service: latency.clone(),
+        statuses: vec![(200, 1_005)],
+        latency,
+        ..LoadCluster::default()
+    };
+    let begin = at(-3_000);
+    let silence = Silence {
+        target: TargetId::Subject,
+        begin,
+        end: begin + shown.silent,
+        connections: shown.connections,
+    };
+    let generator = GeneratorSample {
+        busiest_share: 0.1,
+        cpu: Duration::from_millis(10),
+        start_lag_p99: Duration::ZERO,
+        turn_p99: Duration::ZERO,
+        is_limit: false,
+        standstill: Some(shown.own),
+    };
+    let listener = ListenerSample {
+        local: ends(0)[1],
+        queued: 0,
+        limit: 511,
+        embryonic: 0,
+        syn_backlog: None,
+    };
+    let said = |body| Event::here(at(UNOBSERVED.1), Phase::Baseline, body);
+    let mut all = vec![
+        start(UNOBSERVED, false),
+        said(EventBody::Load(load)),
+        said(EventBody::Silence(silence)),
+        said(EventBody::Generator(generator)),
+        start(OBSERVED, true),
+    ];
+    if shown.is_near {
+        all.push(said(EventBody::Listener(listener)));
+    }
+    all
+}
+
+/// The verdict that a server stood still, with packets of a time in which it did not.
+fn found(shown: Shown) -> Option<Verdict> {
+    let [_, server] = ends(0);
+    let mut analyzer = Analyzer::new(Options {
+        targets: vec![(TargetId::Subject, server)],
+        ..Options::default()
+    });
+    events(shown)
+        .into_iter()
+        .for_each(|event| analyzer.observe(event));
+    let mut steps = answered(shown.trip + 1);
+    for step in steps.iter_mut().take(3).skip(1) {
+        step.0 = shown.trip;
+    }
+    for (number, (mut segment, payload)) in (1..).zip(segments(0, steps)) {
+        segment.number = number;
+        analyzer.segment(&segment, payload);
+    }
+    let findings = analyzer.finish().findings;
+    let stops = findings
+        .iter()
+        .find(|finding| finding.cause == Id::StopTheWorld);
+    stops.map(|finding| finding.verdict)
+}
+
+#[test]
+fn a_silence_on_all_connections_is_a_stand_still_that_may_not_come_again() {
+    assert_eq!(found(STOOD), Some(Verdict::Possible));
+}
+
+#[test]
+fn what_else_may_have_stood_still_is_not_the_server() {
+    let own = Duration::from_millis(150);
+    assert_eq!(found(Shown { own, ..STOOD }), None, "our own host");
+    let is_near = false;
+    assert_eq!(found(Shown { is_near, ..STOOD }), None, "the path");
+    let trip = 5;
+    assert_eq!(found(Shown { trip, ..STOOD }), None, "an emulated path");
+    let connections = 2;
+    assert_eq!(
+        found(Shown {
+            connections,
+            ..STOOD
+        }),
+        None,
+        "chance"
+    );
+    let usual = Duration::from_millis(150);
+    assert_eq!(found(Shown { usual, ..STOOD }), None, "as it always is");
+    let silent = Duration::from_millis(150);
+    assert_eq!(found(Shown { silent, ..STOOD }), None, "any host's moment");
+}

@@ -1,0 +1,132 @@
+//! Requests that were made while a load warmed up and had no answer while it was measured.
+
+use core::time::Duration;
+
+use super::*;
+use crate::cause::Id;
+use crate::event::{Event, EventBody, Phase, PhaseStart, TargetId};
+
+/// The milliseconds at which the figures begin and end, and connections are closed.
+const MEASURED: (i64, i64) = (100, 1_900);
+const CLOSED: i64 = 2_000;
+/// From one request on the connection that is served to the next.
+const APART: i64 = 10;
+const SYN: TcpFlags = TcpFlags::SYN;
+
+pub(super) fn at(millis: i64) -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_000_000_000 + millis * 1_000_000)
+}
+
+pub(super) fn ends(port: u16) -> [Endpoint; 2] {
+    [(1, 40_000 + port), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port))
+}
+
+/// One step of a connection: its millisecond, by whom, its flags and payload.
+pub(super) type Step = (i64, bool, TcpFlags, &'static [u8]);
+
+pub(super) fn opened(then: impl IntoIterator<Item = Step>) -> Vec<Step> {
+    let none = b"".as_slice();
+    let handshake = [
+        (0, true, SYN, none),
+        (0, false, SYN.with(ACK), none),
+        (0, true, ACK, none),
+    ];
+    handshake.into_iter().chain(then).collect()
+}
+
+/// A connection whose request the server's kernel has and nobody answers.
+fn left() -> Vec<Step> {
+    let closing = TcpFlags::FIN.with(ACK);
+    opened([
+        (1, true, ACK, REQUEST),
+        (2, false, ACK, b"".as_slice()),
+        (CLOSED, true, closing, b""),
+    ])
+}
+
+/// One that is answered all the time from this millisecond on.
+pub(super) fn answered(from: i64) -> Vec<Step> {
+    let turns = (from.max(1)..MEASURED.1).step_by(APART as usize);
+    let turn = |ms| [(ms, true, ACK, REQUEST), (ms + 1, false, ACK, RESPONSE)];
+    opened(turns.flat_map(turn))
+}
+
+pub(super) fn segments(port: u16, steps: Vec<Step>) -> Vec<(Segment, &'static [u8])> {
+    let mut next = [0_u32; 2];
+    let mut made = Vec::new();
+    for (ms, by_client, flags, payload) in steps {
+        let [client, server] = ends(port);
+        let (from, to) = if by_client {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
+        let [own, other] = [usize::from(!by_client), usize::from(by_client)];
+        let segment = Segment {
+            at: at(ms) + Duration::from_micros(made.len() as u64 % 50),
+            number: 0,
+            point: PointId(0),
+            flow,
+            direction,
+            seq: next[own],
+            ack: next[other],
+            flags,
+            window: 60_000,
+            payload_len: payload.len() as u32,
+            options: TcpOptions::default(),
+            ip: IpFacts::default(),
+        };
+        next[own] += payload.len() as u32 + u32::from(flags.contains(SYN));
+        made.push((segment, payload));
+    }
+    made
+}
+
+/// The causes found where others are answered from this millisecond on.
+fn found(served_from: i64, phase: Phase) -> Vec<Id> {
+    let [_, server] = ends(0);
+    let mut analyzer = Analyzer::new(Options {
+        targets: vec![(TargetId::Subject, server)],
+        ..Options::default()
+    });
+    let start = PhaseStart {
+        target: TargetId::Subject,
+        end: at(MEASURED.1),
+        experiment: None,
+        connections: 5,
+        offered_rate: None,
+        turns: 1,
+        active: Duration::from_millis(1_800),
+        is_observed: true,
+    };
+    let begins = EventBody::PhaseStarted(start);
+    analyzer.observe(Event::here(at(MEASURED.0), Phase::Baseline, begins));
+    let mut all = segments(0, answered(served_from));
+    for port in 0..5 {
+        let (flow, _) = FlowKey::new(Transport::Tcp, ends(port)[0], server);
+        let made_for = if port == 0 { Phase::Baseline } else { phase };
+        analyzer.observe(Event::here(at(0), made_for, EventBody::FlowPhase(flow)));
+        if port > 0 {
+            all.extend(segments(port, left()));
+        }
+    }
+    all.sort_by_key(|(segment, _)| segment.at);
+    for (number, (mut segment, payload)) in (1..).zip(all) {
+        segment.number = number;
+        analyzer.segment(&segment, payload);
+    }
+    let findings = analyzer.finish().findings;
+    findings.iter().map(|finding| finding.cause).collect()
+}
+
+#[test]
+fn who_was_left_without_an_answer_from_the_warm_up_on_is_told() {
+    assert_eq!(found(1, Phase::Baseline), [Id::WorkerSaturation]);
+}
+
+#[test]
+fn who_was_left_by_a_server_that_had_yet_to_start_is_not() {
+    assert!(!found(1_500, Phase::Baseline).contains(&Id::WorkerSaturation));
+    assert!(!found(1, Phase::Experiment(1)).contains(&Id::WorkerSaturation));
+}

@@ -1,0 +1,73 @@
+//! Stand-stills behind more exchanges than are kept.
+
+use super::starved::{Step, opened, segments};
+use super::*;
+use crate::cause::Id;
+
+/// Exchanges of each connection before the server stands still and after: of all of them
+/// more than are kept.
+const BEFORE: i64 = 600;
+const AFTER: i64 = 20;
+/// From one to the next, in milliseconds.
+const APART: i64 = 2;
+/// The time after its end from which on all connections are answered at once again.
+const LAST: i64 = 90;
+/// The stand-still's begin, the acknowledgement of what came, and its end.
+const STOOD: (i64, i64, i64) = (1_300, 1_342, 1_700);
+
+fn asked(at: i64, answered: i64) -> [Step; 2] {
+    [(at, true, ACK, REQUEST), (answered, false, ACK, RESPONSE)]
+}
+
+/// A connection that is answered at once but for one time, in which it waits so much longer
+/// than the server stands still, or always.
+fn connection(waits: Option<i64>) -> Vec<Step> {
+    let quick = |at: i64| asked(at, at + 1);
+    let before = (0..BEFORE).flat_map(|n| quick(1 + n * APART));
+    let after = (0..AFTER).flat_map(|n| quick(STOOD.2 + LAST + n * APART));
+    let (begin, acknowledged, end) = STOOD;
+    let meanwhile: Vec<Step> = if let Some(longer) = waits {
+        let [asked, answered] = asked(begin, end + longer);
+        vec![asked, (acknowledged, false, ACK, b"".as_slice()), answered]
+    } else {
+        (begin..end).step_by(50).flat_map(quick).collect()
+    };
+    opened(before.chain(meanwhile).chain(after))
+}
+
+/// The causes found where connections wait so much longer than the server stands still, and
+/// so many others are answered meanwhile.
+fn found(waits: &[i64], others: usize) -> Vec<Id> {
+    let mut analyzer = Analyzer::new(Options::default());
+    let waits = waits.iter().copied().map(Some);
+    let all = waits.chain(std::iter::repeat_n(None, others));
+    let mut all: Vec<_> = (0..)
+        .zip(all)
+        .flat_map(|(port, waits)| segments(port, connection(waits)))
+        .collect();
+    all.sort_by_key(|(segment, _)| segment.at);
+    for (number, (mut segment, payload)) in (1..).zip(all) {
+        segment.number = number;
+        analyzer.segment(&segment, payload);
+    }
+    let findings = analyzer.finish().findings;
+    findings.iter().map(|finding| finding.cause).collect()
+}
+
+#[test]
+fn a_long_one_is_found_behind_thousands_of_quick_answers() {
+    assert_eq!(found(&[0; 5], 0).first(), Some(&Id::StopTheWorld));
+}
+
+#[test]
+fn who_waits_for_a_processor_after_a_long_one_has_met_it_too() {
+    let waits = [0, 0, 0, 20, 40, 60, 80];
+    assert_eq!(found(&waits, 0).first(), Some(&Id::StopTheWorld));
+}
+
+#[test]
+fn none_is_where_others_were_answered_meanwhile_or_each_waits_for_itself() {
+    assert!(!found(&[0; 5], 1).contains(&Id::StopTheWorld));
+    let apart = [0, 20, 40, 60, 80];
+    assert!(!found(&apart, 0).contains(&Id::StopTheWorld));
+}

@@ -1,0 +1,45 @@
+//! Servers that serve everything with one thread, by the names of their programs: a larger
+//! number of workers is no change that they know.
+
+use super::Case;
+use super::evidence::fix;
+use crate::report::Fix;
+
+/// The change that such a server knows, by the names of its program.
+const KNOWN: [(&[&str], &str); 1] = [(
+    &["redis-server", "valkey-server"],
+    "one thread serves all commands, one after the other: find the slow ones (`SLOWLOG GET`, \
+         `LATENCY LATEST`) and take them away, SCAN for KEYS, UNLINK for DEL, smaller ranges; \
+         what must be slow goes to a replica",
+)];
+
+/// The change for requests that wait until others are served: the server's own, where its
+/// program is known to have one thread, else `general`, which must hold for any server.
+pub(super) fn fix_for(case: &Case<'_>, general: &str) -> Fix {
+    let turns = case.facts.turns.services.get(&case.endpoint);
+    let mut programs = turns.into_iter().flat_map(|turns| &turns.programs);
+    let own = programs.find_map(|(name, _)| change(name));
+    fix("server", own.unwrap_or(general))
+}
+
+/// The change that a server knows whose program goes by this name, if it is known.
+fn change(program: &str) -> Option<&'static str> {
+    let known = KNOWN.iter().find(|(names, _)| names.contains(&program));
+    known.map(|&(_, change)| change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_one_thread_is_told_to_do_less_and_others_are_not() {
+        let redis = change("redis-server").expect("known");
+        assert!(
+            redis.contains("SLOWLOG") && !redis.contains("worker"),
+            "{redis}"
+        );
+        assert_eq!(change("redis"), None);
+        assert_eq!(change("nginx"), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! Times in which none of our own requests was answered, on any connection, while we looked
+//! at no packets: stand-stills of the server, where nothing else can have stood still.
+
+use core::time::Duration;
+
+use super::evidence::{self, percent};
+use super::rhythm::{LONG_STALL, OCCASIONS};
+use super::stop_the_world::{times, typical};
+use super::tally::{Tally, nanos};
+use super::{Case, Id};
+use crate::event::Silence;
+use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// The least number of connections: that two wait together may be chance.
+const LEAST_CONNECTIONS: u32 = 3;
+/// The least ratio of a silence to the time that half of the requests take.
+const OUTSTANDING: u32 = 4;
+/// The share of the time that silences have at most: more is how the server is.
+const RARE: f64 = 0.75;
+/// The longest round trip to a server that nothing lies before which may stand still: a
+/// loopback or a pair of virtual devices.
+const NEAR: Duration = Duration::from_millis(1);
+/// The part of a silence that a thread of ours may have slept too long: with more of it,
+/// this host may have stood still.
+const OWN_PART: u32 = 4;
+
+/// The silences that were the server's.
+#[derive(Clone, Debug)]
+pub(super) struct Silences {
+    pub(super) count: usize,
+    connections: u32,
+    /// Their lengths, shortest first.
+    lengths: Vec<Duration>,
+    /// The requests that waited in them, and for how long together.
+    requests: u64,
+    waited: Duration,
+}
+
+impl Silences {
+    /// Those of the subject, a server on this host that nothing lies before: a path may stand
+    /// still. `None` where there are none that matter, or this host itself stood still.
+    pub(super) fn of(case: &Case<'_>) -> Option<Self> {
+        let target = case.target?;
+        let loads = &case.facts.loads;
+        let usual = loads.baseline(target)?.service.quantile(0.5)?;
+        let own = loads.standstill?;
+        let counts = |silence: &&Silence| {
+            let length = silence.end.since(silence.begin);
+            silence.target == target
+                && silence.connections >= LEAST_CONNECTIONS
+                && length >= usual * OUTSTANDING
+                && length >= own * OWN_PART
+        };
+        let found: Vec<&Silence> = loads.silences.iter().filter(counts).collect();
+        let is_many = found.len() >= OCCASIONS;
+        let is_told =
+            |silence: &&&Silence| is_many || silence.end.since(silence.begin) >= LONG_STALL;
+        let told: Vec<&Silence> = found.iter().filter(is_told).copied().collect();
+        let mut lengths: Vec<Duration> = told.iter().map(|s| s.end.since(s.begin)).collect();
+        lengths.sort_unstable();
+        let all: Duration = lengths.iter().sum();
+        let part = all.as_secs_f64() / loads.baseline_seconds(target).max(1e-9);
+        let is_material = (evidence::MATERIAL_SHARE..=RARE).contains(&part);
+        (is_near(case) && is_material && !told.is_empty()).then(|| Self {
+            count: told.len(),
+            connections: told.iter().map(|s| s.connections).max().unwrap_or_default(),
+            lengths,
+            requests: told.iter().map(|s| u64::from(s.connections)).sum(),
+            waited: told
+                .iter()
+                .map(|s| s.end.since(s.begin) * s.connections)
+                .sum(),
+        })
+    }
+
+    /// The evidence that our own requests are.
+    pub(super) fn evidence(&self) -> Evidence {
+        let text = format!(
+            "while nothing was captured, all {} connections waited together {} for {}, none \
+             was answered meanwhile, and then all were; a thread of ours that only looked on \
+             went on",
+            self.connections,
+            times(self.count),
+            typical(&self.lengths),
+        );
+        Evidence::mechanism(EvidenceKind::OwnSocket, text).count(self.requests)
+    }
+
+    /// A finding of these alone; `None` where they do not matter.
+    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
+        let load = case.facts.loads.baseline(case.target?)?;
+        let all = u64::try_from(load.latency.sum_ns())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        let share = nanos(self.waited) as f64 / all as f64;
+        if share < evidence::MATERIAL_SHARE {
+            return None;
+        }
+        let mut finding =
+            evidence::finding(Id::StopTheWorld, Owner::Server, case, &Tally::default());
+        let cost = nanos(self.waited);
+        finding.cost_low_ns = cost;
+        finding.cost_ns = cost;
+        finding.cost_high_ns = cost;
+        finding.wall_ns = nanos(self.lengths.iter().sum());
+        finding.share = share.min(1.0);
+        finding.affected = Affected {
+            exchanges: self.requests,
+            of: load.whole(),
+        };
+        finding.predicted = None;
+        finding.evidence.push(self.evidence());
+        finding.summary = format!(
+            "The server as a whole stands still at times, for {}, {} before packets were \
+             captured; {} of {} requests met it, {} of all their time. All connections wait \
+             together and go on together.",
+            typical(&self.lengths),
+            times(self.count),
+            self.requests,
+            load.whole(),
+            percent(finding.share),
+        );
+        Some(finding)
+    }
+}
+
+/// Returns true if the server is on this host and no path lies before it, not even an
+/// emulated one: that would have a length, or lose something.
+fn is_near(case: &Case<'_>) -> bool {
+    let is_short = case.ledger.round_trip.is_some_and(|trip| trip <= NEAR);
+    is_short && !case.facts.listeners.is_empty() && case.ledger.recoveries.sum() == 0
+}
