@@ -268,6 +268,8 @@ pub struct Recovery {
     pub mechanism: RecoveryMechanism,
     /// Whether a repetition of the same bytes was lost before.
     pub again: bool,
+    /// Whether its sender's numbers alone say so: no byte came twice or was missing.
+    pub(crate) is_by_number: bool,
     /// Payload of the segment that repaired it.
     pub bytes: u32,
     /// What the exchange lost by it.

@@ -27,6 +27,10 @@ const LOSS_RATIO: u64 = 4;
 /// §3.7.1), so that it is no path's MTU that keeps it back.
 const SMALL: u32 = 1200;
 
+/// The longest that an acknowledgement may be delayed.
+const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(500);
+/// The first repetition of a SYN/ACK comes no later (RFC 1122 §4.2.3.1), give or take a tick.
+const LONGEST_ANSWER: Duration = Duration::from_millis(3500);
 /// A first answer this late …
 const STANDS: Duration = Duration::from_millis(50);
 /// … and so many times the median late is of a server that stands still.
@@ -227,6 +231,26 @@ pub(crate) fn is_unread(setup: &Setup) -> bool {
     setup.outcome == Some(SetupOutcome::Established)
         && after.request_repeats > 0
         && after.request_len <= SMALL
+        && !is_late_ack(setup)
+        && !is_unheard(setup)
+}
+
+/// Whether what was sent first may have arrived at once: sent again, once, sooner than any
+/// kernel has to acknowledge it (RFC 9293 §3.8.6.3), and acknowledged as copies are.
+fn is_late_ack(setup: &Setup) -> bool {
+    let after = &setup.aftermath;
+    let waited = after.request.map_or(Duration::ZERO, |first| after.last_request.since(first));
+    after.request_repeats == 1 && after.answer_repeats == 0 && waited < LONGEST_DELAYED_ACK
+}
+
+/// Whether the server's kernel had the connection, and what the client sent did not reach it:
+/// one that waits for the last ACK repeats its SYN/ACK meanwhile, three seconds later at the
+/// latest.
+fn is_unheard(setup: &Setup) -> bool {
+    let after = &setup.aftermath;
+    let until = after.spoke.map_or(after.last_request, |(at, _)| at);
+    let waited = setup.end.map_or(Duration::ZERO, |end| until.since(end));
+    after.answer_repeats == 0 && after.last_answer.is_none() && waited > LONGEST_ANSWER
 }
 
 /// Whether its SYN had to be sent again for no reason of its own.

@@ -16,6 +16,9 @@ use crate::report::{Evidence, EvidenceKind};
 pub(crate) const DELAYED: Duration = Duration::from_millis(5);
 /// An acknowledgement that took this long was delayed by a timer, not a queue.
 const BY_TIMER: Duration = Duration::from_millis(20);
+/// No kernel may wait longer with an acknowledgement (RFC 9293 §3.8.6.3), give or take a tick:
+/// what took longer was on its way, or stamped by hand.
+const LONGEST: Duration = Duration::from_millis(600);
 /// Holds shorter than this cost nothing worth naming.
 const NOTABLE: Duration = Duration::from_millis(1);
 /// Of the second small parts that had to wait, this share must have left with
@@ -106,7 +109,7 @@ impl Held {
             self.least_hold
                 .map_or(hold.held, |least| least.min(hold.held)),
         );
-        if hold.ack_delay < DELAYED {
+        if hold.ack_delay < DELAYED || hold.ack_delay > LONGEST {
             return;
         }
         self.delayed += 1;

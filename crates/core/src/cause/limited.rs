@@ -23,6 +23,10 @@ const LOW_ROUNDS: u32 = 3;
 /// … and if it did not double meanwhile: older systems begin with two to four segments (RFC
 /// 3390), which grow.
 const GROWN: u64 = 2;
+/// Stops from which on slow start shows that it grows …
+const GROWING_STOPS: u32 = 4;
+/// … by half at least, though it doubles: what stays as it is was stopped by something else.
+const GROWING: (u64, u64) = (3, 2);
 /// A window that fills in a burst opens again a round trip later: stops that
 /// are a smaller part of that, one like the other, are a pace.
 const ROUND_PART: u32 = 8;
@@ -76,23 +80,37 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
         return None;
     } else if has_rested && was_larger {
         Congestion::AfterIdle
+    } else if is_level(delivery) {
+        return None;
     } else {
         Congestion::SlowStart
     })
+}
+
+/// Returns true if what was in flight at the stops stayed the same, round after round: a
+/// buffer's size, a rate, a window that does not grow, but no slow start.
+fn is_level(delivery: &Delivery) -> bool {
+    let (more, than) = GROWING;
+    delivery.stops >= GROWING_STOPS
+        && delivery.most_in_flight.saturating_mul(than) < delivery.first_in_flight.saturating_mul(more)
 }
 
 /// A receiver's window that takes so many round trips to be acknowledged …
 const QUEUED_TRIPS: u32 = 3;
 /// … and this beyond them, as acknowledgements may be delayed, stands in a queue, …
 const QUEUED_FOR: Duration = Duration::from_millis(100);
-/// … if nearly all of it is under way and not just unread, in percent.
+/// … if nearly all of it is under way and not just unread, in percent, …
 const UNDER_WAY: u64 = 80;
+/// … and the receiver opens it as wide again, in percent: a program that reads at its own pace
+/// leaves some of what came in the way.
+const OPEN: u64 = 90;
 
 /// The time that a full window was on its way, where the receiver's window was all that a
 /// queue on the path held: a larger window would only make that queue longer.
 pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
-    let [window, _] = delivery.windows;
-    let is_full = delivery.limit == Limit::ReceiveWindow && delivery.zero_windows == 0;
+    let [window, last] = delivery.windows;
+    let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
+    let is_full = delivery.limit == Limit::ReceiveWindow && delivery.zero_windows == 0 && is_read;
     if !is_full || window == 0 || delivery.bytes < window {
         return None;
     }
@@ -360,10 +378,15 @@ mod tests {
 
     #[test]
     fn a_window_opens_a_round_trip_after_it_filled() {
-        assert_eq!(congestion(&stopped(20)), Some(Congestion::SlowStart));
+        let growing = Delivery {
+            first_in_flight: 10 * 1448,
+            ..stopped(20)
+        };
+        assert_eq!(congestion(&growing), Some(Congestion::SlowStart));
+        assert_eq!(congestion(&stopped(20)), None, "it stays as it is");
         let paced = Delivery {
             stopped: Duration::from_millis(7),
-            ..stopped(20)
+            ..growing
         };
         assert_eq!(congestion(&paced), None);
     }

@@ -65,7 +65,13 @@ pub(crate) struct Losses {
     pub(super) requests: LostRequests,
     /// Repaired losses that the receiver later said were not lost.
     taken_back: u64,
+    /// Repaired losses of which only the sender's numbers tell.
+    by_number: u64,
 }
+
+/// If the receiver says of so many losses that they were none, others of which it cannot say it
+/// are in doubt too.
+const DOUBTED: u64 = 5;
 
 impl Losses {
     pub(super) const CONCERNS: Features =
@@ -103,6 +109,7 @@ impl Losses {
                 *took += recovery.took;
             }
             self.packets.push(recovery.packet);
+            self.by_number += u64::from(recovery.is_by_number);
         }
         self.clients.insert(exchange.client);
         self.settle();
@@ -111,6 +118,7 @@ impl Losses {
     pub(crate) fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.taken_back += other.taken_back;
+        self.by_number += other.by_number;
         for (own, other) in self.repairs.iter_mut().zip(other.repairs) {
             own.0 += other.0;
             own.1 += other.1;
@@ -185,8 +193,16 @@ impl Losses {
         }
         finding.evidence.extend(retransmission_counter(case));
         finding.candidates.extend(discarded(case));
-        finding.verdict = evidence::judge(&finding.evidence, self.events(), false);
+        finding.verdict = evidence::judge(&finding.evidence, self.events(), self.are_doubtful());
         Some(finding)
+    }
+
+    /// Returns true if what was lost may not have been: most of it nobody saw twice or missed,
+    /// and a sender may have given its numbers to something else; or the receiver took back a
+    /// good part.
+    fn are_doubtful(&self) -> bool {
+        let all = self.events();
+        self.by_number * 2 > all || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
     }
 
     /// What shows of those that no exchange holds.

@@ -257,6 +257,12 @@ impl Setup {
         self.outcome == Some(SetupOutcome::Established) && !self.is_concluded
     }
 
+    /// Whether both ends were seen to agree.
+    pub(crate) fn is_made(&self) -> bool {
+        let is_asked = self.begin.is_some() && self.answered.is_some();
+        is_asked && self.outcome == Some(SetupOutcome::Established)
+    }
+
     /// The client's ACK: how long after the SYN/ACK, and whether that times
     /// the path (nothing was repeated).
     pub(crate) fn establish(&mut self, at: Timestamp) -> (Duration, bool) {

@@ -128,6 +128,10 @@ pub(super) fn recovery(
         sender: mark.by,
         mechanism,
         again: is_sent_thrice(trace, mark),
+        is_by_number: mark.skipped > 0
+            && mark
+                .data
+                .is_some_and(|data| data.arrival == Arrival::InOrder),
         bytes: mark.data.map_or(0, |data| {
             u32::try_from(data.span.end - data.span.start).unwrap_or(u32::MAX)
         }),
