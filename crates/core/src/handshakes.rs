@@ -29,6 +29,8 @@ const SMALL: u32 = 1200;
 
 /// The longest that an acknowledgement may be delayed.
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(500);
+/// Initial TTL of Linux (`ip_default_ttl`); systems that begin with more delay first ACKs too.
+const LINUX_TTL: u8 = 64;
 /// The first repetition of a SYN/ACK comes no later (RFC 1122 §4.2.3.1), give or take a tick.
 const LONGEST_ANSWER: Duration = Duration::from_millis(3500);
 /// A first answer this late …
@@ -236,11 +238,14 @@ pub(crate) fn is_unread(setup: &Setup) -> bool {
 }
 
 /// Whether what was sent first may have arrived at once: sent again, once, sooner than any
-/// kernel has to acknowledge it (RFC 9293 §3.8.6.3), and acknowledged as copies are.
+/// kernel has to acknowledge it (RFC 9293 §3.8.6.3), and acknowledged as copies are. Linux
+/// acknowledges what comes first at once (`tcp_enter_quickack_mode()`).
 fn is_late_ack(setup: &Setup) -> bool {
     let after = &setup.aftermath;
     let waited = after.request.map_or(Duration::ZERO, |first| after.last_request.since(first));
-    after.request_repeats == 1 && after.answer_repeats == 0 && waited < LONGEST_DELAYED_ACK
+    let may_delay = setup.answer_ttl.is_none_or(|ttl| ttl > LINUX_TTL);
+    let is_once = after.request_repeats == 1 && after.answer_repeats == 0;
+    may_delay && is_once && waited < LONGEST_DELAYED_ACK
 }
 
 /// Whether the server's kernel had the connection, and what the client sent did not reach it:

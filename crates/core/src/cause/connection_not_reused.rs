@@ -22,6 +22,8 @@ const KEPT: Duration = Duration::from_secs(5);
 const NEEDLESS: u64 = 2;
 /// … and of all exchanges, this part.
 const NEEDLESS_OF_ALL: u64 = 3;
+/// Of all exchanges, this share on connections of their own is each.
+const EACH: f64 = 0.9;
 
 /// Watches connections that carry one exchange.
 #[derive(Clone, Debug, Default)]
@@ -130,9 +132,13 @@ impl Rule {
     }
 
     /// Returns true if most connections were made one after the other, where one would have
-    /// done, and not side by side.
+    /// done, and not side by side; or if nearly all were closed after one exchange because
+    /// somebody asked for it, whenever they were made.
     fn is_habit(&self, spared: u64, case: &Case<'_>) -> bool {
-        spared * NEEDLESS >= self.tally.affected && spared * NEEDLESS_OF_ALL >= case.ledger.whole()
+        let whole = case.ledger.whole();
+        let is_each = self.is_asked() && self.tally.affected as f64 >= whole as f64 * EACH;
+        let is_mostly = spared * NEEDLESS >= self.tally.affected;
+        is_each || (is_mostly && spared * NEEDLESS_OF_ALL >= whole)
     }
 
     fn leave_pool(&self, spared: u64, finding: &mut Finding) {

@@ -197,12 +197,13 @@ impl Losses {
         Some(finding)
     }
 
-    /// Returns true if what was lost may not have been: most of it nobody saw twice or missed,
+    /// Returns true if what was lost may not have been: on few connections most of it nobody saw twice or missed,
     /// and a sender may have given its numbers to something else; or the receiver took back a
     /// good part.
     fn are_doubtful(&self) -> bool {
         let all = self.events();
-        self.by_number * 2 > all || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
+        let is_by_number = self.by_number * 2 > all && !self.is_widespread();
+        is_by_number || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
     }
 
     /// What shows of those that no exchange holds.
