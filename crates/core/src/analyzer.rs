@@ -9,6 +9,7 @@
 mod counters;
 mod entrance;
 mod points;
+mod ruler;
 mod services;
 mod shard;
 #[cfg(test)]
@@ -293,6 +294,7 @@ impl SoFar {
             waiting: sum.waiting,
             tallied: sum.tallied,
             connections: seen.connections,
+            is_drawn: seen.is_drawn,
         })
     }
 }

@@ -242,7 +242,9 @@ pub(crate) fn is_unread(setup: &Setup) -> bool {
 /// acknowledges what comes first at once (`tcp_enter_quickack_mode()`).
 fn is_late_ack(setup: &Setup) -> bool {
     let after = &setup.aftermath;
-    let waited = after.request.map_or(Duration::ZERO, |first| after.last_request.since(first));
+    let waited = after
+        .request
+        .map_or(Duration::ZERO, |first| after.last_request.since(first));
     let may_delay = setup.answer_ttl.is_none_or(|ttl| ttl > LINUX_TTL);
     let is_once = after.request_repeats == 1 && after.answer_repeats == 0;
     may_delay && is_once && waited < LONGEST_DELAYED_ACK

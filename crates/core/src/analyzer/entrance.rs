@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::Sink;
 use super::counters::Counters;
 use super::points::{Points, Vantages};
+use super::ruler::Ruler;
 use super::shard::{self, News, Tidings};
 use crate::approach::{Approach, Approaches, Asked, Silent};
 use crate::connections::{Collected, ConnectionSink};
@@ -22,6 +23,7 @@ pub struct Entrance {
     /// Packets so far.
     packets: u64,
     points: Points,
+    ruler: Ruler,
     counters: Counters,
     /// What connections followed; the only place where flows meet.
     approaches: Approaches,
@@ -64,6 +66,8 @@ pub(super) struct Seen {
     pub(super) asked: Asked,
     pub(super) told: Told,
     pub(super) connections: Option<Connections>,
+    /// True if the packets' times are of no clock.
+    pub(super) is_drawn: bool,
 }
 
 impl Entrance {
@@ -72,6 +76,7 @@ impl Entrance {
             shards,
             packets: 0,
             points: Points::default(),
+            ruler: Ruler::default(),
             counters: Counters::default(),
             approaches: Approaches::default(),
             words: Words::default(),
@@ -99,6 +104,7 @@ impl Entrance {
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Admission {
         self.packets += 1;
         self.points.count(segment);
+        self.ruler.take(segment.at);
         let approach = self.approaches.segment(segment, payload);
         let stream = match self.collected.is_wanted() {
             true => self.collected.number(segment),
@@ -188,6 +194,7 @@ impl Entrance {
             asked: self.approaches.asked(),
             told: self.words.told(),
             connections: None,
+            is_drawn: self.ruler.is_even(),
         }
     }
 
@@ -200,6 +207,7 @@ impl Entrance {
             asked: self.approaches.asked(),
             told: self.words.told(),
             connections: self.collected.finish(),
+            is_drawn: self.ruler.is_even(),
         }
     }
 }

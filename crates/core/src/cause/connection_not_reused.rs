@@ -81,9 +81,8 @@ fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
         let mut pool: Vec<Timestamp> = Vec::new();
         for moment in of_client {
             let at = opened(moment);
-            let is_left = |end: &Timestamp| {
-                *end <= at && kept.is_none_or(|kept| at.since(*end) <= kept)
-            };
+            let is_left =
+                |end: &Timestamp| *end <= at && kept.is_none_or(|kept| at.since(*end) <= kept);
             // The one that was used last, as pools do.
             let idle = pool.iter_mut().filter(|end| is_left(end)).max();
             match idle {

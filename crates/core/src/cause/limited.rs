@@ -92,7 +92,8 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
 fn is_level(delivery: &Delivery) -> bool {
     let (more, than) = GROWING;
     delivery.stops >= GROWING_STOPS
-        && delivery.most_in_flight.saturating_mul(than) < delivery.first_in_flight.saturating_mul(more)
+        && delivery.most_in_flight.saturating_mul(than)
+            < delivery.first_in_flight.saturating_mul(more)
 }
 
 /// A receiver's window that takes so many round trips to be acknowledged …
@@ -110,16 +111,29 @@ const OPEN: u64 = 90;
 pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
     let [window, last] = delivery.windows;
     let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
-    let is_full = delivery.limit == Limit::ReceiveWindow && delivery.zero_windows == 0 && is_read;
+    let is_under_way =
+        delivery.most_in_flight.saturating_mul(100) >= window.saturating_mul(UNDER_WAY);
+    passed_late(delivery).filter(|_| is_read && is_under_way)
+}
+
+/// The time that a full window took to be acknowledged, where its receiver was slow to open it
+/// again: that, and not the way, is what takes the time.
+pub(super) fn read_late(delivery: &Delivery) -> Option<Duration> {
+    let [window, last] = delivery.windows;
+    let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
+    passed_late(delivery).filter(|_| !is_read)
+}
+
+/// The time that a full window took to be acknowledged, where that is far longer than the way.
+fn passed_late(delivery: &Delivery) -> Option<Duration> {
+    let [window, _] = delivery.windows;
+    let is_full = delivery.limit == Limit::ReceiveWindow && delivery.zero_windows == 0;
     if !is_full || window == 0 || delivery.bytes < window {
         return None;
     }
     let whole = delivery.stopped.as_secs_f64() * window as f64 / delivery.bytes as f64;
     let whole = Duration::try_from_secs_f64(whole).ok()?;
-    let is_late = whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR;
-    let is_under_way =
-        delivery.most_in_flight.saturating_mul(100) >= window.saturating_mul(UNDER_WAY);
-    (is_late && is_under_way).then_some(whole)
+    (whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR).then_some(whole)
 }
 
 /// A cause that limits messages.

@@ -3,6 +3,7 @@
 
 use core::net::IpAddr;
 use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Evidence;
 use super::blank::Blank;
@@ -18,6 +19,8 @@ use crate::wait::Owner;
 /// A name that is not known yet takes a resolver some round trips to others; what takes
 /// this much longer than the way to it is slow.
 const SLOW: Duration = Duration::from_millis(200);
+/// Late answers of which this share is about names of one domain tell of that domain.
+const ONE_DOMAIN: f64 = 0.8;
 /// The least time lost by asking again over TCP that matters.
 const STREAMED: Duration = Duration::from_millis(20);
 /// The most resolvers reported.
@@ -156,13 +159,23 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
 fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
     let nearest = evidence.facts.hosts.nearest(resolver)?;
     let (mut late, mut packets) = (Distribution::default(), Vec::new());
-    for &(waited, names, of) in &resolved.waited {
-        let excess = waited.saturating_sub(nearest * names);
+    let mut domains: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    for waited in &resolved.waited {
+        let excess = waited.took.saturating_sub(nearest * waited.names);
         if excess >= SLOW {
             late.record(excess);
-            packets.extend(of);
+            packets.extend(waited.packets);
+            domains
+                .entry(waited.domain)
+                .or_default()
+                .insert(waited.name);
         }
     }
+    // Where each name is another one of one domain, that domain's own servers may take the time,
+    // or mean to, as those do that a tunnel ends at.
+    let most = domains.into_values().map(|names| names.len()).max();
+    let most = most.unwrap_or_default();
+    let is_one_domain = most as f64 >= late.count() as f64 * ONE_DOMAIN;
     packets.truncate(6);
     let about = (evidence, resolver, resolved);
     let mut finding = finding(about, Id::DnsSlowResolver, Owner::Resolver, &late)?;
@@ -176,7 +189,7 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     );
     let shown = Shown::mechanism(EvidenceKind::Wire, text).count(late.count());
     finding.evidence.push(shown.packets(&packets));
-    finding.verdict = evidence::judge(&finding.evidence, late.count(), false);
+    finding.verdict = evidence::judge(&finding.evidence, late.count(), is_one_domain);
     finding.summary = format!(
         "The resolver {resolver} takes {} (median) longer than the way to it for {} of {} lookups: \
          it asks others first.",

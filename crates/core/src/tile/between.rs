@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::{LEAST_DELAYED_ACK, LEAST_TIMEOUT, REORDERING, Tiler, gap, repair};
-use crate::connection::order::longest_repair;
 use crate::connection::half::Arrival;
+use crate::connection::order::longest_repair;
 use crate::connection::repeats::Need;
 use crate::exchange::Side;
 use crate::mark::Mark;
@@ -268,8 +268,8 @@ impl Tiler<'_> {
     /// that the server's ACKs say was sent before.
     fn after_skipped(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
         let took = first.at.since(from).saturating_sub(travel);
-        let is_lost = is_repaired(first, took, self.trace.whole_trip())
-            || self.was_sent_before(first);
+        let is_lost =
+            is_repaired(first, took, self.trace.whole_trip()) || self.was_sent_before(first);
         if is_lost && !self.trace.is_near(Side::Server) {
             self.recover_response(from, travel, first);
             return;

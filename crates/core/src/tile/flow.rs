@@ -53,6 +53,8 @@ pub(super) struct Piece {
     last: Timestamp,
     bytes: u64,
     ends_small: bool,
+    /// Its last segment was pushed.
+    ends_pushed: bool,
     /// Small segments in a row at its end.
     small: u32,
     /// Small segments in all.
@@ -109,6 +111,7 @@ fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
                 piece.last = mark.at;
                 piece.bytes += bytes;
                 piece.ends_small = data.is_small;
+                piece.ends_pushed = data.is_pushed;
                 piece.partial += u32::from(data.is_small);
                 piece.small = if data.is_small { piece.small + 1 } else { 0 };
             }
@@ -117,6 +120,7 @@ fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
                 last: mark.at,
                 bytes,
                 ends_small: data.is_small,
+                ends_pushed: data.is_pushed,
                 small: u32::from(data.is_small),
                 partial: u32::from(data.is_small),
                 index,

@@ -131,7 +131,7 @@ pub(super) fn recovery(
         is_by_number: mark.skipped > 0
             && mark
                 .data
-                .is_some_and(|data| data.arrival == Arrival::InOrder),
+                .is_some_and(|data| matches!(data.arrival, Arrival::InOrder | Arrival::PastHole)),
         bytes: mark.data.map_or(0, |data| {
             u32::try_from(data.span.end - data.span.start).unwrap_or(u32::MAX)
         }),

@@ -249,7 +249,10 @@ impl Tiled<'_> {
         let floors = [self.view.to_server().floor(), self.view.to_client().floor()];
         let trip: Duration = floors.into_iter().flatten().sum();
         let is_trip = |took: Duration| took >= trip * 7 / 8 && took <= trip * 5 / 4;
-        let pauses = tiling.waits.iter().filter(|w| w.kind == WaitKind::ServerPause);
+        let pauses = tiling
+            .waits
+            .iter()
+            .filter(|w| w.kind == WaitKind::ServerPause);
         let pauses = pauses.map(Wait::duration).filter(|&took| !is_trip(took));
         pauses.sum()
     }

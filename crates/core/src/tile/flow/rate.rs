@@ -86,7 +86,11 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     let (rate, longest) = rate_of(trace, &steps(pieces))?;
     let full = pieces.iter().filter(|piece| !piece.ends_small).count();
     let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
-    let can_tell = is_near || trace.pipe(sender).has_clock;
+    // A kernel that spaces what it has pushes the last of it; where nearly each is pushed, each
+    // was written by itself, or was all that its device took.
+    let pushed = pieces.iter().filter(|piece| piece.ends_pushed).count();
+    let is_written = is_kernel && pushed as f64 >= pieces.len() as f64 * FULL_SHARE;
+    let can_tell = (is_near || trace.pipe(sender).has_clock) && !is_written;
     let may_be_clocked = longest * UNDER_WAY > trace.whole_trip();
     // What lags beside its sender is in its own device's queue, which is no path;
     // what is paced is stamped with the time from which on it may leave
