@@ -31,8 +31,6 @@ const SMALL: u32 = 1200;
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(500);
 /// Initial TTL of Linux (`ip_default_ttl`); systems that begin with more delay first ACKs too.
 const LINUX_TTL: u8 = 64;
-/// The first repetition of a SYN/ACK comes no later (RFC 1122 §4.2.3.1), give or take a tick.
-const LONGEST_ANSWER: Duration = Duration::from_millis(3500);
 /// A first answer this late …
 const STANDS: Duration = Duration::from_millis(50);
 /// … and so many times the median late is of a server that stands still.
@@ -250,14 +248,10 @@ fn is_late_ack(setup: &Setup) -> bool {
     may_delay && is_once && waited < LONGEST_DELAYED_ACK
 }
 
-/// Whether the server's kernel had the connection, and what the client sent did not reach it:
-/// one that waits for the last ACK repeats its SYN/ACK meanwhile, three seconds later at the
-/// latest.
+/// Whether the server's program had the connection, and what the client sent did not reach it:
+/// it closed what it had accepted without a word of that.
 fn is_unheard(setup: &Setup) -> bool {
-    let after = &setup.aftermath;
-    let until = after.spoke.map_or(after.last_request, |(at, _)| at);
-    let waited = setup.end.map_or(Duration::ZERO, |end| until.since(end));
-    after.answer_repeats == 0 && after.last_answer.is_none() && waited > LONGEST_ANSWER
+    setup.aftermath.is_left
 }
 
 /// Whether its SYN had to be sent again for no reason of its own.

@@ -103,8 +103,6 @@ pub(crate) struct Data {
     /// is left is sent whatever else the window holds (RFC 9293 §3.8.6.2.1,
     /// rule 2).
     pub(crate) had_no_room: bool,
-    /// True if it was pushed: its sender had no more to send just then.
-    pub(crate) is_pushed: bool,
 }
 
 /// The pace of one side's bytes of a stretch: the time from the first segment

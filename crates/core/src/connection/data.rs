@@ -9,7 +9,7 @@ use super::order::Order;
 use super::repeats::Need;
 use crate::flow::Direction;
 use crate::mark::Data;
-use crate::segment::{Segment, TcpFlags};
+use crate::segment::Segment;
 
 impl Connection {
     /// Takes in the segment's payload, if it has any.
@@ -54,7 +54,6 @@ impl Connection {
             after_cut,
             in_flight,
             had_no_room,
-            is_pushed: segment.flags.contains(TcpFlags::PSH),
         })
     }
 

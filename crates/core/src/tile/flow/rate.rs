@@ -86,11 +86,7 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     let (rate, longest) = rate_of(trace, &steps(pieces))?;
     let full = pieces.iter().filter(|piece| !piece.ends_small).count();
     let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
-    // A kernel that spaces what it has pushes the last of it; where nearly each is pushed, each
-    // was written by itself, or was all that its device took.
-    let pushed = pieces.iter().filter(|piece| piece.ends_pushed).count();
-    let is_written = is_kernel && pushed as f64 >= pieces.len() as f64 * FULL_SHARE;
-    let can_tell = (is_near || trace.pipe(sender).has_clock) && !is_written;
+    let can_tell = is_near || trace.pipe(sender).has_clock;
     let may_be_clocked = longest * UNDER_WAY > trace.whole_trip();
     // What lags beside its sender is in its own device's queue, which is no path;
     // what is paced is stamped with the time from which on it may leave
@@ -113,9 +109,8 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
 /// however evenly, keeps a rate of its own, and no queue drains at that.
 fn fills(pieces: &[Piece]) -> bool {
     let all: u64 = pieces.iter().map(|piece| piece.bytes).sum();
-    let full = pieces.iter().filter(|piece| piece.partial == 0);
-    let full: u64 = full.map(|piece| piece.bytes).sum();
-    full as f64 >= all as f64 * FILLED_SHARE
+    let short: u64 = pieces.iter().map(|piece| piece.short).sum();
+    short as f64 <= all as f64 * (1.0 - FILLED_SHARE)
 }
 
 /// The time from each piece to the next, and the piece's bytes.
