@@ -91,9 +91,12 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
 /// buffer's size, a rate, a window that does not grow, but no slow start.
 fn is_level(delivery: &Delivery) -> bool {
     let (more, than) = GROWING;
-    delivery.stops >= GROWING_STOPS
-        && delivery.most_in_flight.saturating_mul(than)
-            < delivery.first_in_flight.saturating_mul(more)
+    // At the stops, and not behind the last segment, whose sender may have heard of less.
+    let most = delivery
+        .most_segments
+        .saturating_mul(u64::from(delivery.mss));
+    let first = delivery.first_in_flight;
+    delivery.stops >= GROWING_STOPS && most.saturating_mul(than) < first.saturating_mul(more)
 }
 
 /// A receiver's window that takes so many round trips to be acknowledged …
