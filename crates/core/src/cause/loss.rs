@@ -65,8 +65,8 @@ pub(crate) struct Losses {
     pub(super) requests: LostRequests,
     /// Repaired losses that the receiver later said were not lost.
     taken_back: u64,
-    /// Repaired losses of which only the sender's numbers tell.
-    by_number: u64,
+    /// Repaired losses that may have been none.
+    doubtful: u64,
 }
 
 /// If the receiver says of so many losses that they were none, others of which it cannot say it
@@ -109,7 +109,7 @@ impl Losses {
                 *took += recovery.took;
             }
             self.packets.push(recovery.packet);
-            self.by_number += u64::from(recovery.is_by_number);
+            self.doubtful += u64::from(recovery.is_doubtful);
         }
         self.clients.insert(exchange.client);
         self.settle();
@@ -118,7 +118,7 @@ impl Losses {
     pub(crate) fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.taken_back += other.taken_back;
-        self.by_number += other.by_number;
+        self.doubtful += other.doubtful;
         for (own, other) in self.repairs.iter_mut().zip(other.repairs) {
             own.0 += other.0;
             own.1 += other.1;
@@ -197,13 +197,13 @@ impl Losses {
         Some(finding)
     }
 
-    /// Returns true if what was lost may not have been: on few connections most of it nobody saw twice or missed,
-    /// and a sender may have given its numbers to something else; or the receiver took back a
-    /// good part.
+    /// Returns true if what was lost may not have been: few connections lost it, and most of it
+    /// nobody saw twice or missed, or was sent again too soon to tell; or the receiver took back
+    /// a good part.
     fn are_doubtful(&self) -> bool {
         let all = self.events();
-        let is_by_number = self.by_number * 2 > all && !self.is_widespread();
-        is_by_number || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
+        let is_mostly = self.doubtful * 2 > all && !self.is_widespread();
+        is_mostly || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
     }
 
     /// What shows of those that no exchange holds.

@@ -13,6 +13,11 @@ use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
 
+/// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
+const LINUX_TTL: u8 = 64;
+/// Windows delays an acknowledgement by up to 200 ms, give or take a tick.
+const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(220);
+
 /// A retransmission at its sender.
 pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     if data.was_too_big {
@@ -25,7 +30,22 @@ pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data
     let since = copy_before(trace, mark, data).map_or(before.at, |m| m.at);
     let (since_copy, took) = (mark.at.since(since), mark.at.since(before.at));
     let is_revealed = is_hole_reported(trace, mark.by, since, mark);
-    recovered(trace, mark, since_copy, took, is_revealed)
+    let mut gap = recovered(trace, mark, since_copy, took, is_revealed);
+    if let Some(recovery) = gap.recovery.as_mut().filter(|_| !is_revealed) {
+        recovery.is_doubtful |= may_be_delayed(trace, mark.by, since_copy);
+    }
+    gap
+}
+
+/// Whether the receiver may have had what was sent again so long after, and have delayed its
+/// word of it: Windows waits longer than many a timer, and does not tell of copies (D-SACK).
+fn may_be_delayed(trace: &Trace<'_>, sender: Side, since_copy: Duration) -> bool {
+    let peer = sender.peer();
+    let is_other = trace
+        .marks
+        .iter()
+        .any(|m| m.by == peer && m.ttl > LINUX_TTL);
+    is_other && since_copy <= trace.whole_trip() + LONGEST_DELAYED_ACK
 }
 
 /// The copy of these bytes that was sent last before `mark`.
@@ -128,7 +148,7 @@ pub(super) fn recovery(
         sender: mark.by,
         mechanism,
         again: is_sent_thrice(trace, mark),
-        is_by_number: mark.skipped > 0
+        is_doubtful: mark.skipped > 0
             && mark
                 .data
                 .is_some_and(|data| matches!(data.arrival, Arrival::InOrder | Arrival::PastHole)),
