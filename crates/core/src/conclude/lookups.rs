@@ -19,7 +19,7 @@ use crate::wait::Owner;
 /// A name that is not known yet takes a resolver some round trips to others; what takes
 /// this much longer than the way to it is slow.
 const SLOW: Duration = Duration::from_millis(200);
-/// Late answers of which this share is about names of one domain tell of that domain.
+/// Late answers of which names of one domain have this share of the time tell of that domain.
 const ONE_DOMAIN: f64 = 0.8;
 /// The least time lost by asking again over TCP that matters.
 const STREAMED: Duration = Duration::from_millis(20);
@@ -159,24 +159,22 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
 fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
     let nearest = evidence.facts.hosts.nearest(resolver)?;
     let (mut late, mut packets) = (Distribution::default(), Vec::new());
-    let mut domains: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    let mut domains: BTreeMap<u64, (Duration, BTreeSet<u64>)> = BTreeMap::new();
     for waited in &resolved.waited {
         let excess = waited.took.saturating_sub(nearest * waited.names);
         if excess >= SLOW {
             late.record(excess);
             packets.extend(waited.packets);
-            domains
-                .entry(waited.domain)
-                .or_default()
-                .insert(waited.name);
+            let (sum, names) = domains.entry(waited.domain).or_default();
+            *sum += excess;
+            names.insert(waited.name);
         }
     }
-    // Where each name is another one of one domain, that domain's own servers may take the time,
-    // or mean to, as those do that a tunnel ends at.
-    let most = domains.into_values().map(|names| names.len()).max();
-    let most = most.unwrap_or_default();
-    let is_one_domain = most as f64 >= late.count() as f64 * ONE_DOMAIN;
-    packets.truncate(6);
+    // Where nearly all of it is several names' of one domain, that domain's own servers may take
+    // the time, or mean to, as those do that a tunnel ends at.
+    let several = domains.values().filter(|(_, names)| names.len() > 1);
+    let most = several.map(|(sum, _)| sum.as_nanos()).max();
+    let is_one_domain = most.unwrap_or_default() as f64 >= late.sum_ns() as f64 * ONE_DOMAIN;
     let about = (evidence, resolver, resolved);
     let mut finding = finding(about, Id::DnsSlowResolver, Owner::Resolver, &late)?;
     let text = format!(

@@ -137,7 +137,9 @@ pub(super) fn recovery(
     let trip = floor(Side::Client) + floor(Side::Server);
     // The timer is the smoothed round trip and 200 ms at least (RFC 6298 §2.3
     // with Linux's floor), a probe's two round trips.
-    let mechanism = if since_copy >= (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3)) {
+    let least = (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3));
+    let is_by_word = is_revealed && follows_word(trace, mark);
+    let mechanism = if since_copy >= least && !is_by_word {
         RecoveryMechanism::Timeout
     } else if is_revealed {
         RecoveryMechanism::Fast
@@ -158,6 +160,16 @@ pub(super) fn recovery(
         took,
         packet: mark.number,
     }
+}
+
+/// Whether anything of the receiver's came to its sender just before `mark`: a timer expires in
+/// silence, and what is sent again long after its copy may have waited for its turn.
+fn follows_word(trace: &Trace<'_>, mark: &Mark) -> bool {
+    let floor = trace.round_trip(mark.by).floor().unwrap_or_default();
+    let latest = REACTION + floor + floor / 4;
+    let before = trace.marks.iter().rev().filter(|word| word.at < mark.at);
+    let mut words = before.take_while(|word| mark.at.since(word.at) <= latest);
+    words.any(|word| word.by == mark.by.peer())
 }
 
 /// Whether the bytes of `mark` had been sent again before: beside their
