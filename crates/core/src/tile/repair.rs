@@ -162,14 +162,15 @@ pub(super) fn recovery(
     }
 }
 
-/// Whether anything of the receiver's came to its sender just before `mark`: a timer expires in
-/// silence, and what is sent again long after its copy may have waited for its turn.
+/// Whether the receiver's word of what is missing came to its sender just before `mark`: a timer
+/// expires in silence, and what is sent again long after its copy may have waited for its turn.
+/// Behind a timeout, what was lost is sent again as each piece is acknowledged: still the timer's.
 fn follows_word(trace: &Trace<'_>, mark: &Mark) -> bool {
     let floor = trace.round_trip(mark.by).floor().unwrap_or_default();
     let latest = REACTION + floor + floor / 4;
     let before = trace.marks.iter().rev().filter(|word| word.at < mark.at);
     let mut words = before.take_while(|word| mark.at.since(word.at) <= latest);
-    words.any(|word| word.by == mark.by.peer())
+    words.any(|word| word.by == mark.by.peer() && (word.reports_hole || !word.is_news))
 }
 
 /// Whether the bytes of `mark` had been sent again before: beside their

@@ -250,7 +250,13 @@ fn lags(trace: &Trace<'_>, sender: Side) -> bool {
                 && data.span.end > span.start
         })
     });
-    is_median_at_least(QUEUE, new.map(|mark| mark.queued.possible()))
+    // Stamps that may count anything but milliseconds stand still for longer than any queue.
+    let has_clock = trace.pipe(sender).has_clock;
+    let queued = |mark: &Mark| match has_clock {
+        true => mark.queued.possible(),
+        false => mark.queued.known(),
+    };
+    is_median_at_least(QUEUE, new.map(queued))
 }
 
 /// How long the receiver's ACKs took to come, beside the sender: each from the
