@@ -252,9 +252,12 @@ fn lags(trace: &Trace<'_>, sender: Side) -> bool {
     });
     // Stamps that may count anything but milliseconds stand still for longer than any queue.
     let has_clock = trace.pipe(sender).has_clock;
-    let queued = |mark: &Mark| match has_clock {
-        true => mark.queued.possible(),
-        false => mark.queued.known(),
+    let queued = |mark: &Mark| {
+        if has_clock {
+            mark.queued.possible()
+        } else {
+            mark.queued.known()
+        }
     };
     is_median_at_least(QUEUE, new.map(queued))
 }
