@@ -10,6 +10,7 @@ mod clocks;
 mod counters;
 mod entrance;
 mod points;
+mod ruler;
 mod services;
 mod shard;
 #[cfg(test)]
@@ -294,6 +295,7 @@ impl SoFar {
             waiting: sum.waiting,
             tallied: sum.tallied,
             connections: seen.connections,
+            is_drawn: seen.is_drawn,
         })
     }
 }

@@ -83,6 +83,26 @@ pub(crate) struct Evidence {
     pub(crate) tallied: Tallied,
     pub(crate) capture: Option<crate::report::Capture>,
     pub(crate) connections: Option<crate::report::Connections>,
+    /// True if the packets' times are of no clock.
+    pub(crate) is_drawn: bool,
+}
+
+/// What cost time cost it by stamps that no clock gave: that is possible at most.
+fn doubt_times(findings: &mut [Finding]) {
+    for finding in findings.iter_mut().filter(|finding| finding.cost_ns > 0) {
+        finding.verdict = Verdict::Possible;
+    }
+}
+
+/// The remark on such stamps.
+fn drawn() -> Remark {
+    Remark {
+        id: "stamps-made-up".to_owned(),
+        text: "Nearly all packets follow each other at one and the same distance, to the \
+               microsecond: these times were made with the file, and what took time does not \
+               show in them."
+            .to_owned(),
+    }
 }
 
 /// Concludes.
@@ -96,6 +116,10 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     told::add(&evidence, &mut findings, &mut notes);
     lookups::add(&evidence, &mut findings, &mut notes);
     consequence::fold(&mut findings);
+    if evidence.is_drawn {
+        doubt_times(&mut findings);
+        notes.push(drawn());
+    }
     rank(&mut findings, &evidence);
     let account = keep_account(&scene, &mut findings);
     findings.truncate(MAX_FINDINGS);

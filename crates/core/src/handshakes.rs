@@ -27,6 +27,10 @@ const LOSS_RATIO: u64 = 4;
 /// §3.7.1), so that it is no path's MTU that keeps it back.
 const SMALL: u32 = 1200;
 
+/// The longest that an acknowledgement may be delayed.
+const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(500);
+/// Initial TTL of Linux (`ip_default_ttl`); systems that begin with more delay first ACKs too.
+const LINUX_TTL: u8 = 64;
 /// A first answer this late …
 const STANDS: Duration = Duration::from_millis(50);
 /// … and so many times the median late is of a server that stands still.
@@ -240,6 +244,27 @@ pub(crate) fn is_unread(setup: &Setup) -> bool {
     setup.outcome == Some(SetupOutcome::Established)
         && after.request_repeats > 0
         && after.request_len <= SMALL
+        && !is_late_ack(setup)
+        && !is_unheard(setup)
+}
+
+/// Whether what was sent first may have arrived at once: sent again, once, sooner than any
+/// kernel has to acknowledge it (RFC 9293 §3.8.6.3), and acknowledged as copies are. Linux
+/// acknowledges what comes first at once (`tcp_enter_quickack_mode()`).
+fn is_late_ack(setup: &Setup) -> bool {
+    let after = &setup.aftermath;
+    let waited = after
+        .request
+        .map_or(Duration::ZERO, |first| after.last_request.since(first));
+    let may_delay = setup.answer_ttl.is_none_or(|ttl| ttl > LINUX_TTL);
+    let is_once = after.request_repeats == 1 && after.answer_repeats == 0;
+    may_delay && is_once && waited < LONGEST_DELAYED_ACK
+}
+
+/// Whether the server's program had the connection, and what the client sent did not reach it:
+/// it closed what it had accepted without a word of that.
+fn is_unheard(setup: &Setup) -> bool {
+    setup.aftermath.is_left
 }
 
 /// Whether its SYN had to be sent again for no reason of its own.

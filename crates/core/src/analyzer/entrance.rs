@@ -8,6 +8,7 @@ use super::Sink;
 use super::clocks::Clocks;
 use super::counters::Counters;
 use super::points::{Points, Vantages};
+use super::ruler::Ruler;
 use super::shard::{self, News, Tidings};
 use crate::approach::{Approach, Approaches, Asked, Silent};
 use crate::connections::{Collected, ConnectionSink};
@@ -23,6 +24,7 @@ pub struct Entrance {
     /// Packets so far.
     packets: u64,
     points: Points,
+    ruler: Ruler,
     counters: Counters,
     clocks: Clocks,
     /// What connections followed; the only place where flows meet.
@@ -68,6 +70,8 @@ pub(super) struct Seen {
     pub(super) asked: Asked,
     pub(super) told: Told,
     pub(super) connections: Option<Connections>,
+    /// True if the packets' times are of no clock.
+    pub(super) is_drawn: bool,
 }
 
 impl Entrance {
@@ -76,6 +80,7 @@ impl Entrance {
             shards,
             packets: 0,
             points: Points::default(),
+            ruler: Ruler::default(),
             counters: Counters::default(),
             clocks: Clocks::default(),
             approaches: Approaches::default(),
@@ -104,6 +109,7 @@ impl Entrance {
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Admission {
         self.packets += 1;
         self.points.count(segment);
+        self.ruler.take(segment.at);
         let approach = self.approaches.segment(segment, payload);
         let stream = match self.collected.is_wanted() {
             true => self.collected.number(segment),
@@ -194,6 +200,7 @@ impl Entrance {
             asked: self.approaches.asked(),
             told: self.words.told(),
             connections: None,
+            is_drawn: self.ruler.is_even(),
         }
     }
 
@@ -206,6 +213,7 @@ impl Entrance {
             asked: self.approaches.asked(),
             told: self.words.told(),
             connections: self.collected.finish(),
+            is_drawn: self.ruler.is_even(),
         }
     }
 }

@@ -31,7 +31,11 @@ impl super::Rule for Rule {
             Outcome::Reset => signs.ended_by == Some(Side::Server) || signs.was_closing,
             _ => false,
         };
-        let has_failed = is_closed && !signs.has_response && signs.idle.is_none();
+        // A server resets what it does not know, too, and gives up on whom it does not hear:
+        // a request that it never acknowledged, sent again and again, was lost on the way.
+        let is_heard = signs.is_request_acked || signs.request_repeats == 0;
+        let is_taken = signs.is_made && is_heard;
+        let has_failed = is_closed && is_taken && !signs.has_response && signs.idle.is_none();
         if has_failed {
             self.failures.add(exchange);
         }

@@ -9,11 +9,21 @@ use crate::exchange::{Exchange, Outcome};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
-use crate::timeline::Moment;
+use crate::timeline::{Moment, in_order};
 use crate::wait::{Owner, WaitKind};
 
 /// Of all exchanges, this share must have paid for a connection.
 const SHARE: f64 = 0.5;
+/// A server keeps an idle connection at least so long, where nobody asks to close it (Node's
+/// and Apache's default): later it may have been gone, and nothing was left to reuse.
+const KEPT: Duration = Duration::from_secs(5);
+/// A client that opens several connections at once needs them, and may use them again: of the
+/// connections made this part must have been needless …
+const NEEDLESS: u64 = 2;
+/// … and of all exchanges, this part.
+const NEEDLESS_OF_ALL: u64 = 3;
+/// Of all exchanges, this share on connections of their own is each.
+const EACH: f64 = 0.9;
 
 /// Watches connections that carry one exchange.
 #[derive(Clone, Debug, Default)]
@@ -60,18 +70,31 @@ impl super::Rule for Rule {
     }
 }
 
-/// How many exchanges were open at once at most, with half of the setup before
-/// them: beside the server the rest is not told from the next one's.
-fn most_at_once(moments: &[Moment], setup: Duration) -> u64 {
-    let begun = moments.iter().map(|moment| (moment.begin - setup / 2, 1));
-    let ended = moments.iter().map(|moment| (moment.end, -1));
-    let mut changes: Vec<(Timestamp, i64)> = begun.chain(ended).collect();
-    changes.sort_unstable();
-    let open = changes.iter().scan(0_i64, |open, (_, change)| {
-        *open += change;
-        Some(*open)
-    });
-    u64::try_from(open.max().unwrap_or_default()).unwrap_or_default()
+/// Of the exchanges whose connection was made for them, how many found another one of their
+/// client's idle, and for no longer than `kept`.
+fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
+    // Beside the server the handshake is not told from its begin on: half of it is.
+    let opened = |moment: &Moment| moment.begin - moment.setup.unwrap_or_default() / 2;
+    let ordered = in_order(moments, |moment| (moment.client.addr, opened(moment)));
+    let mut count = 0;
+    for of_client in ordered.chunk_by(|a, b| a.client.addr == b.client.addr) {
+        let mut pool: Vec<Timestamp> = Vec::new();
+        for moment in of_client {
+            let at = opened(moment);
+            let is_left =
+                |end: &Timestamp| *end <= at && kept.is_none_or(|kept| at.since(*end) <= kept);
+            // The one that was used last, as pools do.
+            let idle = pool.iter_mut().filter(|end| is_left(end)).max();
+            match idle {
+                Some(end) => {
+                    *end = moment.end;
+                    count += u64::from(moment.setup.is_some());
+                }
+                None => pool.push(moment.end),
+            }
+        }
+    }
+    count
 }
 
 impl Rule {
@@ -94,9 +117,27 @@ impl Rule {
     /// Connections that a client which reuses them would not make: it needs as many as
     /// it has requests open at once, and pays for these.
     fn spared(&self, case: &Case<'_>) -> u64 {
-        let setup = self.tally.saved.quantile(0.5).unwrap_or_default();
-        let pool = most_at_once(&case.rhythm.moments, setup);
-        self.tally.affected.saturating_sub(pool)
+        let moments = &case.rhythm.moments;
+        let made = moments.iter().filter(|moment| moment.setup.is_some());
+        let made = made.count().max(1) as u64;
+        let kept = (!self.is_asked()).then_some(KEPT);
+        let spared = u128::from(needless(moments, kept)) * u128::from(self.tally.affected);
+        u64::try_from(spared / u128::from(made)).unwrap_or(u64::MAX)
+    }
+
+    /// Returns true if somebody said that the connections were to be closed.
+    fn is_asked(&self) -> bool {
+        self.client_asked.max(self.server_asked) * 2 >= self.tally.affected
+    }
+
+    /// Returns true if most connections were made one after the other, where one would have
+    /// done, and not side by side; or if nearly all were closed after one exchange because
+    /// somebody asked for it, whenever they were made.
+    fn is_habit(&self, spared: u64, case: &Case<'_>) -> bool {
+        let whole = case.ledger.whole();
+        let is_each = self.is_asked() && self.tally.affected as f64 >= whole as f64 * EACH;
+        let is_mostly = spared * NEEDLESS >= self.tally.affected;
+        is_each || (is_mostly && spared * NEEDLESS_OF_ALL >= whole)
     }
 
     fn leave_pool(&self, spared: u64, finding: &mut Finding) {
@@ -129,7 +170,8 @@ impl Rule {
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );
-        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
+        let is_apart = !self.is_habit(spared, case);
+        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, is_apart);
         let whole = case.ledger.whole();
         let [who, pays] = match self.tally.affected == whole {
             true => [

@@ -16,6 +16,9 @@ use crate::report::{Evidence, EvidenceKind};
 pub(crate) const DELAYED: Duration = Duration::from_millis(5);
 /// An acknowledgement that took this long was delayed by a timer, not a queue.
 const BY_TIMER: Duration = Duration::from_millis(20);
+/// No kernel may wait longer with an acknowledgement (RFC 9293 §3.8.6.3), give or take a tick:
+/// what took longer was on its way, or stamped by hand.
+const LONGEST: Duration = Duration::from_millis(600);
 /// Holds shorter than this cost nothing worth naming.
 const NOTABLE: Duration = Duration::from_millis(1);
 /// Of the second small parts that had to wait, this share must have left with
@@ -60,6 +63,8 @@ pub(crate) struct Held {
     /// Left some time after the acknowledgement.
     pub(crate) late: u64,
     pub(crate) packets: Option<[u64; 3]>,
+    /// The first that a prompt acknowledgement released.
+    pub(crate) prompt: Option<[u64; 3]>,
     /// Acknowledgement and second part, both counted from the first part.
     line: Line,
     /// Late ones that a busy host explains.
@@ -72,7 +77,8 @@ impl Held {
     pub(crate) fn observe(&mut self, sender: Side, exchange: &Exchange) {
         let mut held = Duration::ZERO;
         let mut is_released = false;
-        for hold in exchange.holds.iter().filter(|hold| hold.sender == sender) {
+        let is_own = |hold: &&Hold| hold.sender == sender && hold.ack_delay <= LONGEST;
+        for hold in exchange.holds.iter().filter(is_own) {
             match hold.release {
                 HoldRelease::Eager => self.eager += 1,
                 HoldRelease::Program => {
@@ -107,6 +113,8 @@ impl Held {
                 .map_or(hold.held, |least| least.min(hold.held)),
         );
         if hold.ack_delay < DELAYED {
+            let first = self.prompt.into_iter().chain([hold.packets]).min();
+            self.prompt = first.filter(|_| hold.held >= NOTABLE).or(self.prompt);
             return;
         }
         self.delayed += 1;
@@ -129,6 +137,7 @@ impl Held {
         self.eager += other.eager;
         self.late += other.late;
         self.packets = self.packets.into_iter().chain(other.packets).min();
+        self.prompt = self.prompt.into_iter().chain(other.prompt).min();
         self.line.merge(&other.line);
         self.tardy += other.tardy;
     }

@@ -75,16 +75,28 @@ impl super::Rule for Rule {
     }
 }
 
-/// How many responses of those seen were errors, and all that had a status.
+/// How many responses of those seen were errors, and all that had a status. A challenge that as
+/// many good answers follow is how a client gets to know what it must prove (RFC 9110 §11.1).
 fn seen(case: &Case<'_>) -> (u64, u64) {
-    let outcomes = case.ledger.outcomes.iter();
-    outcomes.fold((0, 0), |(errors, all), (outcome, count)| match outcome {
-        Outcome::Complete(Some(status)) if is_error(status) => (errors + count, all + count),
-        Outcome::Complete(Some(_)) => (errors, all + count),
-        _ => (errors, all),
-    })
+    let count_of = |is: fn(u16) -> bool| -> u64 {
+        let outcomes = case.ledger.outcomes.iter();
+        let of = outcomes.filter(|(outcome, _)| match outcome {
+            Outcome::Complete(Some(status)) => is(*status),
+            _ => false,
+        });
+        of.map(|(_, count)| count).sum()
+    };
+    let (errors, challenges) = (count_of(is_error), count_of(is_challenge));
+    let good = count_of(|status| !is_error(status));
+    let is_met = challenges <= good;
+    let errors = if is_met { errors - challenges } else { errors };
+    (errors, count_of(|_| true))
 }
 
 fn is_error(status: u16) -> bool {
     status >= 400
+}
+
+fn is_challenge(status: u16) -> bool {
+    matches!(status, 401 | 407)
 }

@@ -23,6 +23,10 @@ const LOW_ROUNDS: u32 = 3;
 /// … and if it did not double meanwhile: older systems begin with two to four segments (RFC
 /// 3390), which grow.
 const GROWN: u64 = 2;
+/// Stops from which on slow start shows that it grows …
+const GROWING_STOPS: u32 = 4;
+/// … by half at least, though it doubles: what stays as it is was stopped by something else.
+const GROWING: (u64, u64) = (3, 2);
 /// A window that fills in a burst opens again a round trip later: stops that
 /// are a smaller part of that, one like the other, are a pace.
 const ROUND_PART: u32 = 8;
@@ -76,21 +80,55 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
         return None;
     } else if has_rested && was_larger {
         Congestion::AfterIdle
+    } else if is_level(delivery) {
+        return None;
     } else {
         Congestion::SlowStart
     })
+}
+
+/// Returns true if what was in flight at the stops stayed the same, round after round: a
+/// buffer's size, a rate, a window that does not grow, but no slow start.
+fn is_level(delivery: &Delivery) -> bool {
+    let (more, than) = GROWING;
+    // At the stops, and not behind the last segment, whose sender may have heard of less.
+    let most = delivery
+        .most_segments
+        .saturating_mul(u64::from(delivery.mss));
+    let first = delivery.first_in_flight;
+    delivery.stops >= GROWING_STOPS && most.saturating_mul(than) < first.saturating_mul(more)
 }
 
 /// A receiver's window that takes so many round trips to be acknowledged …
 const QUEUED_TRIPS: u32 = 3;
 /// … and this beyond them, as acknowledgements may be delayed, stands in a queue, …
 const QUEUED_FOR: Duration = Duration::from_millis(100);
-/// … if nearly all of it is under way and not just unread, in percent.
+/// … if nearly all of it is under way and not just unread, in percent, …
 const UNDER_WAY: u64 = 80;
+/// … and the receiver opens it as wide again, in percent: a program that reads at its own pace
+/// leaves some of what came in the way.
+const OPEN: u64 = 90;
 
 /// The time that a full window was on its way, where the receiver's window was all that a
 /// queue on the path held: a larger window would only make that queue longer.
 pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
+    let [window, last] = delivery.windows;
+    let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
+    let is_under_way =
+        delivery.most_in_flight.saturating_mul(100) >= window.saturating_mul(UNDER_WAY);
+    passed_late(delivery).filter(|_| is_read && is_under_way)
+}
+
+/// The time that a full window took to be acknowledged, where its receiver was slow to open it
+/// again: that, and not the way, is what takes the time.
+pub(super) fn read_late(delivery: &Delivery) -> Option<Duration> {
+    let [window, last] = delivery.windows;
+    let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
+    passed_late(delivery).filter(|_| !is_read)
+}
+
+/// The time that a full window took to be acknowledged, where that is far longer than the way.
+fn passed_late(delivery: &Delivery) -> Option<Duration> {
     let [window, _] = delivery.windows;
     let is_full = delivery.limit == Limit::ReceiveWindow && delivery.zero_windows == 0;
     if !is_full || window == 0 || delivery.bytes < window {
@@ -98,10 +136,7 @@ pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
     }
     let whole = delivery.stopped.as_secs_f64() * window as f64 / delivery.bytes as f64;
     let whole = Duration::try_from_secs_f64(whole).ok()?;
-    let is_late = whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR;
-    let is_under_way =
-        delivery.most_in_flight.saturating_mul(100) >= window.saturating_mul(UNDER_WAY);
-    (is_late && is_under_way).then_some(whole)
+    (whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR).then_some(whole)
 }
 
 /// A cause that limits messages.
@@ -360,10 +395,15 @@ mod tests {
 
     #[test]
     fn a_window_opens_a_round_trip_after_it_filled() {
-        assert_eq!(congestion(&stopped(20)), Some(Congestion::SlowStart));
+        let growing = Delivery {
+            first_in_flight: 10 * 1448,
+            ..stopped(20)
+        };
+        assert_eq!(congestion(&growing), Some(Congestion::SlowStart));
+        assert_eq!(congestion(&stopped(20)), None, "it stays as it is");
         let paced = Delivery {
             stopped: Duration::from_millis(7),
-            ..stopped(20)
+            ..growing
         };
         assert_eq!(congestion(&paced), None);
     }

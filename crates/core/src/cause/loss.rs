@@ -65,7 +65,13 @@ pub(crate) struct Losses {
     pub(super) requests: LostRequests,
     /// Repaired losses that the receiver later said were not lost.
     taken_back: u64,
+    /// Repaired losses that may have been none.
+    doubtful: u64,
 }
+
+/// If the receiver says of so many losses that they were none, others of which it cannot say it
+/// are in doubt too.
+const DOUBTED: u64 = 5;
 
 impl Losses {
     pub(super) const CONCERNS: Features =
@@ -103,6 +109,7 @@ impl Losses {
                 *took += recovery.took;
             }
             self.packets.push(recovery.packet);
+            self.doubtful += u64::from(recovery.is_doubtful);
         }
         self.clients.insert(exchange.client);
         self.settle();
@@ -111,6 +118,7 @@ impl Losses {
     pub(crate) fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.taken_back += other.taken_back;
+        self.doubtful += other.doubtful;
         for (own, other) in self.repairs.iter_mut().zip(other.repairs) {
             own.0 += other.0;
             own.1 += other.1;
@@ -185,8 +193,17 @@ impl Losses {
         }
         finding.evidence.extend(retransmission_counter(case));
         finding.candidates.extend(discarded(case));
-        finding.verdict = evidence::judge(&finding.evidence, self.events(), false);
+        finding.verdict = evidence::judge(&finding.evidence, self.events(), self.are_doubtful());
         Some(finding)
+    }
+
+    /// Returns true if what was lost may not have been: few connections lost it, and most of it
+    /// nobody saw twice or missed, or was sent again too soon to tell; or the receiver took back
+    /// a good part.
+    fn are_doubtful(&self) -> bool {
+        let all = self.events();
+        let is_mostly = self.doubtful * 2 > all && !self.is_widespread();
+        is_mostly || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
     }
 
     /// What shows of those that no exchange holds.

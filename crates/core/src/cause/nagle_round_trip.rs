@@ -53,7 +53,7 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(held.tally.affected)
             .median(&held.tally.saved)
-            .packets(&held.packets.unwrap_or_default()),
+            .packets(&held.prompt.unwrap_or_default()),
     );
     finding.verdict = evidence::judge(&finding.evidence, held.tally.affected, false);
     finding.summary = format!(

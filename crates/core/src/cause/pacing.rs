@@ -13,7 +13,21 @@ use super::limited::{
 use super::{Case, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
-use crate::report::Finding;
+use crate::report::{Finding, Verdict};
+use crate::time::Timestamp;
+
+/// The years in which captures were made and no kernel paced: Linux does since version 3.12, of
+/// November 2013. Older stamps are of a clock that was not set.
+const BEFORE_PACING: [Timestamp; 2] = [
+    Timestamp::from_nanos(631_152_000_000_000_000),
+    Timestamp::from_nanos(1_383_436_800_000_000_000),
+];
+
+/// Returns true if what happened then no kernel can have paced.
+fn is_before_pacing(at: Timestamp) -> bool {
+    let [from, until] = BEFORE_PACING;
+    (from..until).contains(&at)
+}
 
 /// Watches messages that leave at a constant rate.
 pub(crate) type Rule = Limited<Paced>;
@@ -35,6 +49,14 @@ impl Kind for Paced {
             messages.stops
         );
         let mut finding = found(Id::Pacing, sender, case, messages, worst, seen);
+        if case
+            .ledger
+            .span
+            .is_some_and(|(begin, _)| is_before_pacing(begin))
+        {
+            // A slow device of the sender's, or a hub, spaced them.
+            finding.verdict = Verdict::Possible;
+        }
         finding.summary = format!(
             "The {from}'s kernel spaces the segments of its {} to {rate}, although neither the path nor \
              a window asks for it: {}.",
@@ -62,5 +84,18 @@ impl Kind for Paced {
             ),
         ];
         finding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_kernel_did_yet_is_only_possible() {
+        let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
+        assert!(is_before_pacing(at(1_000_000_000)), "2001");
+        assert!(!is_before_pacing(at(1_400_000_000)), "2014");
+        assert!(!is_before_pacing(at(3_600)), "a clock that was not set");
     }
 }

@@ -30,7 +30,9 @@ impl super::Rule for Rule {
         }
         let tally = &trips.jittered();
         let mut finding = evidence::finding(Id::PathJitter, Owner::Path, case, tally);
-        let least = human(trips.least.unwrap_or_default());
+        // A handshake is a round trip too.
+        let least = trips.least.into_iter().chain(case.ledger.round_trip).min();
+        let least = human(least.unwrap_or_default());
         trips.share(case, tally, &mut finding);
         let text = match trips.is_outside() {
             true => format!(

@@ -7,9 +7,10 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
+use super::evidence::{fix, human, ruled_out};
 use super::limited::{
-    Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, standing, trip,
+    Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, read_late, share,
+    standing, trip,
 };
 use super::{Case, Id};
 use crate::delivery::{Delivery, Limit};
@@ -50,14 +51,24 @@ impl Kind for SmallWindow {
             worst,
             seen,
         );
-        finding.summary = format!(
-            "The {to} allows no more than {} in flight, so a {} takes a round trip ({}) for each such \
-             window: {}.",
-            bytes(window),
-            message(case, sender),
-            trip(worst),
-            share(messages, &finding)
-        );
+        finding.summary = match read_late(worst) {
+            Some(late) => format!(
+                "The {to} reads what arrives at its own pace: it takes {} at most ahead of that and \
+                 makes room for as much again only {} later, on a path of {}: {}.",
+                bytes(window),
+                human(late),
+                trip(worst),
+                share(messages, &finding)
+            ),
+            None => format!(
+                "The {to} allows no more than {} in flight, so a {} takes a round trip ({}) for each \
+                 such window: {}.",
+                bytes(window),
+                message(case, sender),
+                trip(worst),
+                share(messages, &finding)
+            ),
+        };
         finding.ruled_out.push(ruled_out(
             Id::SlowStart,
             "the window, not the number of segments, was full at each stop, and did not grow",

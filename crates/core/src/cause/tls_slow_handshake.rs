@@ -99,7 +99,9 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&self.packets.unwrap_or_default()),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_unsteady(case));
+        // Behind somebody who acknowledges for it the way to the server does not show.
+        let is_apart = is_unsteady(case) || case.ledger.is_relayed();
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_apart);
         finding.summary = format!(
             "The server takes {think} (median) before it answers within a TLS handshake, {} of \
              the time including connections: a costly key, or handshakes that queue for its \

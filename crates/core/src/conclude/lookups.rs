@@ -3,6 +3,7 @@
 
 use core::net::IpAddr;
 use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Evidence;
 use super::blank::Blank;
@@ -18,6 +19,8 @@ use crate::wait::Owner;
 /// A name that is not known yet takes a resolver some round trips to others; what takes
 /// this much longer than the way to it is slow.
 const SLOW: Duration = Duration::from_millis(200);
+/// Late answers of which names of one domain have this share of the time tell of that domain.
+const ONE_DOMAIN: f64 = 0.8;
 /// The least time lost by asking again over TCP that matters.
 const STREAMED: Duration = Duration::from_millis(20);
 /// The most resolvers reported.
@@ -156,14 +159,22 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
 fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
     let nearest = evidence.facts.hosts.nearest(resolver)?;
     let (mut late, mut packets) = (Distribution::default(), Vec::new());
-    for &(waited, names, of) in &resolved.waited {
-        let excess = waited.saturating_sub(nearest * names);
+    let mut domains: BTreeMap<u64, (Duration, BTreeSet<u64>)> = BTreeMap::new();
+    for waited in &resolved.waited {
+        let excess = waited.took.saturating_sub(nearest * waited.names);
         if excess >= SLOW {
             late.record(excess);
-            packets.extend(of);
+            packets.extend(waited.packets);
+            let (sum, names) = domains.entry(waited.domain).or_default();
+            *sum += excess;
+            names.insert(waited.name);
         }
     }
-    packets.truncate(6);
+    // Where nearly all of it is several names' of one domain, that domain's own servers may take
+    // the time, or mean to, as those do that a tunnel ends at.
+    let several = domains.values().filter(|(_, names)| names.len() > 1);
+    let most = several.map(|(sum, _)| sum.as_nanos()).max();
+    let is_one_domain = most.unwrap_or_default() as f64 >= late.sum_ns() as f64 * ONE_DOMAIN;
     let about = (evidence, resolver, resolved);
     let mut finding = finding(about, Id::DnsSlowResolver, Owner::Resolver, &late)?;
     let text = format!(
@@ -176,7 +187,7 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     );
     let shown = Shown::mechanism(EvidenceKind::Wire, text).count(late.count());
     finding.evidence.push(shown.packets(&packets));
-    finding.verdict = evidence::judge(&finding.evidence, late.count(), false);
+    finding.verdict = evidence::judge(&finding.evidence, late.count(), is_one_domain);
     finding.summary = format!(
         "The resolver {resolver} takes {} (median) longer than the way to it for {} of {} lookups: \
          it asks others first.",

@@ -18,6 +18,10 @@ const REGULAR_A_GAP: u32 = 4;
 const LEAST_REPAIR: Duration = Duration::from_millis(2);
 /// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
 const LINUX_TTL: u8 = 64;
+/// The longest timeout of a sender that knows nothing of the path yet …
+const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
+/// … and how often it doubles before nobody waits any longer.
+const MOST_DOUBLED: u16 = 6;
 /// A jump over more than this is no count of lost segments.
 const MAX_SKIPPED: u16 = 64;
 
@@ -152,9 +156,17 @@ impl Numbering {
     }
 }
 
-/// Returns true if so many lost segments can have been retransmitted within `since`.
+/// Returns true if so many lost segments can have been retransmitted within `since`, the last
+/// of them just then.
 fn is_repair(skipped: u16, since: Duration) -> bool {
-    since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR)
+    let is_soon_enough = since <= longest_repair(skipped);
+    is_soon_enough && (since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR))
+}
+
+/// The longest that a sender waits before it repeats what so many copies were lost of: its
+/// timer is three seconds at first (RFC 1122 §4.2.3.1) and doubles each time.
+pub(crate) fn longest_repair(skipped: u16) -> Duration {
+    FIRST_TIMEOUT * ((1 << skipped.clamp(1, MOST_DOUBLED)) - 1)
 }
 
 /// Linux looks for the path's MTU, so it forbids fragments (`ip_no_pmtu_disc`).

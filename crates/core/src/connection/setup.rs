@@ -8,7 +8,7 @@ use crate::flow::Endpoint;
 use crate::handshake::Handshake;
 use crate::icmp::IcmpKind;
 use crate::protocol::greeting::Greeting;
-use crate::segment::Segment;
+use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
 
@@ -104,6 +104,8 @@ pub(crate) struct Aftermath {
     pub(crate) last_answer: Option<Timestamp>,
     /// The server's first segment, and whether it had data.
     pub(crate) spoke: Option<(Timestamp, bool)>,
+    /// True if that was its FIN and nothing else.
+    pub(crate) is_left: bool,
     /// The server's greeting, sent unasked, and its packet.
     pub(crate) greeting: Option<(Greeting, u64)>,
 }
@@ -266,6 +268,12 @@ impl Setup {
         self.outcome == Some(SetupOutcome::Established) && !self.is_concluded
     }
 
+    /// Whether both ends were seen to agree.
+    pub(crate) fn is_made(&self) -> bool {
+        let is_asked = self.begin.is_some() && self.answered.is_some();
+        is_asked && self.outcome == Some(SetupOutcome::Established)
+    }
+
     /// The client's ACK: how long after the SYN/ACK, and whether that times
     /// the path (nothing was repeated).
     pub(crate) fn establish(&mut self, at: Timestamp) -> (Duration, bool) {
@@ -282,6 +290,7 @@ impl Setup {
             let greeting = Greeting::of(payload).filter(|_| after.request.is_none());
             after.greeting = greeting.map(|greeting| (greeting, segment.number));
             after.spoke = Some((segment.at, segment.payload_len > 0));
+            after.is_left = segment.payload_len == 0 && segment.flags.contains(TcpFlags::FIN);
             return true;
         }
         if segment.payload_len > 0 {

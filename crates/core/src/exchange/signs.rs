@@ -30,6 +30,8 @@ pub(crate) struct Signs {
     /// True if the server said something after the request that did not acknowledge
     /// it, or went on after a long rest: both sides speak when they like.
     pub(crate) is_crossed: bool,
+    /// True if its connection was seen to be made: both SYNs and the client's ACK.
+    pub(crate) is_made: bool,
     /// True if somebody on the way acknowledges for the server, which is farther.
     pub(crate) is_relayed: bool,
 }

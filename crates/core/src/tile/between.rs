@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::{LEAST_DELAYED_ACK, LEAST_TIMEOUT, REORDERING, Tiler, gap, repair};
 use crate::connection::half::Arrival;
+use crate::connection::order::longest_repair;
 use crate::connection::repeats::Need;
 use crate::connection::rtt::LEAST_ERROR;
 use crate::exchange::Side;
@@ -268,7 +269,9 @@ impl Tiler<'_> {
     /// response's first copies, and so is one that was the response's begin, or
     /// that the server's ACKs say was sent before.
     fn after_skipped(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
-        let is_lost = first.skipped > 1 || self.was_sent_before(first);
+        let took = first.at.since(from).saturating_sub(travel);
+        let is_lost =
+            is_repaired(first, took, self.trace.whole_trip()) || self.was_sent_before(first);
         if is_lost && !self.trace.is_near(Side::Server) {
             self.recover_response(from, travel, first);
             return;
@@ -366,4 +369,17 @@ impl Tiler<'_> {
         }
         self.take_gap(gap, first);
     }
+}
+
+/// Returns true if the segments of the server that are missing before `first`, which came so
+/// much later than the way takes, can have been copies of it: of two one is a bare ACK, and the
+/// other was repeated by a probe; more of them take a timer.
+fn is_repaired(first: &Mark, took: Duration, trip: Duration) -> bool {
+    let least = match first.skipped {
+        0 | 1 => return false,
+        // Paths get a little quicker than the least round trip seen.
+        2 => LEAST_TIMEOUT.min(trip * 2 * 7 / 8),
+        _ => LEAST_TIMEOUT,
+    };
+    took >= least && took <= longest_repair(first.skipped)
 }

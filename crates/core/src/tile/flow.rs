@@ -57,6 +57,8 @@ pub(super) struct Piece {
     small: u32,
     /// Small segments in all.
     partial: u32,
+    /// Bytes in segments that are not even one full one.
+    short: u64,
     /// Where its first mark lies.
     index: usize,
 }
@@ -92,6 +94,7 @@ impl Flow {
 fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
     pieces.clear();
     let span = trace.span(sender);
+    let mss = u64::from(trace.pipe(sender).mss);
     for (index, mark) in trace.marks.iter().enumerate() {
         let Some(data) = mark
             .data
@@ -104,12 +107,14 @@ fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
             continue;
         }
         let bytes = data.span.end - data.span.start;
+        let short = if bytes < mss { bytes } else { 0 };
         match pieces.last_mut() {
             Some(piece) if mark.at.since(piece.last) <= PIECE => {
                 piece.last = mark.at;
                 piece.bytes += bytes;
                 piece.ends_small = data.is_small;
                 piece.partial += u32::from(data.is_small);
+                piece.short += short;
                 piece.small = if data.is_small { piece.small + 1 } else { 0 };
             }
             _ => pieces.push(Piece {
@@ -119,6 +124,7 @@ fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
                 ends_small: data.is_small,
                 small: u32::from(data.is_small),
                 partial: u32::from(data.is_small),
+                short,
                 index,
             }),
         }

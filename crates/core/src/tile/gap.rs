@@ -8,6 +8,7 @@ use super::repair::{filled, recovered, repeated, resumed};
 use super::stop::{self, Stop};
 use super::{LEAST_TIMEOUT, Trace};
 use crate::connection::half::Arrival;
+use crate::connection::order::longest_repair;
 use crate::exchange::{Hold, HoldRelease, Recovery, Side};
 use crate::mark::{Data, Mark};
 use crate::wait::{Owner, WaitKind};
@@ -133,7 +134,7 @@ fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
 /// after two round trips; all of it, or what was lost twice, waits for the timer
 /// (RFC 8985 §7.2). Anything sooner was something else that its sender numbered.
 fn is_repair(trace: &Trace<'_>, mark: &Mark, gap: Duration) -> bool {
-    let is_by_timer = gap >= LEAST_TIMEOUT;
+    let is_by_timer = gap >= LEAST_TIMEOUT && gap <= longest_repair(mark.skipped);
     // Paths get a little quicker than the least round trip seen.
     is_by_timer || (mark.skipped == 1 && gap >= trace.whole_trip() * 2 * 7 / 8)
 }

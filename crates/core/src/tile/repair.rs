@@ -16,6 +16,10 @@ use crate::wait::{Owner, WaitKind};
 /// Behind a segment that was sent again, this many as long are missing at least where all of
 /// its flight is: one may have been lost by itself later.
 const LEAST_MISSING: u64 = 3;
+/// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
+const LINUX_TTL: u8 = 64;
+/// Windows delays an acknowledgement by up to 200 ms, give or take a tick.
+const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(220);
 
 /// A retransmission at its sender.
 pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
@@ -29,7 +33,22 @@ pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data
     let since = copy_before(trace, mark, data).map_or(before.at, |m| m.at);
     let (since_copy, took) = (mark.at.since(since), mark.at.since(before.at));
     let is_revealed = is_hole_reported(trace, mark.by, since, mark);
-    recovered(trace, mark, since_copy, took, is_revealed)
+    let mut gap = recovered(trace, mark, since_copy, took, is_revealed);
+    if let Some(recovery) = gap.recovery.as_mut().filter(|_| !is_revealed) {
+        recovery.is_doubtful |= may_be_delayed(trace, mark.by, since_copy);
+    }
+    gap
+}
+
+/// Whether the receiver may have had what was sent again so long after, and have delayed its
+/// word of it: Windows waits longer than many a timer, and does not tell of copies (D-SACK).
+fn may_be_delayed(trace: &Trace<'_>, sender: Side, since_copy: Duration) -> bool {
+    let peer = sender.peer();
+    let is_other = trace
+        .marks
+        .iter()
+        .any(|m| m.by == peer && m.ttl > LINUX_TTL);
+    is_other && since_copy <= trace.whole_trip() + LONGEST_DELAYED_ACK
 }
 
 /// The copy of these bytes that was sent last before `mark`.
@@ -187,7 +206,9 @@ pub(super) fn recovery(
     let trip = floor(Side::Client) + floor(Side::Server);
     // The timer is the smoothed round trip and 200 ms at least (RFC 6298 §2.3
     // with Linux's floor), a probe's two round trips.
-    let mechanism = if since_copy >= (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3)) {
+    let least = (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3));
+    let is_by_word = is_revealed && follows_word(trace, mark);
+    let mechanism = if since_copy >= least && !is_by_word {
         RecoveryMechanism::Timeout
     } else if is_revealed {
         RecoveryMechanism::Fast
@@ -198,12 +219,27 @@ pub(super) fn recovery(
         sender: mark.by,
         mechanism,
         again: is_sent_thrice(trace, mark),
+        is_doubtful: mark.skipped > 0
+            && mark
+                .data
+                .is_some_and(|data| matches!(data.arrival, Arrival::InOrder | Arrival::PastHole)),
         bytes: mark.data.map_or(0, |data| {
             u32::try_from(data.span.end - data.span.start).unwrap_or(u32::MAX)
         }),
         took,
         packet: mark.number,
     }
+}
+
+/// Whether the receiver's word of what is missing came to its sender just before `mark`: a timer
+/// expires in silence, and what is sent again long after its copy may have waited for its turn.
+/// Behind a timeout, what was lost is sent again as each piece is acknowledged: still the timer's.
+fn follows_word(trace: &Trace<'_>, mark: &Mark) -> bool {
+    let floor = trace.round_trip(mark.by).floor().unwrap_or_default();
+    let latest = REACTION + floor + floor / 4;
+    let before = trace.marks.iter().rev().filter(|word| word.at < mark.at);
+    let mut words = before.take_while(|word| mark.at.since(word.at) <= latest);
+    words.any(|word| word.by == mark.by.peer() && (word.reports_hole || !word.is_news))
 }
 
 /// Whether the bytes of `mark` had been sent again before: beside their

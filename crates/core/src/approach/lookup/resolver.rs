@@ -8,6 +8,7 @@ use super::open::Open;
 use super::{Lookup, Unanswered};
 use crate::event::PointId;
 use crate::histogram::Distribution;
+use crate::http::fingerprint;
 
 /// Resolvers told apart at each point.
 const MAX_RESOLVERS: usize = 256;
@@ -30,9 +31,20 @@ pub(crate) struct Resolved {
     pub(crate) streamed: Kind,
     /// Lookups that the resolver failed to do (SERVFAIL, REFUSED).
     pub(crate) failed: Kind,
-    /// Answers that were waited for, of queries that were sent once: how long, for how many
-    /// names one after the other, and the packets.
-    pub(crate) waited: Vec<(Duration, u32, [u64; 2])>,
+    /// Answers that were waited for, of queries that were sent once.
+    pub(crate) waited: Vec<Waited>,
+}
+
+/// The wait for an answer to queries that were sent once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waited {
+    pub(crate) took: Duration,
+    /// How many names were asked for, one after the other.
+    pub(crate) names: u32,
+    pub(crate) packets: [u64; 2],
+    /// Stand for the name, and for the domain that it is of: its last two labels.
+    pub(crate) name: u64,
+    pub(crate) domain: u64,
 }
 
 /// Lookups that one thing happened to.
@@ -102,8 +114,13 @@ impl Resolved {
             self.failed.add(lookup.took, name, lookup.packets);
         }
         if let Some(waited) = lookup.waited.filter(|_| self.waited.len() < MAX_WAITED) {
-            self.waited
-                .push((waited, lookup.suffixes + 1, lookup.packets));
+            self.waited.push(Waited {
+                took: waited,
+                names: lookup.suffixes + 1,
+                packets: lookup.packets,
+                name: fingerprint(name.as_bytes()),
+                domain: fingerprint(domain_of(name)),
+            });
         }
     }
 
@@ -112,6 +129,12 @@ impl Resolved {
         let sum = self.took.sum_ns() + self.unanswered.lost.sum_ns();
         u64::try_from(sum).unwrap_or(u64::MAX)
     }
+}
+
+/// The last two labels of `name`.
+fn domain_of(name: &str) -> &[u8] {
+    let start = name.rmatch_indices('.').nth(1).map_or(0, |(at, _)| at + 1);
+    name.as_bytes().get(start..).unwrap_or_default()
 }
 
 impl Kind {

@@ -184,6 +184,7 @@ impl Draft {
         (exchange.setup, exchange.handshake) = (charged, handshake);
         exchange.first_record = first_record;
         exchange.signs.thought = thought;
+        exchange.signs.is_made = setup.is_made();
         exchange.request = self.line.take().map(|line| line.text);
         exchange
     }

@@ -225,7 +225,7 @@ impl Tiled<'_> {
             begin,
             end,
             client_think,
-            server_think: of_kind(WaitKind::ServerThink) + of_kind(WaitKind::ServerPause),
+            server_think: of_kind(WaitKind::ServerThink) + self.paused(&tiling),
             travel: self.view.to_client().floor().unwrap_or_default(),
             spread: SPREAD.into_iter().map(of_kind).sum(),
             longest_gap: Pace::of(self.marks, Side::Server, leg.response, end).longest_gap,
@@ -241,6 +241,20 @@ impl Tiled<'_> {
         // The client's last flight is answered by nothing.
         self.push(end, WaitKind::RequestTransfer, Owner::Path, Bound::Observed);
         made
+    }
+
+    /// How long the server's program paused within its answer. What went on a round trip later
+    /// waited for the client's word, as what does not fit into a first window does.
+    fn paused(&self, tiling: &Tiling) -> Duration {
+        let floors = [self.view.to_server().floor(), self.view.to_client().floor()];
+        let trip: Duration = floors.into_iter().flatten().sum();
+        let is_trip = |took: Duration| took >= trip * 7 / 8 && took <= trip * 5 / 4;
+        let pauses = tiling
+            .waits
+            .iter()
+            .filter(|w| w.kind == WaitKind::ServerPause);
+        let pauses = pauses.map(Wait::duration).filter(|&took| !is_trip(took));
+        pauses.sum()
     }
 
     fn tile(&self, leg: &Flight, begin: Timestamp, end: Timestamp) -> Tiling {

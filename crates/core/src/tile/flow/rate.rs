@@ -25,6 +25,8 @@ const CLOCKED_SHARE: f64 = 0.7;
 const UNDER_WAY: u32 = 8;
 /// Of a kernel's pieces, this share ends with a full segment.
 const FULL_SHARE: f64 = 0.8;
+/// Of a queue's bytes, this share comes in full segments.
+const FILLED_SHARE: f64 = 0.5;
 /// A queue delays by at least this, beyond a tick of the sender's stamps.
 const QUEUE: Duration = Duration::from_millis(2);
 
@@ -61,7 +63,8 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     if pieces.len() <= PIECES && told <= PIECES {
         return None;
     }
-    if is_near && has_queue(trace, sender) {
+    let fills = fills(pieces);
+    if is_near && fills && has_queue(trace, sender) {
         let (rate, longest) = rate_of(trace, &ack_steps(trace, sender))?;
         return Some(Even {
             rate,
@@ -70,7 +73,7 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
         });
     }
     let lags = lags(trace, sender);
-    if lags && !is_near {
+    if lags && fills && !is_near {
         // Above 20 Mbit/s a queue lets segments out so fast that they make one piece.
         let by_piece = rate_of(trace, &steps(pieces));
         let (rate, longest) = by_piece.or_else(|| rate_of(trace, &data_steps(trace, sender)))?;
@@ -100,6 +103,14 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
         longest,
         keeper,
     })
+}
+
+/// Whether most of its bytes came in full segments: a program that writes a little at a time,
+/// however evenly, keeps a rate of its own, and no queue drains at that.
+fn fills(pieces: &[Piece]) -> bool {
+    let all: u64 = pieces.iter().map(|piece| piece.bytes).sum();
+    let short: u64 = pieces.iter().map(|piece| piece.short).sum();
+    short as f64 <= all as f64 * (1.0 - FILLED_SHARE)
 }
 
 /// The time from each piece to the next, and the piece's bytes.
@@ -239,7 +250,16 @@ fn lags(trace: &Trace<'_>, sender: Side) -> bool {
                 && data.span.end > span.start
         })
     });
-    is_median_at_least(QUEUE, new.map(|mark| mark.queued.possible()))
+    // Stamps that may count anything but milliseconds stand still for longer than any queue.
+    let has_clock = trace.pipe(sender).has_clock;
+    let queued = |mark: &Mark| {
+        if has_clock {
+            mark.queued.possible()
+        } else {
+            mark.queued.known()
+        }
+    };
+    is_median_at_least(QUEUE, new.map(queued))
 }
 
 /// How long the receiver's ACKs took to come, beside the sender: each from the
