@@ -95,7 +95,7 @@ enum Tick {
     #[default]
     Unchecked,
     Millisecond,
-    /// One of [`COARSE_NS`].
+    /// A coarser tick, in nanoseconds, of those that other systems have ([`coarse`]).
     Coarse(i64),
     Other,
 }
