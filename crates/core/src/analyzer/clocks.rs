@@ -16,6 +16,9 @@ const PLACES: usize = 512;
 /// The connections of a host that are followed at a time, the latest.
 const MAX_FLOWS: usize = 8;
 
+/// No tick is shorter.
+const MOMENT_NS: u64 = 1_000_000;
+
 /// The ticks of hosts, as far as their connections at one point show them.
 #[derive(Debug)]
 pub(super) struct Clocks {
@@ -37,13 +40,15 @@ enum Tick {
     Other,
 }
 
-/// What a host's connections show together.
+/// The search for the tick of a host, by its connections together.
 #[derive(Debug, Default)]
 struct Search {
     flows: Vec<Followed>,
     /// The place of the next one.
     next: usize,
     coarse: Coarse,
+    /// The last segment that was looked at.
+    last: Option<Timestamp>,
 }
 
 /// A connection of the host: its first stamps, and its ticks since then.
@@ -83,6 +88,7 @@ impl Clocks {
         }
         let host = place.as_mut()?;
         if let Tick::Sought(search) = &mut host.tick
+            && search.is_due(segment.at)
             && let Some(found) = search.take(segment, tsval)
         {
             host.tick = found;
@@ -95,6 +101,19 @@ impl Clocks {
 }
 
 impl Search {
+    /// Returns true if a tick may have passed since the last segment that was looked at. A
+    /// host's segments are many, and those of one moment tell what the first of them does.
+    #[inline]
+    fn is_due(&mut self, at: Timestamp) -> bool {
+        let is_due = self
+            .last
+            .is_none_or(|last| at.signed_since(last).unsigned_abs() >= MOMENT_NS);
+        if is_due {
+            self.last = Some(at);
+        }
+        is_due
+    }
+
     /// Takes in a segment of the host; its tick, if that is told now.
     fn take(&mut self, segment: &Segment, tsval: u32) -> Option<Tick> {
         let flow = self.flow(segment, tsval);

@@ -176,7 +176,7 @@ impl Transit {
         }
         let passed_ns = segment.at.signed_since(begin);
         let ticks = i64::from(tsval.wrapping_sub(base) as i32);
-        if self.tick == Tick::Unchecked {
+        if self.tick == Tick::Unchecked && !self.coarse.fits_none() {
             self.look_for_coarse(passed_ns, ticks, reply);
         }
         let tick_ns = self.tick.nanos();
@@ -189,6 +189,9 @@ impl Transit {
         }
         let least_lag_ns = self.least_lag(segment.at, lag_ns, reply);
         let beyond = lag_ns.saturating_sub(least_lag_ns).saturating_sub(tick_ns);
+        if beyond <= 0 {
+            return Queued::default();
+        }
         let beyond = beyond.saturating_sub(self.may_be_slow_by(segment.at));
         if beyond <= 0 {
             return Queued::default();
@@ -219,14 +222,17 @@ impl Transit {
     /// them, or one contradicts that it is a millisecond: its lag is longer than since what
     /// it acknowledges passed here.
     fn look_for_coarse(&mut self, passed_ns: i64, ticks: i64, reply: Option<Reply>) {
+        let goes_on = ticks > self.coarse.ticks();
+        self.coarse.take(passed_ns, ticks, goes_on);
+        if self.coarse.ticks() < coarse::LEAST_TICKS_KNOWN {
+            return;
+        }
         let lag_ns = passed_ns.saturating_sub(ticks * TICK_NS);
         let beyond_ns = lag_ns.saturating_sub(self.least_lag_ns);
         let is_denied = reply.is_some_and(|reply| {
             let took_ns = i64::try_from(reply.took.as_nanos()).unwrap_or(i64::MAX);
             beyond_ns > took_ns.saturating_add(2 * TICK_NS)
         });
-        let goes_on = ticks > self.coarse.ticks();
-        self.coarse.take(passed_ns, ticks, goes_on);
         let known_ns = self.known_ns.filter(|&tick_ns| self.coarse.may_be(tick_ns));
         if let Some(tick_ns) = known_ns.or_else(|| self.coarse.tick(is_denied)) {
             self.tick = Tick::Coarse(tick_ns);

@@ -171,7 +171,11 @@ pub(super) fn resumed(
     index: usize,
     gap: Duration,
 ) -> Option<Gap> {
-    let timeout = LEAST_TIMEOUT + trace.whole_trip();
+    if gap < LEAST_TIMEOUT {
+        return None;
+    }
+    let trip = trace.whole_trip();
+    let timeout = LEAST_TIMEOUT + trip;
     if gap < timeout || trace.is_near(mark.by) {
         return None;
     }
@@ -180,7 +184,6 @@ pub(super) fn resumed(
     let beyond = next.data.filter(|d| d.arrival == Arrival::PastHole)?;
     let size = data.span.end - data.span.start;
     let missing = beyond.span.start.saturating_sub(data.span.end);
-    let trip = trace.whole_trip();
     let (least, most) = ((trip * 7 / 8).max(REORDERING), trip * 3 / 2 + REORDERING);
     let is_released = (least..=most).contains(&next.at.since(mark.at));
     if !is_released || missing < size * LEAST_MISSING {

@@ -47,6 +47,7 @@ impl Connection {
                 client_port: (20_000 + number % 40_000) as u16,
                 server: [192, 0, 2, (number % 8) as u8],
                 identifications: [u16::from_be_bytes([c, d]), u16::from_be_bytes([d, c])],
+                stamps: [0; 2],
             },
             rtt: 200_000 + chance.skewed(8_000_000),
             due: VecDeque::new(),

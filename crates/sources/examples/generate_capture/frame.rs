@@ -32,6 +32,8 @@ pub(crate) struct Ends {
     pub(crate) client_port: u16,
     pub(crate) server: [u8; 4],
     pub(crate) identifications: [u16; 2],
+    /// The last timestamp of the server's and of the client's.
+    pub(crate) stamps: [u32; 2],
 }
 
 /// The header of a file with stamps in nanoseconds.
@@ -53,7 +55,7 @@ pub(crate) fn write(
     message: &[u8],
 ) -> io::Result<()> {
     let mut options = [1_u8; 36];
-    let options_len = options_of(segment, &mut options);
+    let options_len = options_of(ends, segment, &mut options);
     let headers = 14 + 20 + 20 + options_len;
     let whole = (headers + usize::from(segment.len)) as u32;
     let mut head = [0_u8; 16 + 14 + 20 + 20 + 36];
@@ -105,11 +107,15 @@ fn tcp_header(header: &mut [u8], ends: &Ends, segment: &Segment, options_len: us
     header[14..16].copy_from_slice(&0xfaf0_u16.to_be_bytes());
 }
 
-fn options_of(segment: &Segment, options: &mut [u8; 36]) -> usize {
+/// Timestamps count milliseconds; what is echoed was sent.
+fn options_of(ends: &mut Ends, segment: &Segment, options: &mut [u8; 36]) -> usize {
     let stamp = (segment.at / 1_000_000) as u32;
+    let side = usize::from(segment.is_from_client);
+    ends.stamps[side] = stamp;
+    let echo = ends.stamps[1 - side];
     let mut times = [8, 10, 0, 0, 0, 0, 0, 0, 0, 0];
     times[2..6].copy_from_slice(&stamp.to_be_bytes());
-    times[6..10].copy_from_slice(&stamp.saturating_sub(1).to_be_bytes());
+    times[6..10].copy_from_slice(&echo.to_be_bytes());
     if segment.flags & SYN != 0 {
         options[..4].copy_from_slice(&[2, 4, 0x05, 0xb4]);
         options[4..6].copy_from_slice(&[4, 2]);

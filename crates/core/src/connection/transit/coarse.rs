@@ -18,9 +18,10 @@ const LEAST_FITS: u32 = 3;
 const LEAST_TICKS: i64 = 8;
 /// Of a clock that is known to tick slower than in milliseconds, this many tell how slow.
 const LEAST_TICKS_DENIED: i64 = 3;
-
+/// No tick is shorter.
+const MOMENT_NS: u64 = 1_000_000;
 /// Of a tick that is known from other connections, this many are enough.
-const LEAST_TICKS_KNOWN: i64 = 1;
+pub(super) const LEAST_TICKS_KNOWN: i64 = 1;
 
 /// The coarse ticks that all segments of a sender fit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,8 +39,10 @@ impl Coarse {
     /// `goes_on`: more ticks than any before on it.
     #[inline]
     pub(crate) fn take(&mut self, passed_ns: i64, ticks: i64, goes_on: bool) {
-        let all = (1 << COARSE_NS.len()) - 1;
-        if self.unfit == all {
+        // Within a moment of the last one and with the same stamp it fits as well as that.
+        let since_ns = passed_ns.saturating_sub(self.last.1);
+        let is_told = ticks == self.last.0 && since_ns.unsigned_abs() < MOMENT_NS;
+        if self.fits_none() || (is_told && !goes_on) {
             return;
         }
         for (index, &tick_ns) in COARSE_NS.iter().enumerate() {
@@ -49,6 +52,12 @@ impl Coarse {
         if ticks >= self.last.0 {
             self.last = (ticks, passed_ns);
         }
+    }
+
+    /// Returns true if no coarse tick fits all segments.
+    #[inline]
+    pub(super) fn fits_none(&self) -> bool {
+        self.unfit == (1 << COARSE_NS.len()) - 1
     }
 
     /// The most ticks that were seen.
@@ -72,7 +81,7 @@ impl Coarse {
         let (ticks, passed_ns) = self.last;
         let is_told = self.fits >= LEAST_FITS && ticks >= LEAST_TICKS;
         let is_enough = is_told || is_denied && ticks >= LEAST_TICKS_DENIED;
-        if !is_enough {
+        if !is_enough || self.fits_none() {
             return None;
         }
         let fit = COARSE_NS

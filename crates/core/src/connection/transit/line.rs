@@ -49,23 +49,30 @@ impl Line {
             (self.begin, self.last) = (Some((at, lag_ns)), at);
             return true;
         };
+        let is_soon = at.nanos_since(self.last) < tick_ns.unsigned_abs();
+        let grew_ns = lag_ns.saturating_sub(first);
+        let is_level = grew_ns.unsigned_abs() <= tick_ns.unsigned_abs();
+        if is_level && (is_soon || !is_small) && self.slopes.is_none_or(|(least, _)| least <= 0.0) {
+            // No line says anything else of it.
+            return true;
+        }
         let stray = tick_ns as f64 + STRAY_NS;
         let since = at.nanos_since(begin) as f64;
         if self.is_broken || since < stray {
             return true;
         }
-        let grew = lag_ns.saturating_sub(first) as f64;
+        let grew = grew_ns as f64;
         let (least, most) = self.slopes.unwrap_or((0.0, MOST_SLOW));
-        let (own_least, own_most) = ((grew - stray) / since, (grew + stray) / since);
-        let is_behind = own_least > most;
-        self.has_queue |= is_behind || own_most < least;
-        let is_soon = at.nanos_since(self.last) < tick_ns.unsigned_abs();
+        // A division for each segment would cost more than all the rest.
+        let is_behind = grew - stray > most * since;
+        self.has_queue |= is_behind || grew + stray < least * since;
         // What a line of some is too late for has queued.
         let is_late = is_behind && self.segments >= LINE_SEGMENTS;
         if is_soon || !is_small || is_late {
             return !is_behind;
         }
-        let (least, most) = (least.max(own_least), most.min(own_most));
+        let least = least.max((grew - stray) / since);
+        let most = most.min((grew + stray) / since);
         self.is_broken = least > most;
         self.slopes = Some((least, most));
         self.segments = self.segments.saturating_add(1);
@@ -76,13 +83,16 @@ impl Line {
     /// The rate at which the clock falls behind, in nanoseconds a second, if the lag has
     /// grown long enough as only a clock's does.
     pub(super) fn drift(&self) -> Option<i64> {
-        let (least, most) = self.slopes.filter(|_| !self.is_broken)?;
-        (self.is_long() && least >= LEAST_SLOW).then_some(((least + most) / 2.0 * 1e9) as i64)
+        if self.is_broken || !self.is_long() {
+            return None;
+        }
+        let (least, most) = self.slopes?;
+        (least >= LEAST_SLOW).then_some(((least + most) / 2.0 * 1e9) as i64)
     }
 
     fn is_long(&self) -> bool {
         let begin = self.begin.map_or(self.last, |(begin, _)| begin);
-        self.last.since(begin) >= LINE && self.segments >= LINE_SEGMENTS
+        self.segments >= LINE_SEGMENTS && self.last.since(begin) >= LINE
     }
 
     /// The most that a slow clock may have fallen behind, in nanoseconds, until it is told how
