@@ -5,6 +5,7 @@ mod blank;
 mod calls;
 mod connection;
 mod consequence;
+mod dead_peers;
 mod display_filter;
 mod layers;
 mod limits;
@@ -17,7 +18,6 @@ mod queueing;
 mod quic;
 mod secured;
 pub(crate) mod served;
-mod silences;
 mod sweep;
 mod tables;
 mod told;
@@ -87,7 +87,7 @@ pub(crate) struct Evidence {
     pub(crate) is_drawn: bool,
 }
 
-/// What cost time cost it by stamps that no clock gave: that is possible at most.
+/// Findings of time by stamps that no clock gave are possible at most.
 fn doubt_times(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|finding| finding.cost_ns > 0) {
         finding.verdict = Verdict::Possible;
@@ -112,7 +112,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let (mut findings, mut notes) = weigh_all(&scene);
     findings.extend(silent(&evidence));
     outside::add(&evidence, &mut findings);
-    silences::add(&evidence, &mut findings);
+    dead_peers::add(&evidence, &mut findings);
     told::add(&evidence, &mut findings, &mut notes);
     lookups::add(&evidence, &mut findings, &mut notes);
     consequence::fold(&mut findings);

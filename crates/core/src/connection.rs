@@ -6,6 +6,7 @@
 mod answer;
 mod closed;
 mod data;
+pub(crate) mod dead_peer;
 mod ending;
 pub(crate) mod facts;
 mod flight;
@@ -16,7 +17,6 @@ mod pairing;
 pub(crate) mod repeats;
 pub(crate) mod rtt;
 mod setup;
-pub(crate) mod silence;
 mod stream;
 pub(crate) mod transit;
 mod view;

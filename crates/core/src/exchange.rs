@@ -268,7 +268,7 @@ pub struct Recovery {
     pub mechanism: RecoveryMechanism,
     /// Whether a repetition of the same bytes was lost before.
     pub again: bool,
-    /// Whether it may have been none: its sender's numbers alone say so, and no byte came twice
+    /// True if it may have been none: its sender's numbers alone say so, and no byte came twice
     /// or was missing; or it was repeated before its receiver had to acknowledge it.
     pub(crate) is_doubtful: bool,
     /// Payload of the segment that repaired it.

@@ -248,8 +248,8 @@ pub(crate) fn is_unread(setup: &Setup) -> bool {
         && !is_unheard(setup)
 }
 
-/// Whether what was sent first may have arrived at once: sent again, once, sooner than any
-/// kernel has to acknowledge it (RFC 9293 §3.8.6.3), and acknowledged as copies are. Linux
+/// Returns true if the first data may have arrived at once: it was sent again, once, sooner
+/// than any kernel has to acknowledge it (RFC 9293 §3.8.6.3), and acknowledged as copies are. Linux
 /// acknowledges what comes first at once (`tcp_enter_quickack_mode()`).
 fn is_late_ack(setup: &Setup) -> bool {
     let after = &setup.aftermath;
@@ -261,7 +261,7 @@ fn is_late_ack(setup: &Setup) -> bool {
     may_delay && is_once && waited < LONGEST_DELAYED_ACK
 }
 
-/// Whether the server's program had the connection, and what the client sent did not reach it:
+/// Returns true if the server's program had the connection, and the client's data did not reach it:
 /// it closed what it had accepted without a word of that.
 fn is_unheard(setup: &Setup) -> bool {
     setup.aftermath.is_left

@@ -48,6 +48,32 @@ impl Segment {
     }
 }
 
+#[cfg(test)]
+impl Segment {
+    /// A bare ACK from one end to the other.
+    pub(crate) fn sent(
+        from: crate::flow::Endpoint,
+        to: crate::flow::Endpoint,
+        at: Timestamp,
+    ) -> Self {
+        let (flow, direction) = FlowKey::new(crate::flow::Transport::Tcp, from, to);
+        Self {
+            at,
+            number: 1,
+            point: PointId(0),
+            flow,
+            direction,
+            seq: 0,
+            ack: 0,
+            flags: TcpFlags::ACK,
+            window: 60_000,
+            payload_len: 0,
+            options: TcpOptions::default(),
+            ip: IpFacts::default(),
+        }
+    }
+}
+
 /// TCP control bits (RFC 9293 §3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TcpFlags(pub u8);

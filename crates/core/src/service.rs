@@ -10,7 +10,7 @@ use core::time::Duration;
 use crate::cause::Rules;
 use crate::cause::example::Worst;
 use crate::cause::tally::nanos;
-use crate::connection::silence::Silence;
+use crate::connection::dead_peer::DeadPeer;
 use crate::connection::{Setup, SetupOutcome};
 use crate::delivery::Limit;
 use crate::exchange::{Exchange, Outcome, Side};
@@ -45,13 +45,13 @@ pub(crate) struct Service {
 pub(crate) struct Outside {
     pub(crate) ledger: Ledger,
     pub(crate) rules: Rules,
-    pub(crate) silences: Silences,
+    pub(crate) dead_peers: DeadPeers,
 }
 
 /// The ends of a service's connections on which one side never acknowledged what the other
 /// repeated.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Silences {
+pub(crate) struct DeadPeers {
     /// The time for which it was repeated.
     pub(crate) lasted: Distribution,
     /// The sides that repeated.
@@ -62,12 +62,14 @@ pub(crate) struct Silences {
     pub(crate) longest: Option<(Duration, [u64; 2])>,
 }
 
-impl Silences {
-    fn take(&mut self, silence: &Silence) {
-        self.lasted.record(silence.lasted);
-        self.senders.add(silence.sender, 1);
-        self.repeats = self.repeats.max(silence.repeats);
-        self.longest = self.longest.max(Some((silence.lasted, silence.packets)));
+impl DeadPeers {
+    fn take(&mut self, dead_peer: &DeadPeer) {
+        self.lasted.record(dead_peer.lasted);
+        self.senders.add(dead_peer.sender, 1);
+        self.repeats = self.repeats.max(dead_peer.repeats);
+        self.longest = self
+            .longest
+            .max(Some((dead_peer.lasted, dead_peer.packets)));
     }
 
     fn merge(&mut self, other: Self) {
@@ -88,7 +90,7 @@ impl Outside {
     fn merge(&mut self, other: Self) {
         self.ledger.merge(other.ledger);
         self.rules.merge(other.rules);
-        self.silences.merge(other.silences);
+        self.dead_peers.merge(other.dead_peers);
     }
 }
 
@@ -124,8 +126,11 @@ impl Service {
     }
 
     /// Counts the end of a connection on which one side fell silent.
-    pub(crate) fn take_silence(&mut self, silence: &Silence) {
-        self.outside.get_or_insert_default().silences.take(silence);
+    pub(crate) fn take_dead_peer(&mut self, dead_peer: &DeadPeer) {
+        self.outside
+            .get_or_insert_default()
+            .dead_peers
+            .take(dead_peer);
     }
 
     pub(crate) fn merge(&mut self, other: Self) {

@@ -16,7 +16,7 @@ const PLACES: usize = 512;
 /// The connections of a host that are followed at a time, the latest.
 const MAX_FLOWS: usize = 8;
 
-/// No tick is shorter.
+/// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
 
 /// The ticks of hosts, as far as their connections at one point show them.
@@ -154,31 +154,21 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{Endpoint, Transport};
-    use crate::segment::{IpFacts, TcpFlags, TcpOptions};
+    use crate::flow::Endpoint;
+    use crate::segment::TcpOptions;
 
     /// The ticks told with segments given as (connection, milliseconds, stamp).
     fn told(stamps: &[(u16, i64, u32)]) -> Vec<Option<i64>> {
         let mut clocks = Clocks::default();
         let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
         let mut take = |&(port, ms, tsval): &(u16, i64, u32)| {
-            let (flow, direction) = FlowKey::new(Transport::Tcp, end(2, 80), end(1, port));
+            let at = Timestamp::from_nanos(ms * 1_000_000);
             clocks.take(&Segment {
-                at: Timestamp::from_nanos(ms * 1_000_000),
-                number: 1,
-                point: PointId(0),
-                flow,
-                direction,
-                seq: 0,
-                ack: 0,
-                flags: TcpFlags::ACK,
-                window: 0,
-                payload_len: 0,
                 options: TcpOptions {
                     timestamps: Some((tsval, 0)),
                     ..TcpOptions::default()
                 },
-                ip: IpFacts::default(),
+                ..Segment::sent(end(2, 80), end(1, port), at)
             })
         };
         stamps.iter().map(&mut take).collect()

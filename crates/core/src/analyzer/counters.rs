@@ -130,8 +130,8 @@ fn ahead(segment: &Segment) -> (u16, u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{Endpoint, Transport};
-    use crate::segment::{IpFacts, TcpFlags, TcpOptions};
+    use crate::flow::Endpoint;
+    use crate::segment::IpFacts;
     use crate::time::Timestamp;
 
     /// For each of these packets (port, identification), true if its host is known to have
@@ -140,23 +140,13 @@ mod tests {
         let mut counters = Counters::default();
         let take = |&(port, id): &(u16, u16)| {
             let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
-            let (flow, direction) = FlowKey::new(Transport::Tcp, end(1, port), end(2, 80));
             counters.take(&Segment {
-                at: Timestamp::default(),
-                number: 1,
-                point: PointId(0),
-                flow,
-                direction,
-                seq: 0,
-                ack: 0,
-                flags: TcpFlags::ACK,
-                window: 0,
                 payload_len: 100,
-                options: TcpOptions::default(),
                 ip: IpFacts {
                     id: Some(id),
                     ..IpFacts::default()
                 },
+                ..Segment::sent(end(1, port), end(2, 80), Timestamp::default())
             })
         };
         packets.iter().map(take).collect()

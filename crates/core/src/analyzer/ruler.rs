@@ -9,8 +9,8 @@ use crate::time::Timestamp;
 const SAME: u64 = 1_000;
 /// Packets below which an even row may be chance.
 const LEAST: u64 = 30;
-/// Of the distances, nine in ten at least are the same one: what is left of them by
-/// [`Ruler::take`] is eight in ten.
+/// The least share of the votes that the most frequent distance keeps ([`Ruler::take`]): eight
+/// in ten, where nine in ten of the distances are that one.
 const EVEN: (u64, u64) = (8, 10);
 
 /// Finds the distance between packets that most have, by counting votes for and against

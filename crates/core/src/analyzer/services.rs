@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use crate::connection::Setup;
-use crate::connection::silence::Silence;
+use crate::connection::dead_peer::DeadPeer;
 use crate::exchange::Exchange;
 use crate::flow::Endpoint;
 use crate::served::Served;
@@ -84,10 +84,10 @@ impl Services {
     }
 
     /// Counts the end of a connection of its server on which one side fell silent.
-    pub(super) fn take_silence(&mut self, silence: &Silence) {
-        let place = self.place(silence.server);
+    pub(super) fn take_dead_peer(&mut self, dead_peer: &DeadPeer) {
+        let place = self.place(dead_peer.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
-            service.take_silence(silence);
+            service.take_dead_peer(dead_peer);
         }
     }
 

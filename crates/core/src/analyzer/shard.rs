@@ -374,9 +374,9 @@ impl Shard {
                 self.services.take_transfer(transfer);
             }
         }
-        for silence in &self.closed.silences {
+        for dead_peer in &self.closed.dead_peers {
             if common.targets.is_empty() {
-                self.services.take_silence(silence);
+                self.services.take_dead_peer(dead_peer);
             }
         }
     }

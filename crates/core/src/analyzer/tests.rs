@@ -48,26 +48,31 @@ fn traffic(connections: u16) -> Vec<(Segment, &'static [u8])> {
             } else {
                 [server, client]
             };
-            let (flow, direction) = FlowKey::new(Transport::Tcp, ends[0], ends[1]);
             let after = i64::from(port) * 50_000 + step * 20_000_000;
+            let at = Timestamp::from_nanos(1_700_000_000_000_000_000 + after);
             let segment = Segment {
-                at: Timestamp::from_nanos(1_700_000_000_000_000_000 + after),
                 number: list.len() as u64 + 1,
-                point: PointId(0),
-                flow,
-                direction,
                 seq,
                 ack,
                 flags,
-                window: 60_000,
                 payload_len: payload.len() as u32,
-                options: TcpOptions::default(),
-                ip: IpFacts::default(),
+                ..Segment::sent(ends[0], ends[1], at)
             };
             list.push((segment, payload));
         }
     }
     list
+}
+
+/// The causes found with segments, taken in by their time.
+fn causes(mut analyzer: Analyzer, mut all: Vec<(Segment, &'static [u8])>) -> Vec<Id> {
+    all.sort_by_key(|(segment, _)| segment.at);
+    for (number, (mut segment, payload)) in (1..).zip(all) {
+        segment.number = number;
+        analyzer.segment(&segment, payload);
+    }
+    let findings = analyzer.finish().findings;
+    findings.iter().map(|finding| finding.cause).collect()
 }
 
 /// Segments of so many bytes, each 20 ms after the one before: by the first end or
@@ -83,21 +88,14 @@ fn conversation(
         } else {
             (server, client)
         };
-        let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
         let [own, other] = [usize::from(!by_client), usize::from(by_client)];
+        let at = Timestamp::from_nanos(1_700_000_000_000_000_000 + number * 20_000_000);
         let segment = Segment {
-            at: Timestamp::from_nanos(1_700_000_000_000_000_000 + number * 20_000_000),
             number: number as u64,
-            point: PointId(0),
-            flow,
-            direction,
             seq: next[own],
             ack: next[other],
-            flags: ACK,
-            window: 60_000,
             payload_len: length as u32,
-            options: TcpOptions::default(),
-            ip: IpFacts::default(),
+            ..Segment::sent(from, to, at)
         };
         next[own] += length as u32;
         segment

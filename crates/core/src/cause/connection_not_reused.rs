@@ -22,7 +22,7 @@ const KEPT: Duration = Duration::from_secs(5);
 const NEEDLESS: u64 = 2;
 /// … and of all exchanges, this part.
 const NEEDLESS_OF_ALL: u64 = 3;
-/// Of all exchanges, this share on connections of their own is each.
+/// The share of all exchanges that counts as each of them.
 const EACH: f64 = 0.9;
 
 /// Watches connections that carry one exchange.
@@ -70,8 +70,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// Of the exchanges whose connection was made for them, how many found another one of their
-/// client's idle, and for no longer than `kept`.
+/// The number of exchanges on a connection made for them while another one of their client's
+/// stood idle, and for no longer than `kept`.
 fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
     // Beside the server the handshake is not told from its begin on: half of it is.
     let opened = |moment: &Moment| moment.begin - moment.setup.unwrap_or_default() / 2;

@@ -71,7 +71,7 @@ impl Failures {
         self.conclude_of(case, kind, self.tally.affected, words)
     }
 
-    /// The same where only so many of those counted came to nothing indeed.
+    /// The conclusion where only `failed` of those counted came to nothing indeed.
     pub(super) fn conclude_of(
         &self,
         case: &Case<'_>,

@@ -75,8 +75,9 @@ impl super::Rule for Rule {
     }
 }
 
-/// How many responses of those seen were errors, and all that had a status. A challenge that as
-/// many good answers follow is how a client gets to know what it must prove (RFC 9110 §11.1).
+/// The number of responses that were errors, and of all that had a status. A challenge (401,
+/// 407) that as many good answers follow is no error: it tells a client what it must prove
+/// (RFC 9110 §11.1).
 fn seen(case: &Case<'_>) -> (u64, u64) {
     let count_of = |is: fn(u16) -> bool| -> u64 {
         let outcomes = case.ledger.outcomes.iter();

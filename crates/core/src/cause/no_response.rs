@@ -79,7 +79,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// How many were given up because they were late. Whoever stops asking, as a load does at
+    /// The number given up because they were late. Whoever stops asking, as a load does at
     /// the end of its run, leaves requests whose answers were not due yet.
     fn overdue(&self, case: &Case<'_>) -> u64 {
         let all = self.failures.tally.affected;

@@ -37,7 +37,7 @@ pub(crate) struct Rhythm {
     pub(crate) moments: Vec<Moment>,
     /// How many exchanges each stands for.
     pub(super) weight: f64,
-    /// Those that took longest, where not all are among the moments.
+    /// The moments of the longest waits, where `moments` does not hold all.
     late: Option<Vec<Moment>>,
     pub(super) nature: Option<Nature>,
     /// The think time that half of the exchanges stay below.
@@ -138,7 +138,7 @@ impl Rhythm {
         tally(&self.moments, self.weight, saved)
     }
 
-    /// The same of what `nature` keeps waiting: stand-stills are among the latest of all.
+    /// The tally of what `nature` keeps waiting; of stand-stills, among the longest waits of all.
     fn tally_of(&self, nature: &Nature) -> Tally {
         let saved = |moment: &Moment| self.saved(nature, moment);
         match (&self.late, nature) {

@@ -38,8 +38,9 @@ pub(super) struct Silences {
 }
 
 impl Silences {
-    /// Those of the subject, a server on this host that nothing lies before: a path may stand
-    /// still. `None` where there are none that matter, or this host itself stood still.
+    /// The silences of the subject, if it is a server on this host: before another a path lies,
+    /// which may stand still too. `None` where there are none that matter, or this host itself
+    /// stood still.
     pub(super) fn of(case: &Case<'_>) -> Option<Self> {
         let target = case.target?;
         let loads = &case.facts.loads;

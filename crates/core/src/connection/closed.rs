@@ -2,8 +2,8 @@
 
 use core::net::IpAddr;
 
+use super::dead_peer::DeadPeer;
 use super::pairing::Scratch;
-use super::silence::Silence;
 use super::{Setup, Watched};
 use crate::event::PointId;
 use crate::exchange::Exchange;
@@ -18,7 +18,7 @@ pub(crate) struct Closed {
     /// Stretches of one side's bytes that no exchange holds, tiled as a message is.
     pub(crate) transfers: Vec<Exchange>,
     /// Ends of connections on which one side never acknowledged what the other repeated.
-    pub(crate) silences: Vec<Silence>,
+    pub(crate) dead_peers: Vec<DeadPeer>,
     /// Connections that ended or were given up: their point, and where it
     /// stands: 0 at the client, 1 at the server, 2 between, 3 untold.
     pub(crate) connections: Vec<(PointId, usize)>,
@@ -39,7 +39,7 @@ impl Closed {
         self.told != (self.exchanges.len(), self.setups.len())
             || !self.connections.is_empty()
             || !self.transfers.is_empty()
-            || !self.silences.is_empty()
+            || !self.dead_peers.is_empty()
     }
 
     /// All was told of: keeps what is yet to be counted, and the memory.
@@ -49,7 +49,7 @@ impl Closed {
             self.scratch.take_back(transfer);
         }
         self.transfers.clear();
-        self.silences.clear();
+        self.dead_peers.clear();
         self.connections.clear();
         self.watched.clear();
         self.servers.clear();

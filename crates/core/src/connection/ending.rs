@@ -14,7 +14,7 @@ impl Connection {
             return;
         }
         if self.end.is_none() {
-            self.note_silence(closed);
+            self.note_dead_peer(closed);
         }
         self.end = Some(End::Reset);
         if let Some(facts) = &mut self.facts {
@@ -52,7 +52,7 @@ impl Connection {
             closed.setups.extend(self.setup.conclude(self.endpoints()));
         }
         if self.end.is_none() {
-            self.note_silence(closed);
+            self.note_dead_peer(closed);
         }
         closed.connections.push((self.point, self.vantage()));
         if let (Some(client), true) = (self.client, self.server_ttl > 0) {

@@ -177,24 +177,13 @@ fn may_be_linux(segment: &Segment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::PointId;
-    use crate::flow::{Endpoint, FlowKey, Transport};
+    use crate::flow::Endpoint;
     use crate::segment::{IpFacts, TcpOptions};
 
     /// A segment at so many milliseconds, with this identification and TSval.
     fn segment(ms: i64, id: Option<u16>, tsval: Option<u32>) -> Segment {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
-        let (flow, direction) = FlowKey::new(Transport::Tcp, end(1), end(2));
         Segment {
-            at: Timestamp::from_nanos(ms * 1_000_000),
-            number: 1,
-            point: PointId(0),
-            flow,
-            direction,
-            seq: 0,
-            ack: 0,
-            flags: TcpFlags::ACK,
-            window: 0,
             payload_len: 100,
             options: TcpOptions {
                 timestamps: tsval.map(|tsval| (tsval, 0)),
@@ -206,6 +195,7 @@ mod tests {
                 dont_fragment: true,
                 ..IpFacts::default()
             },
+            ..Segment::sent(end(1), end(2), Timestamp::from_nanos(ms * 1_000_000))
         }
     }
 

@@ -268,7 +268,7 @@ impl Setup {
         self.outcome == Some(SetupOutcome::Established) && !self.is_concluded
     }
 
-    /// Whether both ends were seen to agree.
+    /// Returns true if both ends were seen to agree.
     pub(crate) fn is_made(&self) -> bool {
         let is_asked = self.begin.is_some() && self.answered.is_some();
         is_asked && self.outcome == Some(SetupOutcome::Established)

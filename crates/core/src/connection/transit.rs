@@ -35,7 +35,7 @@ const SHORT_STRETCH: Duration = Duration::from_millis(150);
 /// meanwhile included.
 const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
 
-/// So many ticks that take as long as milliseconds are those of no slower clock.
+/// The least number of ticks, as long as milliseconds, that rule out a slower clock.
 const LEAST_MILLISECONDS: i64 = 20;
 /// So many stretches in a row that do not fit retract a tick.
 const MISFITS: u8 = 3;
@@ -346,9 +346,8 @@ fn is_alike(passed: Duration, ticks: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::PointId;
-    use crate::flow::{Endpoint, FlowKey, Transport};
-    use crate::segment::{IpFacts, TcpFlags, TcpOptions};
+    use crate::flow::Endpoint;
+    use crate::segment::TcpOptions;
 
     /// Queueing of segments given as (milliseconds here, TSval).
     fn queued(stamps: &[(i64, u32)]) -> Vec<u128> {
@@ -359,24 +358,13 @@ mod tests {
     /// Queueing of segments that acknowledge what passed so many milliseconds before.
     fn answered(stamps: &[(i64, u32, Option<u64>)]) -> Vec<u128> {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
-        let (flow, direction) = FlowKey::new(Transport::Tcp, end(1), end(2));
         let mut transit = Transit::default();
         let segment = |ms: i64, tsval: u32| Segment {
-            at: Timestamp::from_nanos(ms * 1_000_000),
-            number: 1,
-            point: PointId(0),
-            flow,
-            direction,
-            seq: 0,
-            ack: 0,
-            flags: TcpFlags::ACK,
-            window: 0,
-            payload_len: 0,
             options: TcpOptions {
                 timestamps: Some((tsval, 0)),
                 ..TcpOptions::default()
             },
-            ip: IpFacts::default(),
+            ..Segment::sent(end(1), end(2), Timestamp::from_nanos(ms * 1_000_000))
         };
         stamps
             .iter()

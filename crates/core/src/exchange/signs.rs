@@ -15,7 +15,7 @@ pub(crate) struct Signs {
     pub(crate) is_request_acked: bool,
     /// A response began.
     pub(crate) has_response: bool,
-    /// It is a TLS handshake that the server answered and that was never over.
+    /// True for a TLS handshake that the server answered and that was never over.
     pub(crate) has_hello: bool,
     /// What came back is no HTTP, although HTTP was asked.
     pub(crate) foreign: Option<Foreign>,

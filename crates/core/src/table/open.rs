@@ -16,7 +16,7 @@ pub(crate) struct Open {
     /// Segments without SYN by direction.
     pub(super) seen: [u32; 2],
     pub(super) connection: Connection,
-    /// What came before that which it answers.
+    /// Segments that came before what they answer.
     early: Option<Box<Early>>,
 }
 

@@ -94,14 +94,14 @@ proptest! {
 
 const ASKED: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const ANSWERED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-/// Where the bytes of a request and of a response end.
+/// The sequence numbers behind a request and behind a response.
 const REQUEST: u32 = 101 + ASKED.len() as u32;
 const RESPONSE: u32 = 201 + ANSWERED.len() as u32;
 
 /// A segment at so many microseconds: by the server or not, its flags, numbers and payload.
 type Passed = (i64, bool, TcpFlags, [u32; 2], &'static [u8]);
 
-/// What closed of a connection with these segments, in their order.
+/// All that closed on a connection with these segments, in their order.
 fn closed_of(passed: &[Passed]) -> Closed {
     let (client, server) = (Endpoint::new([10, 0, 0, 1].into(), 40_000), [10, 0, 0, 2]);
     let server = Endpoint::new(server.into(), 80);
@@ -112,20 +112,13 @@ fn closed_of(passed: &[Passed]) -> Closed {
             true => (server, client),
             false => (client, server),
         };
-        let (flow, direction) = FlowKey::new(Transport::Tcp, source, destination);
         let segment = Segment {
-            at: Timestamp::from_nanos(micros * 1_000),
             number,
-            point: PointId(0),
-            flow,
-            direction,
             seq,
             ack,
             flags,
-            window: 60_000,
             payload_len: payload.len() as u32,
-            options: TcpOptions::default(),
-            ip: IpFacts::default(),
+            ..Segment::sent(source, destination, Timestamp::from_nanos(micros * 1_000))
         };
         let arrived = Arrived {
             client: None,

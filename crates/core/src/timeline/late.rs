@@ -61,7 +61,7 @@ impl Late {
         self.moments.truncate(MAX_LATE);
     }
 
-    /// Those kept, of the point that saw most of them, in the order they were answered.
+    /// The moments kept, of the point that saw most of them, in the order they were answered.
     pub(crate) fn by_answer(&self) -> Vec<Moment> {
         let mut all = self.clone();
         all.keep_latest();

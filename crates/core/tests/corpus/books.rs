@@ -8,7 +8,7 @@ use lagtrace_core::wait::{Owner, WaitKind};
 /// must be told.
 const SHARE: f64 = 0.05;
 const MEAN_NS: u64 = 1_000_000;
-/// The same limit as a share of the time of all services.
+/// The least share of the time of all services that must be told.
 const OF_ALL: f64 = 0.01;
 /// Findings that a report holds at most.
 const MAX_FINDINGS: usize = 32;

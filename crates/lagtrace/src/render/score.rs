@@ -165,7 +165,7 @@ fn totals(totals: &[Totals]) -> Table {
     table
 }
 
-/// What is asked of all together, in a sentence.
+/// The figures of all diagnoses together, in a sentence.
 fn together(all: &Together) -> String {
     format!(
         "Together: the right cause first in {}, the right owner in {}, nothing said in {}; healthy \

@@ -34,7 +34,7 @@ const IN_HEADS: &[Id] = &[
     Id::TimeInResolver,
 ];
 
-/// What is told of segments that were lost before they came to the point. That a segment of
+/// Causes told by the numbers of segments that were lost before the point. That a segment of
 /// which no other came was lost at all, and that its repetition was lost too, shows in nothing
 /// but a gap in its sender's numbers; of two that swapped places they tell which was sent
 /// first. And where none is missing they tell that the end of a response, which comes when a
@@ -47,7 +47,7 @@ const IN_NUMBERS: &[Id] = &[
     Id::Reordering,
 ];
 
-/// What needs to know that the same was asked for: what is answered quickly at other times.
+/// Causes told by requests for the same target that are answered quickly at other times.
 const IN_TARGETS: &[Id] = &[Id::StopTheWorld];
 
 /// Changes, by the begin of their names, and causes that rest on what they take away: the

@@ -61,21 +61,14 @@ pub(super) fn segments(port: u16, steps: Vec<Step>) -> Vec<(Segment, &'static [u
         } else {
             (server, client)
         };
-        let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
         let [own, other] = [usize::from(!by_client), usize::from(by_client)];
+        let at = at(ms) + Duration::from_micros(made.len() as u64 % 50);
         let segment = Segment {
-            at: at(ms) + Duration::from_micros(made.len() as u64 % 50),
-            number: 0,
-            point: PointId(0),
-            flow,
-            direction,
             seq: next[own],
             ack: next[other],
             flags,
-            window: 60_000,
             payload_len: payload.len() as u32,
-            options: TcpOptions::default(),
-            ip: IpFacts::default(),
+            ..Segment::sent(from, to, at)
         };
         next[own] += payload.len() as u32 + u32::from(flags.contains(SYN));
         made.push((segment, payload));
@@ -111,13 +104,7 @@ fn found(served_from: i64, phase: Phase) -> Vec<Id> {
             all.extend(segments(port, left()));
         }
     }
-    all.sort_by_key(|(segment, _)| segment.at);
-    for (number, (mut segment, payload)) in (1..).zip(all) {
-        segment.number = number;
-        analyzer.segment(&segment, payload);
-    }
-    let findings = analyzer.finish().findings;
-    findings.iter().map(|finding| finding.cause).collect()
+    causes(analyzer, all)
 }
 
 #[test]

@@ -38,20 +38,13 @@ fn connection(waits: Option<i64>) -> Vec<Step> {
 /// The causes found where connections wait so much longer than the server stands still, and
 /// so many others are answered meanwhile.
 fn found(waits: &[i64], others: usize) -> Vec<Id> {
-    let mut analyzer = Analyzer::new(Options::default());
     let waits = waits.iter().copied().map(Some);
     let all = waits.chain(std::iter::repeat_n(None, others));
-    let mut all: Vec<_> = (0..)
+    let all = (0..)
         .zip(all)
         .flat_map(|(port, waits)| segments(port, connection(waits)))
         .collect();
-    all.sort_by_key(|(segment, _)| segment.at);
-    for (number, (mut segment, payload)) in (1..).zip(all) {
-        segment.number = number;
-        analyzer.segment(&segment, payload);
-    }
-    let findings = analyzer.finish().findings;
-    findings.iter().map(|finding| finding.cause).collect()
+    causes(Analyzer::new(Options::default()), all)
 }
 
 #[test]

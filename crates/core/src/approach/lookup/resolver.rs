@@ -39,7 +39,7 @@ pub(crate) struct Resolved {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waited {
     pub(crate) took: Duration,
-    /// How many names were asked for, one after the other.
+    /// The number of names asked for, one after the other.
     pub(crate) names: u32,
     pub(crate) packets: [u64; 2],
     /// Stand for the name, and for the domain that it is of: its last two labels.

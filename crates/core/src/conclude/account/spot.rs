@@ -64,7 +64,7 @@ impl Spot {
         }
     }
 
-    /// Whose time it is: while connections are made, whose most of it is.
+    /// The owner of the time; while connections are made, of most of it.
     pub(super) fn culprit(&self, bookings: &[&Booking]) -> Owner {
         let most = bookings.iter().max_by_key(|booking| booking.unclaimed_ns);
         match self.place {
@@ -73,7 +73,7 @@ impl Spot {
         }
     }
 
-    /// How many requests, or connections, its time is divided among.
+    /// The number of requests, or connections, that share the time.
     pub(super) fn count(&self, ledger: &Ledger) -> u64 {
         match self.place {
             Some(_) => ledger.latency.count(),

@@ -243,8 +243,8 @@ impl Tiled<'_> {
         made
     }
 
-    /// How long the server's program paused within its answer. What went on a round trip later
-    /// waited for the client's word, as what does not fit into a first window does.
+    /// The time for which the server's program paused within its answer. What went on a round
+    /// trip later waited for the client's word, as what does not fit into a first window does.
     fn paused(&self, tiling: &Tiling) -> Duration {
         let floors = [self.view.to_server().floor(), self.view.to_client().floor()];
         let trip: Duration = floors.into_iter().flatten().sum();

@@ -12,21 +12,21 @@ const COARSE_NS: [i64; 6] = [
 ];
 /// Tick of which one alone would explain any queue.
 const LONG_TICK_NS: i64 = 500_000_000;
-/// A tick is told by so many segments that came as many ticks apart as it says, …
+/// The least number of segments, each some ticks after the one before, that tell a tick …
 const LEAST_FITS: u32 = 3;
-/// … the last of them so many ticks behind the first.
+/// … and the least number of ticks from the first of them to the last.
 const LEAST_TICKS: i64 = 8;
-/// Of a clock that is known to tick slower than in milliseconds, this many tell how slow.
+/// The same for a clock that is known to tick slower than in milliseconds.
 const LEAST_TICKS_DENIED: i64 = 3;
-/// No tick is shorter.
+/// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
-/// Of a tick that is known from other connections, this many are enough.
+/// The same for a tick that is known from other connections.
 pub(super) const LEAST_TICKS_KNOWN: i64 = 1;
 
 /// The coarse ticks that all segments of a sender fit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Coarse {
-    /// Those that some segment did not fit, a bit for each.
+    /// The ticks that some segment did not fit, a bit for each.
     unfit: u8,
     /// The last segment's ticks since the first, and the time here.
     last: (i64, i64),

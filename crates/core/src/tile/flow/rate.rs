@@ -25,7 +25,7 @@ const CLOCKED_SHARE: f64 = 0.7;
 const UNDER_WAY: u32 = 8;
 /// Of a kernel's pieces, this share ends with a full segment.
 const FULL_SHARE: f64 = 0.8;
-/// Of a queue's bytes, this share comes in full segments.
+/// The least share of a queue's bytes that comes in full segments.
 const FILLED_SHARE: f64 = 0.5;
 /// A queue delays by at least this, beyond a tick of the sender's stamps.
 const QUEUE: Duration = Duration::from_millis(2);
@@ -105,7 +105,7 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     })
 }
 
-/// Whether most of its bytes came in full segments: a program that writes a little at a time,
+/// Returns true if most bytes came in full segments: a program that writes a little at a time,
 /// however evenly, keeps a rate of its own, and no queue drains at that.
 fn fills(pieces: &[Piece]) -> bool {
     let all: u64 = pieces.iter().map(|piece| piece.bytes).sum();

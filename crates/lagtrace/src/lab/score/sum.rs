@@ -54,20 +54,20 @@ pub(crate) struct Confused {
     pub(crate) count: usize,
 }
 
-/// What is asked of all diagnoses together.
+/// The figures of all diagnoses together, whatever the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Together {
     /// Faults that the packets show.
     pub(crate) known: usize,
-    /// Of them, those whose cause was found first.
+    /// Faults whose cause was found first.
     pub(crate) first_right: usize,
-    /// Of them, those whose owner was named first, with a cause or without.
+    /// Faults whose owner was named first, with a cause or without.
     pub(crate) owner_right: usize,
-    /// Of them, those of which nothing at all was said.
+    /// Faults of which nothing at all was said.
     pub(crate) silent: usize,
     /// Recordings without a fault.
     pub(crate) healthy: usize,
-    /// Of them, those with a cause that is strong or proven, and not true.
+    /// Recordings without a fault that have a strong or proven cause which is not true.
     pub(crate) firmly_accused: usize,
 }
 

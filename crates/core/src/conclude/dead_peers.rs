@@ -10,7 +10,7 @@ use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, ruled_out};
 use crate::exchange::Side;
 use crate::flow::Endpoint;
 use crate::report::{Evidence as Shown, EvidenceKind, Finding, Unit, Verdict};
-use crate::service::{Service, Silences};
+use crate::service::{DeadPeers, Service};
 use crate::wait::Owner;
 
 /// Findings that tell of the same silence, and more of it.
@@ -32,7 +32,7 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
             .iter()
             .any(|finding| finding.service == name && TOLD.contains(&finding.cause));
         if !is_told {
-            findings.extend(finding(evidence, endpoint, service, &outside.silences));
+            findings.extend(finding(evidence, endpoint, service, &outside.dead_peers));
         }
     }
 }
@@ -41,10 +41,10 @@ fn finding(
     evidence: &Evidence,
     endpoint: Endpoint,
     service: &Service,
-    silences: &Silences,
+    dead_peers: &DeadPeers,
 ) -> Option<Finding> {
-    let (longest, packets) = silences.longest?;
-    let cost = u64::try_from(silences.lasted.sum_ns()).unwrap_or(u64::MAX);
+    let (longest, packets) = dead_peers.longest?;
+    let cost = u64::try_from(dead_peers.lasted.sum_ns()).unwrap_or(u64::MAX);
     let all = service.ledger.total().saturating_add(cost);
     let share = cost as f64 / all.max(1) as f64;
     if share < MATERIAL_SHARE {
@@ -53,7 +53,7 @@ fn finding(
     let blank = Blank::default();
     let case = blank.case(endpoint, &evidence.facts);
     let mut finding = evidence::bare_finding(Id::RetransmissionTimeout, Owner::Unknown, &case);
-    let count = silences.lasted.count();
+    let count = dead_peers.lasted.count();
     finding.unit = Unit::Transfers;
     finding.affected.exchanges = count;
     finding.affected.of = count.max(service.ledger.setups.count);
@@ -66,9 +66,9 @@ fn finding(
     let text = format!(
         "on {count} {times} the same bytes were repeated up to {} times, for {} at most, and \
          never acknowledged: {}",
-        silences.repeats,
+        dead_peers.repeats,
         human(longest),
-        senders(silences),
+        senders(dead_peers),
     );
     finding.evidence.push(
         Shown::mechanism(EvidenceKind::Wire, text)
@@ -107,8 +107,8 @@ fn finding(
 }
 
 /// The sides that repeated, in words.
-fn senders(silences: &Silences) -> String {
-    let [client, server] = [Side::Client, Side::Server].map(|side| silences.senders.of(side));
+fn senders(dead_peers: &DeadPeers) -> String {
+    let [client, server] = [Side::Client, Side::Server].map(|side| dead_peers.senders.of(side));
     match (client, server) {
         (0, _) => "the client was silent".to_owned(),
         (_, 0) => "the server was silent".to_owned(),

@@ -14,7 +14,7 @@ const LEAST_TIME: Duration = Duration::from_secs(1);
 
 /// The end of a connection on which one side fell silent while the other repeated its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Silence {
+pub(crate) struct DeadPeer {
     /// The service.
     pub(crate) server: Endpoint,
     /// The side that repeated.
@@ -30,7 +30,7 @@ pub(crate) struct Silence {
 impl Connection {
     /// Notes the silence in which the connection ends. Who has said that no more comes, or
     /// has no room, is not waited for.
-    pub(super) fn note_silence(&self, closed: &mut Closed) {
+    pub(super) fn note_dead_peer(&self, closed: &mut Closed) {
         for direction in [Direction::Forward, Direction::Backward] {
             let (half, peer) = (self.half(direction), self.half(direction.reverse()));
             if !half.has_repeats || peer.fin.is_some() || peer.has_no_window {
@@ -45,7 +45,7 @@ impl Connection {
             let lasted = run.last.since(run.first);
             if run.count >= LEAST_REPEATS && lasted >= LEAST_TIME {
                 let (_, server) = self.endpoints();
-                closed.silences.push(Silence {
+                closed.dead_peers.push(DeadPeer {
                     server,
                     sender,
                     repeats: run.count,
