@@ -48,32 +48,6 @@ impl Segment {
     }
 }
 
-#[cfg(test)]
-impl Segment {
-    /// A bare ACK from one end to the other.
-    pub(crate) fn sent(
-        from: crate::flow::Endpoint,
-        to: crate::flow::Endpoint,
-        at: Timestamp,
-    ) -> Self {
-        let (flow, direction) = FlowKey::new(crate::flow::Transport::Tcp, from, to);
-        Self {
-            at,
-            number: 1,
-            point: PointId(0),
-            flow,
-            direction,
-            seq: 0,
-            ack: 0,
-            flags: TcpFlags::ACK,
-            window: 60_000,
-            payload_len: 0,
-            options: TcpOptions::default(),
-            ip: IpFacts::default(),
-        }
-    }
-}
-
 /// TCP control bits (RFC 9293 §3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TcpFlags(pub u8);
@@ -177,4 +151,31 @@ pub struct IpFacts {
     /// Whether the host at the observation point sent it itself, where the
     /// source knows: captures do not tell what it sent from what it forwarded.
     pub is_own: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{Endpoint, Transport};
+
+    impl Segment {
+        /// A bare ACK from one end to the other.
+        pub(crate) fn sent(from: Endpoint, to: Endpoint, at: Timestamp) -> Self {
+            let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
+            Self {
+                at,
+                number: 1,
+                point: PointId(0),
+                flow,
+                direction,
+                seq: 0,
+                ack: 0,
+                flags: TcpFlags::ACK,
+                window: 60_000,
+                payload_len: 0,
+                options: TcpOptions::default(),
+                ip: IpFacts::default(),
+            }
+        }
+    }
 }

@@ -48,7 +48,7 @@ struct Search {
     next: usize,
     coarse: Coarse,
     /// The last segment that was looked at.
-    last: Option<Timestamp>,
+    last: Option<(Timestamp, u32, FlowKey)>,
 }
 
 /// A connection of the host: its first stamps, and its ticks since then.
@@ -88,7 +88,7 @@ impl Clocks {
         }
         let host = place.as_mut()?;
         if let Tick::Sought(search) = &mut host.tick
-            && search.is_due(segment.at)
+            && search.is_due(segment, tsval)
             && let Some(found) = search.take(segment, tsval)
         {
             host.tick = found;
@@ -101,17 +101,19 @@ impl Clocks {
 }
 
 impl Search {
-    /// Returns true if a tick may have passed since the last segment that was looked at. A
-    /// host's segments are many, and those of one moment tell what the first of them does.
+    /// Returns true unless the segment comes within a moment of the last one of its connection
+    /// and with the same stamp: then it tells what that one did.
     #[inline]
-    fn is_due(&mut self, at: Timestamp) -> bool {
-        let is_due = self
-            .last
-            .is_none_or(|last| at.signed_since(last).unsigned_abs() >= MOMENT_NS);
-        if is_due {
-            self.last = Some(at);
+    fn is_due(&mut self, segment: &Segment, tsval: u32) -> bool {
+        let is_told = self.last.is_some_and(|(at, stamp, flow)| {
+            stamp == tsval
+                && segment.at.signed_since(at).unsigned_abs() < MOMENT_NS
+                && flow == segment.flow
+        });
+        if !is_told {
+            self.last = Some((segment.at, tsval, segment.flow));
         }
-        is_due
+        !is_told
     }
 
     /// Takes in a segment of the host; its tick, if that is told now.
