@@ -4,7 +4,7 @@ use std::net::TcpStream;
 
 use lagtrace_core::flow::Endpoint;
 use lagtrace_sources::privilege::{HostError, NetworkNamespace};
-use lagtrace_sources::socket::foreign::{OwnFlow, Search, Server, find_server, find_server_in};
+use lagtrace_sources::socket::foreign::{Search, Server, find_server, find_server_in};
 
 use super::{Investigation, Site};
 use crate::diagnose::{Host, Options};
@@ -18,8 +18,9 @@ impl Investigation<'_> {
     pub(super) fn find_servers(&mut self) -> Result<()> {
         for index in 0..self.sites.len() {
             let site = &self.sites[index];
-            let (connection, flow) = connect(site, self.options.load.timeout);
-            let search = search(&self.options.host, site.target.endpoint(), flow)?;
+            let connection = connect(site, self.options.load.timeout);
+            let target = site.target.endpoint();
+            let search = search(&self.options.host, target, connection.as_ref())?;
             drop(connection);
             let id = site.target.id;
             match &search.server {
@@ -57,10 +58,10 @@ fn named(host: &Host) -> Result<Option<NetworkNamespace>> {
     namespace.map(Some).map_err(|error| refused(error, hint))
 }
 
-fn search(host: &Host, target: Endpoint, flow: Option<OwnFlow>) -> Result<Search> {
+fn search(host: &Host, target: Endpoint, connection: Option<&TcpStream>) -> Result<Search> {
     Ok(match named(host)? {
-        Some(namespace) => find_server_in(namespace, target, flow),
-        None => find_server(target, flow),
+        Some(namespace) => find_server_in(namespace, target, connection),
+        None => find_server(target, connection),
     })
 }
 
@@ -76,18 +77,9 @@ fn nowhere(host: &Host) -> String {
 }
 
 /// A connection makes the search exact. It is closed before anything is measured.
-fn connect(site: &Site, timeout: std::time::Duration) -> (Option<TcpStream>, Option<OwnFlow>) {
-    if !site.is_open {
-        return (None, None);
-    }
-    let stream = TcpStream::connect_timeout(&site.target.address, timeout).ok();
-    let flow = stream.as_ref().and_then(|stream| {
-        Some(OwnFlow {
-            local: Endpoint::from(stream.local_addr().ok()?),
-            remote: Endpoint::from(stream.peer_addr().ok()?),
-        })
-    });
-    (stream, flow)
+fn connect(site: &Site, timeout: std::time::Duration) -> Option<TcpStream> {
+    let address = site.is_open.then_some(site.target.address)?;
+    TcpStream::connect_timeout(&address, timeout).ok()
 }
 
 fn describe(server: &Server) -> String {

@@ -2,6 +2,7 @@
 //! namespace, or in another one, as containers do.
 
 use std::fmt;
+use std::net::TcpStream;
 use std::ops::ControlFlow;
 
 use lagtrace_core::event::{ListenerSample, Note};
@@ -25,6 +26,16 @@ pub struct OwnFlow {
     pub local: Endpoint,
     /// The target's end.
     pub remote: Endpoint,
+}
+
+impl OwnFlow {
+    /// That of a connected stream; `None` where it is connected no more.
+    pub fn of(stream: &TcpStream) -> Option<Self> {
+        Some(Self {
+            local: Endpoint::from(stream.local_addr().ok()?),
+            remote: Endpoint::from(stream.peer_addr().ok()?),
+        })
+    }
 }
 
 impl fmt::Display for OwnFlow {

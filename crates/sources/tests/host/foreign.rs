@@ -32,7 +32,7 @@ fn watch(server: &Server) {
     let target: Endpoint = server.address.into();
     let by_address = find_server(target, None).server.expect("by its address");
     let mut client = Client::connect(server.address);
-    let search = find_server(target, Some(client.flow()));
+    let search = find_server(target, Some(&client.stream));
     let found = search.server.expect("by our connection");
     assert_eq!(search.notes, []);
     assert!(!found.namespace().is_own());
@@ -124,13 +124,40 @@ fn a_translated_server_is_found_by_our_connection() {
     let shown = format!("{}.99:80", pair.net).parse().expect("an address");
     pair.client.visit(|| {
         let client = Client::connect(shown);
-        let search = find_server(shown.into(), Some(client.flow()));
+        let search = find_server(shown.into(), Some(&client.stream));
         let found = search.server.expect("by our connection");
         assert_eq!(found.endpoint(), server.address.into());
         assert_eq!(found.processes().first().map(|p| p.pid), Some(server.pid()));
         let far = found.far_end(client.flow()).expect("root may look");
         assert_eq!(far.expect("it exists").remote, client.flow().local);
     });
+}
+
+/// Two pairs of hosts have the same addresses, and a connection each with the
+/// same ends: each client finds the server that it is connected to.
+#[test]
+fn equal_ends_in_several_namespaces_are_told_apart() {
+    if !can_run(true, &["ip"]) {
+        return;
+    }
+    let first = Pair::new();
+    let pairs = [first.twin(), first.twin(), first];
+    let address = format!("{}.2:8083", pairs[0].net);
+    let servers = pairs
+        .each_ref()
+        .map(|pair| Server::start(&address, Some(&pair.server.name)));
+    let port = 20_000 + u16::try_from(std::process::id() % 10_000).expect("small");
+    let target = servers[0].address;
+    let connect = |pair: &Pair| pair.client.visit(|| Client::connect_from(port, target));
+    let clients = pairs.each_ref().map(connect);
+    for (at, (pair, client)) in pairs.iter().zip(&clients).enumerate() {
+        let found = pair
+            .client
+            .visit(|| find_server(target.into(), Some(&client.stream)).server);
+        let found = found.expect("by our connection");
+        let pids: Vec<u32> = found.processes().iter().map(|p| p.pid).collect();
+        assert_eq!(pids, [servers[at].pid()], "the server of pair {at}");
+    }
 }
 
 #[test]
@@ -141,7 +168,7 @@ fn an_option_of_our_connection_is_set_and_put_back() {
         Client::connect(server.address),
     );
     assert!(!client.ask_nodelay() && !other.ask_nodelay());
-    let found = find_server(server.address.into(), Some(client.flow()));
+    let found = find_server(server.address.into(), Some(&client.stream));
     let found = found.server.expect("it is our child");
     let (log, notes) = mpsc::channel();
     let option = ForeignOption::set_nodelay(&found, client.flow(), log.clone());
@@ -183,7 +210,7 @@ fn an_option_of_our_connection_is_set_and_put_back() {
 fn what_is_not_ours_is_not_touched() {
     let server = Server::start("127.0.0.1:0", None);
     let client = Client::connect(server.address);
-    let found = find_server(server.address.into(), Some(client.flow()));
+    let found = find_server(server.address.into(), Some(&client.stream));
     let found = found.server.expect("it is our child");
     let flow = client.flow();
     let turned = OwnFlow {

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use rustix::net::sockopt;
+use lagtrace_sources::socket::foreign::OwnFlow;
+use rustix::net::{self, AddressFamily, SocketType, sockopt};
 
 /// Where the child is told to listen.
 const VARIABLE: &str = "LAGTRACE_HOST_TEST_LISTEN";
@@ -113,6 +114,16 @@ impl Client {
         Self { stream }
     }
 
+    /// The same from a port that is chosen.
+    pub(crate) fn connect_from(port: u16, address: SocketAddr) -> Self {
+        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        let own = SocketAddr::from(([0, 0, 0, 0], port));
+        net::bind(&socket, &own).expect("the port is free");
+        net::connect(&socket, &address).expect("the server listens");
+        let stream = TcpStream::from(socket);
+        Self { stream }
+    }
+
     /// Sends commands that have no answer.
     pub(crate) fn tell(&mut self, commands: &[u8]) {
         self.stream.write_all(commands).expect("the server reads");
@@ -132,10 +143,7 @@ impl Client {
         answer[0] == 1
     }
 
-    pub(crate) fn flow(&self) -> lagtrace_sources::socket::foreign::OwnFlow {
-        lagtrace_sources::socket::foreign::OwnFlow {
-            local: self.stream.local_addr().expect("bound").into(),
-            remote: self.stream.peer_addr().expect("connected").into(),
-        }
+    pub(crate) fn flow(&self) -> OwnFlow {
+        OwnFlow::of(&self.stream).expect("connected")
     }
 }

@@ -176,8 +176,8 @@ fn talk(clients: &mut [Client], time: Duration) {
 /// Samples the sockets of a server while it is asked.
 fn sampled(server: std::net::SocketAddr, clients: &mut [Client], most: usize) -> Vec<Event> {
     clients.iter_mut().for_each(Client::ask); // from here on all are accepted
-    let flow = clients.first().expect("a client").flow();
-    let search = find_server(server.into(), Some(flow));
+    let first = clients.first().expect("a client");
+    let search = find_server(server.into(), Some(&first.stream));
     let mut plan = SamplerPlan::new(TargetId::Subject, server.into(), Phase::Baseline);
     plan.period = Duration::from_millis(15);
     plan.most_samples = most;
@@ -287,7 +287,7 @@ fn a_cork_is_seen() {
     let mut client = Client::connect(server.address);
     client.tell(b"c");
     client.tell(b"q");
-    let search = find_server(server.address.into(), Some(client.flow()));
+    let search = find_server(server.address.into(), Some(&client.stream));
     let plan = SamplerPlan::new(TargetId::Twin, server.address.into(), Phase::Baseline);
     let sampler = Sampler::start(plan, search.server.as_ref()).expect("it starts");
     thread::sleep(Duration::from_millis(50));

@@ -109,10 +109,19 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn new() -> Self {
-        let (client, server) = (Namespace::new(), Namespace::new());
         let n = unique();
         let net = format!("10.{}.{}", 64 + (n >> 8) % 128, n % 256);
         let net6 = format!("fd77:{:x}:{:x}:", n >> 16, n & 0xffff);
+        Self::at(net, net6)
+    }
+
+    /// Another pair with the addresses of this one.
+    pub(crate) fn twin(&self) -> Self {
+        Self::at(self.net.clone(), self.net6.clone())
+    }
+
+    fn at(net: String, net6: String) -> Self {
+        let (client, server) = (Namespace::new(), Namespace::new());
         let far = &server.name;
         client.run(&format!(
             "ip link add v0 type veth peer name v0 netns {far}"

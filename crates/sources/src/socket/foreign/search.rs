@@ -1,8 +1,10 @@
 //! The search itself: namespace by namespace, our own first.
 
 use std::collections::{BTreeSet, HashSet};
+use std::net::{Shutdown, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use lagtrace_core::event::Note;
 use lagtrace_core::flow::Endpoint;
 
 use super::{OwnFlow, Search, Server, ServerProcess, far_end, listening};
@@ -12,62 +14,138 @@ use crate::route::RouteSocket;
 use crate::socket::diag::DiagSocket;
 use crate::socket::namespaces::Namespaces;
 use crate::socket::process;
+use crate::socket::record::{SocketRecord, TcpState};
 
 /// At most this many processes of a server are listed.
 const MOST_PROCESSES: usize = 256;
+/// How long the far end may take to see that we close: a few retransmissions.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often it is looked at meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Searches this host for the server behind `target`. Without `flow` by its
-/// address and listener; with a live connection of ours by that connection's
-/// far end, which is exact also where an address is in use twice or translated.
-pub fn find_server(target: Endpoint, flow: Option<OwnFlow>) -> Search {
-    let mut search = Search::default();
-    let mut refusals = Refusals::default();
+/// Searches this host for the server behind `target`. Without `connection` by
+/// its address and listener; with a live connection of ours by that
+/// connection's far end, which is exact also where the address is translated.
+///
+/// Hosts in network namespaces of their own may have equal addresses and, the
+/// kernel choosing ports alike for them, connections with equal ends. Where
+/// several hold one, ours is closed for writing: its far end is the one that
+/// notices.
+pub fn find_server(target: Endpoint, connection: Option<&TcpStream>) -> Search {
     let mut namespaces = Namespaces::new();
-    for namespace in namespaces.by_ref() {
-        match place(&namespace, target, flow) {
-            Ok(Some(endpoint)) => {
-                search.server = Some(server(namespace, endpoint, flow, &mut refusals));
-                break;
-            }
-            Ok(None) => {}
-            Err(e) => {
-                refusals.entering.get_or_insert(e);
-            }
-        }
-    }
+    let (server, mut refusals) = look_into(namespaces.by_ref(), target, connection);
     refusals.entering = refusals.entering.or(namespaces.refusal);
-    search.notes = refusals.notes(search.server.is_some());
-    search
+    refusals.beside(server)
 }
 
 /// The same in one namespace, where somebody knows which.
 pub fn find_server_in(
     namespace: NetworkNamespace,
     target: Endpoint,
-    flow: Option<OwnFlow>,
+    connection: Option<&TcpStream>,
 ) -> Search {
-    let (mut search, mut refusals) = (Search::default(), Refusals::default());
-    match place(&namespace, target, flow) {
-        Ok(Some(endpoint)) => {
-            search.server = Some(server(namespace, endpoint, flow, &mut refusals));
-        }
-        Ok(None) => {}
-        Err(e) => refusals.entering = Some(e),
-    }
-    search.notes = refusals.notes(search.server.is_some());
-    search
+    let (server, refusals) = look_into([namespace], target, connection);
+    refusals.beside(server)
 }
 
-fn server(
+fn look_into(
+    namespaces: impl IntoIterator<Item = NetworkNamespace>,
+    target: Endpoint,
+    connection: Option<&TcpStream>,
+) -> (Option<Server>, Refusals) {
+    let mut refusals = Refusals::default();
+    let flow = connection.and_then(OwnFlow::of);
+    let mut places = Vec::new();
+    for namespace in namespaces {
+        match Place::in_namespace(namespace, target, flow) {
+            // Ends are unique within a namespace, and an address serves where it is first found.
+            Ok(Some(place)) if place.namespace.is_own() || flow.is_none() => {
+                places = vec![place];
+                break;
+            }
+            Ok(place) => places.extend(place),
+            Err(e) => {
+                refusals.entering.get_or_insert(e);
+            }
+        }
+    }
+    let place = match connection.zip(flow) {
+        Some((stream, flow)) if places.len() > 1 => that_notices(places, stream, flow),
+        _ => places.pop(),
+    };
+    let server = place.map(|place| place.server(&mut refusals));
+    (server, refusals)
+}
+
+/// The place whose end of `flow` changes its state once we close ours.
+fn that_notices(places: Vec<Place>, stream: &TcpStream, flow: OwnFlow) -> Option<Place> {
+    stream.shutdown(Shutdown::Write).ok()?;
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        for (index, place) in places.iter().enumerate() {
+            if place.has_noticed(flow) {
+                return places.into_iter().nth(index);
+            }
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    None
+}
+
+/// A namespace that the target may be served from.
+struct Place {
     namespace: NetworkNamespace,
+    /// The target's address as it sees it.
     endpoint: Endpoint,
-    flow: Option<OwnFlow>,
-    refusals: &mut Refusals,
-) -> Server {
-    Server {
-        processes: owners(&namespace, endpoint, flow, refusals),
-        namespace,
-        endpoint,
+    /// Our connection's far end.
+    far: Option<SocketRecord>,
+}
+
+impl Place {
+    /// `None` where the target is not served from this namespace.
+    fn in_namespace(
+        namespace: NetworkNamespace,
+        target: Endpoint,
+        flow: Option<OwnFlow>,
+    ) -> Result<Option<Self>, HostError> {
+        if target.addr.is_loopback() && !namespace.is_own() {
+            return Ok(None); // every namespace has its own
+        }
+        let mut diag = DiagSocket::open_in(&namespace)?;
+        if let Some(flow) = flow {
+            let far = far_end(&mut diag, flow)?;
+            return Ok(far
+                .filter(|far| far.state != TcpState::TimeWait)
+                .map(|far| Self {
+                    namespace,
+                    endpoint: far.local,
+                    far: Some(far),
+                }));
+        }
+        let mut route = RouteSocket::from(namespace.netlink(NetlinkProtocol::Route)?);
+        let is_local = route.lookup(target.addr).is_ok_and(|route| route.is_local);
+        let serves = is_local && !listening(&mut diag, target)?.is_empty();
+        Ok(serves.then_some(Self {
+            namespace,
+            endpoint: target,
+            far: None,
+        }))
+    }
+
+    /// Whether the connection's far end here is no more what it was.
+    fn has_noticed(&self, flow: OwnFlow) -> bool {
+        let now =
+            DiagSocket::open_in(&self.namespace).and_then(|mut diag| far_end(&mut diag, flow));
+        let state = |far: &SocketRecord| (far.cookie, far.state);
+        now.is_ok_and(|now| now.as_ref().map(state) != self.far.as_ref().map(state))
+    }
+
+    fn server(self, refusals: &mut Refusals) -> Server {
+        Server {
+            processes: owners(&self, refusals),
+            namespace: self.namespace,
+            endpoint: self.endpoint,
+        }
     }
 }
 
@@ -79,8 +157,9 @@ struct Refusals {
 }
 
 impl Refusals {
-    fn notes(self, is_found: bool) -> Vec<Note> {
-        let entering = self.entering.filter(|_| !is_found).map(|e| {
+    /// What the search came to, with what it could not look into.
+    fn beside(self, server: Option<Server>) -> Search {
+        let entering = self.entering.filter(|_| server.is_none()).map(|e| {
             e.note(
                 "not-measured-namespaces",
                 "whether the server runs in another network namespace of this host",
@@ -92,44 +171,23 @@ impl Refusals {
                 "which process serves, and its sockets' TCP_NODELAY, TCP_QUICKACK and TCP_CORK",
             )
         });
-        entering.into_iter().chain(owners).collect()
+        Search {
+            server,
+            notes: entering.into_iter().chain(owners).collect(),
+        }
     }
-}
-
-/// The target's address as this namespace sees it, when it is served from there.
-fn place(
-    namespace: &NetworkNamespace,
-    target: Endpoint,
-    flow: Option<OwnFlow>,
-) -> Result<Option<Endpoint>, HostError> {
-    if target.addr.is_loopback() && !namespace.is_own() {
-        return Ok(None); // every namespace has its own
-    }
-    let mut diag = DiagSocket::open_in(namespace)?;
-    if let Some(flow) = flow {
-        return Ok(far_end(&mut diag, flow)?.map(|record| record.local));
-    }
-    let mut route = RouteSocket::from(namespace.netlink(NetlinkProtocol::Route)?);
-    let is_local = route.lookup(target.addr).is_ok_and(|route| route.is_local);
-    let serves = is_local && !listening(&mut diag, target)?.is_empty();
-    Ok(serves.then_some(target))
 }
 
 /// Who holds the listener, and our connection's far end.
-fn owners(
-    namespace: &NetworkNamespace,
-    endpoint: Endpoint,
-    flow: Option<OwnFlow>,
-    refusals: &mut Refusals,
-) -> Vec<ServerProcess> {
-    let inodes = match server_inodes(namespace, endpoint, flow) {
+fn owners(place: &Place, refusals: &mut Refusals) -> Vec<ServerProcess> {
+    let inodes = match server_inodes(place) {
         Ok(inodes) => inodes,
         Err(e) => {
             refusals.owners = Some(e);
             return Vec::new();
         }
     };
-    let (near, refusal) = process::pids_in_namespace(namespace.id());
+    let (near, refusal) = process::pids_in_namespace(place.namespace.id());
     let mut found = process::holders(&near, Some(&inodes));
     if found.by_inode.is_empty() {
         found = process::holders(&process::pids(), Some(&inodes));
@@ -147,17 +205,11 @@ fn owners(
 }
 
 /// The inodes of the listener and of our connection's far end.
-fn server_inodes(
-    namespace: &NetworkNamespace,
-    endpoint: Endpoint,
-    flow: Option<OwnFlow>,
-) -> Result<HashSet<u32>, HostError> {
-    let mut diag = DiagSocket::open_in(namespace)?;
-    let listeners = listening(&mut diag, endpoint)?;
-    let mut inodes: HashSet<u32> = listeners.iter().map(|record| record.inode).collect();
-    if let Some(flow) = flow {
-        inodes.extend(far_end(&mut diag, flow)?.map(|record| record.inode));
-    }
+fn server_inodes(place: &Place) -> Result<HashSet<u32>, HostError> {
+    let mut diag = DiagSocket::open_in(&place.namespace)?;
+    let listeners = listening(&mut diag, place.endpoint)?;
+    let records = listeners.iter().chain(&place.far);
+    let mut inodes: HashSet<u32> = records.map(|record| record.inode).collect();
     inodes.remove(&0); // held by nobody: not accepted yet
     Ok(inodes)
 }
