@@ -6,6 +6,7 @@
 //! knowledge of packets, times or the other direction. A parser that loses its
 //! thread says so, and its caller goes by turns.
 
+mod answered;
 pub(crate) mod greeting;
 pub(crate) mod http2;
 pub(crate) mod memcached;
@@ -55,6 +56,8 @@ pub(crate) enum Protocol {
     /// memcached (text and meta commands): its quiet commands have no reply
     /// of their own, so by turns.
     Memcached,
+    /// One of which no more is known than that its requests are answered.
+    Answered,
 }
 
 impl Protocol {
@@ -72,6 +75,8 @@ impl Protocol {
             Some(Self::Postgres)
         } else if memcached::begins_command(bytes) {
             Some(Self::Memcached)
+        } else if answered::begins_request(bytes) {
+            Some(Self::Answered)
         } else {
             None
         }
@@ -107,6 +112,11 @@ impl Protocol {
         matches!(self, Self::MySql | Self::Memcached)
     }
 
+    /// Returns true if these bytes ask for what may come up at any time, where it goes by turns.
+    pub(crate) fn waits_for_news(self, bytes: &[u8]) -> bool {
+        self == Self::Answered && answered::waits_for_news(bytes)
+    }
+
     /// Whether a reply's first bytes say that the request failed, by turns.
     pub(crate) fn is_error(self, bytes: &[u8]) -> bool {
         match self {
@@ -125,7 +135,7 @@ impl Protocol {
             Self::Redis => Parser::Redis(Box::new(redis::Messages::new(role))),
             Self::Postgres => Parser::Postgres(Box::new(postgres::Messages::new(role))),
             // By turns: nothing is read in order.
-            Self::MySql | Self::Memcached => Parser::Http(Messages::new(role)),
+            Self::MySql | Self::Memcached | Self::Answered => Parser::Http(Messages::new(role)),
         }
     }
 }

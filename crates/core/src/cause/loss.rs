@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 
 use super::evidence::{self, fix, human, percent};
 use super::features::Features;
+use super::limited::{Congestion, congestion};
 use super::lost_requests::LostRequests;
 use super::tally::{Cost, Tally};
 use super::trips::share_outside;
 use super::{Case, Conclusion, Id};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::flow::Endpoint;
+use crate::histogram::Distribution;
 use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit};
 use crate::wait::{Owner, WaitKind};
 
@@ -67,6 +69,10 @@ pub(crate) struct Losses {
     taken_back: u64,
     /// Repaired losses that may have been none.
     doubtful: u64,
+    /// What exchanges lost, with what windows that losses had cut cost them or others.
+    whole: Tally,
+    /// The latter, of each exchange.
+    slowed: Distribution,
 }
 
 /// If the receiver says of so many losses that they were none, others of which it cannot say it
@@ -74,17 +80,25 @@ pub(crate) struct Losses {
 const DOUBTED: u64 = 5;
 
 impl Losses {
-    pub(super) const CONCERNS: Features =
-        Features::RECOVERIES.or(Features::wait(WaitKind::Recovery));
+    pub(super) const CONCERNS: Features = Features::RECOVERIES
+        .or(Features::wait(WaitKind::Recovery))
+        .or(Features::DELIVERIES);
 
     pub(crate) fn observe(&mut self, exchange: &Exchange) {
         if !exchange.recoveries.is_empty() {
             self.note(exchange);
         }
-        let lost = lost(exchange);
+        let (lost, slowed) = (lost(exchange), slowed(exchange));
+        let whole = Cost::exactly(lost).plus(slowed);
         if lost > Duration::ZERO {
-            self.tally
-                .add(exchange, Cost::exactly(lost), Duration::ZERO);
+            let cost = Cost::exactly(lost);
+            self.tally.add(exchange, cost, Duration::ZERO);
+        }
+        if slowed.likely > 0 {
+            self.slowed.record(Duration::from_nanos(slowed.likely));
+        }
+        if whole.likely > 0 {
+            self.whole.add(exchange, whole, Duration::ZERO);
         }
     }
 
@@ -117,6 +131,8 @@ impl Losses {
 
     pub(crate) fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
+        self.whole.merge(other.whole);
+        self.slowed.absorb(other.slowed);
         self.taken_back += other.taken_back;
         self.doubtful += other.doubtful;
         for (own, other) in self.repairs.iter_mut().zip(other.repairs) {
@@ -136,6 +152,7 @@ impl Losses {
         let count = self.requests.count();
         if count > 0 {
             whole.tally.merge(self.requests.own());
+            whole.whole.merge(self.requests.own());
             if let Some((timeouts, took)) = whole.repairs.get_mut(Kind::Timeout as usize) {
                 *timeouts += count;
                 *took += self.requests.took;
@@ -180,16 +197,17 @@ impl Losses {
     /// The finding under `id`, if there were losses and they matter.
     pub(crate) fn finding(&self, id: Id, case: &Case<'_>) -> Option<Finding> {
         let is_material =
-            evidence::is_material(case, &self.tally) || self.requests.is_material(case);
+            evidence::is_material(case, &self.whole) || self.requests.is_material(case);
         if self.events() == 0 || !is_material || self.are_taken_back() {
             return None;
         }
-        let mut finding = evidence::finding(id, Owner::Path, case, &self.tally);
+        let mut finding = evidence::finding(id, Owner::Path, case, &self.whole);
         finding.evidence.push(self.wire(case));
+        finding.evidence.extend(self.cut_windows(case));
         finding.evidence.extend(self.before());
         if self.requests.count() > 0 {
             let least = case.round_trip().unwrap_or_default();
-            finding.share = share_outside(case, &self.tally, least);
+            finding.share = share_outside(case, &self.whole, least);
         }
         finding.evidence.extend(retransmission_counter(case));
         finding.candidates.extend(discarded(case));
@@ -215,6 +233,18 @@ impl Losses {
         );
         let circumstance = Evidence::circumstance(EvidenceKind::Wire, text).count(count);
         (count > 0).then(|| circumstance.packets(&self.requests.packets))
+    }
+
+    /// What losses did to the messages after them.
+    fn cut_windows(&self, case: &Case<'_>) -> Option<Evidence> {
+        let count = self.slowed.count();
+        let text = format!(
+            "{count} {} after a loss were sent with a smaller congestion window than before, and took \
+             {} (median) longer than at the largest",
+            case.ledger.unit.words()[1],
+            evidence::median(&self.slowed),
+        );
+        (count > 0).then(|| Evidence::circumstance(EvidenceKind::Wire, text).count(count))
     }
 
     fn wire(&self, case: &Case<'_>) -> Evidence {
@@ -253,6 +283,29 @@ pub(crate) fn lost(exchange: &Exchange) -> Duration {
         .sum()
 }
 
+/// What the messages of an exchange stood still beyond what they had taken at the largest window
+/// that their sender had, because losses had cut it (RFC 5681 §3.1). It errs downward: without
+/// them the window had grown on. No more than all of that time, and none at the least.
+fn slowed(exchange: &Exchange) -> Cost {
+    let deliveries = exchange.deliveries.iter();
+    let cut = deliveries.filter(|delivery| congestion(delivery) == Some(Congestion::AfterLoss));
+    cut.map(|delivery| {
+        let most = delivery
+            .most_in_flight
+            .max(delivery.earlier_in_flight)
+            .max(1);
+        let rounds = delivery.bytes as f64 / most as f64;
+        let least = delivery.round_trip.mul_f64(rounds).max(delivery.spared);
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Cost {
+            low: 0,
+            likely: nanos(delivery.stopped.saturating_sub(least)),
+            high: nanos(delivery.stopped.saturating_sub(delivery.spared)),
+        }
+    })
+    .fold(Cost::default(), Cost::plus)
+}
+
 /// How a cause of few losses is told.
 pub(super) struct Told {
     pub(super) id: Id,
@@ -275,7 +328,7 @@ pub(super) fn conclude_few(case: &Case<'_>, told: &Told) -> Conclusion {
     };
     finding.summary = format!(
         "{} {} {} {} (median) {}.",
-        finding.affected.exchanges,
+        losses.tally.affected,
         match finding.unit {
             Unit::Requests => "exchanges",
             unit => unit.words()[1],

@@ -7,7 +7,6 @@
 use core::time::Duration;
 
 use super::Trace;
-use crate::connection::rtt::RoundTrip;
 use crate::exchange::Side;
 use crate::mark::Mark;
 use crate::time::Timestamp;
@@ -22,10 +21,21 @@ pub(super) const LEAST_TRIP: Duration = Duration::from_millis(1);
 /// The way there and back takes this part longer at times.
 const STRAYING: u32 = 32;
 
-/// How much later than the least round trip says an answer to what it met may
+/// A full segment is put on the wire by its sender, and once more by a switch.
+const WIRES: u32 = 2;
+
+/// The time that `sender` takes at most to send what something that reached it let go. What
+/// timed the trip to it may have been a bare acknowledgement, which on a slow wire takes far
+/// less long to send than a full segment.
+pub(super) fn reaction(trace: &Trace<'_>, sender: Side) -> Duration {
+    REACTION + trace.serialization(sender) * WIRES
+}
+
+/// How much later than the least round trip says an answer of `sender` to what it met may
 /// come.
-fn lateness(trip: RoundTrip) -> Duration {
-    trip.error() + REACTION + trip.floor().unwrap_or_default() / STRAYING
+fn lateness(trace: &Trace<'_>, sender: Side) -> Duration {
+    let trip = trace.round_trip(sender);
+    trip.error() + reaction(trace, sender) + trip.floor().unwrap_or_default() / STRAYING
 }
 
 /// The acknowledgement or window update of its peer that `mark`, at `index`,
@@ -35,7 +45,7 @@ pub(super) fn release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Optio
     let target = mark.at - trip.floor()?;
     let slack = trip.error() + REACTION;
     let marks = trace.marks.get(..index).unwrap_or_default();
-    let from = marks.partition_point(|other| other.at < target - lateness(trip));
+    let from = marks.partition_point(|other| other.at < target - lateness(trace, mark.by));
     let near = marks
         .iter()
         .skip(from)
@@ -89,8 +99,7 @@ pub(super) struct Heard {
 
 /// What its peer had told the sender of `mark`, leaving out what let it go.
 pub(super) fn heard(trace: &Trace<'_>, mark: &Mark, index: usize) -> Option<Heard> {
-    let trip = trace.round_trip(mark.by);
-    let until = mark.at - trip.floor()? - lateness(trip);
+    let until = mark.at - trace.round_trip(mark.by).floor()? - lateness(trace, mark.by);
     last_word(trace, mark.by.peer(), until, index)
 }
 

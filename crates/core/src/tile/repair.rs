@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::gap::{Gap, transfer};
-use super::release::REACTION;
+use super::release::reaction;
 use super::{LEAST_TIMEOUT, REORDERING, Trace};
 use crate::connection::half::Arrival;
 use crate::connection::order::Order;
@@ -67,7 +67,7 @@ fn copy_before<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a 
 /// (RFC 5681 §3.2). What is sent again as soon as anything came from there was
 /// released by that, and not by a timer.
 fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &Mark) -> bool {
-    let reaction = REACTION + trace.round_trip(sender).floor().unwrap_or_default();
+    let reaction = reaction(trace, sender) + trace.round_trip(sender).floor().unwrap_or_default();
     trace.marks.iter().any(|answer| {
         let is_between = answer.at > since && answer.at < until.at;
         let is_alike = answer.data.is_none() && !answer.is_news;
@@ -241,7 +241,7 @@ pub(super) fn recovery(
 /// Behind a timeout, what was lost is sent again as each piece is acknowledged: still the timer's.
 fn follows_word(trace: &Trace<'_>, mark: &Mark) -> bool {
     let floor = trace.round_trip(mark.by).floor().unwrap_or_default();
-    let latest = REACTION + floor + floor / 4;
+    let latest = reaction(trace, mark.by) + floor + floor / 4;
     let before = trace.marks.iter().rev().filter(|word| word.at < mark.at);
     let mut words = before.take_while(|word| mark.at.since(word.at) <= latest);
     words.any(|word| word.by == mark.by.peer() && (word.reports_hole || !word.is_news))

@@ -39,6 +39,8 @@ pub(crate) struct Trace<'a> {
     pub(crate) to_client: RoundTrip,
     /// How the client sends, and how the server does.
     pub(crate) pipes: [Pipe; 2],
+    /// The time that a full segment takes on the wire, the client's and the server's.
+    pub(crate) serialization: [Duration; 2],
     pub(crate) before: Before,
     /// Whether the SYN/ACK was sent again before the handshake was done.
     pub(crate) is_answer_repeated: bool,
@@ -62,6 +64,14 @@ impl Trace<'_> {
 
     pub(super) fn pipe(&self, sender: Side) -> &Pipe {
         let [client, server] = &self.pipes;
+        match sender {
+            Side::Client => client,
+            Side::Server => server,
+        }
+    }
+
+    pub(super) fn serialization(&self, sender: Side) -> Duration {
+        let [client, server] = self.serialization;
         match sender {
             Side::Client => client,
             Side::Server => server,

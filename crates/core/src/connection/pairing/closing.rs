@@ -7,7 +7,7 @@ use crate::connection::setup::Setup;
 use crate::connection::{Closed, View};
 use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side, Signs};
 use crate::handshake::Handshake;
-use crate::mark::{Mark, Pace};
+use crate::mark::{Mark, Pace, serialization};
 use crate::tile::{Before, Spare, Tiling, Trace, tile, tile_message};
 use crate::time::Timestamp;
 use crate::wait::WaitKind;
@@ -288,6 +288,7 @@ impl Draft {
             to_server: around.view.to_server(),
             to_client: around.view.to_client(),
             pipes: around.view.pipes(),
+            serialization: [Side::Client, Side::Server].map(|by| serialization(marks, by)),
             before: around.before,
             is_answer_repeated,
             is_unread: around.is_unread,

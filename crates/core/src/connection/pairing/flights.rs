@@ -6,7 +6,7 @@ use crate::connection::View;
 use crate::connection::half::Span;
 use crate::exchange::{Recovery, Side};
 use crate::handshake::{Handshake, Leg};
-use crate::mark::{Brief, Mark, Pace};
+use crate::mark::{Brief, Mark, Pace, serialization};
 use crate::protocol::tls::{
     CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
 };
@@ -259,8 +259,9 @@ impl Tiled<'_> {
 
     fn tile(&self, leg: &Flight, begin: Timestamp, end: Timestamp) -> Tiling {
         let first = self.marks.partition_point(|mark| mark.at < begin);
+        let marks = self.marks.get(first..).unwrap_or_default();
         let trace = Trace {
-            marks: self.marks.get(first..).unwrap_or_default(),
+            marks,
             begin,
             end,
             request: leg.request,
@@ -273,6 +274,7 @@ impl Tiled<'_> {
             to_server: self.view.to_server(),
             to_client: self.view.to_client(),
             pipes: self.view.pipes(),
+            serialization: [Side::Client, Side::Server].map(|by| serialization(marks, by)),
             before: Before::default(),
             is_answer_repeated: false,
             is_unread: false,

@@ -38,18 +38,23 @@ impl Pairing {
         if self.is_unread {
             self.read_late(mark.by, payload);
         }
-        let is_apart = self.spoken.is_none() && is_apart(mark, data, view);
+        // What is read says what belongs together.
+        let is_read = self
+            .spoken
+            .is_some_and(|spoken| spoken != Protocol::Answered);
+        let is_apart = !is_read && is_apart(mark, data, view);
         let Some(protocol) = self.spoken else {
             self.count_apart(mark.by, is_apart);
             return self.turn_data(mark, data, is_apart && self.is_unread);
         };
         let begins = self.open.back().is_none_or(Draft::has_response);
         let line = protocol.asks(payload);
-        let is_silent = protocol.has_silent_requests() && line.is_none() && !payload.is_empty();
-        if mark.by == Side::Client && begins && is_silent {
+        let says_nothing = protocol.has_silent_requests() && line.is_none() && !payload.is_empty();
+        let is_unanswered = says_nothing || protocol.waits_for_news(payload);
+        if mark.by == Side::Client && begins && is_unanswered {
             return self.finish_turn();
         }
-        self.turn_data(mark, data, false);
+        self.turn_data(mark, data, is_apart);
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };

@@ -18,6 +18,14 @@ const LEAST_FITS: u32 = 3;
 const LEAST_TICKS: i64 = 8;
 /// The same for a clock that is known to tick slower than in milliseconds.
 const LEAST_TICKS_DENIED: i64 = 3;
+/// Over so long a time …
+const LONG_NS: i64 = 2_000_000_000;
+/// … a queue that makes milliseconds look like a coarser tick, to within two of these and what
+/// a clock drifts, is no chance worth a thought …
+const EXACT: i64 = 2;
+const DRIFT_PART: i64 = 1_000;
+/// … if two of them are no larger part of it than this.
+const EXACT_PART: i64 = 50;
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
 /// The same for a tick that is known from other connections.
@@ -81,15 +89,15 @@ impl Coarse {
         let (ticks, passed_ns) = self.last;
         let is_told = self.fits >= LEAST_FITS && ticks >= LEAST_TICKS;
         let is_enough = is_told || is_denied && ticks >= LEAST_TICKS_DENIED;
-        if !is_enough || self.fits_none() {
-            return None;
-        }
-        let fit = COARSE_NS
+        let is_open = |index: usize| self.unfit & 1 << index == 0;
+        let open = COARSE_NS
             .iter()
             .enumerate()
-            .filter(|(index, _)| self.unfit & 1 << index == 0);
-        fit.map(|(_, &tick_ns)| tick_ns)
-            .min_by_key(|&tick_ns| off(tick_ns, passed_ns, ticks))
+            .filter(|&(index, _)| is_open(index));
+        let best = open
+            .map(|(_, &tick_ns)| tick_ns)
+            .min_by_key(|&tick_ns| off(tick_ns, passed_ns, ticks));
+        best.filter(|&tick_ns| is_enough || is_exact(tick_ns, passed_ns, ticks))
     }
 }
 
@@ -100,6 +108,15 @@ pub(super) fn is_possible(passed_ns: i64, ticks: i64) -> bool {
         let is_any = tick_ns >= LONG_TICK_NS && ticks < 2;
         !is_any && fits(tick_ns, passed_ns, ticks)
     })
+}
+
+/// Returns true if a tick fits so well over so long a time that nothing else needs to be seen.
+fn is_exact(tick_ns: i64, passed_ns: i64, ticks: i64) -> bool {
+    let near = tick_ns * EXACT;
+    let is_long = passed_ns >= LONG_NS && passed_ns / EXACT_PART >= near;
+    is_long
+        && ticks >= LEAST_TICKS
+        && off(tick_ns, passed_ns, ticks) <= near + passed_ns / DRIFT_PART
 }
 
 fn fits(tick_ns: i64, passed_ns: i64, ticks: i64) -> bool {

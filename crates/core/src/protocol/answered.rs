@@ -1,0 +1,130 @@
+//! Protocols in which every request is answered, known by a client's first bytes. Who waits
+//! for whom is known of them; what is asked is not read.
+
+/// Returns true if a client's first bytes begin a request of such a protocol.
+pub(super) fn begins_request(bytes: &[u8]) -> bool {
+    let known = [
+        is_smb, is_ldap, is_rpc, is_dce, is_mongo, is_tds, is_cql, is_modbus, is_smtp,
+    ];
+    known.iter().any(|is_known| is_known(bytes))
+}
+
+/// Returns true if a request asks to be told of what comes up: its answer may take as long as
+/// nothing does.
+pub(super) fn waits_for_news(bytes: &[u8]) -> bool {
+    // SMB2 CHANGE_NOTIFY (MS-SMB2 §2.2.35).
+    let is_notify = is_smb(bytes) && byte(bytes, 4) == 0xFE && little_16(bytes, 16) == Some(0x0F);
+    // A driver's `hello` that waits for a change of the topology.
+    let until_change = b"maxAwaitTimeMS";
+    let is_hello = is_mongo(bytes) && bytes.windows(until_change.len()).any(|w| w == until_change);
+    is_notify || is_hello
+}
+
+/// SMB over TCP (MS-SMB2 §2.1): a length, then the version's mark.
+fn is_smb(bytes: &[u8]) -> bool {
+    let has_mark = bytes.get(5..8) == Some(b"SMB") && byte(bytes, 4) >= 0xFC;
+    has_mark && byte(bytes, 0) == 0
+}
+
+/// LDAP (RFC 4511 §4.1.1): a sequence, a message's number, an operation that is answered.
+fn is_ldap(bytes: &[u8]) -> bool {
+    /// Bind, search, modify, add, delete, rename, compare and extended requests.
+    const ANSWERED: [u8; 8] = [0x60, 0x63, 0x66, 0x68, 0x4A, 0x6C, 0x6E, 0x77];
+    let length = match byte(bytes, 1) {
+        0x81 => 2,
+        0x82 => 3,
+        0x84 => 5,
+        short if short < 0x80 => 1,
+        _ => return false,
+    };
+    let number = 1 + length;
+    let size = usize::from(byte(bytes, number + 1));
+    let operation = bytes.get(number + 2 + size);
+    let is_number = byte(bytes, number) == 0x02 && (1..=4).contains(&size);
+    byte(bytes, 0) == 0x30 && is_number && operation.is_some_and(|tag| ANSWERED.contains(tag))
+}
+
+/// A call of ONC RPC, as NFS makes them (RFC 5531 §9 and §11).
+fn is_rpc(bytes: &[u8]) -> bool {
+    const LONGEST: u32 = 4 << 20;
+    let is_record =
+        big_32(bytes, 0).is_some_and(|mark| (1 << 31 | 40..1 << 31 | LONGEST).contains(&mark));
+    is_record && big_32(bytes, 8) == Some(0) && big_32(bytes, 12) == Some(2)
+}
+
+/// DCE/RPC (C706 §12.6): version 5, and a bind or a request.
+fn is_dce(bytes: &[u8]) -> bool {
+    let has_length = little_16(bytes, 8).is_some_and(|length| length >= 24);
+    bytes.starts_with(&[5, 0]) && matches!(byte(bytes, 2), 0x00 | 0x0B) && has_length
+}
+
+/// MongoDB's wire protocol: a length, numbers, no earlier message, OP_MSG, OP_COMPRESSED or
+/// OP_QUERY.
+fn is_mongo(bytes: &[u8]) -> bool {
+    const LONGEST: u32 = 48_000_000;
+    let has_length = little_32(bytes, 0).is_some_and(|length| (26..=LONGEST).contains(&length));
+    let is_asked = matches!(little_32(bytes, 12), Some(2013 | 2012 | 2004));
+    has_length && little_32(bytes, 8) == Some(0) && is_asked
+}
+
+/// Tabular Data Stream, SQL Server's protocol (MS-TDS §2.2.3.1): the first packet of a
+/// connection, or a batch.
+fn is_tds(bytes: &[u8]) -> bool {
+    let has_type = matches!(byte(bytes, 0), 0x01 | 0x03 | 0x10 | 0x12) && byte(bytes, 1) <= 1;
+    let length = bytes
+        .get(2..4)
+        .map(|two| usize::from(two[0]) << 8 | usize::from(two[1]));
+    let is_whole = length.is_some_and(|length| length > 8 && length == bytes.len());
+    has_type && is_whole && bytes.get(4..6) == Some(&[0, 0]) && byte(bytes, 7) == 0
+}
+
+/// CQL, Cassandra's protocol (native protocol v3 to v5 §2): version, a stream, STARTUP or
+/// OPTIONS, by which connections begin.
+fn is_cql(bytes: &[u8]) -> bool {
+    let length = big_32(bytes, 5).and_then(|length| usize::try_from(length).ok());
+    let is_whole = length.is_some_and(|length| length.checked_add(9) == Some(bytes.len()));
+    (3..=5).contains(&byte(bytes, 0)) && matches!(byte(bytes, 4), 0x01 | 0x05) && is_whole
+}
+
+/// Modbus over TCP (MODBUS Messaging on TCP/IP §3.1.3): protocol 0, a whole message, a public
+/// function.
+fn is_modbus(bytes: &[u8]) -> bool {
+    let length = bytes
+        .get(4..6)
+        .map(|two| usize::from(two[0]) << 8 | usize::from(two[1]));
+    let is_whole =
+        length.is_some_and(|length| (4..=254).contains(&length) && length + 6 == bytes.len());
+    let is_public = matches!(byte(bytes, 7), 1..=8 | 11 | 12 | 15..=17 | 20..=24 | 43);
+    bytes.get(2..4) == Some(&[0, 0]) && is_whole && is_public
+}
+
+/// SMTP and LMTP (RFC 5321 §4.1.1.1, RFC 2033 §4.1), by the command that follows the greeting.
+fn is_smtp(bytes: &[u8]) -> bool {
+    let is_hello = |word: &[u8]| {
+        bytes
+            .get(..word.len())
+            .is_some_and(|b| b.eq_ignore_ascii_case(word))
+    };
+    [&b"EHLO "[..], b"HELO ", b"LHLO "]
+        .into_iter()
+        .any(is_hello)
+}
+
+fn byte(bytes: &[u8], at: usize) -> u8 {
+    bytes.get(at).copied().unwrap_or_default()
+}
+
+fn little_16(bytes: &[u8], at: usize) -> Option<u16> {
+    let two = bytes.get(at..at + 2)?;
+    Some(u16::from_le_bytes(two.try_into().ok()?))
+}
+
+fn little_32(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at + 4)?;
+    Some(u32::from_le_bytes(four.try_into().ok()?))
+}
+
+fn big_32(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at + 4)?;
+    Some(u32::from_be_bytes(four.try_into().ok()?))
+}
