@@ -160,6 +160,8 @@ pub(crate) struct Ledger {
     pub(crate) cut: u64,
     /// Exchanges of a protocol that is not read.
     pub(crate) unread: u64,
+    /// Exchanges of connections of which too few bytes were captured to tell a protocol.
+    pub(crate) unseen: u64,
     /// Exchanges whose server spoke before it had heard of the request, or when it liked.
     pub(crate) crossed: u64,
     /// Exchanges whose server lies behind somebody who acknowledges for it.
@@ -228,6 +230,7 @@ impl Ledger {
         }
         self.outcomes.add(outcome, 1);
         self.unread += u64::from(exchange.signs.is_unread);
+        self.unseen += u64::from(exchange.signs.is_unseen);
         self.crossed += u64::from(exchange.signs.is_crossed);
         self.relayed += u64::from(exchange.signs.is_relayed);
         self.extend_span(exchange.begin, exchange.end);
@@ -309,6 +312,7 @@ impl Ledger {
         self.cut += other.cut;
         self.broken_off.absorb(other.broken_off);
         self.unread += other.unread;
+        self.unseen += other.unseen;
         self.crossed += other.crossed;
         self.relayed += other.relayed;
         self.latency.absorb(other.latency);
@@ -338,6 +342,12 @@ impl Ledger {
     pub(crate) fn is_unowed(&self) -> bool {
         let is_crossed = self.crossed >= CROSSED && self.crossed * CROSSED_PART >= self.uncut();
         self.unread * 2 > self.uncut() || is_crossed
+    }
+
+    /// Returns true if nothing says which bytes are one message: nobody owes an answer, or
+    /// too little of them was captured.
+    pub(crate) fn is_untold(&self) -> bool {
+        self.is_unowed() || (self.unread + self.unseen) * 2 > self.uncut()
     }
 
     /// Returns true if a part of the path that does not show may lie behind the host that

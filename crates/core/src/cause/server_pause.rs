@@ -84,7 +84,8 @@ impl super::Rule for Rule {
         let tried = nagle_delayed_ack::follows_ack(case);
         let has_held = case.gathered.held_responses.is_by_acknowledgement() || tried == Some(true);
         let tally = if has_held { &self.pauses } else { &self.all };
-        if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
+        let is_told = !case.ledger.is_untold();
+        if !is_told || !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return self.streams(case);
         }
         // What its kernel held or paced is no pause of the program.
@@ -148,7 +149,6 @@ impl Rule {
         }
         // Without packets or the experiment a held part looks the same.
         let has_look_alike = (!case.has_packets && tried.is_none())
-            || case.ledger.is_unowed()
             || case.ledger.is_relayed()
             || self.rhythmic * 2 > self.all.affected;
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);

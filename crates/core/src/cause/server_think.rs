@@ -51,6 +51,8 @@ impl Rule {
         let has_reason = || worker_saturation::has_limit(case) || rate_limit::is_configured(case);
         match case.gathered.thinking.claim(case) {
             Some(_) if has_reason() => Conclusion::Nothing,
+            // Whose time it was the account says; that it was an answer's nobody does.
+            Some(Claim::Thinks(_)) if case.ledger.is_unowed() => Conclusion::Nothing,
             Some(Claim::Thinks(_))
                 if served::passed(case).is_some_and(|passed| passed.is_told()) =>
             {
@@ -80,8 +82,7 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
             .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
     }
     finding.evidence.extend(served::shown(case));
-    let has_look_alike =
-        !case.gathered.thinking.has_floor() || case.ledger.is_unowed() || case.ledger.is_relayed();
+    let has_look_alike = !case.gathered.thinking.has_floor() || case.ledger.is_relayed();
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
     finding.summary = format!(
         "The server has the whole request and takes {} (median) before it begins to answer, \

@@ -43,6 +43,9 @@ impl super::Rule for Rule {
         if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }
+        if case.ledger.is_untold() {
+            return Conclusion::Nothing;
+        }
         let mut finding = evidence::finding(Id::SlowRequestUpload, Owner::Client, case, tally);
         let text = format!(
             "{} requests stopped for {} (median) between two parts with nothing that held the \
@@ -55,8 +58,7 @@ impl super::Rule for Rule {
                 .count(tally.affected)
                 .median(&tally.saved),
         );
-        let has_look_alike = case.ledger.is_unowed();
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
         finding.summary = format!(
             "The client begins its request and pauses before it goes on, {} (median), {} of all \
              request time. The server cannot answer what it does not have.",

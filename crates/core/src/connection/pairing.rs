@@ -93,6 +93,8 @@ pub(crate) struct Pairing {
     /// True if its protocol is not known although its bytes were seen, or it streams:
     /// then nothing says who owes whom an answer.
     is_unread: bool,
+    /// True if too little of what the client first said was captured.
+    is_unseen: bool,
     /// The server spoke since the client's last bytes, and had not heard of the request.
     has_crossed: bool,
     /// Under TLS, and of bytes that are not read: segments of this turn that went on
@@ -146,6 +148,7 @@ impl Default for Pairing {
             is_orphaned: false,
             spoken: None,
             is_unread: false,
+            is_unseen: false,
             has_crossed: false,
             apart: 0,
             frames_lost: 0,
@@ -243,7 +246,9 @@ impl Pairing {
             spoken => {
                 (self.mode, self.spoken) = (Mode::Turns, spoken);
                 let is_whole = payload.len() as u64 == span.end - span.start;
-                self.is_unread = spoken.is_none() && (is_whole || payload.len() >= LEAST_READ);
+                let is_seen = is_whole || payload.len() >= LEAST_READ;
+                self.is_unread = spoken.is_none() && is_seen;
+                self.is_unseen = spoken.is_none() && !is_seen;
             }
         }
         true

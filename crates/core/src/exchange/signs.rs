@@ -27,6 +27,8 @@ pub(crate) struct Signs {
     pub(crate) thought: Option<Duration>,
     /// True if the messages are of no protocol that is read.
     pub(crate) is_unread: bool,
+    /// True if too few of its connection's bytes were captured to tell a protocol.
+    pub(crate) is_unseen: bool,
     /// True if the server said something after the request that did not acknowledge
     /// it, or went on after a long rest: both sides speak when they like.
     pub(crate) is_crossed: bool,

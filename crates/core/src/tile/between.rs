@@ -98,7 +98,7 @@ impl Tiler<'_> {
         let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
         let is_answered = |repeat: &&Mark| first.at.since(repeat.at) + LEAST_ERROR >= travel;
         let Some(repeat) = repeat.filter(is_answered) else {
-            return Some(request_end);
+            return Some(request_end).filter(|_| !trace.is_request_overdue());
         };
         if repeat.data.is_none_or(|data| data.need != Need::Needed) {
             return None;

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use super::Before;
-use crate::connection::half::{Pipe, Span};
-use crate::connection::rtt::RoundTrip;
+use super::{Before, LEAST_TIMEOUT};
+use crate::connection::half::{Arrival, Pipe, Span};
+use crate::connection::rtt::{LEAST_ERROR, RoundTrip};
 use crate::exchange::Side;
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
@@ -109,6 +109,40 @@ impl Trace<'_> {
             self.round_trip(side.peer()).floor(),
         );
         matches!((own, peer), (Some(own), Some(peer)) if own <= peer)
+    }
+
+    /// Returns true if the client, seen beside it, sent its request again by its timer, not having
+    /// heard of it until then, and an answer came sooner than one to that copy can: the first
+    /// or what came back was on its way for so long, and how long the server had it nobody knows.
+    pub(super) fn is_request_overdue(&self) -> bool {
+        if !self.pipe(Side::Client).has_repeats || !self.is_near(Side::Client) {
+            return false;
+        }
+        let has_part = |mark: &Mark, span: Span| {
+            let is_ours = |data: &Data| data.span.start < span.end && data.span.end > span.start;
+            mark.data.filter(is_ours)
+        };
+        let asks = |mark: &Mark| {
+            let data = has_part(mark, self.request);
+            data.filter(|_| mark.by == Side::Client)
+        };
+        let is_repeat =
+            |mark: &&Mark| asks(mark).is_some_and(|data| data.arrival == Arrival::Repeat);
+        let is_answer =
+            |mark: &&Mark| mark.by == Side::Server && has_part(mark, self.response).is_some();
+        let (Some(repeat), Some(answer), Some(travel)) = (
+            self.marks.iter().find(is_repeat),
+            self.marks.iter().find(is_answer),
+            self.to_server.floor(),
+        ) else {
+            return false;
+        };
+        let before = || self.marks.iter().filter(|mark| mark.at < repeat.at);
+        let is_word = |mark: &Mark| mark.by == Side::Server && mark.ack > self.request.start;
+        let asked = before().rev().find(|mark| asks(mark).is_some());
+        let is_by_timer = asked.is_some_and(|asked| repeat.at.since(asked.at) >= LEAST_TIMEOUT);
+        let is_to_first = answer.at.since(repeat.at) + LEAST_ERROR < travel * 7 / 8;
+        is_by_timer && is_to_first && !before().any(is_word)
     }
 
     pub(super) fn is_torn(&self, sender: Side, from: u64, to: u64) -> bool {

@@ -41,6 +41,7 @@ impl Pairing {
             };
             let spare = &mut closed.scratch.spare;
             let mut exchange = draft.close(around, setup, self.handshake.take(), spare);
+            exchange.signs.is_unseen = self.is_unseen;
             exchange.disorder.taken_back = core::mem::take(&mut self.taken_back);
             if exchange.outcome == Outcome::Cut && self.mode != Mode::Http2 {
                 let is_followed = self.loose.is_some();

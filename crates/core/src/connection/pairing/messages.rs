@@ -113,8 +113,9 @@ impl Pairing {
     /// bytes say is read still.
     fn fall_back_to_turns(&mut self, was_read: bool) {
         let is_http = matches!(self.requests.messages, Parser::Http(_));
-        if is_http && was_read && self.mode == Mode::Http {
-            self.spoken = Some(Protocol::Http);
+        if is_http && self.mode == Mode::Http {
+            self.spoken = was_read.then_some(Protocol::Http);
+            self.is_unseen = !was_read;
         }
         self.mode = Mode::Turns;
         (self.multiplex, self.tls) = (None, None);
