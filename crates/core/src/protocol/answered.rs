@@ -128,3 +128,99 @@ fn big_32(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..at + 4)?;
     Some(u32::from_be_bytes(four.try_into().ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client's first bytes, by what it speaks.
+    fn asked() -> Vec<(&'static str, Vec<u8>)> {
+        let smb = |mark: u8, command: u8| {
+            let mut bytes = vec![
+                0, 0, 0, 0x66, mark, b'S', b'M', b'B', 64, 0, 0, 0, 0, 0, 0, 0,
+            ];
+            bytes.extend([command, 0, 1, 0]);
+            bytes
+        };
+        let modbus = vec![0, 1, 0, 0, 0, 6, 1, 3, 0, 10, 0, 2];
+        let mut mongo = Vec::new();
+        for word in [40_u32, 7, 0, 2013, 0] {
+            mongo.extend(word.to_le_bytes());
+        }
+        let mut rpc = Vec::new();
+        for word in [1 << 31 | 40_u32, 9, 0, 2, 100_003, 3] {
+            rpc.extend(word.to_be_bytes());
+        }
+        let mut tds = vec![0x12, 1, 0, 47, 0, 0, 1, 0];
+        tds.resize(47, 0);
+        vec![
+            ("SMB1", smb(0xFF, 0x72)),
+            ("SMB2", smb(0xFE, 0)),
+            (
+                "LDAP bind",
+                vec![0x30, 12, 2, 1, 1, 0x60, 7, 2, 1, 3, 4, 0, 0x80, 0],
+            ),
+            (
+                "LDAP search",
+                vec![0x30, 0x84, 0, 0, 0, 45, 2, 1, 7, 0x63, 0x84],
+            ),
+            ("ONC RPC", rpc),
+            ("DCE/RPC", vec![5, 0, 11, 3, 0x10, 0, 0, 0, 116, 0, 0, 0]),
+            ("MongoDB", mongo),
+            ("TDS", tds),
+            ("CQL", vec![4, 0, 0, 0, 5, 0, 0, 0, 0]),
+            ("Modbus", modbus),
+            ("SMTP", b"EHLO mail.example\r\n".to_vec()),
+            ("LMTP", b"lhlo there\r\n".to_vec()),
+        ]
+    }
+
+    #[test]
+    fn requests_are_known_by_their_first_bytes() {
+        for (name, bytes) in asked() {
+            assert!(begins_request(&bytes), "{name}");
+            assert!(!waits_for_news(&bytes), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_nobodys_request() {
+        let others: [&[u8]; 12] = [
+            b"",
+            b"\0",
+            b"SSH-2.0-OpenSSH_9.2\r\n",
+            b"RFB 003.008\n",
+            b"USER lisi\r\n",
+            &[0x10, 16, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 60],
+            &[0x30, 12, 0, 3, b'a', b'/', b'b', 1, 2, 3],
+            &[0xFF, 0xFF, 0, 4],
+            &[0, 0, 0, 0x22, b'p', b'l', b'a', b'y'],
+            // LDAP's unbind and abandon have no answer.
+            &[0x30, 5, 2, 1, 3, 0x42, 0],
+            &[0x30, 6, 2, 1, 4, 0x50, 1, 3],
+            // A reply of ONC RPC, which has no version.
+            &[0x80, 0, 0, 0x18, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0],
+        ];
+        for bytes in others {
+            assert!(!begins_request(bytes), "{bytes:?}");
+        }
+        for (name, mut bytes) in asked() {
+            bytes.iter_mut().for_each(|byte| *byte ^= 0x55);
+            assert!(!begins_request(&bytes), "{name}, every byte of it changed");
+        }
+    }
+
+    #[test]
+    fn who_asks_for_news_waits_for_it() {
+        let mut notify = vec![0, 0, 0, 0x60, 0xFE, b'S', b'M', b'B'];
+        notify.resize(16, 0);
+        notify.extend([0x0F, 0, 1, 0]);
+        assert!(waits_for_news(&notify));
+        let mut hello = Vec::new();
+        for word in [80_u32, 7, 0, 2013, 0] {
+            hello.extend(word.to_le_bytes());
+        }
+        hello.extend(b"\x10hello\0\x12maxAwaitTimeMS\0");
+        assert!(waits_for_news(&hello));
+    }
+}

@@ -130,3 +130,44 @@ fn off(tick_ns: i64, passed_ns: i64, ticks: i64) -> i64 {
         .saturating_sub(ticks.saturating_mul(tick_ns))
         .saturating_abs()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HZ_300: i64 = 3_333_333;
+
+    /// What two segments tell of the tick, the second so long and so many ticks after the first.
+    fn told(passed_ns: i64, ticks: i64) -> Option<i64> {
+        let mut coarse = Coarse::default();
+        coarse.take(passed_ns, ticks, true);
+        coarse.tick(false)
+    }
+
+    #[test]
+    fn one_long_time_tells_a_tick_that_fits_it_exactly() {
+        for seconds in [2, 3, 10, 60, 3_600] {
+            let passed_ns = seconds * 1_000_000_000;
+            let ticks = passed_ns / HZ_300;
+            assert_eq!(told(passed_ns, ticks), Some(HZ_300), "{seconds} s");
+            assert_eq!(
+                told(passed_ns + 5_000_000, ticks),
+                Some(HZ_300),
+                "{seconds} s"
+            );
+        }
+        assert_eq!(told(1_500_000_000, 450), None, "too short");
+    }
+
+    #[test]
+    fn a_queue_that_fits_no_tick_stays_one() {
+        // Milliseconds, and so long in a queue.
+        for queue in [20_000_000, 300_000_000, 900_000_000, 1_100_000_000] {
+            assert_eq!(
+                told(3_000_000_000, (3_000_000_000 - queue) / 1_000_000),
+                None,
+                "{queue}"
+            );
+        }
+    }
+}
