@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use core::time::Duration;
 
 use super::evidence::{self, human, median, percent};
-use super::tally::{Cost, Tally};
+use super::tally::{Cost, Tally, nanos};
 use super::{Case, Conclusion, Features, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::{Exchange, Side};
@@ -85,6 +85,23 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     } else {
         Congestion::SlowStart
     })
+}
+
+/// What a message stood still beyond what it had taken at the largest window that its sender had,
+/// because losses had cut that (RFC 5681 §3.1). It errs downward, as without them the window had
+/// grown on; at the most it is all of that time, at the least nothing.
+pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
+    if congestion(delivery) != Some(Congestion::AfterLoss) {
+        return Cost::default();
+    }
+    let window = delivery.most_in_flight.max(delivery.earlier_in_flight);
+    let rounds = delivery.bytes as f64 / window.max(1) as f64;
+    let least = delivery.round_trip.mul_f64(rounds).max(delivery.spared);
+    Cost {
+        low: 0,
+        likely: nanos(delivery.stopped.saturating_sub(least)),
+        high: nanos(delivery.stopped.saturating_sub(delivery.spared)),
+    }
 }
 
 /// Returns true if what was in flight at the stops stayed the same, round after round: a
@@ -406,5 +423,25 @@ mod tests {
             ..growing
         };
         assert_eq!(congestion(&paced), None);
+    }
+
+    #[test]
+    fn what_a_cut_window_costs_is_beyond_the_largest_one() {
+        let cut = |earlier: u64| Delivery {
+            has_losses: true,
+            earlier_in_flight: earlier * 1448,
+            ..stopped(8)
+        };
+        let ms = |n: u64| n * 1_000_000;
+        // Five round trips of 40 ms at eight segments, and as long without the loss.
+        assert_eq!(beyond_largest_window(&cut(8)).likely, 0);
+        // With twenty it had taken two.
+        let cost = beyond_largest_window(&cut(20));
+        assert_eq!((cost.low, cost.likely, cost.high), (0, ms(120), ms(200)));
+        assert_eq!(
+            beyond_largest_window(&stopped(8)),
+            Cost::default(),
+            "nothing was lost"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::evidence::{self, fix, human, percent};
 use super::features::Features;
-use super::limited::{Congestion, congestion};
+use super::limited::beyond_largest_window;
 use super::lost_requests::LostRequests;
 use super::tally::{Cost, Tally};
 use super::trips::share_outside;
@@ -283,27 +283,12 @@ pub(crate) fn lost(exchange: &Exchange) -> Duration {
         .sum()
 }
 
-/// What the messages of an exchange stood still beyond what they had taken at the largest window
-/// that their sender had, because losses had cut it (RFC 5681 §3.1). It errs downward: without
-/// them the window had grown on. No more than all of that time, and none at the least.
+/// What windows that losses had cut cost the messages of an exchange.
 fn slowed(exchange: &Exchange) -> Cost {
     let deliveries = exchange.deliveries.iter();
-    let cut = deliveries.filter(|delivery| congestion(delivery) == Some(Congestion::AfterLoss));
-    cut.map(|delivery| {
-        let most = delivery
-            .most_in_flight
-            .max(delivery.earlier_in_flight)
-            .max(1);
-        let rounds = delivery.bytes as f64 / most as f64;
-        let least = delivery.round_trip.mul_f64(rounds).max(delivery.spared);
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Cost {
-            low: 0,
-            likely: nanos(delivery.stopped.saturating_sub(least)),
-            high: nanos(delivery.stopped.saturating_sub(delivery.spared)),
-        }
-    })
-    .fold(Cost::default(), Cost::plus)
+    deliveries
+        .map(beyond_largest_window)
+        .fold(Cost::default(), Cost::plus)
 }
 
 /// How a cause of few losses is told.
