@@ -120,7 +120,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         doubt_times(&mut findings);
         notes.push(drawn());
     }
-    rank(&mut findings, &evidence);
+    rank(&mut findings, &evidence, |finding| finding.cost_ns);
     let account = keep_account(&scene, &mut findings);
     findings.truncate(MAX_FINDINGS);
     let is_watched = is_only_watched(&evidence);
@@ -326,6 +326,9 @@ fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> 
         account::certainty(finding, service, &evidence.facts, is_from_packets)
     };
     account::settle(&mut booked, findings, certainty);
+    rank(findings, evidence, |finding| {
+        account::weight(finding, &booked)
+    });
     // How sure the place is has been noted by now; why, they do not say.
     for finding in findings.iter_mut() {
         if finding.cause.cause().says_only_where {
@@ -477,8 +480,9 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
 
 /// Causes without which no request succeeds come first, unless they are a stranger's
 /// among many that succeed, or few attempts at a service that never answered and that took
-/// less time than something surer did; then by cost.
-fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
+/// less time than something surer did; then by weight: the cost, and once it is known the time
+/// that they claim, which another of equal cost may have explained already.
+fn rank(findings: &mut Vec<Finding>, evidence: &Evidence, weight: impl Fn(&Finding) -> u64) {
     let costs: Vec<_> = findings.iter().map(|f| (f.verdict, f.cost_ns)).collect();
     let dearest = |than| {
         let surer = costs.iter().filter(|(verdict, _)| *verdict > than);
@@ -503,7 +507,7 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
             let is_blocking = f.cause.cause().is_blocking
                 && !is_strangers(f.affected.exchanges, seen)
                 && !is_small(f);
-            (!is_blocking, core::cmp::Reverse(f.cost_ns))
+            (!is_blocking, core::cmp::Reverse(weight(f)))
         };
         key(a)
             .cmp(&key(b))

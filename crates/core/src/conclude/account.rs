@@ -242,6 +242,17 @@ pub(super) fn settle(
     }
 }
 
+/// What a finding weighs: the time that it claims, or its cost where that is not booked.
+pub(super) fn weight(finding: &Finding, booked: &[Booked<'_>]) -> u64 {
+    let is_booked = booked
+        .iter()
+        .any(|service| service.account.service == finding.service);
+    match &finding.location {
+        Some(location) if is_booked && finding.unit != Unit::Transfers => location.claimed_ns,
+        _ => finding.cost_ns,
+    }
+}
+
 /// The time of all services.
 pub(super) fn whole(booked: &[Booked<'_>]) -> u128 {
     booked.iter().map(Booked::total).sum()
