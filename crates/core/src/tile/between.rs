@@ -355,9 +355,18 @@ impl Tiler<'_> {
                 && mark.at < until
                 && mark.ack >= self.trace.request.end
         });
-        let seen = kernel_reply.map(|mark| mark.at.since(from));
+        let seen = kernel_reply.map(|mark| mark.at.since(self.asked_for(from, mark.at - floor / 2)));
         let quick = seen.filter(|&seen| seen < floor + LEAST_DELAYED_ACK);
         Some(quick.map_or(floor, |quick| quick.max(floor)))
+    }
+
+    /// When what a word of the server's answers passed, no later than `until`: what the client
+    /// sent last, its FIN for one, brings an acknowledgement at once that the request before it
+    /// left to a timer. Ways get quicker than the least round trip seen.
+    fn asked_for(&self, from: Timestamp, until: Timestamp) -> Timestamp {
+        let marks = self.trace.marks.iter();
+        let own = marks.filter(|mark| mark.by == Side::Client && mark.at <= until);
+        own.map(|mark| mark.at).max().unwrap_or(from).max(from)
     }
 
     /// The same between two responses: a pause there is the next one's think
