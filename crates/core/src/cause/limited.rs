@@ -30,6 +30,8 @@ const GROWING: (u64, u64) = (3, 2);
 /// A window that fills in a burst opens again a round trip later: stops that
 /// are a smaller part of that, one like the other, are a pace.
 const ROUND_PART: u32 = 8;
+/// … and, with what the way strays by, within so many.
+const LATE_TRIPS: u32 = 2;
 /// A window that was kept lets through at least this much of what it let
 /// through before, in percent.
 const KEPT: u64 = 80;
@@ -91,7 +93,9 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
 /// because losses had cut that (RFC 5681 §3.1). It errs downward, as without them the window had
 /// grown on; at the most it is all of that time, at the least nothing.
 pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
-    if congestion(delivery) != Some(Congestion::AfterLoss) {
+    // A full window opens within a round trip; what takes longer waited for something else.
+    let is_by_trip = delivery.stopped <= delivery.round_trip * delivery.stops * LATE_TRIPS;
+    if congestion(delivery) != Some(Congestion::AfterLoss) || !is_by_trip {
         return Cost::default();
     }
     let window = delivery.most_in_flight.max(delivery.earlier_in_flight);
@@ -442,6 +446,15 @@ mod tests {
             beyond_largest_window(&stopped(8)),
             Cost::default(),
             "nothing was lost"
+        );
+        let late = Delivery {
+            round_trip: Duration::from_millis(1),
+            ..cut(20)
+        };
+        assert_eq!(
+            beyond_largest_window(&late),
+            Cost::default(),
+            "no window opens so late"
         );
     }
 }

@@ -355,7 +355,8 @@ impl Tiler<'_> {
                 && mark.at < until
                 && mark.ack >= self.trace.request.end
         });
-        let seen = kernel_reply.map(|mark| mark.at.since(self.asked_for(from, mark.at - floor / 2)));
+        let seen =
+            kernel_reply.map(|mark| mark.at.since(self.asked_for(from, mark.at - floor / 2)));
         let quick = seen.filter(|&seen| seen < floor + LEAST_DELAYED_ACK);
         Some(quick.map_or(floor, |quick| quick.max(floor)))
     }
