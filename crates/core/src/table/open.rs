@@ -54,7 +54,7 @@ impl Open {
     }
 
     /// Takes in a segment, unless it came before what it answers: then it waits.
-    #[inline]
+    #[inline(always)]
     fn take_or_hold(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
         if self.connection.is_early(segment) {
             self.early = Some(Box::new(Early::new(segment, payload)));

@@ -2,7 +2,7 @@
 
 /// The ticks of other clocks: 300, 250 and 100 Hz of older kernels, 50, 10 and 2 Hz
 /// of some others.
-const COARSE_NS: [i64; 6] = [
+const COARSE_NS: [u32; 6] = [
     3_333_333,
     4_000_000,
     10_000_000,
@@ -17,9 +17,11 @@ const LEAST_FITS: u32 = 3;
 /// … and the least number of ticks from the first of them to the last.
 const LEAST_TICKS: i64 = 8;
 /// The same for a clock that is known to tick slower than in milliseconds.
-const LEAST_TICKS_DENIED: i64 = 3;
+pub(super) const LEAST_TICKS_DENIED: i64 = 3;
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
+/// The part of the time that passed by which a clock may stray.
+const STRAY: i64 = 20;
 /// The same for a tick that is known from other connections.
 pub(super) const LEAST_TICKS_KNOWN: i64 = 1;
 
@@ -45,8 +47,13 @@ impl Coarse {
         if self.fits_none() || (is_told && !goes_on) {
             return;
         }
+        let stray_ns = passed_ns / STRAY;
         for (index, &tick_ns) in COARSE_NS.iter().enumerate() {
-            self.unfit |= u8::from(!fits(tick_ns, passed_ns, ticks)) << index;
+            if self.unfit & 1 << index == 0 {
+                let tick_ns = i64::from(tick_ns);
+                let is_fit = off(tick_ns, passed_ns, ticks) <= slack(tick_ns, stray_ns);
+                self.unfit |= u8::from(!is_fit) << index;
+            }
         }
         self.fits += u32::from(goes_on);
         if ticks >= self.last.0 {
@@ -68,7 +75,7 @@ impl Coarse {
 
     /// Returns true if this tick, which is known from elsewhere, fits some ticks here too.
     #[inline]
-    pub(super) fn may_be(&self, tick_ns: i64) -> bool {
+    pub(super) fn may_be(&self, tick_ns: u32) -> bool {
         let index = COARSE_NS.iter().position(|&known| known == tick_ns);
         let is_fit = index.is_some_and(|index| self.unfit & 1 << index == 0);
         is_fit && self.last.0 >= LEAST_TICKS_KNOWN
@@ -77,7 +84,7 @@ impl Coarse {
     /// The tick that the segments fit best, where enough of them do; fewer are enough where
     /// `is_denied` says that it is no millisecond.
     #[inline]
-    pub(crate) fn tick(&self, is_denied: bool) -> Option<i64> {
+    pub(crate) fn tick(&self, is_denied: bool) -> Option<u32> {
         let (ticks, passed_ns) = self.last;
         let is_told = self.fits >= LEAST_FITS && ticks >= LEAST_TICKS;
         let is_enough = is_told || is_denied && ticks >= LEAST_TICKS_DENIED;
@@ -89,7 +96,7 @@ impl Coarse {
             .enumerate()
             .filter(|(index, _)| self.unfit & 1 << index == 0);
         fit.map(|(_, &tick_ns)| tick_ns)
-            .min_by_key(|&tick_ns| off(tick_ns, passed_ns, ticks))
+            .min_by_key(|&tick_ns| off(i64::from(tick_ns), passed_ns, ticks))
     }
 }
 
@@ -97,14 +104,19 @@ impl Coarse {
 /// milliseconds, are not the time that passed here; only then a queue is in doubt.
 pub(super) fn is_possible(passed_ns: i64, ticks: i64) -> bool {
     COARSE_NS.iter().any(|&tick_ns| {
+        let tick_ns = i64::from(tick_ns);
         let is_any = tick_ns >= LONG_TICK_NS && ticks < 2;
         !is_any && fits(tick_ns, passed_ns, ticks)
     })
 }
 
 fn fits(tick_ns: i64, passed_ns: i64, ticks: i64) -> bool {
-    let slack = tick_ns * 3 / 2 + passed_ns / 20;
-    off(tick_ns, passed_ns, ticks) <= slack
+    off(tick_ns, passed_ns, ticks) <= slack(tick_ns, passed_ns / STRAY)
+}
+
+/// The most by which a tick that fits is off, where the clock may stray so much.
+fn slack(tick_ns: i64, stray_ns: i64) -> i64 {
+    tick_ns * 3 / 2 + stray_ns
 }
 
 /// The time by which so many ticks differ from what passed.
