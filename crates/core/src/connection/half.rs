@@ -95,7 +95,7 @@ pub(crate) struct Half {
     pub(crate) flight: Flight,
     /// Bytes that a router said came in too big packets: it dropped them, and
     /// they are sent again in smaller ones at once.
-    too_big: Option<Span>,
+    too_big: Option<Box<Span>>,
     /// How long this side's segments queued on their way here.
     pub(crate) transit: Transit,
 }
@@ -167,18 +167,20 @@ impl Half {
             return;
         }
         let end = self.next;
-        self.too_big = match self.too_big {
-            Some(told) if told.end > start => Some(Span {
+        let told = match self.too_big.as_deref() {
+            Some(told) if told.end > start => Span {
                 start: told.start.min(start),
                 end: told.end.max(end),
-            }),
-            _ => Some(Span { start, end }),
+            },
+            _ => Span { start, end },
         };
+        self.too_big = Some(Box::new(told));
     }
 
     /// Whether a router refused these bytes.
     pub(crate) fn was_too_big(&self, span: Span) -> bool {
         self.too_big
+            .as_deref()
             .is_some_and(|told| span.start < told.end && span.end > told.start)
     }
 

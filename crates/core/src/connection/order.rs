@@ -58,7 +58,8 @@ pub(crate) struct Numbering {
     is_linux: bool,
     /// True if other connections of its host are seen to count on the same counter.
     is_shared: bool,
-    last: Option<Timestamp>,
+    /// When the last numbered one came, once one is expected.
+    last: Timestamp,
     newest_tsval: Option<u32>,
 }
 
@@ -97,7 +98,7 @@ impl Numbering {
             true => u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1),
             false => 1,
         };
-        let last = self.last.replace(segment.at).unwrap_or(segment.at);
+        let last = core::mem::replace(&mut self.last, segment.at);
         let skipped = self
             .expected
             .map_or(0, |expected| id.wrapping_sub(expected));
