@@ -18,6 +18,7 @@ pub(crate) mod repeats;
 pub(crate) mod rtt;
 mod setup;
 mod stream;
+mod timing;
 pub(crate) mod transit;
 mod view;
 
@@ -215,8 +216,10 @@ impl Connection {
         let mss = self
             .half(segment.direction)
             .mss(self.half(segment.direction.reverse()));
-        let peer = self.half(segment.direction.reverse());
-        let reply = peer.latest_reply().filter(|_| is_new_ack);
+        let reply = match is_new_ack {
+            true => self.half(segment.direction.reverse()).latest_reply(),
+            false => None,
+        };
         let own = self.half_mut(segment.direction);
         let (skipped, order) = own.place_in_order(segment, mss);
         let queued = own.transit.queued(segment, reply);
@@ -303,7 +306,7 @@ impl Connection {
 
     /// The clock of the host that sends in this direction is known to tick so slowly on other
     /// connections.
-    pub(crate) fn may_tick(&mut self, direction: Direction, tick_ns: i64) {
+    pub(crate) fn may_tick(&mut self, direction: Direction, tick_ns: u32) {
         self.half_mut(direction).transit.may_tick(tick_ns);
     }
 

@@ -37,7 +37,8 @@ pub use pcap::Lengths;
 use core::ops::Range;
 
 use fragment::{Fragments, Progress};
-use read::{Read, alone, first_part, plain, read, transport};
+use plain::Plain;
+use read::{Read, alone, first_part, read, transport};
 
 use crate::datagram::{Datagram, Neighbour};
 use crate::event::PointId;
@@ -133,7 +134,10 @@ impl<'a> Packet<'a> {
 #[inline]
 pub fn packet<'a>(record: &Record<'a>, point: PointId) -> Packet<'a> {
     let network = link::network(record);
-    plain(record, point, network).unwrap_or_else(|| alone(record, point, network))
+    match Plain::of_record(record, network) {
+        Some((plain, at)) => plain.packet(record, at, point),
+        None => alone(record, point, network),
+    }
 }
 
 /// Reads the headers of one source's records, one after the other.
@@ -159,8 +163,8 @@ impl Decoder {
     #[inline]
     pub fn packet<'a>(&'a mut self, record: &Record<'a>, point: PointId) -> Packet<'a> {
         let network = link::network(record);
-        match plain(record, point, network) {
-            Some(packet) => packet,
+        match Plain::of_record(record, network) {
+            Some((plain, at)) => plain.packet(record, at, point),
             None => self.read(record, point, network),
         }
     }

@@ -37,9 +37,21 @@ impl Endpoint {
     }
 }
 
+impl Endpoint {
+    /// An endpoint of IPv4 as a number of 48 bits in the same order.
+    #[inline]
+    pub(crate) fn number(&self) -> Option<u64> {
+        match self.addr {
+            IpAddr::V4(address) => Some(rank(address, self.port)),
+            IpAddr::V6(_) => None,
+        }
+    }
+}
+
 /// By address, then by port.
 impl Ord for Endpoint {
-    #[inline]
+    // Where many are sorted, a call for each comparison costs as much as all of it.
+    #[inline(always)]
     fn cmp(&self, other: &Self) -> Ordering {
         match (self.addr, other.addr) {
             (IpAddr::V4(one), IpAddr::V4(two)) => rank(one, self.port).cmp(&rank(two, other.port)),
@@ -49,7 +61,7 @@ impl Ord for Endpoint {
 }
 
 impl PartialOrd for Endpoint {
-    #[inline]
+    #[inline(always)]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -201,6 +213,15 @@ impl FlowKey {
         }
     }
 
+    /// The address of the end that sends in `direction`.
+    #[inline]
+    pub(crate) fn sender(&self, direction: Direction) -> &IpAddr {
+        match direction {
+            Direction::Forward => &self.low.addr,
+            Direction::Backward => &self.high.addr,
+        }
+    }
+
     /// The end that receives in `direction`.
     pub fn destination(&self, direction: Direction) -> Endpoint {
         self.source(direction.reverse())
@@ -214,7 +235,7 @@ impl FlowKey {
 
 impl FlowKey {
     /// Hashes it and `number` in few words: it is done for each packet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hash_with<H: Hasher>(&self, number: u16, state: &mut H) {
         match (self.low.addr, self.high.addr) {
             (IpAddr::V4(low), IpAddr::V4(high)) => {

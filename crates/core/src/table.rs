@@ -110,7 +110,7 @@ pub(crate) struct Arrived {
     /// True if all its sender's connections are numbered by one counter.
     pub(crate) shares_counter: bool,
     /// Its sender's tick in nanoseconds, if it is known to be longer than a millisecond.
-    pub(crate) tick_ns: Option<i64>,
+    pub(crate) tick_ns: Option<u32>,
 }
 
 impl Arrived {
@@ -236,7 +236,7 @@ impl Table {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn hash(&self, point: PointId, flow: &FlowKey) -> u64 {
         let mut state = self.hasher.build_hasher();
         flow.hash_with(point.0, &mut state);

@@ -52,7 +52,16 @@ pub(crate) struct Moment {
     pub(crate) is_clear: bool,
 }
 
-impl Moment {
+/// The server's part of an exchange: what of a [`Moment`] is looked at of each.
+#[derive(Clone, Copy)]
+struct Served {
+    sent: Timestamp,
+    asked: Timestamp,
+    answered: Timestamp,
+    is_clear: bool,
+}
+
+impl Served {
     fn of(exchange: &Exchange) -> Self {
         let sent = sent(exchange);
         let (mut think, mut first_travel, mut is_clear) = (None, None, true);
@@ -70,13 +79,35 @@ impl Moment {
         let asked = think.map(|wait| wait.start);
         let asked = asked.or(first_travel.map(|wait| wait.end)).unwrap_or(sent);
         Self {
+            sent,
+            asked,
+            answered: think.map_or(asked, |wait| wait.end),
+            is_clear,
+        }
+    }
+
+    /// How long the server had the request before it began to answer.
+    fn think(&self) -> Duration {
+        self.answered.since(self.asked)
+    }
+}
+
+impl Moment {
+    fn of(exchange: &Exchange, served: Served) -> Self {
+        let Served {
+            sent,
+            asked,
+            answered,
+            is_clear,
+        } = served;
+        Self {
             begin: exchange.begin,
             client: exchange.client,
             point: exchange.point,
             ordinal: exchange.ordinal,
             sent,
             asked,
-            answered: think.map_or(asked, |wait| wait.end),
+            answered,
             resumed: resumed(exchange),
             end: exchange.end,
             setup: exchange.setup,
@@ -147,15 +178,16 @@ impl Timeline {
             return;
         }
         self.count += 1;
-        let moment = Moment::of(exchange);
-        self.late.take(moment);
+        let served = Served::of(exchange);
+        let moment = || Moment::of(exchange, served);
+        self.late.take(served, moment);
         if self.until.is_some_and(|until| exchange.begin > until) {
             return;
         }
         if self.moments.len() >= 2 * MAX_MOMENTS {
             self.keep_earliest();
         }
-        self.moments.push(moment);
+        self.moments.push(moment());
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
@@ -170,13 +202,14 @@ impl Timeline {
     /// The exchanges in the order they began, of the point that saw most of
     /// them.
     pub(crate) fn sorted(&self) -> Vec<Moment> {
-        let mut all = self.clone();
-        all.keep_earliest();
-        let mut moments = all.moments;
+        let mut moments = self.moments.clone();
+        keep_least(&mut moments, MAX_MOMENTS);
         if let Some(point) = busiest_point(&moments) {
             moments.retain(|moment| moment.point == point);
         }
-        in_order(&moments, |moment| (moment.begin, moment))
+        // Of those that began at once the least is first, whatever came first.
+        put_in_order(&mut moments, |moment| moment.begin);
+        moments
     }
 
     /// The exchanges that took longest, where not all are among the earliest: how many there
@@ -195,27 +228,100 @@ impl Timeline {
 
     /// Forgets what is not among the earliest; leaves them in any order.
     fn keep_earliest(&mut self) {
-        if self.moments.len() < MAX_MOMENTS {
-            return;
+        if let Some(last) = keep_least(&mut self.moments, MAX_MOMENTS) {
+            self.until = Some(last.begin);
         }
-        let (_, last, _) = self.moments.select_nth_unstable(MAX_MOMENTS - 1);
-        self.until = Some(last.begin);
-        self.moments.truncate(MAX_MOMENTS);
     }
 }
 
+/// Forgets all but the `most` least, and returns the last of them if there are so many.
+fn keep_least<T: Ord + Copy>(list: &mut Vec<T>, most: usize) -> Option<T> {
+    if list.len() < most {
+        return None;
+    }
+    let (_, last, _) = list.select_nth_unstable(most - 1);
+    let last = *last;
+    list.truncate(most);
+    Some(last)
+}
+
+/// The moments in the order of the instants that `at` says of them; those of one instant
+/// keep the order in which they come.
+pub(crate) fn by_time(moments: &[Moment], at: impl Fn(&Moment) -> Timestamp) -> Vec<Moment> {
+    let number = |moment: &Moment| Some(at(moment).as_nanos().wrapping_sub(i64::MIN) as u64);
+    in_order(moments, number, &at)
+}
+
+/// Puts the moments in the order of the instants that `at` says of them, and those of one
+/// instant in their own order.
+fn put_in_order(moments: &mut Vec<Moment>, at: impl Fn(&Moment) -> Timestamp) {
+    *moments = by_time(moments, &at);
+    for at_once in moments.chunk_by_mut(|a, b| at(a) == at(b)) {
+        at_once.sort_unstable();
+    }
+}
+
+/// The moments of each client together, in the order in which they come.
+pub(crate) fn by_client(moments: &[Moment]) -> Vec<Moment> {
+    in_order(
+        moments,
+        |moment| moment.client.number(),
+        |moment| moment.client,
+    )
+}
+
+/// The moments of each host that asks together, in the order in which they come.
+pub(crate) fn by_host(moments: &[Moment]) -> Vec<Moment> {
+    let host = |moment: &Moment| Endpoint::new(moment.client.addr, 0);
+    in_order(moments, |moment| host(moment).number(), host)
+}
+
 /// The moments in the order of what `key` says of them; those of which it says
-/// the same keep the order in which they come.
-pub(crate) fn in_order<'a, K: Ord>(
+/// the same keep the order in which they come. Where `number` says of two what is not the
+/// same, `key` has them in the same order.
+fn in_order<'a, K: Ord>(
     moments: &'a [Moment],
+    number: impl Fn(&Moment) -> Option<u64>,
     key: impl Fn(&'a Moment) -> K,
 ) -> Vec<Moment> {
     // Places are sorted, for moments are large.
-    let keys = moments.iter().map(key).zip(0..);
-    let mut places: Vec<(K, usize)> = keys.collect();
-    places.sort_unstable();
-    let sorted = places.iter().filter_map(|(_, at)| moments.get(*at));
-    sorted.copied().collect()
+    let places = match places_by_number(moments, number) {
+        Some(places) => places,
+        None => {
+            let keys = moments.iter().map(key).zip(0..);
+            let mut places: Vec<(K, usize)> = keys.collect();
+            places.sort_unstable();
+            places.into_iter().map(|(_, at)| at).collect()
+        }
+    };
+    let mut sorted = Vec::with_capacity(moments.len());
+    sorted.extend(places.iter().filter_map(|at| moments.get(*at)));
+    sorted
+}
+
+/// The bits of a place beside a number.
+const PLACE_BITS: u32 = 16;
+
+/// The places of the moments in the order of their numbers, and where that is the same, of
+/// the places: each number and its place in one word, which is by far the quickest to sort.
+/// `None` where that has no room for them.
+fn places_by_number(
+    moments: &[Moment],
+    number: impl Fn(&Moment) -> Option<u64>,
+) -> Option<Vec<usize>> {
+    let numbers: Option<Vec<u64>> = moments.iter().map(number).collect();
+    let mut words = numbers?;
+    let least = words.iter().copied().min().unwrap_or_default();
+    let most = words.iter().copied().max().unwrap_or_default();
+    if (most - least) >> (u64::BITS - PLACE_BITS) > 0 || words.len() > 1 << PLACE_BITS {
+        return None;
+    }
+    for (word, place) in words.iter_mut().zip(0..) {
+        *word = (*word - least) << PLACE_BITS | place;
+    }
+    words.sort_unstable();
+    let place = |word: u64| (word & ((1 << PLACE_BITS) - 1)) as usize;
+    Some(words.into_iter().map(place).collect())
 }
 
 /// The point with most of them, of equal ones the first.

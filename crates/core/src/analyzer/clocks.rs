@@ -5,21 +5,21 @@
 
 use core::net::IpAddr;
 
+use super::counters::{PLACES, Sender};
 use crate::connection::transit::{self, Coarse};
 use crate::event::PointId;
 use crate::flow::FlowKey;
 use crate::segment::Segment;
 use crate::time::Timestamp;
 
-/// The number of hosts remembered; of two that fall on one place, the later one stays.
-const PLACES: usize = 512;
 /// The connections of a host that are followed at a time, the latest.
 const MAX_FLOWS: usize = 8;
 
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
 
-/// The ticks of hosts, as far as their connections at one point show them.
+/// The ticks of hosts, as far as their connections at one point show them; of two hosts that
+/// fall on one place, the later one stays.
 #[derive(Debug)]
 pub(super) struct Clocks {
     places: Box<[Option<Host>]>,
@@ -35,7 +35,7 @@ struct Host {
 #[derive(Debug)]
 enum Tick {
     Sought(Box<Search>),
-    Coarse(i64),
+    Coarse(u32),
     /// A millisecond, or none that is known.
     Other,
 }
@@ -72,21 +72,13 @@ impl Clocks {
     /// Takes in a segment, and returns its sender's tick in nanoseconds where that is known
     /// to be longer than a millisecond.
     #[inline]
-    pub(super) fn take(&mut self, segment: &Segment) -> Option<i64> {
+    pub(super) fn take(&mut self, segment: &Segment, sender: Sender<'_>) -> Option<u32> {
         let (tsval, _) = segment.options.timestamps?;
-        let address = segment.flow.source(segment.direction).addr;
-        let place = self.places.get_mut(super::counters::place_of(address))?;
-        if place
-            .as_ref()
-            .is_none_or(|host| host.address != address || host.point != segment.point)
-        {
-            *place = Some(Host {
-                point: segment.point,
-                address,
-                tick: Tick::Sought(Box::default()),
-            });
-        }
-        let host = place.as_mut()?;
+        let place = self.places.get_mut(sender.place % PLACES)?;
+        let host = match place {
+            Some(host) if host.point == segment.point && host.address == *sender.address => host,
+            _ => Host::put(place, segment.point, *sender.address),
+        };
         if let Tick::Sought(search) = &mut host.tick
             && search.is_due(segment, tsval)
             && let Some(found) = search.take(segment, tsval)
@@ -100,7 +92,37 @@ impl Clocks {
     }
 }
 
+impl Host {
+    /// Puts a host in the place of another, with whose lists it begins.
+    fn put(place: &mut Option<Self>, point: PointId, address: IpAddr) -> &mut Self {
+        let search = match place.take() {
+            Some(Self {
+                tick: Tick::Sought(mut search),
+                ..
+            }) => {
+                search.begin();
+                search
+            }
+            _ => Box::default(),
+        };
+        place.insert(Self {
+            point,
+            address,
+            tick: Tick::Sought(search),
+        })
+    }
+}
+
 impl Search {
+    /// Begins anew, for another host.
+    fn begin(&mut self) {
+        self.flows.clear();
+        *self = Self {
+            flows: core::mem::take(&mut self.flows),
+            ..Self::default()
+        };
+    }
+
     /// Returns true unless the segment comes within a moment of the last one of its connection
     /// and with the same stamp: then it tells what that one did.
     #[inline]
@@ -160,18 +182,19 @@ mod tests {
     use crate::segment::TcpOptions;
 
     /// The ticks told with segments given as (connection, milliseconds, stamp).
-    fn told(stamps: &[(u16, i64, u32)]) -> Vec<Option<i64>> {
+    fn told(stamps: &[(u16, i64, u32)]) -> Vec<Option<u32>> {
         let mut clocks = Clocks::default();
         let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
         let mut take = |&(port, ms, tsval): &(u16, i64, u32)| {
             let at = Timestamp::from_nanos(ms * 1_000_000);
-            clocks.take(&Segment {
+            let segment = Segment {
                 options: TcpOptions {
                     timestamps: Some((tsval, 0)),
                     ..TcpOptions::default()
                 },
                 ..Segment::sent(end(2, 80), end(1, port), at)
-            })
+            };
+            clocks.take(&segment, Sender::of(&segment))
         };
         stamps.iter().map(&mut take).collect()
     }

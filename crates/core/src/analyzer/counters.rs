@@ -12,7 +12,7 @@ use crate::flow::FlowKey;
 use crate::segment::Segment;
 
 /// The number of hosts remembered; of two that fall on one place, the later one stays.
-const PLACES: usize = 512;
+pub(super) const PLACES: usize = 512;
 /// The least numbers in a row, from one connection to another, that are no chance: each has a
 /// chance of one in 65,536.
 const LEAST_STEPS: u32 = 3;
@@ -58,29 +58,47 @@ impl Default for Counters {
 impl Counters {
     /// Takes in a segment, and returns true if its sender's connections share a counter.
     #[inline]
-    pub(super) fn take(&mut self, segment: &Segment) -> bool {
+    pub(super) fn take(&mut self, segment: &Segment, sender: Sender<'_>) -> bool {
         let Some(id) = segment.ip.id.filter(|&id| id != 0) else {
             return false;
         };
-        let address = segment.flow.source(segment.direction).addr;
-        let Some(place) = self.places.get_mut(place_of(address)) else {
+        let Some(place) = self.places.get_mut(sender.place % PLACES) else {
             return false;
         };
         match place {
-            Some(host) if host.address == address && host.point == segment.point => {
+            Some(host) if host.point == segment.point && host.address == *sender.address => {
                 host.take(segment, id)
             }
             _ => {
-                *place = Some(Host::new(segment, id, address));
+                *place = Some(Host::new(segment, id, *sender.address));
                 false
             }
         }
     }
 }
 
+/// The host that sends a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sender<'a> {
+    pub(super) address: &'a IpAddr,
+    /// Its place among [`PLACES`].
+    pub(super) place: usize,
+}
+
+impl<'a> Sender<'a> {
+    #[inline]
+    pub(super) fn of(segment: &'a Segment) -> Self {
+        let address = segment.flow.sender(segment.direction);
+        Self {
+            address,
+            place: place_of(*address),
+        }
+    }
+}
+
 /// A place for each address, which nothing but the address decides.
 #[inline]
-pub(super) fn place_of(address: IpAddr) -> usize {
+fn place_of(address: IpAddr) -> usize {
     let bits = match address {
         IpAddr::V4(address) => u64::from(address.to_bits()),
         IpAddr::V6(address) => address.to_bits() as u64,
@@ -140,14 +158,15 @@ mod tests {
         let mut counters = Counters::default();
         let take = |&(port, id): &(u16, u16)| {
             let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
-            counters.take(&Segment {
+            let segment = Segment {
                 payload_len: 100,
                 ip: IpFacts {
                     id: Some(id),
                     ..IpFacts::default()
                 },
                 ..Segment::sent(end(1, port), end(2, 80), Timestamp::default())
-            })
+            };
+            counters.take(&segment, Sender::of(&segment))
         };
         packets.iter().map(take).collect()
     }

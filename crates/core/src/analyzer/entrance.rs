@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Sink;
 use super::clocks::Clocks;
-use super::counters::Counters;
+use super::counters::{Counters, Sender};
 use super::points::{Points, Vantages};
 use super::ruler::Ruler;
 use super::shard::{self, News, Tidings};
@@ -52,7 +52,7 @@ pub struct Admission {
     /// True if all its sender's connections are numbered by one counter.
     pub(super) shares_counter: bool,
     /// Its sender's tick in nanoseconds, if it is known to be longer than a millisecond.
-    pub(super) tick_ns: Option<i64>,
+    pub(super) tick_ns: Option<u32>,
 }
 
 impl Admission {
@@ -115,13 +115,14 @@ impl Entrance {
             true => self.collected.number(segment),
             false => None,
         };
+        let sender = Sender::of(segment);
         Admission {
             shard: segment.flow.share(self.shards),
             ordinal: self.packets,
             stream,
             approach,
-            shares_counter: self.counters.take(segment),
-            tick_ns: self.clocks.take(segment),
+            shares_counter: self.counters.take(segment, sender),
+            tick_ns: self.clocks.take(segment, sender),
         }
     }
 

@@ -68,7 +68,7 @@ pub(crate) struct Searches {
 /// ARP requests are broadcast and reach every point of a link; the replies do not.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    hosts: BTreeSet<(PointId, IpAddr)>,
+    hosts: BTreeSet<(u128, u32)>,
     /// The latest two entries: most packets go to and fro between two hosts.
     last: [Option<(PointId, IpAddr)>; 2],
 }
@@ -80,13 +80,22 @@ impl Heard {
             return;
         }
         self.last = [self.last[1], Some((point, host))];
-        if !is_many(host) && self.hosts.len() < MAX_SEARCHES {
-            self.hosts.insert((point, host));
+        if self.hosts.len() < MAX_SEARCHES && !is_many(host) {
+            self.hosts.insert(numbers(point, host));
         }
     }
 
     pub(crate) fn is_told(&self, point: PointId, host: IpAddr) -> bool {
-        self.hosts.contains(&(point, host))
+        self.hosts.contains(&numbers(point, host))
+    }
+}
+
+/// A host at a point as numbers, which are quicker to compare than addresses.
+fn numbers(point: PointId, host: IpAddr) -> (u128, u32) {
+    let point = u32::from(point.0) << 1;
+    match host {
+        IpAddr::V4(host) => (u128::from(host.to_bits()), point),
+        IpAddr::V6(host) => (host.to_bits(), point | 1),
     }
 }
 

@@ -61,13 +61,18 @@ impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
 /// What belongs to the `MOST` least of all keys that came.
 #[derive(Clone, Debug)]
 pub(super) struct Few<K, V, const MOST: usize> {
-    /// In the order of the keys.
-    list: Vec<(K, V)>,
+    /// In the order of the keys, each with the place of what belongs to it: that is large,
+    /// and room for a key is made by moving all that are greater.
+    list: Vec<(K, usize)>,
+    values: Vec<V>,
 }
 
 impl<K, V, const MOST: usize> Default for Few<K, V, MOST> {
     fn default() -> Self {
-        Self { list: Vec::new() }
+        Self {
+            list: Vec::new(),
+            values: Vec::new(),
+        }
     }
 }
 
@@ -79,28 +84,45 @@ impl<K: Ord, V: Default, const MOST: usize> Few<K, V, MOST> {
         if last.is_some_and(|(last, _)| *last < key) {
             return None;
         }
-        let place = match self.list.binary_search_by(|(other, _)| other.cmp(&key)) {
-            Ok(place) => place,
+        let value = match self.list.binary_search_by(|(other, _)| other.cmp(&key)) {
+            Ok(place) => self.list.get(place)?.1,
             Err(place) if place >= MOST => return None,
             Err(place) => {
-                self.list.truncate(MOST - 1);
-                self.list.insert(place, (key, V::default()));
-                place
+                let value = self.make_room();
+                self.list.insert(place, (key, value));
+                value
             }
         };
-        self.list.get_mut(place).map(|(_, value)| value)
+        self.values.get_mut(value)
     }
 
-    pub(super) fn merge(&mut self, other: Self, add: impl Fn(&mut V, V)) {
+    /// The place of a new value: that of the greatest key, if there is no other.
+    fn make_room(&mut self) -> usize {
+        if self.list.len() >= MOST
+            && let Some((_, greatest)) = self.list.pop()
+        {
+            if let Some(value) = self.values.get_mut(greatest) {
+                *value = V::default();
+            }
+            return greatest;
+        }
+        self.values.push(V::default());
+        self.values.len() - 1
+    }
+
+    pub(super) fn merge(&mut self, mut other: Self, add: impl Fn(&mut V, V)) {
         for (key, value) in other.list {
             // All that follow are greater.
             let Some(own) = self.of(key) else { break };
-            add(own, value);
+            if let Some(value) = other.values.get_mut(value) {
+                add(own, core::mem::take(value));
+            }
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(K, V)> {
-        self.list.iter()
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        let list = self.list.iter();
+        list.filter_map(|(key, value)| Some((key, self.values.get(*value)?)))
     }
 }
 
@@ -137,6 +159,7 @@ mod tests {
         let [mut one, other] = shares;
         one.merge(other, |own, other| *own += other);
         let expected: Vec<(u64, u64)> = (0..8).map(|key| (key, 20)).collect();
-        assert_eq!(one.iter().copied().collect::<Vec<_>>(), expected);
+        let kept = one.iter().map(|(&key, &value)| (key, value));
+        assert_eq!(kept.collect::<Vec<_>>(), expected);
     }
 }

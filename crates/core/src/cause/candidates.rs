@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::evidence::{human, percent};
-use super::rhythm::{NOTABLE, by_answer, quantile, sorted, thinks};
+use super::rhythm::{NOTABLE, median, quantile, thinks};
 use super::served::{self, Place};
 use super::{Case, Id};
 use crate::report::Candidate;
@@ -69,12 +69,18 @@ fn fitting(clear: &[Moment]) -> Option<Vec<Candidate>> {
     if clear.is_empty() {
         return None;
     }
-    Some(match alike(clear) {
+    let times = thinks(clear);
+    Some(match alike(&times) {
         // What is the same each time is no shortage that comes and goes.
         Some(alike) => compressed(clear).into_iter().chain([alike]).collect(),
         None => {
-            let fitting = [on_quota_grid, released_together, grown, compressed];
-            let fitting = fitting.iter().filter_map(|fits| fits(clear));
+            let fitting = [
+                on_quota_grid(clear),
+                released_together(clear, quantile(&times, 0.5)),
+                grown(clear),
+                compressed(clear),
+            ];
+            let fitting = fitting.into_iter().flatten();
             fitting.chain(before_the_program(clear)).collect()
         }
     })
@@ -199,11 +205,12 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
             (begun.saturating_sub(done), moment.think())
         })
         .collect();
-    met.sort_unstable();
-    let (few, many) = met.split_at(met.len() / 2);
-    let is_wider = few.last()?.0 < many.last()?.0;
-    let typical =
-        |half: &[(usize, Duration)]| quantile(&sorted(half.iter().map(|&(_, think)| think)), 0.5);
+    let middle = met.len() / 2;
+    met.select_nth_unstable(middle);
+    let (few, many) = met.split_at(middle);
+    let most = |half: &[(usize, Duration)]| half.iter().map(|&(others, _)| others).max();
+    let is_wider = most(few)? < most(many)?;
+    let typical = |half: &[(usize, Duration)]| median(half.iter().map(|&(_, think)| think));
     let (alone, together) = (typical(few), typical(many));
     let is_grown = together.as_secs_f64() >= alone.as_secs_f64() * GROWN && together >= NOTABLE;
     (is_wider && is_grown).then(|| {
@@ -219,11 +226,12 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
     })
 }
 
-/// Late answers on different connections that came within moments.
-fn released_together(clear: &[Moment]) -> Option<Candidate> {
-    let usual = quantile(&thinks(clear), 0.5);
+/// Late answers on different connections that came within moments, where half of the think
+/// times stay below `usual`.
+fn released_together(clear: &[Moment], usual: Duration) -> Option<Candidate> {
     let late = clear.iter().filter(|m| m.think() >= NOTABLE.max(usual));
-    let late = by_answer(&late.copied().collect::<Vec<_>>());
+    let mut late: Vec<&Moment> = late.collect();
+    late.sort_by_key(|moment| moment.answered);
     let together: usize = late
         .chunk_by(|a, b| b.answered.since(a.answered) <= TOGETHER)
         .filter(|burst| {
@@ -231,7 +239,7 @@ fn released_together(clear: &[Moment]) -> Option<Candidate> {
                 .iter()
                 .any(|moment| Some(moment.client) != burst.first().map(|m| m.client))
         })
-        .map(<[Moment]>::len)
+        .map(<[&Moment]>::len)
         .sum();
     (late.len() >= LEAST_LATE && together * 2 >= late.len()).then(|| {
         candidate(
@@ -245,16 +253,11 @@ fn released_together(clear: &[Moment]) -> Option<Candidate> {
     })
 }
 
-/// Waits that are the same each time, whatever was asked for.
-fn alike(clear: &[Moment]) -> Option<Candidate> {
-    let times = thinks(clear);
-    let (low, middle, high) = (
-        quantile(&times, 0.1),
-        quantile(&times, 0.5),
-        quantile(&times, 0.9),
-    );
+/// Waits, shortest first, that are the same each time, whatever was asked for.
+fn alike(times: &[Duration]) -> Option<Candidate> {
+    let [low, middle, high] = [0.1, 0.5, 0.9].map(|share| quantile(times, share));
     let spread = (high - low).as_secs_f64() / middle.as_secs_f64().max(1e-9);
-    (middle >= NOTABLE && clear.len() >= LEAST_LATE && spread <= ALIKE).then(|| {
+    (middle >= NOTABLE && times.len() >= LEAST_LATE && spread <= ALIKE).then(|| {
         candidate(
             UNREAD,
             format!(
@@ -318,8 +321,8 @@ mod tests {
     fn waits_that_are_alike_are_told_from_uneven_ones() {
         let alike_ones: Vec<Moment> = (0..9).map(|n| moment(0, n * 100, n * 100 + 60)).collect();
         let uneven: Vec<Moment> = (0..9).map(|n| moment(0, n * 100, n * 110 + 20)).collect();
-        assert!(alike(&alike_ones).is_some());
-        assert!(alike(&uneven).is_none());
+        assert!(alike(&thinks(&alike_ones)).is_some());
+        assert!(alike(&thinks(&uneven)).is_none());
     }
 
     #[test]

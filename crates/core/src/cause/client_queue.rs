@@ -18,7 +18,7 @@ use super::{Case, Conclusion, Id};
 use crate::flow::Endpoint;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
-use crate::timeline::{Moment, in_order};
+use crate::timeline::{Moment, by_host};
 use crate::wait::Owner;
 
 /// Shorter waits are a client's ordinary work.
@@ -69,9 +69,7 @@ fn matters(case: &Case<'_>, queue: &Queue) -> bool {
 /// The schedule of the host that asks most, if it falls behind.
 fn queue(case: &Case<'_>) -> Option<Queue> {
     // Those of a host keep the order in which they began.
-    let moments = in_order(&case.rhythm.moments, |moment| {
-        Endpoint::new(moment.client.addr, 0)
-    });
+    let moments = by_host(&case.rhythm.moments);
     moments
         .chunk_by(|a, b| a.client.addr == b.client.addr)
         .filter_map(|of_host| schedule(case, of_host))

@@ -9,7 +9,7 @@ use crate::exchange::{Exchange, Outcome};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
-use crate::timeline::{Moment, in_order};
+use crate::timeline::{Moment, by_host};
 use crate::wait::{Owner, WaitKind};
 
 /// Of all exchanges, this share must have paid for a connection.
@@ -75,7 +75,10 @@ impl super::Rule for Rule {
 fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
     // Beside the server the handshake is not told from its begin on: half of it is.
     let opened = |moment: &Moment| moment.begin - moment.setup.unwrap_or_default() / 2;
-    let ordered = in_order(moments, |moment| (moment.client.addr, opened(moment)));
+    let mut ordered = by_host(moments);
+    for of_client in ordered.chunk_by_mut(|a, b| a.client.addr == b.client.addr) {
+        of_client.sort_by_key(opened);
+    }
     let mut count = 0;
     for of_client in ordered.chunk_by(|a, b| a.client.addr == b.client.addr) {
         let mut pool: Vec<Timestamp> = Vec::new();

@@ -127,7 +127,7 @@ impl super::Rule for Rule {
 impl Rule {
     fn sort(&self) -> Sorted {
         let mut sorted = Sorted::default();
-        for &(client, seen) in self.connections.iter() {
+        for (&client, &seen) in self.connections.iter() {
             if seen.exchanges < LEAST_EXCHANGES {
                 sorted.neither += u64::from(seen.lossy > 0);
                 continue;

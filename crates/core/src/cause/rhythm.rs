@@ -23,7 +23,7 @@ use super::tally::{Tally, nanos};
 use super::{Case, evidence};
 use crate::report::Candidate;
 use crate::service::Service;
-use crate::timeline::{Late, Moment, in_order};
+use crate::timeline::{self, Late, Moment};
 
 /// Exchanges below which no rhythm is looked for.
 const LEAST_MOMENTS: usize = 10;
@@ -70,18 +70,22 @@ impl Rhythm {
     pub(crate) fn of(service: &Service) -> Self {
         let moments = service.timeline.sorted();
         let weight = service.timeline.weight(moments.len());
-        let clear: Vec<Moment> = moments.iter().filter(|m| m.is_clear).copied().collect();
+        let clear = clear(&moments);
         let thinks = thinks(&clear);
         let ordinary = quantile(&thinks, 0.5);
         let late = service.timeline.late();
+        let late = late.map(|(count, late)| (count, late, late.by_answer()));
+        let late_of = late
+            .as_ref()
+            .map(|(count, late, by_answer)| (*count, *late, &by_answer[..]));
         let has_late = late.is_some() || thinks.last().is_some_and(|&longest| longest >= NOTABLE);
         let found = (has_late && clear.len() >= LEAST_MOMENTS)
-            .then(|| nature(&Answers::new(clear, thinks), late))
+            .then(|| nature(&Answers::new(clear, thinks), late_of))
             .flatten();
         let (nature, ordinary) = found.map_or((None, ordinary), |(nature, usual)| {
             (Some(nature), usual.unwrap_or(ordinary))
         });
-        let late = late.map(|(_, late)| late.by_answer());
+        let late = late.map(|(_, _, by_answer)| by_answer);
         Self {
             moments,
             weight,
@@ -97,7 +101,7 @@ impl Rhythm {
     /// The moments of each connection together, in the order they began.
     pub(super) fn by_client(&self) -> &[Moment] {
         self.by_client
-            .get_or_init(|| in_order(&self.moments, |moment| moment.client))
+            .get_or_init(|| timeline::by_client(&self.moments))
     }
 
     /// What lets one request through at a time, for whatever reason.
@@ -123,8 +127,7 @@ impl Rhythm {
 
     /// The moments whose times are the server's and the path's own.
     fn clear_moments(&self) -> Vec<Moment> {
-        let clear = self.moments.iter().filter(|m| m.is_clear);
-        clear.copied().collect()
+        clear(&self.moments)
     }
 
     fn clear_answers(&self) -> Answers {
@@ -253,6 +256,10 @@ fn tally(moments: &[Moment], weight: f64, saved: impl Fn(&Moment) -> Duration) -
     tally
 }
 
+/// The number of exchanges of a busy server, and those that were late: all that is known of
+/// them, and in the order they were answered.
+type LateOnes<'a> = (u64, &'a Late, &'a [Moment]);
+
 /// What is looked at to tell a server's nature.
 struct Answers {
     /// In the order they began.
@@ -280,7 +287,7 @@ impl Answers {
 
 /// The way of making requests wait that answers show, and the think time of those that did
 /// not, where that is not the median of all.
-fn nature(answers: &Answers, late: Option<(u64, &Late)>) -> Option<(Nature, Option<Duration>)> {
+fn nature(answers: &Answers, late: Option<LateOnes<'_>>) -> Option<(Nature, Option<Duration>)> {
     if let Some(ticks) = timer::ticks(answers) {
         return Some((Nature::Polls(ticks), None));
     }
@@ -306,11 +313,34 @@ fn nature(answers: &Answers, late: Option<(u64, &Late)>) -> Option<(Nature, Opti
     Some((Nature::Stops(stalls), Some(course.ordinary)))
 }
 
+/// The moments whose times are the server's and the path's own; room is made once, for they
+/// are large and mostly all of them.
+fn clear(moments: &[Moment]) -> Vec<Moment> {
+    let mut clear = Vec::with_capacity(moments.len());
+    clear.extend(moments.iter().filter(|moment| moment.is_clear));
+    clear
+}
+
 /// The value below which this share of `sorted` lies.
 pub(super) fn quantile(sorted: &[Duration], share: f64) -> Duration {
-    let last = sorted.len().saturating_sub(1);
-    let at = (last as f64 * share).round() as usize;
+    let at = place_of(share, sorted.len());
     sorted.get(at).copied().unwrap_or_default()
+}
+
+/// The place in an ordered list of this length below which this share of it lies.
+fn place_of(share: f64, len: usize) -> usize {
+    (len.saturating_sub(1) as f64 * share).round() as usize
+}
+
+/// The duration that half of them stay below.
+pub(super) fn median(durations: impl Iterator<Item = Duration>) -> Duration {
+    let mut numbers: Vec<u64> = durations.map(nanos).collect();
+    if numbers.is_empty() {
+        return Duration::ZERO;
+    }
+    let at = place_of(0.5, numbers.len());
+    let (_, middle, _) = numbers.select_nth_unstable(at);
+    Duration::from_nanos(*middle)
 }
 
 /// The durations, shortest first.
@@ -329,5 +359,5 @@ pub(super) fn thinks(moments: &[Moment]) -> Vec<Duration> {
 /// The moments in the order in which they were answered; those that were
 /// answered at once keep the order in which they come.
 pub(super) fn by_answer(moments: &[Moment]) -> Vec<Moment> {
-    in_order(moments, |moment| moment.answered)
+    timeline::by_time(moments, |moment| moment.answered)
 }

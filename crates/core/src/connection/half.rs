@@ -1,13 +1,13 @@
 //! One direction of a connection: what its sender sent, as one point saw it.
 
 use core::time::Duration;
-use std::collections::VecDeque;
 
 use crate::connection::facts::end::Marks;
 use crate::connection::flight::Flight;
 use crate::connection::order::{Numbering, Order};
 use crate::connection::repeats::Repeats;
 use crate::connection::rtt::RoundTrip;
+use crate::connection::timing::{Timed, Timing};
 use crate::connection::transit::{Reply, Transit};
 use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
@@ -16,8 +16,6 @@ use crate::time::Timestamp;
 const MAX_HOLES: usize = 32;
 /// More at once is no loss but a sequence number gone wrong.
 const MOST_REVEALED: u64 = 1 << 20;
-/// Segments remembered for round trips; older ones are no longer timed.
-const MAX_TIMED: usize = 64;
 /// MSS assumed until the SYN or a larger segment tells (Ethernet less timestamps).
 const DEFAULT_MSS: u32 = 1448;
 /// Option bytes that timestamps take from each segment (RFC 7323 appendix A).
@@ -71,7 +69,7 @@ pub(crate) struct Half {
     /// Largest payload seen.
     largest: u32,
     has_timestamps: bool,
-    timed: VecDeque<Timed>,
+    timing: Timing,
     /// From a segment of this side passing here to the peer's reply passing back.
     pub(crate) to_peer: RoundTrip,
     /// The reply that the latest acknowledgement timed, if it did.
@@ -97,7 +95,7 @@ pub(crate) struct Half {
     pub(crate) flight: Flight,
     /// Bytes that a router said came in too big packets: it dropped them, and
     /// they are sent again in smaller ones at once.
-    too_big: Option<Span>,
+    too_big: Option<Box<Span>>,
     /// How long this side's segments queued on their way here.
     pub(crate) transit: Transit,
 }
@@ -119,13 +117,6 @@ pub(crate) struct Pipe {
     /// True if any of its data was lost so far, on this side of the point or beyond. Data
     /// lost before the point shows as data that fills a gap.
     pub(crate) has_losses: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Timed {
-    end: u64,
-    at: Timestamp,
-    is_repeated: bool,
 }
 
 impl Half {
@@ -176,18 +167,20 @@ impl Half {
             return;
         }
         let end = self.next;
-        self.too_big = match self.too_big {
-            Some(told) if told.end > start => Some(Span {
+        let told = match self.too_big.as_deref() {
+            Some(told) if told.end > start => Span {
                 start: told.start.min(start),
                 end: told.end.max(end),
-            }),
-            _ => Some(Span { start, end }),
+            },
+            _ => Span { start, end },
         };
+        self.too_big = Some(Box::new(told));
     }
 
     /// Whether a router refused these bytes.
     pub(crate) fn was_too_big(&self, span: Span) -> bool {
         self.too_big
+            .as_deref()
             .is_some_and(|told| span.start < told.end && span.end > told.start)
     }
 
@@ -295,9 +288,13 @@ impl Half {
                 let tsval = segment.options.timestamps.map(|(tsval, _)| tsval);
                 self.has_repeats = true;
                 self.repeats.watch(segment.number, span, segment.at, tsval);
-                self.spoil_timing(span);
+                self.timing.spoil(span);
             }
-            Arrival::InOrder | Arrival::PastHole => self.time(span.end, segment.at, false),
+            Arrival::InOrder | Arrival::PastHole => self.timing.push(Timed {
+                end: span.end,
+                at: segment.at,
+                is_repeated: false,
+            }),
             Arrival::Fill | Arrival::KeepAlive | Arrival::Copy => {}
         }
         (span, arrival)
@@ -433,34 +430,9 @@ impl Half {
         torn
     }
 
-    fn time(&mut self, end: u64, at: Timestamp, is_repeated: bool) {
-        if self.timed.len() == MAX_TIMED {
-            self.timed.pop_front();
-        }
-        self.timed.push_back(Timed {
-            end,
-            at,
-            is_repeated,
-        });
-    }
-
-    /// A retransmitted segment's reply cannot be timed (Karn; RFC 6298 §3).
-    fn spoil_timing(&mut self, span: Span) {
-        for timed in &mut self.timed {
-            timed.is_repeated |= timed.end > span.start;
-        }
-    }
-
     fn measure(&mut self, offset: u64, at: Timestamp, is_bare: bool) {
-        let mut last = None;
         self.reply = None;
-        while let Some(timed) = self.timed.front().copied() {
-            if timed.end > offset {
-                break;
-            }
-            self.timed.pop_front();
-            last = Some(timed);
-        }
+        let last = self.timing.take_until(offset);
         if let Some(timed) = last.filter(|timed| timed.end == offset && !timed.is_repeated) {
             let took = at.since(timed.at);
             match is_bare {
@@ -498,7 +470,7 @@ impl Half {
     pub(crate) fn retire(&mut self) {
         self.holes = Vec::new();
         self.repeats.retire();
-        self.timed = VecDeque::new();
+        self.timing = Timing::default();
     }
 }
 

@@ -58,7 +58,8 @@ pub(crate) struct Numbering {
     is_linux: bool,
     /// True if other connections of its host are seen to count on the same counter.
     is_shared: bool,
-    last: Option<Timestamp>,
+    /// When the last numbered one came, once one is expected.
+    last: Timestamp,
     newest_tsval: Option<u32>,
 }
 
@@ -97,10 +98,7 @@ impl Numbering {
             true => u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1),
             false => 1,
         };
-        let since = self
-            .last
-            .replace(segment.at)
-            .map(|last| segment.at.since(last));
+        let last = core::mem::replace(&mut self.last, segment.at);
         let skipped = self
             .expected
             .map_or(0, |expected| id.wrapping_sub(expected));
@@ -110,7 +108,7 @@ impl Numbering {
             // Something older, late: nothing to learn from it.
             _ if is_told && skipped > u16::MAX - MAX_SKIPPED => return (0, Order::Older),
             1..=MAX_SKIPPED if is_past_hole => {}
-            1..=MAX_SKIPPED if is_repair(skipped, since.unwrap_or_default()) => {
+            1..=MAX_SKIPPED if is_repair(skipped, segment.at.since(last)) => {
                 self.repairs = self.repairs.saturating_add(1)
             }
             1..=MAX_SKIPPED => self.riddles = self.riddles.saturating_add(1),
@@ -129,11 +127,15 @@ impl Numbering {
         self.expected.is_some() && self.is_own_counter()
     }
 
+    #[inline]
     fn is_own_counter(&self) -> bool {
         let (least, a_repair) = match self.is_linux {
             true => (REGULAR, 1),
             false => (REGULAR_OF_OTHERS, 2),
         };
+        if self.riddles == 0 && self.repairs == 0 {
+            return !self.is_shared && self.regular >= least;
+        }
         let riddles = self.riddles.saturating_mul(REGULAR_A_GAP);
         let repairs = self.repairs.saturating_mul(a_repair);
         !self.is_shared && self.regular >= least.max(riddles).max(repairs)

@@ -50,12 +50,20 @@ const DRIFT_AFTER: Duration = Duration::from_millis(150);
 /// The lag of one sender's segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Transit {
-    /// The first segment's stamps: here, and its sender's.
-    first: Option<(Timestamp, u32)>,
+    /// The first segment's stamps: here, and its sender's. They count once it has begun, as
+    /// do the next two.
+    first: Stamps,
     /// Where the stretch under check began.
-    check: Option<(Timestamp, u32)>,
+    check: Stamps,
     /// The last segment's.
-    last: Option<(Timestamp, u32)>,
+    last: Stamps,
+    has_begun: bool,
+    /// Stretches in a row over which a tick that had been told did not fit, by
+    /// the sign: a path that holds everything back for a moment has the clock
+    /// seem slow in one and fast in the next.
+    misfits: i8,
+    /// The tick that other connections of the host have shown, in nanoseconds; 0: none.
+    known_ns: u32,
     least_lag_ns: i64,
     /// When that was seen, or shown to be too little.
     least_lag_at: Option<Timestamp>,
@@ -67,12 +75,15 @@ pub(crate) struct Transit {
     line: Line,
     tick: Tick,
     coarse: Coarse,
-    /// The tick that other connections of the host have shown.
-    known_ns: Option<i64>,
-    /// Stretches in a row over which a tick that had been told did not fit, by
-    /// the sign: a path that holds everything back for a moment has the clock
-    /// seem slow in one and fast in the next.
-    misfits: i8,
+}
+
+/// The stamps of a segment: the time here, and its sender's TSval.
+/// Packed, because each end of each connection keeps three.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, packed(4))]
+struct Stamps {
+    at: Timestamp,
+    tsval: u32,
 }
 
 /// An acknowledgement's reply time: since what it acknowledges passed here, and the least
@@ -96,14 +107,14 @@ enum Tick {
     Unchecked,
     Millisecond,
     /// A coarser tick, in nanoseconds, of those that other systems have ([`coarse`]).
-    Coarse(i64),
+    Coarse(u32),
     Other,
 }
 
 impl Tick {
     fn nanos(self) -> i64 {
         match self {
-            Self::Coarse(nanos) => nanos,
+            Self::Coarse(nanos) => i64::from(nanos),
             _ => TICK_NS,
         }
     }
@@ -134,16 +145,15 @@ impl Queued {
 impl Transit {
     /// Whether the sender's stamps count milliseconds, as far as was seen.
     pub(crate) fn has_clock(&self) -> bool {
-        let alike = |(since, base): (Timestamp, u32), (at, tsval): (Timestamp, u32)| {
-            at.since(since) >= SHORT_STRETCH && is_alike(at.since(since), tsval.wrapping_sub(base))
-        };
         match self.tick {
             Tick::Millisecond => true,
-            Tick::Coarse(tick_ns) => tick_ns <= SHOWS_QUEUES_NS,
-            Tick::Unchecked => self
-                .first
-                .zip(self.last)
-                .is_some_and(|(first, last)| alike(first, last)),
+            Tick::Coarse(tick_ns) => i64::from(tick_ns) <= SHOWS_QUEUES_NS,
+            Tick::Unchecked => {
+                let (first, last) = (self.first, self.last);
+                let passed = last.at.since(first.at);
+                let ticks = last.tsval.wrapping_sub(first.tsval);
+                self.has_begun && passed >= SHORT_STRETCH && is_alike(passed, ticks)
+            }
             Tick::Other => false,
         }
     }
@@ -151,13 +161,13 @@ impl Transit {
     /// The last segment's stamp.
     #[inline]
     pub(crate) fn last_stamp(&self) -> Option<u32> {
-        self.last.map(|(_, tsval)| tsval)
+        self.has_begun.then_some(self.last.tsval)
     }
 
     /// Takes in that the host's clock ticks so slowly on other connections.
     #[inline]
-    pub(crate) fn may_tick(&mut self, tick_ns: i64) {
-        self.known_ns = Some(tick_ns);
+    pub(crate) fn may_tick(&mut self, tick_ns: u32) {
+        self.known_ns = tick_ns;
     }
 
     /// How much longer than the quickest one this segment was on its way.
@@ -165,41 +175,64 @@ impl Transit {
         let Some((tsval, _)) = segment.options.timestamps else {
             return Queued::default();
         };
-        if self.first.is_some_and(|(begin, _)| segment.at < begin) {
+        let at = segment.at;
+        if !self.has_begun || at < { self.first.at } {
             // The clock here was set, or the first stamp was wrong.
-            *self = Self::default();
+            self.begin(Stamps { at, tsval });
         }
-        let (begin, base) = *self.first.get_or_insert((segment.at, tsval));
-        self.last = Some((segment.at, tsval));
-        if self.is_tick_due(segment.at) {
-            self.check_tick(segment.at, tsval);
+        self.last = Stamps { at, tsval };
+        if at.signed_since(self.check.at) >= STRETCH_NS {
+            self.check_tick(at, tsval);
         }
-        let passed_ns = segment.at.signed_since(begin);
-        let ticks = i64::from(tsval.wrapping_sub(base) as i32);
+        let passed_ns = at.signed_since(self.first.at);
+        let ticks = i64::from(tsval.wrapping_sub(self.first.tsval) as i32);
         if self.tick == Tick::Unchecked && !self.coarse.fits_none() {
             self.look_for_coarse(passed_ns, ticks, reply);
         }
         let tick_ns = self.tick.nanos();
         let lag_ns = passed_ns.saturating_sub(ticks * tick_ns);
         let is_small = segment.payload_len < line::SMALL;
-        let is_on_line = self.line.take(segment.at, lag_ns, is_small, tick_ns);
+        let is_on_line = self.line.take(at, lag_ns, is_small, tick_ns);
         if let Some(drift) = self.line.drift().filter(|_| is_on_line) {
             self.drift = drift;
-            self.set_least_lag(lag_ns, segment.at);
+            self.set_least_lag(lag_ns, at);
         }
-        let least_lag_ns = self.least_lag(segment.at, lag_ns, reply);
+        let least_lag_ns = self.least_lag(at, lag_ns, reply);
         let beyond = lag_ns.saturating_sub(least_lag_ns).saturating_sub(tick_ns);
         if beyond <= 0 {
             return Queued::default();
         }
-        let beyond = beyond.saturating_sub(self.may_be_slow_by(segment.at));
+        self.beyond(at, beyond, (passed_ns, ticks))
+    }
+
+    /// Begins anew with a segment; what other connections have shown of the clock, and when,
+    /// is known of this one only from there on.
+    #[cold]
+    fn begin(&mut self, stamps: Stamps) {
+        let known_ns = match self.has_begun {
+            true => 0,
+            false => self.known_ns,
+        };
+        *self = Self {
+            first: stamps,
+            check: stamps,
+            has_begun: true,
+            known_ns,
+            ..Self::default()
+        };
+    }
+
+    /// The time in queues of a segment that was so much longer on its way than the quickest
+    /// one and a tick, so many nanoseconds and ticks after the first.
+    fn beyond(&self, at: Timestamp, beyond: i64, (passed_ns, ticks): (i64, i64)) -> Queued {
+        let beyond = beyond.saturating_sub(self.may_be_slow_by(at));
         if beyond <= 0 {
             return Queued::default();
         }
         let known = match self.tick {
             Tick::Unchecked if coarse::is_possible(passed_ns, ticks) => 0,
             Tick::Unchecked | Tick::Millisecond => beyond,
-            Tick::Coarse(tick_ns) => beyond.saturating_sub(tick_ns * MISSED).max(0),
+            Tick::Coarse(tick_ns) => beyond.saturating_sub(i64::from(tick_ns) * MISSED).max(0),
             Tick::Other => return Queued::default(),
         };
         Queued {
@@ -224,7 +257,11 @@ impl Transit {
     fn look_for_coarse(&mut self, passed_ns: i64, ticks: i64, reply: Option<Reply>) {
         let goes_on = ticks > self.coarse.ticks();
         self.coarse.take(passed_ns, ticks, goes_on);
-        if self.coarse.ticks() < coarse::LEAST_TICKS_KNOWN {
+        let least = match self.known_ns {
+            0 => coarse::LEAST_TICKS_DENIED,
+            _ => coarse::LEAST_TICKS_KNOWN,
+        };
+        if self.coarse.ticks() < least {
             return;
         }
         let lag_ns = passed_ns.saturating_sub(ticks * TICK_NS);
@@ -233,7 +270,7 @@ impl Transit {
             let took_ns = i64::try_from(reply.took.as_nanos()).unwrap_or(i64::MAX);
             beyond_ns > took_ns.saturating_add(2 * TICK_NS)
         });
-        let known_ns = self.known_ns.filter(|&tick_ns| self.coarse.may_be(tick_ns));
+        let known_ns = Some(self.known_ns).filter(|&tick_ns| self.coarse.may_be(tick_ns));
         if let Some(tick_ns) = known_ns.or_else(|| self.coarse.tick(is_denied)) {
             self.tick = Tick::Coarse(tick_ns);
             (self.least_lag_ns, self.least_lag_at) = (0, None);
@@ -300,17 +337,10 @@ impl Transit {
         }
     }
 
-    #[inline]
-    fn is_tick_due(&self, at: Timestamp) -> bool {
-        self.check
-            .is_none_or(|(since, _)| at.signed_since(since) >= STRETCH_NS)
-    }
-
     #[cold]
     fn check_tick(&mut self, at: Timestamp, tsval: u32) {
-        if let Some((since, base)) = self.check.replace((at, tsval)) {
-            self.weigh_tick(at.since(since), tsval.wrapping_sub(base));
-        }
+        let before = core::mem::replace(&mut self.check, Stamps { at, tsval });
+        self.weigh_tick(at.since(before.at), tsval.wrapping_sub(before.tsval));
     }
 
     fn weigh_tick(&mut self, passed: Duration, ticks: u32) {

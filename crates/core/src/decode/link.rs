@@ -70,14 +70,24 @@ const PPPOE_HEADER: usize = 6;
 
 /// The IP packet of a frame, and how long the frame says it is, link-layer
 /// padding included; `None` when the frame holds no IP packet.
-#[inline]
+#[inline(always)]
 pub(super) fn network<'a>(record: &Record<'a>) -> Option<(&'a [u8], u32)> {
     let bytes = record.bytes;
-    let header = match usual_header(record.link, bytes) {
-        Some(header) => header?,
-        None => wrapped::header(record.link, bytes)?,
+    // Most frames are of one type, and so that is asked first.
+    let header = match record.link {
+        LinkType::ETHERNET => ethertype_header(bytes, 12, 14)?,
+        link => header(link, bytes)?,
     };
     behind(bytes, header, record.original_len)
+}
+
+/// The offset of IP in a frame of any type.
+#[inline(never)]
+fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
+    match usual_header(link, bytes) {
+        Some(header) => header,
+        None => wrapped::header(link, bytes),
+    }
 }
 
 /// The offset of IP in a frame of one of the usual types; the inner `None` means that the

@@ -2,9 +2,9 @@
 
 use core::net::Ipv4Addr;
 
-use super::Record;
 use super::ip::protocol;
 use super::tcp;
+use super::{Packet, Record};
 use crate::event::PointId;
 use crate::flow::{FlowKey, Transport};
 use crate::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
@@ -25,14 +25,14 @@ pub(super) struct Plain<'a> {
     options: &'a [u8],
     payload_len: u32,
     /// What was captured of the payload.
-    pub(super) payload: &'a [u8],
+    payload: &'a [u8],
 }
 
 impl<'a> Plain<'a> {
     /// The IP packet that begins `bytes`; `None` for all others, which are
     /// read field by field.
     #[inline]
-    pub(super) fn of(bytes: &'a [u8]) -> Option<Self> {
+    fn of(bytes: &'a [u8]) -> Option<Self> {
         let (ip, rest): (&[u8; 20], _) = bytes.split_first_chunk()?;
         let [PLAIN_V4, _, l0, l1, _, _, f0, f1, _, protocol::TCP, ..] = *ip else {
             return None;
@@ -52,24 +52,39 @@ impl<'a> Plain<'a> {
         })
     }
 
+    /// The one in a record that holds this IP packet, if any, and the record's time.
+    #[inline(always)]
+    pub(super) fn of_record(
+        record: &Record<'a>,
+        network: Option<(&'a [u8], u32)>,
+    ) -> Option<(Self, Timestamp)> {
+        let (bytes, _) = network?;
+        Self::of(bytes).zip(record.at)
+    }
+
+    /// The packet. It is written where the caller wants it, once: each copy of it takes as
+    /// long as all that is read.
+    #[inline(always)]
+    pub(super) fn packet(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Packet<'a> {
+        match self.usual_segment(record, at, point) {
+            Some(segment) => Packet::Tcp(segment, self.payload),
+            None => Packet::Tcp(self.segment(record, at, point), self.payload),
+        }
+    }
+
     /// The segment, if its options are the usual ones. It is told apart here,
     /// not where options are read: what either of two branches writes is put
     /// down in small pieces and copied in large ones, and a load of what several
     /// stores have just written waits for all of them.
     #[inline]
-    pub(super) fn usual_segment(
-        &self,
-        record: &Record<'_>,
-        at: Timestamp,
-        point: PointId,
-    ) -> Option<Segment> {
+    fn usual_segment(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Option<Segment> {
         let options = tcp::usual_options(self.options, self.is_syn())?;
         Some(self.segment_with(options, record, at, point))
     }
 
     /// The segment, whatever its options.
     #[inline(never)]
-    pub(super) fn segment(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Segment {
+    fn segment(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Segment {
         let options = tcp::read_options(self.options, self.is_syn());
         self.segment_with(options, record, at, point)
     }

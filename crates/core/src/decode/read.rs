@@ -1,7 +1,6 @@
 //! The headers within a record, one after the other.
 
 use super::ip::{self, protocol};
-use super::plain::Plain;
 use super::{Packet, Record, icmp, neighbour, tcp, tunnel, udp};
 use crate::event::PointId;
 use crate::segment::{Segment, TcpFlags};
@@ -11,23 +10,6 @@ pub(super) enum Read<'a> {
     Packet(Packet<'a>),
     /// A fragment of an IP packet, within any tunnels.
     Part(ip::Datagram<'a>),
-}
-
-/// The segment that a record is, if it is one of the kind that nearly all are.
-#[inline(always)]
-pub(super) fn plain<'a>(
-    record: &Record<'a>,
-    point: PointId,
-    network: Option<(&'a [u8], u32)>,
-) -> Option<Packet<'a>> {
-    let plain = network.and_then(|(bytes, _)| Plain::of(bytes));
-    let (Some(plain), Some(at)) = (plain, record.at) else {
-        return None;
-    };
-    Some(match plain.usual_segment(record, at, point) {
-        Some(segment) => Packet::Tcp(segment, plain.payload),
-        None => Packet::Tcp(plain.segment(record, at, point), plain.payload),
-    })
 }
 
 /// Reads the headers of any record that holds this IP packet, if one, without

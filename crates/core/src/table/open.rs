@@ -20,6 +20,9 @@ pub(crate) struct Open {
     early: Option<Box<Early>>,
 }
 
+/// Above this the allocator's next size takes half a kilobyte more for each open connection.
+const _: () = assert!(size_of::<Open>() <= 2_048, "an open connection grew");
+
 impl Open {
     pub(super) fn new(id: u64, hash: u64, connection: Connection) -> Self {
         Self {
@@ -54,7 +57,7 @@ impl Open {
     }
 
     /// Takes in a segment, unless it came before what it answers: then it waits.
-    #[inline]
+    #[inline(always)]
     fn take_or_hold(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
         if self.connection.is_early(segment) {
             self.early = Some(Box::new(Early::new(segment, payload)));

@@ -4,9 +4,8 @@
 
 use core::cmp::Reverse;
 use core::time::Duration;
-use std::collections::BTreeSet;
 
-use super::{Moment, busiest_point, in_order};
+use super::{Moment, Served, busiest_point, keep_least, put_in_order};
 use crate::time::Timestamp;
 
 /// Shorter think times are never looked at again: what is quicker is not late.
@@ -31,11 +30,16 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    pub(super) fn take(&mut self, moment: Moment) {
-        self.answers.take(moment.answered);
-        let think = moment.think();
-        let key = (Reverse(think), moment);
-        if think < LEAST_LATE || self.last.as_ref().is_some_and(|last| key > *last) {
+    /// Takes in an exchange's part at the server, which is that of `moment`.
+    #[inline]
+    pub(super) fn take(&mut self, served: Served, moment: impl Fn() -> Moment) {
+        self.answers.take(served.answered);
+        let think = served.think();
+        if think < LEAST_LATE || self.last.as_ref().is_some_and(|last| think < last.0.0) {
+            return;
+        }
+        let key = (Reverse(think), moment());
+        if self.last.as_ref().is_some_and(|last| key > *last) {
             return;
         }
         self.moments.push(key);
@@ -53,23 +57,21 @@ impl Late {
     }
 
     fn keep_latest(&mut self) {
-        if self.moments.len() < MAX_LATE {
-            return;
+        if let Some(last) = keep_least(&mut self.moments, MAX_LATE) {
+            self.last = Some(last);
         }
-        let (_, last, _) = self.moments.select_nth_unstable(MAX_LATE - 1);
-        self.last = Some(*last);
-        self.moments.truncate(MAX_LATE);
     }
 
     /// The moments kept, of the point that saw most of them, in the order they were answered.
     pub(crate) fn by_answer(&self) -> Vec<Moment> {
-        let mut all = self.clone();
-        all.keep_latest();
-        let mut moments: Vec<Moment> = all.moments.into_iter().map(|(_, moment)| moment).collect();
+        let mut kept = self.moments.clone();
+        keep_least(&mut kept, MAX_LATE);
+        let mut moments: Vec<Moment> = kept.into_iter().map(|(_, moment)| moment).collect();
         if let Some(point) = busiest_point(&moments) {
             moments.retain(|moment| moment.point == point);
         }
-        in_order(&moments, |moment| (moment.answered, moment))
+        put_in_order(&mut moments, |moment| moment.answered);
+        moments
     }
 
     /// The last instant before this one at which an answer began, or may have.
@@ -82,7 +84,8 @@ impl Late {
 /// there are few enough.
 #[derive(Clone, Debug, Default)]
 struct Answered {
-    stretches: BTreeSet<i64>,
+    /// In their order.
+    stretches: Vec<i64>,
     /// The number of times that their length was doubled.
     doubled: u32,
     /// The one that was met last.
@@ -94,8 +97,18 @@ impl Answered {
         let stretch = self.stretch(at);
         if self.latest != Some(stretch) {
             self.latest = Some(stretch);
-            self.stretches.insert(stretch);
+            self.insert(stretch);
             self.widen(self.doubled);
+        }
+    }
+
+    /// Most answers come in the order of time: then it belongs at the end, or near it.
+    #[inline]
+    fn insert(&mut self, stretch: i64) {
+        if self.stretches.last().is_none_or(|&last| last < stretch) {
+            self.stretches.push(stretch);
+        } else if let Err(place) = self.stretches.binary_search(&stretch) {
+            self.stretches.insert(place, stretch);
         }
     }
 
@@ -103,20 +116,21 @@ impl Answered {
         let doubled = self.doubled.max(other.doubled);
         self.widen(doubled);
         let coarser = doubled - other.doubled;
-        self.stretches.extend(
-            other
-                .stretches
-                .into_iter()
-                .map(|stretch| stretch >> coarser),
-        );
+        let others = other.stretches.iter().map(|stretch| stretch >> coarser);
+        self.stretches.extend(others);
+        // Two runs in order: that is what a stable sort is quick at.
+        self.stretches.sort();
+        self.stretches.dedup();
         self.widen(doubled);
     }
 
     /// Makes the stretches as long as they must be, and at least that often doubled.
     fn widen(&mut self, least: u32) {
         while self.doubled < least || self.stretches.len() > MAX_STRETCHES {
-            let halved = core::mem::take(&mut self.stretches);
-            self.stretches = halved.into_iter().map(|stretch| stretch >> 1).collect();
+            for stretch in &mut self.stretches {
+                *stretch >>= 1;
+            }
+            self.stretches.dedup();
             self.doubled += 1;
             self.latest = None;
         }
@@ -128,8 +142,10 @@ impl Answered {
 
     /// The end of the last stretch that begins before this instant, or the instant itself.
     fn last(&self, before: Timestamp) -> Option<Timestamp> {
-        let mut begun = self.stretches.range(..=self.stretch(before));
-        let end = (begun.next_back()? + 1) << self.doubled;
+        let stretch = self.stretch(before);
+        let begun = self.stretches.partition_point(|&begun| begun <= stretch);
+        let last = self.stretches.get(begun.checked_sub(1)?)?;
+        let end = (last + 1) << self.doubled;
         Some(Timestamp::from_nanos(end.saturating_mul(LEAST_STRETCH_NS)).min(before))
     }
 }

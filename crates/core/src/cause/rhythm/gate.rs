@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::{Answers, quantile, sorted};
 use crate::cause::evidence::human;
 use crate::report::{Evidence, EvidenceKind};
-use crate::timeline::{Moment, in_order};
+use crate::timeline::{self, Moment};
 
 /// Answers to waiting requests that must be seen.
 const LEAST_TURNS: usize = 10;
@@ -110,7 +110,7 @@ pub(super) fn open(all: &Answers, stray: f64) -> Option<Gate> {
 /// Returns true if clients ask at once after each answer, and a round of all of them takes a
 /// turn for each.
 fn is_round_of_turns(moments: &[Moment], turn: Duration) -> bool {
-    let by_client = in_order(moments, |moment| moment.client);
+    let by_client = timeline::by_client(moments);
     let clients = by_client.chunk_by(|a, b| a.client == b.client).count();
     let rounds = by_client.iter().zip(by_client.iter().skip(1));
     let rounds: Vec<(Duration, Duration)> = rounds

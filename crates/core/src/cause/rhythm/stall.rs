@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Answers, quantile};
+use super::{Answers, LateOnes, quantile};
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
 use crate::timeline::{LEAST_LATE, Late, Moment};
@@ -137,18 +137,17 @@ pub(super) struct Course<'a> {
 impl<'a> Course<'a> {
     /// The course of all `answers`, or of those of a busier server, of which `late` knows
     /// the late ones.
-    pub(super) fn new(answers: &Answers, late: Option<(u64, &'a Late)>) -> Self {
+    pub(super) fn new(answers: &Answers, late: Option<LateOnes<'a>>) -> Self {
         let least = quantile(&answers.thinks, USUAL);
         let is_split = least * OUTSTANDING < answers.ordinary();
-        let by_answer = match late {
-            Some((_, late)) => late.by_answer(),
-            None => answers.by_answer.clone(),
-        };
+        let by_answer = late.map_or(&answers.by_answer[..], |(_, _, by_answer)| by_answer);
+        let mut clear = Vec::with_capacity(by_answer.len());
+        clear.extend(by_answer.iter().filter(|m| m.is_clear));
         Self {
-            by_answer: by_answer.into_iter().filter(|m| m.is_clear).collect(),
-            count: late.map_or(answers.by_answer.len() as f64, |(count, _)| count as f64),
+            by_answer: clear,
+            count: late.map_or(answers.by_answer.len() as f64, |(count, ..)| count as f64),
             ordinary: if is_split { least } else { answers.ordinary() },
-            answered: late.map(|(_, late)| late),
+            answered: late.map(|(_, late, _)| late),
         }
     }
 

@@ -108,9 +108,13 @@ fn special(seen: &[(&Moment, Duration)]) -> Option<Shape> {
 }
 
 fn median(times: impl Iterator<Item = Duration>) -> Duration {
-    let mut sorted: Vec<Duration> = times.collect();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    let mut times: Vec<Duration> = times.collect();
+    if times.is_empty() {
+        return Duration::ZERO;
+    }
+    let middle = times.len() / 2;
+    let (_, median, _) = times.select_nth_unstable(middle);
+    *median
 }
 
 fn is_growing(seen: &[(&Moment, Duration)]) -> bool {

@@ -2,7 +2,7 @@
 
 /// The ticks of other clocks: 300, 250 and 100 Hz of older kernels, 50, 10 and 2 Hz
 /// of some others.
-const COARSE_NS: [i64; 6] = [
+const COARSE_NS: [u32; 6] = [
     3_333_333,
     4_000_000,
     10_000_000,
@@ -17,7 +17,7 @@ const LEAST_FITS: u32 = 3;
 /// … and the least number of ticks from the first of them to the last.
 const LEAST_TICKS: i64 = 8;
 /// The same for a clock that is known to tick slower than in milliseconds.
-const LEAST_TICKS_DENIED: i64 = 3;
+pub(super) const LEAST_TICKS_DENIED: i64 = 3;
 /// Over so long a time …
 const LONG_NS: i64 = 2_000_000_000;
 /// … a queue that makes milliseconds look like a coarser tick, to within two of these and what
@@ -28,6 +28,8 @@ const DRIFT_PART: i64 = 1_000;
 const EXACT_PART: i64 = 50;
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
+/// The part of the time that passed by which a clock may stray.
+const STRAY: i64 = 20;
 /// The same for a tick that is known from other connections.
 pub(super) const LEAST_TICKS_KNOWN: i64 = 1;
 
@@ -53,8 +55,13 @@ impl Coarse {
         if self.fits_none() || (is_told && !goes_on) {
             return;
         }
+        let stray_ns = passed_ns / STRAY;
         for (index, &tick_ns) in COARSE_NS.iter().enumerate() {
-            self.unfit |= u8::from(!fits(tick_ns, passed_ns, ticks)) << index;
+            if self.unfit & 1 << index == 0 {
+                let tick_ns = i64::from(tick_ns);
+                let is_fit = off(tick_ns, passed_ns, ticks) <= slack(tick_ns, stray_ns);
+                self.unfit |= u8::from(!is_fit) << index;
+            }
         }
         self.fits += u32::from(goes_on);
         if ticks >= self.last.0 {
@@ -76,7 +83,7 @@ impl Coarse {
 
     /// Returns true if this tick, which is known from elsewhere, fits some ticks here too.
     #[inline]
-    pub(super) fn may_be(&self, tick_ns: i64) -> bool {
+    pub(super) fn may_be(&self, tick_ns: u32) -> bool {
         let index = COARSE_NS.iter().position(|&known| known == tick_ns);
         let is_fit = index.is_some_and(|index| self.unfit & 1 << index == 0);
         is_fit && self.last.0 >= LEAST_TICKS_KNOWN
@@ -85,10 +92,13 @@ impl Coarse {
     /// The tick that the segments fit best, where enough of them do; fewer are enough where
     /// `is_denied` says that it is no millisecond.
     #[inline]
-    pub(crate) fn tick(&self, is_denied: bool) -> Option<i64> {
+    pub(crate) fn tick(&self, is_denied: bool) -> Option<u32> {
         let (ticks, passed_ns) = self.last;
         let is_told = self.fits >= LEAST_FITS && ticks >= LEAST_TICKS;
         let is_enough = is_told || is_denied && ticks >= LEAST_TICKS_DENIED;
+        if !is_enough && !is_long(passed_ns, ticks) {
+            return None;
+        }
         let is_open = |index: usize| self.unfit & 1 << index == 0;
         let open = COARSE_NS
             .iter()
@@ -96,8 +106,8 @@ impl Coarse {
             .filter(|&(index, _)| is_open(index));
         let best = open
             .map(|(_, &tick_ns)| tick_ns)
-            .min_by_key(|&tick_ns| off(tick_ns, passed_ns, ticks));
-        best.filter(|&tick_ns| is_enough || is_exact(tick_ns, passed_ns, ticks))
+            .min_by_key(|&tick_ns| off(i64::from(tick_ns), passed_ns, ticks));
+        best.filter(|&tick_ns| is_enough || is_exact(i64::from(tick_ns), passed_ns, ticks))
     }
 }
 
@@ -105,23 +115,33 @@ impl Coarse {
 /// milliseconds, are not the time that passed here; only then a queue is in doubt.
 pub(super) fn is_possible(passed_ns: i64, ticks: i64) -> bool {
     COARSE_NS.iter().any(|&tick_ns| {
+        let tick_ns = i64::from(tick_ns);
         let is_any = tick_ns >= LONG_TICK_NS && ticks < 2;
         !is_any && fits(tick_ns, passed_ns, ticks)
     })
 }
 
+/// Returns true if so much passed that one stretch may tell a tick.
+#[inline]
+fn is_long(passed_ns: i64, ticks: i64) -> bool {
+    passed_ns >= LONG_NS && ticks >= LEAST_TICKS
+}
+
 /// Returns true if a tick fits so well over so long a time that nothing else needs to be seen.
 fn is_exact(tick_ns: i64, passed_ns: i64, ticks: i64) -> bool {
     let near = tick_ns * EXACT;
-    let is_long = passed_ns >= LONG_NS && passed_ns / EXACT_PART >= near;
-    is_long
-        && ticks >= LEAST_TICKS
-        && off(tick_ns, passed_ns, ticks) <= near + passed_ns / DRIFT_PART
+    let is_fine = passed_ns / EXACT_PART >= near;
+    let most = near + passed_ns / DRIFT_PART;
+    is_long(passed_ns, ticks) && is_fine && off(tick_ns, passed_ns, ticks) <= most
 }
 
 fn fits(tick_ns: i64, passed_ns: i64, ticks: i64) -> bool {
-    let slack = tick_ns * 3 / 2 + passed_ns / 20;
-    off(tick_ns, passed_ns, ticks) <= slack
+    off(tick_ns, passed_ns, ticks) <= slack(tick_ns, passed_ns / STRAY)
+}
+
+/// The most by which a tick that fits is off, where the clock may stray so much.
+fn slack(tick_ns: i64, stray_ns: i64) -> i64 {
+    tick_ns * 3 / 2 + stray_ns
 }
 
 /// The time by which so many ticks differ from what passed.
@@ -135,10 +155,10 @@ fn off(tick_ns: i64, passed_ns: i64, ticks: i64) -> i64 {
 mod tests {
     use super::*;
 
-    const HZ_300: i64 = 3_333_333;
+    const HZ_300: u32 = 3_333_333;
 
     /// What two segments tell of the tick, the second so long and so many ticks after the first.
-    fn told(passed_ns: i64, ticks: i64) -> Option<i64> {
+    fn told(passed_ns: i64, ticks: i64) -> Option<u32> {
         let mut coarse = Coarse::default();
         coarse.take(passed_ns, ticks, true);
         coarse.tick(false)
@@ -148,7 +168,7 @@ mod tests {
     fn one_long_time_tells_a_tick_that_fits_it_exactly() {
         for seconds in [2, 3, 10, 60, 3_600] {
             let passed_ns = seconds * 1_000_000_000;
-            let ticks = passed_ns / HZ_300;
+            let ticks = passed_ns / i64::from(HZ_300);
             assert_eq!(told(passed_ns, ticks), Some(HZ_300), "{seconds} s");
             assert_eq!(
                 told(passed_ns + 5_000_000, ticks),
