@@ -104,7 +104,11 @@ fn target_of(location: &str) -> Option<&str> {
     }
 }
 
-/// Whether `bytes` may begin a message: a known method, or `HTTP/`.
+/// Longest method that is taken for one (the registry's longest has 17 letters).
+const MAX_METHOD: usize = 24;
+
+/// Whether `bytes` may begin a message: a known method as far as they go, a request line that
+/// names HTTP's version, whatever its method is, or `HTTP/`.
 pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
     const METHODS: [&[u8]; 9] = [
         b"GET ",
@@ -119,9 +123,24 @@ pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
     ];
     let agrees = |start: &[u8]| bytes.iter().zip(start).all(|(a, b)| a == b);
     match role {
-        Role::Request => METHODS.iter().any(|method| agrees(method)),
+        Role::Request => METHODS.iter().any(|method| agrees(method)) || is_request_line(bytes),
         Role::Response => agrees(b"HTTP/1."),
     }
+}
+
+/// Returns true if `bytes` begin with a method, a target and HTTP's version (RFC 9112 §3).
+/// Methods of which nothing is known are so told from what else begins with capitals.
+fn is_request_line(bytes: &[u8]) -> bool {
+    let in_method = |byte: &&u8| byte.is_ascii_uppercase() || **byte == b'-';
+    let method = bytes.iter().take(MAX_METHOD + 1).take_while(in_method);
+    let method = method.count();
+    let Some([b' ', rest @ ..]) = bytes.get(method..) else {
+        return false;
+    };
+    let target = rest.iter().take_while(|byte| byte.is_ascii_graphic());
+    let target = target.count();
+    let is_version = |rest: &[u8]| rest.starts_with(b" HTTP/1.");
+    (1..=MAX_METHOD).contains(&method) && target > 0 && rest.get(target..).is_some_and(is_version)
 }
 
 /// What a request whose head was cut off asks for, as far as `bytes` go: a

@@ -182,3 +182,36 @@ fn heads_that_were_cut_off_are_read_as_far_as_they_go() {
         assert_eq!(cut_status(none), None, "{none:?}");
     }
 }
+
+#[test]
+fn any_method_begins_a_request_whose_line_names_the_version() {
+    let begins = |bytes: &[u8]| begins_message(Role::Request, bytes);
+    for request in [
+        &b"SUBSCRIBE /event HTTP/1.1\r\n"[..],
+        b"M-SEARCH * HTTP/1.1\r\n",
+        b"VERSION-CONTROL /a HTTP/1.0\r\n",
+        b"PROPFIND /dav/ HTTP/1.1",
+        b"GET /a",
+        b"PO",
+    ] {
+        assert!(begins(request), "{request:?}");
+    }
+    for other in [
+        &b"SUBSCRIBE /event HT"[..],
+        b"SUBSCRIBE /event",
+        b"DESCRIBE rtsp://a/b RTSP/1.0\r\n",
+        b"INVITE sip:a@b SIP/2.0\r\n",
+        b"REQMOD icap://a/b ICAP/1.0\r\n",
+        b"PRI * HTTP/2.0\r\n",
+        b"HELO  HTTP/1.1",
+        b" /a HTTP/1.1",
+        b"subscribe /a HTTP/1.1",
+        b"SSH-2.0-OpenSSH HTTP/1.1",
+        b"ABCDEFGHIJKLMNOPQRSTUVWXYZ / HTTP/1.1",
+        b"AMQP\x00\x00\x09\x01",
+        b"NICK / b HTTP/1.1",
+        b"SMB \x00 HTTP/1.1",
+    ] {
+        assert!(!begins(other), "{other:?}");
+    }
+}
