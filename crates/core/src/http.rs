@@ -65,6 +65,8 @@ pub(crate) struct RequestLine {
     pub(crate) is_head: bool,
     /// [`fingerprint`] of the whole target; 0 where it is not HTTP.
     pub(crate) fingerprint: u64,
+    /// [`origin`] that it names; 0 where it names none, or is a proxy's.
+    pub(crate) origin: u64,
 }
 
 impl RequestLine {
@@ -78,6 +80,7 @@ impl RequestLine {
             text,
             is_head: method == "HEAD",
             fingerprint: 0,
+            origin: 0,
         }
     }
 }
@@ -88,6 +91,18 @@ pub(crate) fn fingerprint(target: &[u8]) -> u64 {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
     target.iter().fold(BASIS, mix)
+}
+
+/// [`fingerprint`] of an origin's name, in any case and with or without the port that goes
+/// without saying: a connection is used again for that origin only.
+pub(crate) fn origin(name: &[u8]) -> u64 {
+    let name = name.strip_suffix(b":80").unwrap_or(name);
+    let name = name.strip_suffix(b":443").unwrap_or(name);
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    match name.is_empty() {
+        true => 0,
+        false => fingerprint(&name.to_ascii_lowercase()),
+    }
 }
 
 /// The request target that a `Location` leads to: its path and query, without

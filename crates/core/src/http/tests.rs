@@ -215,3 +215,22 @@ fn any_method_begins_a_request_whose_line_names_the_version() {
         assert!(!begins(other), "{other:?}");
     }
 }
+
+#[test]
+fn an_origin_is_the_same_however_its_name_is_written() {
+    let read = |target: &str, host: &str| {
+        let input = format!("GET {target} HTTP/1.1\r\nHost:{host}\r\n\r\n");
+        let (head, ..) = head::read(Role::Request, input.as_bytes()).expect("a head");
+        head.request.expect("a request").origin
+    };
+    let one = read("/", " a.example");
+    assert_ne!(one, 0);
+    for same in ["A.Example", " a.example:80", "a.example:443 ", "a.example."] {
+        assert_eq!(read("/b", same), one, "{same}");
+    }
+    for other in ["b.example", "a.example:8080", "a.example80", "a.example:180"] {
+        assert_ne!(read("/", other), one, "{other}");
+    }
+    assert_eq!(read("/", " "), 0);
+    assert_eq!(read("http://a.example/", "a.example"), 0, "a proxy is asked");
+}
