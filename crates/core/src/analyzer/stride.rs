@@ -131,7 +131,10 @@ mod tests {
     fn who_answers_at_other_times_is_another() {
         assert!(!are_even(served(400)), "sooner");
         assert!(!are_even(served(9_000)), "later");
-        assert!(!are_even(served(2_480).filter(|(is_client, ..)| *is_client)), "one alone");
+        assert!(
+            !are_even(served(2_480).filter(|(is_client, ..)| *is_client)),
+            "one alone"
+        );
         assert!(!are_even(served(2_480).take(70)), "few answers");
         let uneven = served(2_480).zip(0_i64..).map(|(packet, n)| match packet {
             (true, after, len) => (true, after + n * 40, len),

@@ -228,9 +228,18 @@ fn an_origin_is_the_same_however_its_name_is_written() {
     for same in ["A.Example", " a.example:80", "a.example:443 ", "a.example."] {
         assert_eq!(read("/b", same), one, "{same}");
     }
-    for other in ["b.example", "a.example:8080", "a.example80", "a.example:180"] {
+    for other in [
+        "b.example",
+        "a.example:8080",
+        "a.example80",
+        "a.example:180",
+    ] {
         assert_ne!(read("/", other), one, "{other}");
     }
     assert_eq!(read("/", " "), 0);
-    assert_eq!(read("http://a.example/", "a.example"), 0, "a proxy is asked");
+    assert_eq!(
+        read("http://a.example/", "a.example"),
+        0,
+        "a proxy is asked"
+    );
 }

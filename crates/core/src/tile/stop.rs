@@ -92,7 +92,8 @@ pub(super) fn name(
     }
     let is_released = release(trace, mark, index).is_some();
     let is_flight = is_initial_flight(trace, (mark, index), first, &stop);
-    if (!first.is_small && (is_released || is_about_a_trip_later(trace, mark, index))) || is_flight {
+    if (!first.is_small && (is_released || is_about_a_trip_later(trace, mark, index))) || is_flight
+    {
         return ((super::gap::transfer(sender), Owner::Path), None);
     }
     if is_beyond_window(trace, mark, index, second) {
