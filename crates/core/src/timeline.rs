@@ -247,35 +247,35 @@ fn busiest_point(moments: &[Moment]) -> Option<PointId> {
 }
 
 #[cfg(test)]
-impl Moment {
-    /// A request from `port` of this host that its server had all the time.
-    pub(crate) fn between(port: u16, begin: Timestamp, end: Timestamp) -> Self {
-        use core::net::{IpAddr, Ipv4Addr};
-        Self {
-            begin,
-            client: Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
-            point: PointId::default(),
-            ordinal: 0,
-            sent: begin,
-            asked: begin,
-            answered: end,
-            resumed: end,
-            end,
-            setup: None,
-            target: 0,
-            redirect: None,
-            origin: 0,
-            to_server: Duration::ZERO,
-            is_encoded: false,
-            is_acked_first: false,
-            is_clear: true,
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    impl Moment {
+        /// A request from `port` of this host that its server had all the time.
+        pub(crate) fn between(port: u16, begin: Timestamp, end: Timestamp) -> Self {
+            Self {
+                begin,
+                client: Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+                point: PointId::default(),
+                ordinal: 0,
+                sent: begin,
+                asked: begin,
+                answered: end,
+                resumed: end,
+                end,
+                setup: None,
+                target: 0,
+                redirect: None,
+                origin: 0,
+                to_server: Duration::ZERO,
+                is_encoded: false,
+                is_acked_first: false,
+                is_clear: true,
+            }
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     fn moment(n: i64) -> Moment {
         let at = Timestamp::from_nanos(n * 1_000);
