@@ -13,6 +13,7 @@ mod points;
 mod ruler;
 mod services;
 mod shard;
+mod stride;
 #[cfg(test)]
 mod tests;
 
@@ -296,6 +297,7 @@ impl SoFar {
             tallied: sum.tallied,
             connections: seen.connections,
             is_drawn: seen.is_drawn,
+            is_at_one_pace: seen.is_at_one_pace,
         })
     }
 }

@@ -85,12 +85,25 @@ pub(crate) struct Evidence {
     pub(crate) connections: Option<crate::report::Connections>,
     /// True if the packets' times are of no clock.
     pub(crate) is_drawn: bool,
+    /// True if data of both ends came at one and the same distance.
+    pub(crate) is_at_one_pace: bool,
 }
 
 /// Findings of time by stamps that no clock gave are possible at most.
 fn doubt_times(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|finding| finding.cost_ns > 0) {
         finding.verdict = Verdict::Possible;
+    }
+}
+
+/// What comes at the distance at which the other end's data comes too was spaced by neither end's
+/// kernel.
+fn doubt_pacing(findings: &mut [Finding]) {
+    for finding in findings.iter_mut().filter(|f| f.cause == Id::Pacing) {
+        finding.verdict = Verdict::Possible;
+        finding.overturned_by = "the pace of a replay, or of whatever recorded this: what the \
+                                 other end sends comes at the same distances"
+            .to_owned();
     }
 }
 
@@ -119,6 +132,9 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     if evidence.is_drawn {
         doubt_times(&mut findings);
         notes.push(drawn());
+    }
+    if evidence.is_at_one_pace {
+        doubt_pacing(&mut findings);
     }
     rank(&mut findings, &evidence, |finding| finding.cost_ns);
     let account = keep_account(&scene, &mut findings);

@@ -132,7 +132,23 @@ impl Connection {
 
     /// Whether this SYN opens another connection with the same 5-tuple.
     pub(crate) fn is_succeeded_by(&self, segment: &Segment) -> bool {
-        segment.flags.contains(TcpFlags::SYN) && self.half(segment.direction).is_other_syn(segment)
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        is_syn
+            && self.half(segment.direction).is_other_syn(segment)
+            && !self.is_second_answer(segment)
+    }
+
+    /// Returns true for another answer to the SYN that this connection began with, whose own
+    /// answer its client has taken: a server behind several doors answers each copy of a SYN
+    /// by itself, and counts from another number.
+    fn is_second_answer(&self, segment: &Segment) -> bool {
+        let asked = self.half(segment.direction.reverse());
+        segment.flags.contains(TcpFlags::SYN.with(TcpFlags::ACK))
+            && self.setup.is_made()
+            && self.client == Some(segment.direction.reverse())
+            && asked.has_start
+            && asked.base() == Some(segment.ack)
+            && self.half(segment.direction).is_other_syn(segment)
     }
 
     /// A copy of a segment that was taken in already: counted, nothing else.
@@ -176,6 +192,9 @@ impl Connection {
 
     /// Takes in one segment.
     pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+        if self.is_second_answer(segment) {
+            return;
+        }
         let idle = segment.at.since(self.last_seen);
         self.last_seen = self.last_seen.max(segment.at);
         if segment.ip.is_own {

@@ -911,6 +911,9 @@ pub struct CaptureSummary {
     pub beside_tcp: Option<(Timestamp, Timestamp)>,
     /// Blocks of decryption secrets, such as keys of TLS sessions, that it holds.
     pub secrets: u64,
+    /// Blocks of system calls, as sysdig and Falco write them, that it holds.
+    #[serde(default)]
+    pub calls: u64,
     /// Why the rest could not be read; `None` when it ended properly.
     pub damage: Option<String>,
 }

@@ -123,6 +123,8 @@ pub struct Particulars {
     pub missing_bytes: u64,
     /// Fingerprint of the request's target; 0 where it is not HTTP.
     pub target: u64,
+    /// Fingerprint of the origin that the request names; 0 where none was read.
+    pub origin: u64,
     /// Fingerprint of the target that a redirect leads to.
     pub redirect: Option<u64>,
     /// The response was compressed while it was sent.

@@ -65,6 +65,8 @@ pub(crate) struct RequestLine {
     pub(crate) is_head: bool,
     /// [`fingerprint`] of the whole target; 0 where it is not HTTP.
     pub(crate) fingerprint: u64,
+    /// [`origin`] that it names; 0 where it names none, or is a proxy's.
+    pub(crate) origin: u64,
 }
 
 impl RequestLine {
@@ -78,6 +80,7 @@ impl RequestLine {
             text,
             is_head: method == "HEAD",
             fingerprint: 0,
+            origin: 0,
         }
     }
 }
@@ -88,6 +91,18 @@ pub(crate) fn fingerprint(target: &[u8]) -> u64 {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
     target.iter().fold(BASIS, mix)
+}
+
+/// [`fingerprint`] of an origin's name, in any case and with or without the port that goes
+/// without saying: a connection is used again for that origin only.
+pub(crate) fn origin(name: &[u8]) -> u64 {
+    let name = name.strip_suffix(b":80").unwrap_or(name);
+    let name = name.strip_suffix(b":443").unwrap_or(name);
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    match name.is_empty() {
+        true => 0,
+        false => fingerprint(&name.to_ascii_lowercase()),
+    }
 }
 
 /// The request target that a `Location` leads to: its path and query, without
@@ -104,7 +119,11 @@ fn target_of(location: &str) -> Option<&str> {
     }
 }
 
-/// Whether `bytes` may begin a message: a known method, or `HTTP/`.
+/// Longest method that is taken for one (the registry's longest has 17 letters).
+const MAX_METHOD: usize = 24;
+
+/// Whether `bytes` may begin a message: a known method as far as they go, a request line that
+/// names HTTP's version, whatever its method is, or `HTTP/`.
 pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
     const METHODS: [&[u8]; 9] = [
         b"GET ",
@@ -119,9 +138,24 @@ pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
     ];
     let agrees = |start: &[u8]| bytes.iter().zip(start).all(|(a, b)| a == b);
     match role {
-        Role::Request => METHODS.iter().any(|method| agrees(method)),
+        Role::Request => METHODS.iter().any(|method| agrees(method)) || is_request_line(bytes),
         Role::Response => agrees(b"HTTP/1."),
     }
+}
+
+/// Returns true if `bytes` begin with a method, a target and HTTP's version (RFC 9112 §3).
+/// Methods of which nothing is known are so told from what else begins with capitals.
+fn is_request_line(bytes: &[u8]) -> bool {
+    let in_method = |byte: &&u8| byte.is_ascii_uppercase() || **byte == b'-';
+    let method = bytes.iter().take(MAX_METHOD + 1).take_while(in_method);
+    let method = method.count();
+    let Some([b' ', rest @ ..]) = bytes.get(method..) else {
+        return false;
+    };
+    let target = rest.iter().take_while(|byte| byte.is_ascii_graphic());
+    let target = target.count();
+    let is_version = |rest: &[u8]| rest.starts_with(b" HTTP/1.");
+    (1..=MAX_METHOD).contains(&method) && target > 0 && rest.get(target..).is_some_and(is_version)
 }
 
 /// What a request whose head was cut off asks for, as far as `bytes` go: a

@@ -13,6 +13,7 @@ pub(crate) use late::{LEAST_LATE, Late};
 use crate::event::PointId;
 use crate::exchange::{Exchange, Outcome};
 use crate::flow::Endpoint;
+use crate::http;
 use crate::time::Timestamp;
 use crate::wait::{Wait, WaitKind};
 
@@ -41,6 +42,8 @@ pub(crate) struct Moment {
     pub(crate) setup: Option<Duration>,
     pub(crate) target: u64,
     pub(crate) redirect: Option<u64>,
+    /// Fingerprint of whom it asked, by name; 0 where that was not read.
+    pub(crate) origin: u64,
     /// The least round trip from here to the server.
     pub(crate) to_server: Duration,
     /// Its response was compressed while it was sent.
@@ -113,6 +116,7 @@ impl Moment {
             setup: exchange.setup,
             target: exchange.particulars.target,
             redirect: exchange.particulars.redirect,
+            origin: origin(exchange),
             to_server: exchange.least_trip.unwrap_or_default(),
             is_encoded: exchange.particulars.is_encoded_on_the_fly,
             is_acked_first: exchange.travel.is_acked_first,
@@ -128,6 +132,16 @@ impl Moment {
     /// Its whole duration.
     pub(crate) fn latency(&self) -> Duration {
         self.end.since(self.begin)
+    }
+}
+
+/// Whom the exchange, or the handshake before it, asked by name.
+fn origin(exchange: &Exchange) -> u64 {
+    let handshake = exchange.handshake.as_ref();
+    let named = handshake.and_then(|handshake| handshake.server_name.as_ref());
+    match exchange.particulars.origin {
+        0 => named.map_or(0, |name| http::origin(name.as_bytes())),
+        origin => origin,
     }
 }
 
@@ -344,26 +358,34 @@ mod tests {
 
     use super::*;
 
+    impl Moment {
+        /// A request from `port` of this host that its server had all the time.
+        pub(crate) fn between(port: u16, begin: Timestamp, end: Timestamp) -> Self {
+            Self {
+                begin,
+                client: Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+                point: PointId::default(),
+                ordinal: 0,
+                sent: begin,
+                asked: begin,
+                answered: end,
+                resumed: end,
+                end,
+                setup: None,
+                target: 0,
+                redirect: None,
+                origin: 0,
+                to_server: Duration::ZERO,
+                is_encoded: false,
+                is_acked_first: false,
+                is_clear: true,
+            }
+        }
+    }
+
     fn moment(n: i64) -> Moment {
         let at = Timestamp::from_nanos(n * 1_000);
-        Moment {
-            begin: at,
-            client: Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000),
-            point: PointId::default(),
-            ordinal: 0,
-            sent: at,
-            asked: at,
-            answered: at,
-            resumed: at,
-            end: at,
-            setup: None,
-            target: 0,
-            redirect: None,
-            to_server: Duration::ZERO,
-            is_encoded: false,
-            is_acked_first: false,
-            is_clear: true,
-        }
+        Moment::between(40_000, at, at)
     }
 
     /// Fills `shards` timelines turn by turn and merges them.

@@ -10,6 +10,7 @@ use super::counters::{Counters, Sender};
 use super::points::{Points, Vantages};
 use super::ruler::Ruler;
 use super::shard::{self, News, Tidings};
+use super::stride::Strides;
 use crate::approach::{Approach, Approaches, Asked, Silent};
 use crate::connections::{Collected, ConnectionSink};
 use crate::datagram::{Datagram, Neighbour};
@@ -25,6 +26,7 @@ pub struct Entrance {
     packets: u64,
     points: Points,
     ruler: Ruler,
+    strides: Strides,
     counters: Counters,
     clocks: Clocks,
     /// What connections followed; the only place where flows meet.
@@ -72,6 +74,8 @@ pub(super) struct Seen {
     pub(super) connections: Option<Connections>,
     /// True if the packets' times are of no clock.
     pub(super) is_drawn: bool,
+    /// True if data of both ends came at one and the same distance.
+    pub(super) is_at_one_pace: bool,
 }
 
 impl Entrance {
@@ -81,6 +85,7 @@ impl Entrance {
             packets: 0,
             points: Points::default(),
             ruler: Ruler::default(),
+            strides: Strides::default(),
             counters: Counters::default(),
             clocks: Clocks::default(),
             approaches: Approaches::default(),
@@ -110,6 +115,7 @@ impl Entrance {
         self.packets += 1;
         self.points.count(segment);
         self.ruler.take(segment.at);
+        self.strides.take(segment);
         let approach = self.approaches.segment(segment, payload);
         let stream = match self.collected.is_wanted() {
             true => self.collected.number(segment),
@@ -202,6 +208,7 @@ impl Entrance {
             told: self.words.told(),
             connections: None,
             is_drawn: self.ruler.is_even(),
+            is_at_one_pace: self.strides.are_even(),
         }
     }
 
@@ -215,6 +222,7 @@ impl Entrance {
             told: self.words.told(),
             connections: self.collected.finish(),
             is_drawn: self.ruler.is_even(),
+            is_at_one_pace: self.strides.are_even(),
         }
     }
 }

@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Id};
-use crate::delivery::Delivery;
+use crate::delivery::{Delivery, Pause};
 use crate::exchange::{Exchange, Side};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -24,6 +24,9 @@ const OFF_RATE: f64 = 0.03;
 /// What was sent from one pause to the next must differ by this factor: else a
 /// constant time looks the same.
 const DIFFERENT: f64 = 1.1;
+
+/// A pause between these eighths of the round trip is about that long.
+const TRIP: core::ops::RangeInclusive<u32> = 7..=9;
 
 /// Watches pauses that keep a rate.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +68,7 @@ impl ByteRate {
         for pause in pauses.filter(|pause| pause.took >= NOTABLE) {
             let part = pause.after.saturating_sub(before);
             before = pause.after;
-            if part < least {
+            if part < least || is_trip(pause, delivery.round_trip) {
                 continue;
             }
             let rate = pause.after as f64 / pause.until.as_secs_f64();
@@ -85,7 +88,8 @@ impl ByteRate {
         let rate = bytes(&self.rates, 0.5)?;
         let (low, high) = (bytes(&self.rates, 0.1)?, bytes(&self.rates, 0.9)?);
         let is_constant = low >= rate * (1.0 - OFF_RATE) && high <= rate * (1.0 + OFF_RATE);
-        let (least, most) = (bytes(&self.sent, 0.0)?, bytes(&self.sent, 1.0)?);
+        // As many as keep to the rate: the few that differ may be those that do not.
+        let (least, most) = (bytes(&self.sent, 0.1)?, bytes(&self.sent, 0.9)?);
         (is_constant && most >= least * DIFFERENT).then_some(rate)
     }
 
@@ -128,4 +132,11 @@ impl ByteRate {
         ];
         finding
     }
+}
+
+/// Returns true if an acknowledgement ended the pause about a round trip after it began: what
+/// went before may have been all that its sender's kernel let go.
+fn is_trip(pause: &Pause, round_trip: Duration) -> bool {
+    let (least, most) = (*TRIP.start(), *TRIP.end());
+    pause.meets_ack && pause.took * 8 >= round_trip * least && pause.took * 8 <= round_trip * most
 }

@@ -272,33 +272,12 @@ fn alike(times: &[Duration]) -> Option<Candidate> {
 
 #[cfg(test)]
 mod tests {
-    use core::net::{IpAddr, Ipv4Addr};
-
     use super::*;
-    use crate::event::PointId;
-    use crate::flow::Endpoint;
 
     /// A request asked and answered at these milliseconds, on connection `n`.
     fn moment(n: u16, asked: i64, answered: i64) -> Moment {
         let at = |ms: i64| Timestamp::from_nanos(ms * 1_000_000);
-        Moment {
-            begin: at(asked),
-            client: Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000 + n),
-            point: PointId::default(),
-            ordinal: 0,
-            sent: at(asked),
-            asked: at(asked),
-            answered: at(answered),
-            resumed: at(answered),
-            end: at(answered),
-            setup: None,
-            target: 0,
-            redirect: None,
-            to_server: Duration::ZERO,
-            is_encoded: false,
-            is_acked_first: false,
-            is_clear: true,
-        }
+        Moment::between(40_000 + n, at(asked), at(answered))
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! `connection-not-reused`.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, Outcome};
+use crate::flow::Endpoint;
 use crate::histogram::Distribution;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, Fix};
 use crate::time::Timestamp;
 use crate::timeline::{Moment, by_host};
 use crate::wait::{Owner, WaitKind};
@@ -33,6 +35,9 @@ pub(crate) struct Rule {
     paid: Distribution,
     client_asked: u64,
     server_asked: u64,
+    /// Of the latter, those in TLS: only the server's end was seen, and who had asked for it
+    /// was not.
+    veiled: u64,
 }
 
 impl super::Rule for Rule {
@@ -44,6 +49,8 @@ impl super::Rule for Rule {
         }
         self.client_asked += u64::from(exchange.closing.client_asked);
         self.server_asked += u64::from(exchange.closing.server_asked);
+        let is_veiled = exchange.closing.server_asked && exchange.handshake.is_some();
+        self.veiled += u64::from(is_veiled);
         if let Some(setup) = exchange.setup {
             self.paid.record(exchange.latency() + setup);
             self.tally.add(exchange, Cost::exactly(setup), setup);
@@ -55,6 +62,7 @@ impl super::Rule for Rule {
         self.paid.absorb(other.paid);
         self.client_asked += other.client_asked;
         self.server_asked += other.server_asked;
+        self.veiled += other.veiled;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -71,18 +79,22 @@ impl super::Rule for Rule {
 }
 
 /// The number of exchanges on a connection made for them while another one of their client's
-/// stood idle, and for no longer than `kept`.
+/// to the same origin stood idle, and for no longer than `kept`.
 fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
     // Beside the server the handshake is not told from its begin on: half of it is.
     let opened = |moment: &Moment| moment.begin - moment.setup.unwrap_or_default() / 2;
+    let origins = origins(moments);
+    let origin_of = |moment: &Moment| origins.get(&moment.client).copied().unwrap_or_default();
+    // Under several names one address is several servers' (RFC 9110 §4.3).
+    let pool_of = |moment: &Moment| (moment.client.addr, origin_of(moment));
     let mut ordered = by_host(moments);
     for of_client in ordered.chunk_by_mut(|a, b| a.client.addr == b.client.addr) {
-        of_client.sort_by_key(opened);
+        of_client.sort_by_key(|moment| (origin_of(moment), opened(moment)));
     }
     let mut count = 0;
-    for of_client in ordered.chunk_by(|a, b| a.client.addr == b.client.addr) {
+    for of_pool in ordered.chunk_by(|a, b| pool_of(a) == pool_of(b)) {
         let mut pool: Vec<Timestamp> = Vec::new();
-        for moment in of_client {
+        for moment in of_pool {
             let at = opened(moment);
             let is_left =
                 |end: &Timestamp| *end <= at && kept.is_none_or(|kept| at.since(*end) <= kept);
@@ -100,6 +112,19 @@ fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
     count
 }
 
+/// The origin that each connection is for, as far as one was named on it: in TLS it is
+/// once, by its handshake.
+fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
+    let named = moments.iter().filter(|moment| moment.origin != 0);
+    let mut named: Vec<_> = named
+        .map(|moment| (moment.client, moment.begin, moment.ordinal, moment.origin))
+        .collect();
+    named.sort_unstable();
+    // What comes first is put in last, and stays.
+    let named = named.into_iter().rev();
+    named.map(|(client, .., origin)| (client, origin)).collect()
+}
+
 impl Rule {
     fn is_material(&self, case: &Case<'_>) -> bool {
         let whole = &case.gathered.bearing.whole;
@@ -110,7 +135,10 @@ impl Rule {
         if self.client_asked * 2 >= self.tally.affected {
             Owner::Client
         } else if self.server_asked * 2 >= self.tally.affected {
-            Owner::Server
+            match self.veiled * 2 >= self.server_asked {
+                true => Owner::Unknown,
+                false => Owner::Server,
+            }
         } else {
             // Nobody said so: the connections were there to be used again.
             Owner::Client
@@ -161,12 +189,10 @@ impl Rule {
         finding.share = finding.cost_ns as f64 / total as f64;
         let setup = human(self.tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "{} of {} exchanges followed a handshake of their own ({setup}, median); the client \
-             asked to close after {}, the server after {}",
+            "{} of {} exchanges followed a handshake of their own ({setup}, median); {}",
             self.tally.affected,
             case.ledger.whole(),
-            self.client_asked,
-            self.server_asked
+            self.who_asked()
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
@@ -201,14 +227,76 @@ impl Rule {
             ));
         }
         finding.overturned_by = "exchanges that reuse these connections later on".to_owned();
-        finding.fix = match culprit {
-            Owner::Client => vec![fix("client", "keep connections alive and pool them")],
-            _ => vec![fix(
-                "server",
-                "let connections live: keepalive_timeout and keepalive_requests above 0 (nginx), \
-                 no `Connection: close`",
-            )],
-        };
+        finding.fix = fixes(culprit);
         finding
+    }
+
+    /// Who asked to close the connections, and how often.
+    fn who_asked(&self) -> String {
+        let said = self.server_asked - self.veiled.min(self.server_asked);
+        let clear = format!(
+            "the client asked to close after {}, the server after {said}",
+            self.client_asked
+        );
+        match self.veiled {
+            0 => clear,
+            veiled if veiled == self.server_asked && self.client_asked == 0 => format!(
+                "the server's end of the connection came first after {veiled}, and who asked for \
+                 it stands within TLS"
+            ),
+            veiled => format!(
+                "{clear}; after {veiled} more the server's end came first, and who asked for it \
+                 stands within TLS"
+            ),
+        }
+    }
+}
+
+/// What the end changes that closes connections: each of them, where it is not known.
+fn fixes(culprit: Owner) -> Vec<Fix> {
+    let client = fix("client", "keep connections alive and pool them");
+    let server = fix(
+        "server",
+        "let connections live: keepalive_timeout and keepalive_requests above 0 (nginx), no \
+         `Connection: close`",
+    );
+    match culprit {
+        Owner::Client => vec![client],
+        Owner::Unknown => vec![
+            fix(
+                "client",
+                "see whether its requests say `Connection: close` (`curl -v`), or its log does",
+            ),
+            client,
+            server,
+        ],
+        _ => vec![server],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request each second, on a connection of its own that is for this origin.
+    fn asked(origins: &[u64]) -> Vec<Moment> {
+        let moment = |(second, origin): (u16, &u64)| {
+            let at = Timestamp::from_nanos(i64::from(second) * 1_000_000_000);
+            let end = at + Duration::from_millis(30);
+            Moment {
+                origin: *origin,
+                setup: Some(Duration::from_millis(10)),
+                ..Moment::between(40_000 + second, at, end)
+            }
+        };
+        (0..).zip(origins).map(moment).collect()
+    }
+
+    #[test]
+    fn one_connection_would_have_done_for_one_origin_only() {
+        assert_eq!(needless(&asked(&[1; 8]), Some(KEPT)), 7);
+        assert_eq!(needless(&asked(&[0; 8]), Some(KEPT)), 7);
+        assert_eq!(needless(&asked(&[1, 2, 3, 4, 5, 6, 7, 8]), Some(KEPT)), 0);
+        assert_eq!(needless(&asked(&[1, 2, 1, 2, 1, 2]), Some(KEPT)), 4);
     }
 }

@@ -20,6 +20,8 @@ const NEAR_END: usize = 16;
 pub(crate) struct Tally {
     pub(crate) cost: Cost,
     pub(crate) affected: u64,
+    /// Of the exchanges that moments stood for, the part of one not counted yet.
+    carried: f64,
     /// Latencies of the exchanges affected.
     pub(super) before: Distribution,
     /// The same without the cause.
@@ -89,7 +91,10 @@ impl Tally {
     /// kept.
     pub(crate) fn add_moment(&mut self, moment: &Moment, saved: Duration, weight: f64) {
         let saved = saved.min(moment.latency());
-        let count = (weight.round() as u64).max(1);
+        // In whole exchanges, and in all as many as there were.
+        let due = weight + self.carried;
+        let count = (due.round() as u64).max(1);
+        self.carried = due - count as f64;
         let cost = (nanos(saved) as f64 * weight).round() as u64;
         self.cost.add(Cost::exactly(Duration::from_nanos(cost)));
         self.affected += count;
@@ -259,6 +264,18 @@ mod tests {
 
     fn at(ms: i64) -> Timestamp {
         Timestamp::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn moments_stand_for_as_many_exchanges_as_there_were() {
+        let moment = Moment::between(40_000, at(0), at(10));
+        for (weight, kept, all) in [(4.566, 2048, 9351), (1.3, 10, 13), (1.0, 7, 7)] {
+            let mut tally = Tally::default();
+            for _ in 0..kept {
+                tally.add_moment(&moment, Duration::from_millis(5), weight);
+            }
+            assert_eq!(tally.affected, all, "{weight}");
+        }
     }
 
     #[test]

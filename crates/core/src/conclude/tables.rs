@@ -385,6 +385,13 @@ fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
              neighbour. Nothing in this report is about them."
         );
         ("nothing-decoded", text)
+    } else if *packets == 0 && summary.calls > 0 {
+        let text = format!(
+            "{name}: holds {} system calls, as sysdig and Falco write them, and no packets. \
+             Nothing in this report is about them.",
+            summary.calls
+        );
+        ("nothing-decoded", text)
     } else {
         return None;
     };

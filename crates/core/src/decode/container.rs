@@ -73,6 +73,8 @@ enum Format {
     #[default]
     Unknown,
     Pcap(Pcap),
+    /// A pcap before its first record, which shows how long record headers are.
+    NewPcap(Pcap),
     /// A pcap of a version before today's: apart, so that the usual one is read
     /// without asking.
     OldPcap(Pcap),
@@ -142,6 +144,13 @@ impl Container {
             let rest = buffer.get(consumed..).unwrap_or_default();
             let advance = match &mut self.format {
                 Format::Pcap(pcap) => pcap.advance(rest),
+                Format::NewPcap(pcap) => match pcap.fitted(rest) {
+                    Ok(pcap) => {
+                        self.format = Format::Pcap(pcap);
+                        Advance::Passed(0)
+                    }
+                    Err(needed) => Advance::NeedMore(needed),
+                },
                 Format::OldPcap(pcap) => pcap.advance_old(rest),
                 Format::Pcapng(pcapng) => pcapng.advance(rest),
                 Format::Snoop(snoop) => snoop.advance(rest),
@@ -191,6 +200,14 @@ impl Container {
     pub fn secrets(&self) -> u64 {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.secrets(),
+            _ => 0,
+        }
+    }
+
+    /// How many blocks of system calls, as sysdig writes them, the file has so far.
+    pub fn calls(&self) -> u64 {
+        match &self.format {
+            Format::Pcapng(pcapng) => pcapng.calls(),
             _ => 0,
         }
     }
@@ -266,7 +283,9 @@ impl Container {
 /// The way in which a pcap of this version is read.
 fn of_version(opened: Result<Pcap, Fault>) -> Result<Format, Fault> {
     opened.map(|pcap| {
-        if pcap.is_current() {
+        if pcap.may_be_nokias() {
+            Format::NewPcap(pcap)
+        } else if pcap.is_current() {
             Format::Pcap(pcap)
         } else {
             Format::OldPcap(pcap)

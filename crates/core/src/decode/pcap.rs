@@ -1,7 +1,7 @@
 //! The classic capture format of libpcap.
 //!
 //! Source: the `pcap-savefile(5)` page; the 24-byte record headers of the
-//! "modified" format and the lengths that older versions write in another order
+//! "modified" format, the 20 bytes of Nokia's, which has the usual file header, and the lengths that older versions write in another order
 //! are those of libpcap's `sf-pcap.c`.
 
 use super::byte_order::ByteOrder;
@@ -18,6 +18,11 @@ const MODIFIED: u32 = 0xa1b2_cd34;
 
 /// The fields that every record header has.
 const FIELDS: usize = 16;
+
+/// Bytes that Nokia's firewalls put behind the fields, all zero.
+const NOKIAS: usize = 4;
+/// An Ethernet header, and an IPv4 header without options.
+const FRAME: usize = 14 + 20;
 
 /// The major version that all writers but one give.
 const MAJOR: u16 = 2;
@@ -97,6 +102,26 @@ impl Pcap {
         self.lengths == Lengths::Usual
     }
 
+    /// Returns true if Nokia's format has such a file header as well.
+    pub(super) fn may_be_nokias(&self) -> bool {
+        let is_usual = self.nanos_per_tick == 1_000 && self.record_header == FIELDS;
+        self.is_current() && is_usual && self.link == LinkType::ETHERNET
+    }
+
+    /// The same with the length of record headers that `bytes`, the first record, shows; `Err`:
+    /// so many bytes are needed.
+    pub(super) fn fitted(mut self, bytes: &[u8]) -> Result<Self, usize> {
+        let captured = bytes.get(..FIELDS).ok_or(FIELDS)?;
+        let [captured, original_len] = [8, 12].map(|at| self.order.u32(captured, at));
+        let held = (captured.unwrap_or_default() as usize).min(NOKIAS + FRAME);
+        let needed = FIELDS + held;
+        let frame = bytes.get(FIELDS..needed).ok_or(needed)?;
+        if is_nokias(frame, original_len.unwrap_or_default() as usize) {
+            self.record_header = FIELDS + NOKIAS;
+        }
+        Ok(self)
+    }
+
     /// The next record of a file of today's version.
     #[inline]
     pub(super) fn advance<'a>(&self, bytes: &'a [u8]) -> Advance<'a> {
@@ -140,6 +165,26 @@ impl Pcap {
         };
         Advance::Frame(len, frame)
     }
+}
+
+/// Returns true if a frame of `len` bytes that seems to begin with `bytes` is an IPv4 packet in
+/// Ethernet that begins four bytes later, and none where it should begin.
+fn is_nokias(bytes: &[u8], len: usize) -> bool {
+    const IPV4: [u8; 2] = [8, 0];
+    /// What may stand before it there: tags of virtual networks are four bytes long as well.
+    const TAGS: [[u8; 2]; 3] = [[0x81, 0], [0x88, 0xa8], [0x91, 0]];
+    let Some((&[0, 0, 0, 0], frame)) = bytes.split_first_chunk::<NOKIAS>() else {
+        return false;
+    };
+    let kind_of = |frame: &[u8]| frame.get(12..)?.first_chunk::<2>().copied();
+    let is_later = kind_of(frame) == Some(IPV4);
+    let is_at_once = kind_of(bytes).is_some_and(|kind| kind == IPV4 || TAGS.contains(&kind));
+    let Some(&[0x45, _, high, low]) = frame.get(14..).and_then(<[u8]>::first_chunk) else {
+        return false;
+    };
+    let total = usize::from(u16::from_be_bytes([high, low]));
+    let fits = total >= 20 && 14 + total <= len;
+    is_later && !is_at_once && fits
 }
 
 /// The byte order that makes a known magic of `bytes`, and that magic.

@@ -28,6 +28,8 @@ const SIMPLE_PACKET: u32 = 3;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 const DECRYPTION_SECRETS: u32 = 10;
+/// What sysdig writes of a system call, in all its versions (libscap's `scap_savefile.h`).
+const SYSTEM_CALLS: [u32; 6] = [0x204, 0x208, 0x216, 0x217, 0x221, 0x222];
 /// What an obsolete packet block says that does not know.
 const UNKNOWN_DROPS: u16 = u16::MAX;
 
@@ -44,6 +46,8 @@ pub(super) struct Pcapng {
     packets: u64,
     /// Blocks of decryption secrets so far.
     secrets: u64,
+    /// Blocks of system calls so far.
+    calls: u64,
     /// What was said about packets; `None` if nobody wants to know.
     comments: Option<Comments>,
 }
@@ -95,6 +99,11 @@ impl Pcapng {
         self.secrets
     }
 
+    /// How many blocks of system calls it has so far.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls
+    }
+
     /// The comments on packets so far, if they are kept.
     pub(super) fn comments(&self) -> Option<&Comments> {
         self.comments.as_ref()
@@ -122,6 +131,7 @@ impl Pcapng {
         }
         if !is_read(kind) {
             self.secrets += u64::from(kind == DECRYPTION_SECRETS);
+            self.calls += u64::from(SYSTEM_CALLS.contains(&kind));
             let left = total - 8;
             self.passing = Some(Passing { total, left });
             return Ok(Advance::Passed(8));

@@ -3,7 +3,7 @@
 
 use memchr::memchr;
 
-use super::{Framing, Head, MAX_TARGET, RequestLine, Role, fingerprint, target_of};
+use super::{Framing, Head, MAX_TARGET, RequestLine, Role, fingerprint, origin, target_of};
 
 /// Header fields of one head at most.
 const MAX_FIELDS: usize = 100;
@@ -67,6 +67,7 @@ struct Reading {
     says_close: bool,
     says_keep_alive: bool,
     is_encoded: bool,
+    is_to_proxy: bool,
 }
 
 impl Reading {
@@ -94,7 +95,10 @@ impl Reading {
             text: kept.trim_end().to_owned(),
             is_head: method == b"HEAD",
             fingerprint: fingerprint(target),
+            origin: 0,
         });
+        // Proxies are asked for all origins on one connection (RFC 9112 §3.2.2).
+        self.is_to_proxy = target.starts_with(b"http://");
         Some(())
     }
 
@@ -131,7 +135,7 @@ impl Reading {
             return None;
         }
         let value = next_line(rest)?.get(name.len() + 1..)?;
-        if matches!(name.len(), 6..=8 | 10 | 12 | 14 | 16 | 17) {
+        if matches!(name.len(), 4 | 6..=8 | 10 | 12 | 14 | 16 | 17) {
             self.known_field(name, value.trim_ascii());
         }
         Some(())
@@ -140,6 +144,11 @@ impl Reading {
     fn known_field(&mut self, name: &[u8], value: &[u8]) {
         let head = &mut self.head;
         match name.len() {
+            4 if is(name, b"host") && !self.is_to_proxy => {
+                if let Some(request) = head.request.as_mut() {
+                    request.origin = origin(value);
+                }
+            }
             6 if is(name, b"expect") => {
                 head.fields.expects_continue = is(value, b"100-continue");
             }

@@ -182,3 +182,64 @@ fn heads_that_were_cut_off_are_read_as_far_as_they_go() {
         assert_eq!(cut_status(none), None, "{none:?}");
     }
 }
+
+#[test]
+fn any_method_begins_a_request_whose_line_names_the_version() {
+    let begins = |bytes: &[u8]| begins_message(Role::Request, bytes);
+    for request in [
+        &b"SUBSCRIBE /event HTTP/1.1\r\n"[..],
+        b"M-SEARCH * HTTP/1.1\r\n",
+        b"VERSION-CONTROL /a HTTP/1.0\r\n",
+        b"PROPFIND /dav/ HTTP/1.1",
+        b"GET /a",
+        b"PO",
+    ] {
+        assert!(begins(request), "{request:?}");
+    }
+    for other in [
+        &b"SUBSCRIBE /event HT"[..],
+        b"SUBSCRIBE /event",
+        b"DESCRIBE rtsp://a/b RTSP/1.0\r\n",
+        b"INVITE sip:a@b SIP/2.0\r\n",
+        b"REQMOD icap://a/b ICAP/1.0\r\n",
+        b"PRI * HTTP/2.0\r\n",
+        b"HELO  HTTP/1.1",
+        b" /a HTTP/1.1",
+        b"subscribe /a HTTP/1.1",
+        b"SSH-2.0-OpenSSH HTTP/1.1",
+        b"ABCDEFGHIJKLMNOPQRSTUVWXYZ / HTTP/1.1",
+        b"AMQP\x00\x00\x09\x01",
+        b"NICK / b HTTP/1.1",
+        b"SMB \x00 HTTP/1.1",
+    ] {
+        assert!(!begins(other), "{other:?}");
+    }
+}
+
+#[test]
+fn an_origin_is_the_same_however_its_name_is_written() {
+    let read = |target: &str, host: &str| {
+        let input = format!("GET {target} HTTP/1.1\r\nHost:{host}\r\n\r\n");
+        let (head, ..) = head::read(Role::Request, input.as_bytes()).expect("a head");
+        head.request.expect("a request").origin
+    };
+    let one = read("/", " a.example");
+    assert_ne!(one, 0);
+    for same in ["A.Example", " a.example:80", "a.example:443 ", "a.example."] {
+        assert_eq!(read("/b", same), one, "{same}");
+    }
+    for other in [
+        "b.example",
+        "a.example:8080",
+        "a.example80",
+        "a.example:180",
+    ] {
+        assert_ne!(read("/", other), one, "{other}");
+    }
+    assert_eq!(read("/", " "), 0);
+    assert_eq!(
+        read("http://a.example/", "a.example"),
+        0,
+        "a proxy is asked"
+    );
+}

@@ -33,10 +33,15 @@ impl Grave {
         self.point == point && self.flow == *flow
     }
 
-    /// Whether this SYN opens another connection with the same 5-tuple.
+    /// Whether this SYN opens another connection with the same 5-tuple; another answer to its
+    /// own SYN does not.
     pub(super) fn is_succeeded_by(&self, segment: &Segment) -> bool {
         let slot = usize::from(segment.direction == Direction::Backward);
-        let begin = self.begins.get(slot).copied().flatten();
-        segment.flags.contains(TcpFlags::SYN) && begin != Some(segment.seq.wrapping_add(1))
+        let begin = |slot: usize| self.begins.get(slot).copied().flatten();
+        let is_answer = segment.flags.contains(TcpFlags::SYN.with(TcpFlags::ACK))
+            && begin(1 - slot) == Some(segment.ack);
+        segment.flags.contains(TcpFlags::SYN)
+            && begin(slot) != Some(segment.seq.wrapping_add(1))
+            && !is_answer
     }
 }

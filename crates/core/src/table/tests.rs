@@ -189,3 +189,33 @@ fn what_the_capture_missed_is_waited_for_a_moment_only() {
     let setup = closed.setups.first().expect("one");
     assert_eq!(setup.end, Some(Timestamp::from_nanos(100_000)));
 }
+
+#[test]
+fn another_answer_to_a_repeated_syn_begins_nothing() {
+    for at in [150, 250, 20_000, 40_000] {
+        let mut passed = exchange(-15);
+        passed.push((at, true, ACCEPT, [900, 101], b""));
+        passed.push((at + 10, false, TcpFlags::ACK, [101, 201], b""));
+        passed.sort_by_key(|&(at, ..)| at);
+        let closed = closed_of(&passed);
+        let latency: Vec<_> = closed.exchanges.iter().map(Exchange::latency).collect();
+        assert_eq!(latency, [Duration::from_micros(29_800)], "{at}");
+        assert_eq!(closed.setups.len(), 1, "{at}");
+    }
+}
+
+#[test]
+fn an_answer_to_another_syn_begins_another_connection() {
+    let mut passed = exchange(-15);
+    let asked = 501 + ASKED.len() as u32;
+    let later: [Passed; 4] = [
+        (50_000, true, ACCEPT, [900, 501], b""),
+        (50_100, false, TcpFlags::ACK, [501, 901], b""),
+        (50_200, false, PUSH, [501, 901], ASKED),
+        (60_200, true, PUSH, [901, asked], ANSWERED),
+    ];
+    passed.extend(later);
+    let closed = closed_of(&passed);
+    let ordinals: Vec<_> = closed.exchanges.iter().map(|e| e.ordinal).collect();
+    assert_eq!(ordinals, [0, 0], "{:?}", closed.exchanges);
+}

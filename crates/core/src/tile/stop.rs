@@ -91,7 +91,9 @@ pub(super) fn name(
         return ((kind, super::gap::owner_of(sender)), Some(stop));
     }
     let is_released = release(trace, mark, index).is_some();
-    if !first.is_small && (is_released || is_about_a_trip_later(trace, mark, index)) {
+    let is_flight = is_initial_flight(trace, (mark, index), first, &stop);
+    if (!first.is_small && (is_released || is_about_a_trip_later(trace, mark, index))) || is_flight
+    {
         return ((super::gap::transfer(sender), Owner::Path), None);
     }
     if is_beyond_window(trace, mark, index, second) {
@@ -254,6 +256,21 @@ fn is_window_full(
 fn is_beyond_window(trace: &Trace<'_>, mark: &Mark, index: usize, second: Data) -> bool {
     let edge = told(trace, mark, index).and_then(|told| told.edge);
     edge.is_some_and(|edge| second.span.end > edge)
+}
+
+/// Returns true if a bare ACK ended a stop after so many segments as a sender begins with, and
+/// the receiver's window is not known: one of the two windows was full. Without the handshake
+/// the size of a full segment is not known either, so that none of them may look full.
+fn is_initial_flight(
+    trace: &Trace<'_>,
+    (mark, index): (&Mark, usize),
+    first: Data,
+    stop: &Stop,
+) -> bool {
+    stop.window == 0
+        && trace.whole_trip() >= LEAST_TRIP
+        && stop.segments >= trace.initial_window(mark.by, first)
+        && bare_release(trace, mark, index).is_some()
 }
 
 /// A stop that a bare ACK ended, the receiver's window open: the sender's

@@ -213,12 +213,13 @@ fn pauses(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> Vec<Pause> {
         return Vec::new();
     };
     let ends = |stop: &Stop| {
-        let [_, _, next] = stop.packets;
+        let [_, ack, next] = stop.packets;
         let mark = trace.marks.iter().find(|mark| mark.number == next)?;
         Some(Pause {
             after: stop.sent.saturating_sub(span.start),
             until: mark.at.since(first.at),
             took: stop.took,
+            meets_ack: ack != 0,
         })
     };
     let pauses = stops

@@ -40,7 +40,7 @@
 //!   from the point to that end and back with a kernel's 5 µs, so the time of
 //!   an immediate answer from there, wherever the point stands.
 //! - `FLAGS` are tcpdump's: `S`, `S.`, `.`, `P.`, `F.`, `FP.`, `R`, `R.`.
-//! - `PAYLOAD` is one of `GET /path [len 77] [close]`, `POST /path len 150
+//! - `PAYLOAD` is one of `GET /path [len 77] [host NAME] [close]`, `POST /path len 150
 //!   [body 300] [expect]` (the head's length, and the body's, which it
 //!   announces; `Expect: 100-continue`), `200 len 238 [body 569] [close]
 //!   [location /path]` (a response's status line; without `body`

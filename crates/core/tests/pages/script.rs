@@ -263,7 +263,7 @@ fn message<'a>(
     rest: &mut core::iter::Peekable<impl Iterator<Item = &'a str>>,
 ) -> Result<Vec<u8>, String> {
     let mut head = match first {
-        "GET" | "HEAD" | "POST" | "PUT" => {
+        "GET" | "HEAD" | "POST" | "PUT" | "SUBSCRIBE" => {
             let path = rest.next().ok_or("a request has a path")?;
             format!("{first} {path} HTTP/1.1\r\nHost: a\r\n")
         }
@@ -277,6 +277,11 @@ fn message<'a>(
         match word {
             "close" => head.push_str("Connection: close\r\n"),
             "events" => head.push_str("Content-Type: text/event-stream; charset=utf-8\r\n"),
+            "host" => {
+                rest.next();
+                let name = rest.peek().ok_or("`host` lacks its operand")?;
+                head = head.replace("Host: a\r\n", &format!("Host: {name}\r\n"));
+            }
             "gzip" => head.push_str("Content-Encoding: gzip\r\n"),
             "expect" => head.push_str("Expect: 100-continue\r\n"),
             "location" => {

@@ -241,6 +241,7 @@ impl FileCapture {
         CaptureSummary {
             dropped: self.container.dropped(),
             secrets: self.container.secrets(),
+            calls: self.container.calls(),
             ..self.summary.clone()
         }
     }

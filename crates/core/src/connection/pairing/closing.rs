@@ -261,6 +261,7 @@ impl Draft {
                 close_wait: tiling.close_wait,
                 missing_bytes: self.cut_short.map_or(0, |(_, missing)| missing),
                 target: self.line.as_ref().map_or(0, |line| line.fingerprint),
+                origin: self.line.as_ref().map_or(0, |line| line.origin),
                 redirect: self.fields.location.filter(|_| self.is_redirect()),
                 is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
                 is_stream: self.fields.is_stream,

@@ -85,6 +85,72 @@ fn modified_pcap_has_longer_record_headers() {
     assert_eq!(times(&file), [Some(1_000_001_000), Some(2_000_001_000)]);
 }
 
+/// An Ethernet frame with an IPv4 packet, of 60 bytes.
+fn frame(destination: [u8; 6]) -> Vec<u8> {
+    let mut frame = [&destination[..], &[2; 6], &[8, 0, 0x45, 0, 0, 41]].concat();
+    frame.resize(60, 7);
+    frame
+}
+
+#[test]
+fn nokias_records_begin_four_bytes_later() {
+    for order in ORDERS {
+        let mut file = pcap(order, 0xa1b2_c3d4, 1);
+        let frames = [frame([2; 6]), vec![9; 80], frame([0; 6])];
+        for (second, frame) in (1..).zip(&frames) {
+            let mut record = pcap_record(order, (second, 1), frame.len() as u32, frame);
+            record.splice(16..16, [0; 4]);
+            file.extend(record);
+        }
+        for pieces in [&[usize::MAX >> 1][..], &[1], &[45, 3]] {
+            let (records, damage, _) = read(&file, pieces);
+            assert_eq!(damage, None);
+            let bytes: Vec<_> = records.into_iter().map(|record| record.5).collect();
+            assert_eq!(bytes, frames);
+        }
+    }
+}
+
+#[test]
+fn what_only_begins_with_zeros_is_no_nokias() {
+    // To the loopback's address, with the tag of a switch or a virtual network behind the
+    // addresses, and cut short.
+    let loopback = frame([0; 6]);
+    let mut tagged = frame([2; 6]);
+    tagged.splice(12..12, [0x40, 0, 0, 7]);
+    let mut virtual_network = frame([0; 6]);
+    virtual_network.splice(12..12, [0x81, 0, 0, 7]);
+    for first in [
+        loopback.clone(),
+        tagged,
+        virtual_network,
+        vec![0; 60],
+        vec![0; 3],
+        loopback[..30].to_vec(),
+    ] {
+        let mut file = pcap(Order::Little, 0xa1b2_c3d4, 1);
+        for second in 1..3 {
+            file.extend(pcap_record(Order::Little, (second, 1), 60, &first));
+        }
+        let (records, damage, _) = read(&file, &[7]);
+        assert_eq!((records.len(), damage), (2, None), "{first:x?}");
+        assert_eq!(records[0].5, first);
+    }
+}
+
+#[test]
+fn system_calls_are_counted_and_are_no_packets() {
+    let order = Order::Little;
+    let mut file = section(order);
+    for kind in [0x201, 0x216, 0x218, 0x216, 0x222] {
+        file.extend(block(order, kind, &[1; 20]));
+    }
+    let mut container = Container::new();
+    let step = container.next(&file);
+    assert_eq!((step.consumed, container.calls()), (file.len(), 3));
+    assert_eq!(container.finish(&[]), None);
+}
+
 #[test]
 fn pcapng_clocks() {
     for order in ORDERS {

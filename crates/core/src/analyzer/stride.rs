@@ -1,0 +1,145 @@
+//! Data of both ends at one and the same distance from the packet before: a recorder's or a
+//! replay's pace.
+//!
+//! A kernel that paces spaces what its own side sends. Where the other side's answers keep the
+//! same distance, it was neither of the two that spaced them.
+
+use core::time::Duration;
+
+use crate::flow::Direction;
+use crate::segment::Segment;
+use crate::time::Timestamp;
+
+/// Packets nearer together came together.
+const TOGETHER: Duration = Duration::from_micros(200);
+/// Buckets of distances, four to each doubling; those beyond the last (13 s) count there.
+const BUCKETS: usize = 64;
+/// Distances of one side below which an even row may be chance.
+const LEAST: u32 = 4;
+/// The least share of the distances of each side that are about the same, in parts of eight.
+const SAME: u32 = 7;
+
+/// Counts distances from the packets before, by the side whose data ended them.
+#[derive(Clone, Debug)]
+pub(super) struct Strides {
+    last: Option<Timestamp>,
+    /// The distance before the packets that came together with the last one.
+    gap: Option<Duration>,
+    /// Whose data came with them: once for each side.
+    has_counted: [bool; 2],
+    counts: [[u32; BUCKETS]; 2],
+}
+
+impl Default for Strides {
+    fn default() -> Self {
+        Self {
+            last: None,
+            gap: None,
+            has_counted: [false; 2],
+            counts: [[0; BUCKETS]; 2],
+        }
+    }
+}
+
+impl Strides {
+    /// Takes in the next packet.
+    #[inline]
+    pub(super) fn take(&mut self, segment: &Segment) {
+        let last = self.last.replace(segment.at);
+        let gap = last.map(|last| segment.at.since(last));
+        if gap.is_none_or(|gap| gap >= TOGETHER) {
+            (self.gap, self.has_counted) = (gap, [false; 2]);
+        }
+        let side = usize::from(segment.direction == Direction::Forward);
+        let (Some(gap), [backward, forward]) = (self.gap, &mut self.has_counted) else {
+            return;
+        };
+        let has_counted = match side {
+            0 => backward,
+            _ => forward,
+        };
+        if segment.payload_len == 0 || core::mem::replace(has_counted, true) {
+            return;
+        }
+        let counts = self.counts.get_mut(side);
+        if let Some(count) = counts.and_then(|counts| counts.get_mut(bucket(gap))) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Returns true if nearly all data of either side came as long after the packet before.
+    pub(super) fn are_even(&self) -> bool {
+        let [one, other] = &self.counts;
+        let is_most = |counts: &[u32; BUCKETS], at: usize| {
+            let all: u32 = counts.iter().fold(0, |sum, n| sum.saturating_add(*n));
+            let near = counts.iter().skip(at).take(2);
+            let near = near.fold(0_u32, |sum, n| sum.saturating_add(*n));
+            all >= LEAST && u64::from(near) * 8 >= u64::from(all) * u64::from(SAME)
+        };
+        (0..BUCKETS).any(|at| is_most(one, at) && is_most(other, at))
+    }
+}
+
+/// The quarter of a doubling that a distance from [`TOGETHER`] on lies in.
+fn bucket(gap: Duration) -> usize {
+    let quarters = (gap.as_secs_f64() / TOGETHER.as_secs_f64()).log2() * 4.0;
+    (quarters as usize).min(BUCKETS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::Endpoint;
+
+    /// Packets by the client or not, how long after the one before in microseconds, and their
+    /// payload.
+    fn are_even(packets: impl Iterator<Item = (bool, i64, u32)>) -> bool {
+        let client = Endpoint::new([10, 0, 0, 1].into(), 40_000);
+        let server = Endpoint::new([10, 0, 0, 2].into(), 25);
+        let (mut strides, mut at) = (Strides::default(), 0);
+        for (by_client, after, payload_len) in packets {
+            at += after * 1_000;
+            let ends = match by_client {
+                true => [client, server],
+                false => [server, client],
+            };
+            strides.take(&Segment {
+                payload_len,
+                ..Segment::sent(ends[0], ends[1], Timestamp::from_nanos(at))
+            });
+        }
+        strides.are_even()
+    }
+
+    /// Data of one side every 2.5 ms, acknowledged at once; in every tenth the other side
+    /// answers, so long after.
+    fn served(after: i64) -> impl Iterator<Item = (bool, i64, u32)> {
+        (0..100).flat_map(move |n| {
+            let answer = [(false, after, 30), (true, 30, 0)].into_iter();
+            let data = [(true, 2_450 + n % 5 * 20, 1460), (false, 30, 0)];
+            data.into_iter().chain(answer.filter(move |_| n % 10 == 9))
+        })
+    }
+
+    #[test]
+    fn both_ends_keep_one_pace_where_neither_has_made_it() {
+        assert!(are_even(served(2_480)));
+        assert!(are_even(served(2_300)));
+    }
+
+    #[test]
+    fn who_answers_at_other_times_is_another() {
+        assert!(!are_even(served(400)), "sooner");
+        assert!(!are_even(served(9_000)), "later");
+        assert!(
+            !are_even(served(2_480).filter(|(is_client, ..)| *is_client)),
+            "one alone"
+        );
+        assert!(!are_even(served(2_480).take(70)), "few answers");
+        let uneven = served(2_480).zip(0_i64..).map(|(packet, n)| match packet {
+            (true, after, len) => (true, after + n * 40, len),
+            other => other,
+        });
+        assert!(!are_even(uneven), "growing");
+    }
+}
