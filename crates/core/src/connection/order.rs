@@ -50,6 +50,8 @@ pub(crate) struct Numbering {
     expected: Option<u16>,
     /// Steps of exactly one.
     regular: u32,
+    /// Numbers that were skipped, the one before `expected` in the lowest bit.
+    missing: u64,
     /// Gaps behind which no byte was missing and that were long enough for a repair …
     repairs: u32,
     /// … and that were not.
@@ -59,7 +61,9 @@ pub(crate) struct Numbering {
     /// True if other connections of its host are seen to count on the same counter.
     is_shared: bool,
     last: Option<Timestamp>,
-    newest_tsval: Option<u32>,
+    /// The newest stamp (TSval), and the newest that came with it of those of the peer's that
+    /// it echoes (TSecr).
+    newest_stamp: Option<(u32, u32)>,
 }
 
 impl Numbering {
@@ -105,6 +109,12 @@ impl Numbering {
             .expected
             .map_or(0, |expected| id.wrapping_sub(expected));
         let is_told = self.is_own_counter();
+        if by_stamp != Order::Newer && self.fills_gap(id, parts) {
+            // Only what counts upwards comes to a number that it had skipped.
+            self.regular = self.regular.saturating_add(1);
+            let order = if is_told { Order::Older } else { by_stamp };
+            return (0, order);
+        }
         match skipped {
             0 => self.regular = self.regular.saturating_add(1),
             // Something older, late: nothing to learn from it.
@@ -117,6 +127,7 @@ impl Numbering {
             _ => self.regular = 0,
         }
         self.expected = Some(id.wrapping_add(parts));
+        self.remember_gap(skipped, parts);
         match is_told && skipped <= MAX_SKIPPED {
             true => (skipped, Order::Newer),
             false => (0, by_stamp),
@@ -139,17 +150,50 @@ impl Numbering {
         !self.is_shared && self.regular >= least.max(riddles).max(repairs)
     }
 
-    /// The same stamp as the newest one says nothing: it counts milliseconds.
+    /// Whether these numbers had been skipped, noting that they came.
+    fn fills_gap(&mut self, id: u16, parts: u16) -> bool {
+        let Some(expected) = self.expected else {
+            return false;
+        };
+        let numbers = (0..parts.min(MAX_SKIPPED)).map(|part| id.wrapping_add(part));
+        let places = numbers.map(|number| expected.wrapping_sub(number).wrapping_sub(1));
+        let bits = places.fold(0, |bits, place| {
+            bits | 1_u64.checked_shl(place.into()).unwrap_or_default()
+        });
+        let is_filler = self.missing & bits != 0;
+        self.missing &= !bits;
+        is_filler
+    }
+
+    /// Notes the numbers that were skipped before so many parts; behind a jump nothing is known.
+    fn remember_gap(&mut self, skipped: u16, parts: u16) {
+        if skipped > MAX_SKIPPED {
+            self.missing = 0;
+            return;
+        }
+        let shifted = |bits: u64, by: u16| bits.checked_shl(by.into()).unwrap_or_default();
+        let gap = shifted(1, skipped).wrapping_sub(1);
+        self.missing = shifted(shifted(self.missing, skipped) | gap, parts);
+    }
+
+    /// The same stamp as the newest one says nothing, since it counts milliseconds, but that of
+    /// the peer's that it echoes does: neither goes back, and a sender that heard something
+    /// between echoes what it heard.
     fn by_stamp(&mut self, segment: &Segment) -> Order {
-        let Some((tsval, _)) = segment.options.timestamps else {
+        let Some(stamp @ (tsval, echo)) = segment.options.timestamps else {
             return Order::Untold;
         };
-        let newest = *self.newest_tsval.get_or_insert(tsval);
-        match tsval.wrapping_sub(newest) as i32 {
-            0 => Order::Untold,
-            ..0 => Order::Older,
+        let (newest, newest_echo) = *self.newest_stamp.get_or_insert(stamp);
+        let by_echo = match (echo, newest_echo) {
+            // None (RFC 7323 §3.2).
+            (0, _) | (_, 0) => 0,
+            _ => echo.wrapping_sub(newest_echo) as i32,
+        };
+        match (tsval.wrapping_sub(newest) as i32, by_echo) {
+            (0, 0) => Order::Untold,
+            (..0, _) | (0, ..0) => Order::Older,
             _ => {
-                self.newest_tsval = Some(tsval);
+                self.newest_stamp = Some(stamp);
                 Order::Newer
             }
         }

@@ -201,7 +201,9 @@ impl Tiler<'_> {
         let whole = first.at.since(from);
         let travel = travel.min(whole);
         let is_long = whole > travel + LEAST_DELAYED_ACK;
-        let was_sent_before = self.was_sent_before(first) && whole > travel + REORDERING;
+        let was_sent_before = whole > travel + REORDERING
+            && self.was_sent_before(first)
+            && !repair::is_overtaking(self.trace, first);
         if was_sent_before || (is_long && first.skipped > 0) {
             self.after_skipped(from, travel, first);
             return;
