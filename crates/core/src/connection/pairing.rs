@@ -390,6 +390,13 @@ impl Pairing {
         self.response_acked = u64::MAX;
     }
 
+    /// Notes that somebody on the way resets the connection.
+    pub(crate) fn was_reset_on_way(&mut self) {
+        for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
+            draft.signs.is_reset_on_way = true;
+        }
+    }
+
     /// Drops what a client sends right before it ends the connection, where nothing reads it
     /// as a request: a farewell, which wants no answer.
     fn drop_last_word(&mut self, ending: Option<Ending>) {
