@@ -8,7 +8,7 @@ use crate::connection::order::longest_repair;
 use crate::connection::repeats::Need;
 use crate::connection::rtt::LEAST_ERROR;
 use crate::exchange::Side;
-use crate::mark::Mark;
+use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, WaitKind};
 
@@ -100,7 +100,9 @@ impl Tiler<'_> {
         let Some(repeat) = repeat.filter(is_answered) else {
             return Some(request_end).filter(|_| !trace.is_request_overdue());
         };
-        if repeat.data.is_none_or(|data| data.need != Need::Needed) {
+        // What a router refused was cut to size, and not lost unawares.
+        let is_loss = |data: Data| data.need == Need::Needed && !data.was_too_big;
+        if !repeat.data.is_some_and(is_loss) {
             return None;
         }
         self.push(
