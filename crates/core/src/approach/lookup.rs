@@ -154,7 +154,10 @@ impl Lookups {
         // What a query belongs to, the surest sign first.
         let signs: [fn(&mut Open, &Message, Place) -> bool; 2] =
             [Open::take_repetition, Open::take_companion];
-        if signs.iter().any(|sign| self.is_of_any(&ids, *sign, message, place)) {
+        if signs
+            .iter()
+            .any(|sign| self.is_of_any(&ids, *sign, message, place))
+        {
             return;
         }
         let is_alien = self.asks_one_more(&ids, place.destination.addr);
@@ -229,7 +232,12 @@ impl Lookups {
     /// Returns true if more resolvers are asked than any host has.
     pub(super) fn asks_anybody(&self) -> bool {
         let open = self.list.values().flat_map(Open::asked);
-        self.done.resolvers().chain(open).collect::<BTreeSet<_>>().len() > MAX_OF_HOST
+        self.done
+            .resolvers()
+            .chain(open)
+            .collect::<BTreeSet<_>>()
+            .len()
+            > MAX_OF_HOST
     }
 
     /// The lookups that no connection followed, by resolver; `shows_answers`: an answer

@@ -8,7 +8,8 @@ use core::time::Duration;
 
 use super::evidence::{fix, ruled_out};
 use super::limited::{
-    Congestion, INITIAL_WINDOW, Kind, Limited, Messages, bytes, congestion, found, message, name, share, trip,
+    Congestion, INITIAL_WINDOW, Kind, Limited, Messages, bytes, congestion, found, message, name,
+    share, trip,
 };
 use super::{Case, Id};
 use crate::delivery::Delivery;

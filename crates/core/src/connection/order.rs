@@ -119,12 +119,7 @@ impl Numbering {
     }
 
     /// Learns whether the counter is the connection's own; if it is, what it tells.
-    fn weigh(
-        &mut self,
-        segment: &Segment,
-        step: Step,
-        is_past_hole: bool,
-    ) -> Option<(u16, Order)> {
+    fn weigh(&mut self, segment: &Segment, step: Step, is_past_hole: bool) -> Option<(u16, Order)> {
         let since = self
             .last
             .replace(segment.at)
