@@ -111,6 +111,10 @@ impl Approaches {
         asked
             .unanswered
             .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
+        if !asked.is_answered && self.lookups.asks_anybody() {
+            // So many that none of them answers: the point sees one way only, or what it sees is made.
+            asked.unanswered.clear();
+        }
         let shows_answers = asked.is_answered || !asked.unanswered.is_empty();
         asked.resolved = self.lookups.resolved(shows_answers);
         asked

@@ -6,7 +6,7 @@ mod resolver;
 
 use core::net::IpAddr;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use open::Open;
 use resolver::Resolvers;
@@ -28,6 +28,8 @@ const MAX_OF_ADDRESS: usize = 16;
 const MAX_GIVEN_UP: usize = 64;
 /// Resolvers whose distance is remembered.
 const MAX_RESOLVERS: usize = 256;
+/// Resolvers that one host asks in turn at most (resolv.conf(5), `MAXNS`).
+const MAX_OF_HOST: usize = 3;
 /// A program connects this soon after the last answer. Seen at the resolver,
 /// the way there and back is in it.
 const NEXT: Duration = Duration::from_secs(1);
@@ -150,21 +152,43 @@ impl Lookups {
             .copied()
             .collect();
         // What a query belongs to, the surest sign first.
-        let signs: [fn(&mut Open, &Message, Place) -> bool; 4] = [
-            Open::take_repetition,
-            Open::take_companion,
-            Open::take_late_repetition,
-            Open::take_next_name,
-        ];
-        for sign in signs {
-            for id in &ids {
-                let open = self.list.get_mut(id);
-                if open.is_some_and(|open| sign(open, message, place)) {
-                    return;
-                }
-            }
+        let signs: [fn(&mut Open, &Message, Place) -> bool; 2] =
+            [Open::take_repetition, Open::take_companion];
+        if signs
+            .iter()
+            .any(|sign| self.is_of_any(&ids, *sign, message, place))
+        {
+            return;
+        }
+        let is_alien = self.asks_one_more(&ids, place.destination.addr);
+        if !is_alien && self.is_of_any(&ids, Open::take_late_repetition, message, place)
+            || self.is_of_any(&ids, Open::take_next_name, message, place)
+        {
+            return;
         }
         self.begin(key, Open::new(message, place, searched));
+    }
+
+    /// Whether a query belongs to any of these lookups by that sign.
+    fn is_of_any(
+        &mut self,
+        ids: &[u64],
+        sign: fn(&mut Open, &Message, Place) -> bool,
+        message: &Message,
+        place: Place,
+    ) -> bool {
+        ids.iter().any(|id| {
+            let open = self.list.get_mut(id);
+            open.is_some_and(|open| sign(open, message, place))
+        })
+    }
+
+    /// Returns true if the lookups of a client ask as many resolvers as a host has, and this one
+    /// is another: what is asked of it repeats nothing.
+    fn asks_one_more(&self, ids: &[u64], resolver: IpAddr) -> bool {
+        let open = ids.iter().filter_map(|id| self.list.get(id));
+        let asked: BTreeSet<IpAddr> = open.flat_map(Open::asked).collect();
+        asked.len() >= MAX_OF_HOST && !asked.contains(&resolver)
     }
 
     /// Takes in an answer.
@@ -203,6 +227,17 @@ impl Lookups {
             unanswered: self.given_up.iter().cloned().chain(open).collect(),
             resolved: BTreeMap::new(),
         }
+    }
+
+    /// Returns true if more resolvers are asked than any host has.
+    pub(super) fn asks_anybody(&self) -> bool {
+        let open = self.list.values().flat_map(Open::asked);
+        self.done
+            .resolvers()
+            .chain(open)
+            .collect::<BTreeSet<_>>()
+            .len()
+            > MAX_OF_HOST
     }
 
     /// The lookups that no connection followed, by resolver; `shows_answers`: an answer

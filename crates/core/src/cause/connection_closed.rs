@@ -28,6 +28,7 @@ impl super::Rule for Rule {
         let is_closed = match exchange.outcome {
             // Had the client left first, it would be the client's impatience.
             Outcome::Closed => true,
+            Outcome::Reset if signs.is_reset_on_way => false,
             Outcome::Reset => signs.ended_by == Some(Side::Server) || signs.was_closing,
             _ => false,
         };

@@ -25,8 +25,10 @@ const LOW_ROUNDS: u32 = 3;
 const GROWN: u64 = 2;
 /// Stops from which on slow start shows that it grows …
 const GROWING_STOPS: u32 = 4;
-/// … by half at least, though it doubles: what stays as it is was stopped by something else.
-const GROWING: (u64, u64) = (3, 2);
+/// … to this many times what it was: by half a round trip if each acknowledgement is of two
+/// segments, else it doubles. What stays as it is was stopped by something else, and what grows
+/// by a segment or two avoids congestion (RFC 5681 §3.1).
+const GROWING: u64 = 3;
 /// A window that fills in a burst opens again a round trip later: stops that
 /// are a smaller part of that, one like the other, are a pace.
 const ROUND_PART: u32 = 8;
@@ -108,16 +110,15 @@ pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
     }
 }
 
-/// Returns true if what was in flight at the stops stayed the same, round after round: a
-/// buffer's size, a rate, a window that does not grow, but no slow start.
+/// Returns true if what was in flight at the stops stayed about the same, round after round: a
+/// buffer's size, a rate, a window that hardly grows, but no slow start.
 fn is_level(delivery: &Delivery) -> bool {
-    let (more, than) = GROWING;
     // At the stops, and not behind the last segment, whose sender may have heard of less.
     let most = delivery
         .most_segments
         .saturating_mul(u64::from(delivery.mss));
     let first = delivery.first_in_flight;
-    delivery.stops >= GROWING_STOPS && most.saturating_mul(than) < first.saturating_mul(more)
+    delivery.stops >= GROWING_STOPS && most < first.saturating_mul(GROWING)
 }
 
 /// A receiver's window that takes so many round trips to be acknowledged …
@@ -418,9 +419,14 @@ mod tests {
     fn a_window_opens_a_round_trip_after_it_filled() {
         let growing = Delivery {
             first_in_flight: 10 * 1448,
-            ..stopped(20)
+            ..stopped(34)
         };
         assert_eq!(congestion(&growing), Some(Congestion::SlowStart));
+        let avoiding = Delivery {
+            first_in_flight: 10 * 1448,
+            ..stopped(20)
+        };
+        assert_eq!(congestion(&avoiding), None, "it avoids congestion");
         assert_eq!(congestion(&stopped(20)), None, "it stays as it is");
         let paced = Delivery {
             stopped: Duration::from_millis(7),

@@ -7,11 +7,10 @@ use super::Case;
 use crate::connection::{Setup, SetupOutcome};
 use crate::icmp::IcmpKind;
 use crate::report::{Evidence, EvidenceKind};
+use crate::segment::hops;
 
 /// Packets shown of each kind.
 const PACKETS: usize = 5;
-/// What systems send packets with (Linux and others, Windows, some routers).
-const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
 /// Attempts of one service that were turned down.
 #[derive(Clone, Debug, Default)]
@@ -109,12 +108,6 @@ impl Seen {
                 .packets(&self.packets)
         })
     }
-}
-
-/// How many routers a packet passed, from the nearest initial time to live.
-fn hops(ttl: u8) -> u8 {
-    let initial = INITIAL_TTLS.into_iter().find(|initial| *initial >= ttl);
-    initial.unwrap_or(u8::MAX) - ttl
 }
 
 /// ICMP's word for a filter that says no (RFC 1812 §5.2.7.1, RFC 4443 §3.1).

@@ -8,7 +8,8 @@ use core::time::Duration;
 
 use super::evidence::{fix, ruled_out};
 use super::limited::{
-    Congestion, Kind, Limited, Messages, bytes, congestion, found, message, name, share, trip,
+    Congestion, INITIAL_WINDOW, Kind, Limited, Messages, bytes, congestion, found, message, name,
+    share, trip,
 };
 use super::{Case, Id};
 use crate::delivery::Delivery;
@@ -17,6 +18,14 @@ use crate::report::Finding;
 
 /// Watches messages that outgrow a congestion window on its way up.
 pub(crate) type Rule = Limited<Starting>;
+
+/// What the sender begins with: older systems with less than new ones may (RFC 3390, RFC 6928).
+fn begin(worst: &Delivery) -> String {
+    match worst.first_in_flight.div_ceil(u64::from(worst.mss.max(1))) {
+        first @ 0..INITIAL_WINDOW => format!("The connection was sent {first} segments"),
+        _ => "A new connection may send ten segments".to_owned(),
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Starting;
@@ -43,8 +52,9 @@ impl Kind for Starting {
         );
         let mut finding = found(Id::SlowStart, sender, case, messages, worst, seen);
         finding.summary = format!(
-            "A new connection may send ten segments at first and twice as many each round trip ({}): \
-             a {} of {} waits {} times for ACKs. It costs {}.",
+            "{} at first and twice as many each round trip ({}): a {} of {} waits {} times for ACKs. \
+             It costs {}.",
+            begin(worst),
             trip(worst),
             message(case, sender),
             bytes(worst.bytes),

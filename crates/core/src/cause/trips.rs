@@ -92,6 +92,10 @@ impl Trips {
         if seen + exchange.travel.beyond == Duration::ZERO {
             return;
         }
+        // One of which nothing tells when it reached the server: the rest is the client's side.
+        if seen.is_zero() && exchange.least_trip.is_some_and(|least| least >= NOTABLE) {
+            return;
+        }
         let (outside, is_whole) = outside(exchange);
         let beyond = exchange.travel.beyond;
         let trip = seen + beyond + outside;

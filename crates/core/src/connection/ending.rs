@@ -1,10 +1,15 @@
 //! How a connection ends, and what closes on it.
 
+use super::rtt::LEAST_ERROR;
 use super::{Closed, Connection, End, Parting, View, Watched};
 use crate::exchange::Side;
 use crate::flow::Direction;
 use crate::mark::Data;
-use crate::segment::Segment;
+use crate::segment::{Segment, TcpFlags, hops};
+
+/// What one host sends may pass this many routers more or fewer: paths of equal length are
+/// chosen anew, and a load balancer stands before the host that it speaks for.
+const MOST_APART: u8 = 2;
 
 impl Connection {
     pub(super) fn take_reset(&mut self, segment: &Segment, closed: &mut Closed) {
@@ -27,9 +32,39 @@ impl Connection {
             let endpoints = self.endpoints();
             closed.setups.extend(self.setup.conclude(endpoints));
         }
+        if self.is_reset_on_way(segment) {
+            self.pairing.was_reset_on_way();
+        }
         self.pairing
             .finish(Some((self.side(segment.direction), segment.at, true)));
         self.collect(closed);
+    }
+
+    /// Returns true if a reset in the server's name is not the server's: it comes from elsewhere
+    /// by the routers that it passed, or sooner than an answer to anything that the client sent
+    /// since it heard of the server.
+    fn is_reset_on_way(&self, reset: &Segment) -> bool {
+        if self.client != Some(reset.direction.reverse()) {
+            return false;
+        }
+        let data = Some(self.server_ttl).filter(|&ttl| ttl > 0);
+        let known = || self.setup.answer_ttl.into_iter().chain(data);
+        let is_far = |ttl: u8| hops(ttl).abs_diff(hops(reset.ip.ttl)) > MOST_APART;
+        let is_elsewhere = reset.ip.ttl > 0 && known().any(|_| true) && known().all(is_far);
+        is_elsewhere || self.is_too_soon(reset)
+    }
+
+    /// Whether a reset that answers a segment, as those without ACK do (RFC 9293 §3.10.7.4), comes
+    /// sooner after the first one that it can answer than the way there and back allows.
+    fn is_too_soon(&self, reset: &Segment) -> bool {
+        let own = self.half(reset.direction);
+        let answers = !reset.flags.contains(TcpFlags::ACK) && own.base() == Some(reset.seq);
+        let travel = self.half(reset.direction.reverse()).to_peer.floor();
+        let (Some(made), Some(travel)) = (self.setup.end, travel) else {
+            return false;
+        };
+        let took = reset.at.since(made) + LEAST_ERROR;
+        answers && self.setup.is_made() && took < travel * 7 / 8
     }
 
     pub(super) fn take_fin(&mut self, segment: &Segment, by: Side, data: Option<Data>) {

@@ -1,6 +1,10 @@
 //! The order in which a sender sent its segments, from what it numbers them by.
 
+mod count;
+
 use core::time::Duration;
+
+use count::{Count, MAX_SKIPPED, Step};
 
 use crate::segment::{Segment, TcpFlags};
 use crate::tile::LEAST_TIMEOUT;
@@ -22,8 +26,6 @@ const LINUX_TTL: u8 = 64;
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
 /// … and how often it doubles before nobody waits any longer.
 const MOST_DOUBLED: u16 = 6;
-/// A jump over more than this is no count of lost segments.
-const MAX_SKIPPED: u16 = 64;
 
 /// Where a segment stands among those of its sender that came here before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,23 +46,29 @@ pub(crate) enum Order {
 ///
 /// Other systems number all that a host sends by one counter, by several or at
 /// random, and so do routers that translate addresses: whether this connection has
-/// a counter of its own is asked of each, and of each gap anew.
+/// a counter of its own is asked of each, and of each gap anew. Whosever it is, what
+/// fills a gap in it was sent before what came in front of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbering {
-    expected: Option<u16>,
-    /// Steps of exactly one.
+    count: Count,
+    /// True if any segment may be numbered as Linux does.
+    is_numbered: bool,
+    /// Steps of exactly one, and back into a gap.
     regular: u32,
     /// Gaps behind which no byte was missing and that were long enough for a repair …
-    repairs: u32,
+    repairs: u16,
     /// … and that were not.
-    riddles: u32,
+    riddles: u16,
     /// True if it answered a SYN with identification 0, as Linux does.
     is_linux: bool,
     /// True if other connections of its host are seen to count on the same counter.
     is_shared: bool,
-    /// When the last numbered one came, once one is expected.
+    /// When the last numbered one came, once one did.
     last: Timestamp,
-    newest_tsval: Option<u32>,
+    /// The newest stamp (TSval), and the newest that came with it of those of the peer's that
+    /// it echoes (TSecr).
+    newest_stamp: (u32, u32),
+    has_stamp: bool,
 }
 
 impl Numbering {
@@ -89,42 +97,63 @@ impl Numbering {
     ) -> (u16, Order) {
         let by_stamp = self.by_stamp(segment);
         // Zero in each stands for none (RFC 6864 §4.1).
-        let is_counted = |&id: &u16| id != 0 || self.expected == Some(0);
-        let counted = segment.ip.id.filter(is_counted);
-        let Some(id) = counted.filter(|_| may_be_linux(segment)) else {
+        let is_counted = |&id: &u16| id != 0 || self.count.expected == Some(0);
+        let Some(id) = segment.ip.id.filter(is_counted) else {
             return (0, by_stamp);
         };
         let parts = match segment.payload_len > mss {
             true => u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1),
             false => 1,
         };
+        let step = self.count.take(id, parts, by_stamp == Order::Newer);
+        let placed = match may_be_linux(segment) {
+            true => self.weigh(segment, step, is_past_hole),
+            false => None,
+        };
+        let is_late = matches!(step, Step::Late { .. }) || placed == Some((0, Order::Older));
+        if !is_late {
+            self.count.go_on(id, parts);
+        }
+        placed.unwrap_or(match step {
+            Step::Late { is_told: true } => (0, Order::Older),
+            _ => (0, by_stamp),
+        })
+    }
+
+    /// Learns whether the counter is the connection's own; if it is, what it tells.
+    fn weigh(&mut self, segment: &Segment, step: Step, is_past_hole: bool) -> Option<(u16, Order)> {
         let last = core::mem::replace(&mut self.last, segment.at);
-        let skipped = self
-            .expected
-            .map_or(0, |expected| id.wrapping_sub(expected));
+        let since = match self.is_numbered {
+            true => segment.at.since(last),
+            false => Duration::ZERO,
+        };
         let is_told = self.is_own_counter();
-        match skipped {
-            0 => self.regular = self.regular.saturating_add(1),
+        self.is_numbered = true;
+        match step {
+            // Only what counts upwards comes to a number that it had skipped.
+            Step::On(0) | Step::Late { .. } => self.regular = self.regular.saturating_add(1),
             // Something older, late: nothing to learn from it.
-            _ if is_told && skipped > u16::MAX - MAX_SKIPPED => return (0, Order::Older),
-            1..=MAX_SKIPPED if is_past_hole => {}
-            1..=MAX_SKIPPED if is_repair(skipped, segment.at.since(last)) => {
+            Step::Away(skipped) if is_told && skipped > u16::MAX - MAX_SKIPPED => {
+                return Some((0, Order::Older));
+            }
+            Step::On(_) if is_past_hole => {}
+            Step::On(skipped) if is_repair(skipped, since) => {
                 self.repairs = self.repairs.saturating_add(1)
             }
-            1..=MAX_SKIPPED => self.riddles = self.riddles.saturating_add(1),
-            _ => self.regular = 0,
+            Step::On(_) => self.riddles = self.riddles.saturating_add(1),
+            Step::Away(_) => self.regular = 0,
         }
-        self.expected = Some(id.wrapping_add(parts));
-        match is_told && skipped <= MAX_SKIPPED {
-            true => (skipped, Order::Newer),
-            false => (0, by_stamp),
+        match step {
+            Step::On(skipped) if is_told => Some((skipped, Order::Newer)),
+            Step::Late { .. } if is_told => Some((0, Order::Older)),
+            _ => None,
         }
     }
 
     /// Returns true if segments are numbered, by a counter of the connection's own: gaps are
     /// losses, and where there is none nothing was lost.
     pub(crate) fn tells_losses(&self) -> bool {
-        self.expected.is_some() && self.is_own_counter()
+        self.is_numbered && self.is_own_counter()
     }
 
     #[inline]
@@ -136,22 +165,32 @@ impl Numbering {
         if self.riddles == 0 && self.repairs == 0 {
             return !self.is_shared && self.regular >= least;
         }
-        let riddles = self.riddles.saturating_mul(REGULAR_A_GAP);
-        let repairs = self.repairs.saturating_mul(a_repair);
+        let riddles = u32::from(self.riddles).saturating_mul(REGULAR_A_GAP);
+        let repairs = u32::from(self.repairs).saturating_mul(a_repair);
         !self.is_shared && self.regular >= least.max(riddles).max(repairs)
     }
 
-    /// The same stamp as the newest one says nothing: it counts milliseconds.
+    /// The same stamp as the newest one says nothing, since it counts milliseconds, but that of
+    /// the peer's that it echoes does: neither goes back, and a sender that heard something
+    /// between echoes what it heard.
     fn by_stamp(&mut self, segment: &Segment) -> Order {
-        let Some((tsval, _)) = segment.options.timestamps else {
+        let Some(stamp @ (tsval, echo)) = segment.options.timestamps else {
             return Order::Untold;
         };
-        let newest = *self.newest_tsval.get_or_insert(tsval);
-        match tsval.wrapping_sub(newest) as i32 {
-            0 => Order::Untold,
-            ..0 => Order::Older,
+        if !core::mem::replace(&mut self.has_stamp, true) {
+            self.newest_stamp = stamp;
+        }
+        let (newest, newest_echo) = self.newest_stamp;
+        let by_echo = match (echo, newest_echo) {
+            // None (RFC 7323 §3.2).
+            (0, _) | (_, 0) => 0,
+            _ => echo.wrapping_sub(newest_echo) as i32,
+        };
+        match (tsval.wrapping_sub(newest) as i32, by_echo) {
+            (0, 0) => Order::Untold,
+            (..0, _) | (0, ..0) => Order::Older,
             _ => {
-                self.newest_tsval = Some(tsval);
+                self.newest_stamp = stamp;
                 Order::Newer
             }
         }
@@ -220,6 +259,72 @@ mod tests {
             (0, Order::Newer),
         ];
         assert_eq!(last, expected);
+    }
+
+    /// The orders of segments that their sender does not forbid to be cut, as few of those do
+    /// whose counter is their own.
+    fn orders_of_others(ids: &[u16]) -> Vec<Order> {
+        let mut numbering = Numbering::default();
+        let place = |&id| {
+            let mut segment = segment(0, Some(id), None);
+            segment.ip.dont_fragment = false;
+            numbering.place(&segment, 1448, true)
+        };
+        let placed: Vec<_> = ids.iter().map(place).collect();
+        assert!(placed.iter().all(|&(lost, _)| lost == 0), "{placed:?}");
+        assert!(!numbering.tells_losses());
+        placed.into_iter().map(|(_, order)| order).collect()
+    }
+
+    #[test]
+    fn a_counter_that_is_reordered_from_its_start_is_one_all_the_same() {
+        let ids = [1, 2, 3, 5, 4, 6, 7, 9, 8, 11, 13, 10, 12, 14];
+        let mut numbering = Numbering::default();
+        let place = |id| numbering.place(&segment(0, Some(id), None), 1448, true);
+        let last = ids.map(place)[8..].to_vec();
+        let (late, lost) = ((0, Order::Older), |lost| (lost, Order::Newer));
+        assert_eq!(last, [late, lost(1), lost(1), late, late, lost(0)]);
+    }
+
+    #[test]
+    fn what_fills_a_gap_was_sent_before_whosever_the_counter_is() {
+        // Others send between; the late ones came in front of what is sent again as 40 and 41.
+        let ids = [1, 9, 10, 11, 13, 12, 14, 16, 18, 20, 15, 17, 19, 21, 40, 41];
+        let orders = orders_of_others(&ids);
+        let late: Vec<_> = (0..16).filter(|&n| orders[n] == Order::Older).collect();
+        assert_eq!(late, [5, 10, 11, 12]);
+        assert!(!orders.contains(&Order::Newer));
+        // Numbers by chance, and those of two counters far apart.
+        let random = (0..200_u16).map(|n| n.wrapping_mul(40_503).rotate_left(5));
+        let apart = (1..40).flat_map(|n| [n, 30_000 + n]);
+        for ids in [random.collect::<Vec<_>>(), apart.collect()] {
+            let orders = orders_of_others(&ids);
+            assert!(orders.iter().all(|&order| order == Order::Untold));
+        }
+    }
+
+    #[test]
+    fn two_counters_close_together_are_told_from_reordering_by_stamps() {
+        let ids = (1..20).flat_map(|n| [n, 30 + n]);
+        let numbers: Vec<_> = ids.zip(1..).map(|(id, ms)| (Some(id), Some(ms))).collect();
+        let is_late = |&(_, order): &(u16, Order)| order == Order::Older;
+        assert!(!placed(&numbers).iter().any(is_late));
+    }
+
+    #[test]
+    fn of_equal_stamps_the_echo_tells() {
+        let mut numbering = Numbering::default();
+        let mut order = |tsval, echo| {
+            let mut segment = segment(0, None, None);
+            segment.options.timestamps = Some((tsval, echo));
+            numbering.place(&segment, 1448, false).1
+        };
+        assert_eq!(order(7, 20), Order::Untold);
+        assert_eq!(order(7, 20), Order::Untold);
+        assert_eq!(order(7, 21), Order::Newer);
+        assert_eq!(order(7, 20), Order::Older);
+        assert_eq!(order(7, 0), Order::Untold);
+        assert_eq!(order(8, 20), Order::Newer);
     }
 
     /// Segments said to be lost before each of these (milliseconds, identification).

@@ -88,6 +88,8 @@ pub(crate) struct Pairing {
     left: Option<Timestamp>,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
+    /// True if somebody on the way reset it in the server's name.
+    is_reset_on_way: bool,
     /// What is spoken by turns.
     spoken: Option<Protocol>,
     /// True if its protocol is not known although its bytes were seen, or it streams:
@@ -146,6 +148,7 @@ impl Default for Pairing {
             has_fin: false,
             left: None,
             is_orphaned: false,
+            is_reset_on_way: false,
             spoken: None,
             is_unread: false,
             is_unseen: false,
@@ -384,10 +387,16 @@ impl Pairing {
         self.drop_last_word(ending);
         let is_reset = ending.is_some_and(|(_, _, is_reset)| is_reset);
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
+            draft.signs.is_reset_on_way = self.is_reset_on_way;
             // Nobody knows that it wanted an answer.
             draft.give_up(ending.filter(|_| is_reset || !self.is_unread));
         }
         self.response_acked = u64::MAX;
+    }
+
+    /// Notes that somebody on the way resets the connection.
+    pub(crate) fn was_reset_on_way(&mut self) {
+        self.is_reset_on_way = true;
     }
 
     /// Drops what a client sends right before it ends the connection, where nothing reads it

@@ -23,6 +23,8 @@ pub(crate) struct Signs {
     pub(crate) was_closing: bool,
     /// Who reset or closed the connection.
     pub(crate) ended_by: Option<Side>,
+    /// True if somebody on the way reset the connection in the server's name.
+    pub(crate) is_reset_on_way: bool,
     /// Time the server thought, where the capture ended within the response.
     pub(crate) thought: Option<Duration>,
     /// True if the messages are of no protocol that is read.

@@ -8,7 +8,7 @@ use crate::connection::order::longest_repair;
 use crate::connection::repeats::Need;
 use crate::connection::rtt::LEAST_ERROR;
 use crate::exchange::Side;
-use crate::mark::Mark;
+use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, WaitKind};
 
@@ -100,7 +100,9 @@ impl Tiler<'_> {
         let Some(repeat) = repeat.filter(is_answered) else {
             return Some(request_end).filter(|_| !trace.is_request_overdue());
         };
-        if repeat.data.is_none_or(|data| data.need != Need::Needed) {
+        // What a router refused was cut to size, and not lost unawares.
+        let is_loss = |data: Data| data.need == Need::Needed && !data.was_too_big;
+        if !repeat.data.is_some_and(is_loss) {
             return None;
         }
         self.push(
@@ -201,7 +203,9 @@ impl Tiler<'_> {
         let whole = first.at.since(from);
         let travel = travel.min(whole);
         let is_long = whole > travel + LEAST_DELAYED_ACK;
-        let was_sent_before = self.was_sent_before(first) && whole > travel + REORDERING;
+        let was_sent_before = whole > travel + REORDERING
+            && self.was_sent_before(first)
+            && !repair::is_overtaking(self.trace, first);
         if was_sent_before || (is_long && first.skipped > 0) {
             self.after_skipped(from, travel, first);
             return;

@@ -79,32 +79,14 @@ fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &M
 
 /// Missing bytes that arrived: reordered, or sent again.
 pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
-    // It may bring what had arrived behind the hole once more.
-    let is_behind = |m: &Mark, d: Data| {
-        let is_again = m.at < mark.at && d.span.start > data.span.start;
-        d.span.start >= data.span.end || (is_again && d.span.end >= data.span.end)
-    };
-    let noticed = trace
-        .marks
-        .iter()
-        .find(|m| m.by == mark.by && m.data.is_some_and(|d| is_behind(m, d)));
+    let noticed = noticed(trace, mark, data);
     // Without later data it was the sender's ACKs that told of it.
     let late = mark.at.since(noticed.map_or(before.at, |m| m.at));
-    let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
-    let is_overtaken = match data.order {
-        Order::Older => true,
-        Order::Newer => false,
-        Order::Untold => {
-            late < REORDERING.max(travel / 4)
-                || (late < travel * 7 / 8 && !may_be_by_timer(trace, mark, data))
-                || is_repeated_behind(trace, mark, data)
-        }
-    };
-    if is_overtaken {
+    if is_overtaken(trace, mark, data, late) {
         let took = late.min(mark.at.since(before.at));
         return Gap {
             // Within that, RACK waits too: harmless.
-            overtaken: (late >= REORDERING.max(travel / 4)).then_some(took),
+            overtaken: (late >= patience(trace, mark.by)).then_some(took),
             ..Gap::named(transfer(mark.by), Owner::Path)
         };
     }
@@ -115,6 +97,53 @@ pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) 
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
     recovered(trace, mark, late, late, noticed.is_some())
+}
+
+/// Returns true if what `first` came before was merely late: it had been sent, and not yet again
+/// when it came.
+pub(super) fn is_overtaking(trace: &Trace<'_>, first: &Mark) -> bool {
+    let Some(sent) = first.data else { return false };
+    let fills = |m: &&Mark| {
+        let data = m.data.filter(|data| data.arrival == Arrival::Fill);
+        m.by == first.by && m.at >= first.at && data.is_some_and(|d| d.span.end <= sent.span.start)
+    };
+    let mut fillers = trace.marks.iter().filter(fills).peekable();
+    let was_late = |m: &Mark| {
+        let late = m.at.since(first.at);
+        m.data.is_some_and(|d| is_overtaken(trace, m, d, late))
+    };
+    fillers.peek().is_some() && fillers.all(was_late)
+}
+
+/// The first segment that came from behind the hole that `mark` fills.
+fn noticed<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark> {
+    // It may bring what had arrived behind the hole once more.
+    let is_behind = |m: &Mark, d: Data| {
+        let is_again = m.at < mark.at && d.span.start > data.span.start;
+        d.span.start >= data.span.end || (is_again && d.span.end >= data.span.end)
+    };
+    let mut marks = trace.marks.iter();
+    marks.find(|m| m.by == mark.by && m.data.is_some_and(|d| is_behind(m, d)))
+}
+
+/// Returns true if what filled a hole so `late` had been sent before what came in front of it.
+fn is_overtaken(trace: &Trace<'_>, mark: &Mark, data: Data, late: Duration) -> bool {
+    let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
+    match data.order {
+        Order::Older => true,
+        Order::Newer => false,
+        Order::Untold => {
+            late < patience(trace, mark.by)
+                || (late < travel * 7 / 8 && !may_be_by_timer(trace, mark, data))
+                || is_repeated_behind(trace, mark, data)
+        }
+    }
+}
+
+/// How long RACK waits before it takes a segment that others overtook for lost.
+fn patience(trace: &Trace<'_>, sender: Side) -> Duration {
+    let travel = trace.round_trip(sender).floor().unwrap_or_default();
+    REORDERING.max(travel / 4)
 }
 
 /// Returns true if a timer or a probe can have sent what filled a hole. Else the receiver's
@@ -129,10 +158,12 @@ fn may_be_by_timer(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
     sent.is_none_or(|sent| mark.at.since(sent.at) >= probe.min(LEAST_TIMEOUT))
 }
 
-/// Returns true if the bytes that filled a hole came once more within the time that the
-/// sender needs to hear that they are there: it had repeated what was only late.
+/// Returns true if the bytes that filled a hole came once more about when their sender can have
+/// heard that they are there, and no timer's time later: it had repeated what was only late. A
+/// path that queues takes up to twice its least round trip.
 fn is_repeated_behind(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
-    let until = mark.at + trace.round_trip(mark.by).floor().unwrap_or_default();
+    let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
+    let until = mark.at + travel.max((travel * 2).min(LEAST_TIMEOUT));
     let mut behind = trace
         .marks
         .iter()

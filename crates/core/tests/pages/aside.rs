@@ -37,8 +37,9 @@ pub(crate) enum Aside {
 /// The router that says so of pings.
 const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 254));
 
-fn resolver() -> Endpoint {
-    Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 53)), 53)
+/// The resolver whose address ends so.
+fn resolver(last: u8) -> Endpoint {
+    Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, last)), 53)
 }
 
 /// Everybody on the link who speaks that protocol.
@@ -88,13 +89,17 @@ fn dns(is_answer: bool, words: &[&str]) -> Result<Aside, String> {
     };
     let (mut port, mut is_stream, mut flags) = (50_000, false, [u8::from(is_answer) << 7, 0]);
     let mut addresses = Vec::new();
-    let mut asked = resolver();
+    let mut asked = resolver(53);
     let mut rest = rest.iter();
     while let Some(&word) = rest.next() {
         match word {
             "port" => {
                 let value = rest.next().ok_or("`port` lacks its number")?;
                 port = value.parse().map_err(|_| format!("`{value}` is no port"))?;
+            }
+            "of" => {
+                let value = rest.next().ok_or("`of` lacks the resolver's number")?;
+                asked = resolver(value.parse().map_err(|_| format!("`{value}` is none"))?);
             }
             "tcp" => is_stream = true,
             "mdns" => asked = on_link(251, 5353),

@@ -73,13 +73,13 @@
 //!
 //! **What comes before connections**, with the time at which the point sees it:
 //! ```text
-//! TIME ask ID A|AAAA NAME [port N] [tcp | mdns | llmnr]
-//! TIME tell ID A|AAAA NAME [port N] [tcp | mdns | llmnr] ADDRESS … | none | nxdomain | truncated
+//! TIME ask ID A|AAAA NAME [port N] [of N | tcp | mdns | llmnr]
+//! TIME tell ID A|AAAA NAME [port N] [of N | tcp | mdns | llmnr] ADDRESS … | none | nxdomain | truncated
 //! TIME arp ask|tell
 //! TIME ping|pong NUMBER
 //! TIME icmp unreachable CODE [ping NUMBER]
 //! ```
-//! Queries go to a resolver at 10.77.0.53, or to the link's multicast addresses; the server is 10.77.0.2 and fd77::2.
+//! Queries go to a resolver at 10.77.0.53, to that at 10.77.0.N, or to the link's multicast addresses; the server is 10.77.0.2 and fd77::2.
 //! The client asks for the server's hardware address; the ICMP error speaks of
 //! the connection's SYN, or of that ping, as a router says it. The client pings the server.
 //!

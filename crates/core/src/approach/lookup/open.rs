@@ -13,6 +13,8 @@ use crate::time::Timestamp;
 const MAX_STEPS: usize = 16;
 /// Kinds of address asked for one name at most: A, AAAA, HTTPS, SVCB.
 const MAX_QUERIES: usize = 4;
+/// Resolvers besides the first that are remembered of a lookup.
+const MAX_OTHERS: usize = 3;
 /// Nobody repeats a query sooner: libraries wait for a second and more, the
 /// most impatient resolvers for 376 ms. What comes sooner is a copy.
 const SOONEST_RETRY: Duration = Duration::from_millis(250);
@@ -37,6 +39,8 @@ pub(super) struct Open {
     pub(super) point: PointId,
     pub(super) client: IpAddr,
     resolver: IpAddr,
+    /// Those that were asked the same afterwards.
+    others: Vec<IpAddr>,
     steps: Vec<Step>,
     begin: Timestamp,
     /// The last answer.
@@ -79,6 +83,11 @@ impl Open {
         self.resolver
     }
 
+    /// All that were asked.
+    pub(super) fn asked(&self) -> impl Iterator<Item = IpAddr> {
+        self.others.iter().copied().chain([self.resolver])
+    }
+
     /// Returns true if any of its questions was answered.
     pub(super) fn is_answered(&self) -> bool {
         self.queries().any(|query| query.answered.is_some())
@@ -112,6 +121,7 @@ impl Open {
             point: place.point,
             client: place.source.addr,
             resolver: place.destination.addr,
+            others: Vec::new(),
             steps: vec![Step::new(message, place)],
             begin: place.at,
             end: place.at,
@@ -181,6 +191,10 @@ impl Open {
         query.id = message.id;
         query.port = place.source.port;
         query.repeat(place);
+        let resolver = place.destination.addr;
+        if self.others.len() < MAX_OTHERS && self.asked().all(|asked| asked != resolver) {
+            self.others.push(resolver);
+        }
         true
     }
 

@@ -79,6 +79,11 @@ impl Resolvers {
         resolved.take(&open.conclude(), unanswered, open.is_failed());
     }
 
+    /// Those that were asked.
+    pub(super) fn resolvers(&self) -> impl Iterator<Item = IpAddr> {
+        self.list.keys().map(|&(_, resolver)| resolver)
+    }
+
     /// The lookups by resolver, at the point that saw most of them.
     pub(super) fn by_address(self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
         let mut list: BTreeMap<IpAddr, Resolved> = BTreeMap::new();
