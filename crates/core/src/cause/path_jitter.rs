@@ -34,19 +34,21 @@ impl super::Rule for Rule {
         let least = trips.least.into_iter().chain(case.ledger.round_trip).min();
         let least = human(least.unwrap_or_default());
         trips.share(case, tally, &mut finding);
-        let text = match trips.is_outside() {
-            true => format!(
-                "{} requests came or responses were acknowledged {} (median) later than the least \
-                 round trip of {least}, after the client's clock says that they were on the way; \
-                 the others did not",
-                trips.tally.affected,
-                median(&trips.tally.saved),
+        let (count, by) = (trips.tally.affected, median(&trips.tally.saved));
+        let is_by_clock = trips.is_by_clock();
+        let text = match (trips.is_outside(), is_by_clock) {
+            (true, _) => format!(
+                "{count} requests came or responses were acknowledged {by} (median) later than the \
+                 least round trip of {least}, after the client's clock says that they were on the \
+                 way; the others did not"
             ),
-            false => format!(
-                "{} answers came {} (median) later than the least round trip of {least}, after their \
-             sender's clock says it had sent them; the others did not",
-                trips.tally.affected,
-                median(&trips.tally.saved),
+            (false, true) => format!(
+                "{count} answers came {by} (median) later than the least round trip of {least}, \
+                 after their sender's clock says it had sent them; the others did not"
+            ),
+            (false, false) => format!(
+                "{count} times the server's kernel acknowledged a request {by} (median) later than \
+                 after the least round trip of {least}, and the other times it did not"
             ),
         };
         finding.evidence.push(
@@ -57,7 +59,7 @@ impl super::Rule for Rule {
         finding.verdict = evidence::judge(
             &finding.evidence,
             trips.tally.affected,
-            case.ledger.is_unowed(),
+            case.ledger.is_unowed() || !is_by_clock,
         );
         finding.summary = format!(
             "The path delays some packets and not others: beside a least round trip of {least}, \
@@ -65,16 +67,16 @@ impl super::Rule for Rule {
             percent(tally.affected as f64 / case.ledger.count.max(1) as f64),
             median(&tally.saved),
         );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::PathQueueing,
-                "one delay does not tell the next, and most packets are as quick as the least",
-            ),
-            ruled_out(
+        finding.ruled_out.push(ruled_out(
+            Id::PathQueueing,
+            "one delay does not tell the next, and most packets are as quick as the least",
+        ));
+        if is_by_clock {
+            finding.ruled_out.push(ruled_out(
                 Id::ServerThink,
                 "the server's clock had gone on less than ours: its answers were on the way",
-            ),
-        ];
+            ));
+        }
         finding.overturned_by =
             "a capture at the server that shows these answers leaving late".to_owned();
         finding.fix = vec![

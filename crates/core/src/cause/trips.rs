@@ -58,6 +58,8 @@ pub(super) struct Trips {
     /// Exchanges of which it is told when they were heard, and of which not.
     told: u64,
     untold: u64,
+    /// Late ones of which a sender's clock says that most of it was on the way.
+    clocked: u64,
     samples: Vec<Sample>,
     /// No sample later than this is kept; `None`: there is room.
     until: Option<Timestamp>,
@@ -111,7 +113,8 @@ impl Trips {
         let is_late = trip >= least * FACTOR && late >= NOTABLE;
         if is_late {
             self.tally.add(exchange, Cost::exactly(late), outside);
-            let [asked, _] = exchange.travel.queued;
+            let [asked, answered] = exchange.travel.queued;
+            self.clocked += u64::from((asked + answered) * 2 >= late);
             let heard = outside.saturating_sub(asked);
             self.tally
                 .add_wall(exchange.begin - asked.min(outside), exchange.end + heard);
@@ -146,6 +149,12 @@ impl Trips {
         }
     }
 
+    /// Returns true if senders' clocks show that it was the way: a host whose kernel is late to
+    /// acknowledge looks the same without them.
+    pub(super) fn is_by_clock(&self) -> bool {
+        self.clocked * CLOCKED_PART >= self.tally.affected
+    }
+
     fn note_both_ways(&mut self, exchange: &Exchange, late: Duration, outside: Duration) {
         // Beside the server its answer's time is its own.
         let answered_late = match exchange.travel.is_acked_first || is_far(exchange) {
@@ -169,6 +178,7 @@ impl Trips {
         self.beyond.merge(other.beyond);
         self.least = self.least.into_iter().chain(other.least).min();
         self.outside = self.outside.saturating_add(other.outside);
+        self.clocked += other.clocked;
         self.heard_late = self.heard_late.saturating_add(other.heard_late);
         self.heard_slightly = self.heard_slightly.saturating_add(other.heard_slightly);
         self.told += other.told;
@@ -330,6 +340,9 @@ pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> 
         .saturating_add(tally.cost.likely);
     tally.cost.likely as f64 / whole.max(1) as f64
 }
+
+/// Of late round trips one in so many may come back late: the way there shows in no clock here.
+const CLOCKED_PART: u64 = 4;
 
 /// Whether the point is nearer to the server: most of a round trip lies
 /// outside of the exchange as it is seen there.
