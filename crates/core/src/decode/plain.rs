@@ -43,12 +43,15 @@ impl<'a> Plain<'a> {
         // A length of zero is one that offload has still to fill in.
         let payload_len = usize::from(u16::from_be_bytes([l0, l1])).checked_sub(20 + header_len)?;
         let is_whole = u16::from_be_bytes([f0, f1]) & FRAGMENT == 0;
-        is_whole.then_some(Self {
+        let payload = rest.get(..payload_len).unwrap_or(rest);
+        let (header_len, payload_len) = (header_len as u32, payload_len as u32);
+        let is_padded = tcp::is_padded(header_len, payload_len, payload, TcpFlags(tcp[13]));
+        (is_whole && !is_padded).then_some(Self {
             ip,
             tcp,
             options,
-            payload_len: payload_len as u32,
-            payload: rest.get(..payload_len).unwrap_or(rest),
+            payload_len,
+            payload,
         })
     }
 

@@ -19,6 +19,9 @@ mod kind {
 /// RFC 7323 §2.3: a greater shift is to be taken as this.
 const MAX_WINDOW_SCALE: u8 = 14;
 
+/// The least that Ethernet carries of a datagram, less the IP header.
+const LEAST_FRAME: u32 = 46 - 20;
+
 /// A TCP header's fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
@@ -56,6 +59,11 @@ pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
     let rest = datagram.payload.get(20..).unwrap_or_default();
     let (options, payload) = rest.split_at_checked(options_len).unwrap_or((rest, &[]));
     let flags = TcpFlags(bits);
+    let is_padded = datagram.source.is_ipv4() && is_padded(header_len, payload_len, payload, flags);
+    let (payload_len, payload) = match is_padded {
+        true => (0, Default::default()),
+        false => (payload_len, payload),
+    };
     let is_syn = flags.contains(TcpFlags::SYN);
     let header = Header {
         source_port: half(0)?,
@@ -68,6 +76,24 @@ pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
         options: usual_options(options, is_syn).unwrap_or_else(|| read_options(options, is_syn)),
     };
     Some((header, payload))
+}
+
+/// Returns true if what seems to be the payload of a segment in IPv4 is what the sender's
+/// network card filled a short frame up with, and a box on the way then took into the datagram's
+/// length: zeros on a segment that pushes nothing. Whoever writes so little pushes it
+/// (RFC 9293 §3.9.1.2); a probe carries one byte at most.
+#[inline]
+pub(super) fn is_padded(
+    header_len: u32,
+    payload_len: u32,
+    payload: &[u8],
+    flags: TcpFlags,
+) -> bool {
+    let is_short = payload_len > 1 && header_len + payload_len <= LEAST_FRAME;
+    is_short
+        && payload.len() == payload_len as usize
+        && !flags.contains(TcpFlags::PSH)
+        && payload.iter().all(|&byte| byte == 0)
 }
 
 /// The options that nearly every segment of an established connection has:

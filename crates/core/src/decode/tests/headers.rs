@@ -111,6 +111,25 @@ fn padding_is_no_payload() {
 }
 
 #[test]
+fn padding_within_the_datagrams_length_is_no_payload_either() {
+    let len = |packet: Vec<u8>| {
+        let (segment, payload) = decode(LinkType(101), &packet).expect("a segment");
+        assert_eq!(segment.payload_len as usize, payload.len());
+        payload.len()
+    };
+    let of = |flags, payload: &[u8]| len(ipv4(&[], &tcp(flags, &[], payload)));
+    for padded in [of(0x10, &[0; 6]), of(0x10, &[0; 2]), of(0x11, &[0; 6])] {
+        assert_eq!(padded, 0);
+    }
+    // Pushed, a probe, more than a short frame lacks, and no zeros.
+    assert_eq!(of(0x18, &[0; 6]), 6);
+    assert_eq!(of(0x10, &[0]), 1);
+    assert_eq!(of(0x10, &[0; 7]), 7);
+    assert_eq!(of(0x10, &[0, 0, 0, 0, 0, 1]), 6);
+    assert_eq!(len(ipv6(6, &tcp(0x10, &[], &[0; 6]))), 6);
+}
+
+#[test]
 fn zero_length_is_what_the_frame_holds() {
     let mut packet = v4();
     packet[2..4].fill(0);
