@@ -44,6 +44,10 @@ const FASTEST: f64 = 5.0;
 const SECOND_NS: i128 = 1_000_000_000;
 /// A clock that falls behind by more in a second counts in another unit ([`ALIKE`]).
 const MOST_DRIFT: i64 = 430_000_000;
+/// The tick of the quickest clock, which counts microseconds, …
+const QUICKEST_NS: i64 = 1_000;
+/// … and how many ticks more are no clock's: a second of these.
+const LEAP: i64 = 1_000_000;
 /// Replies stray by less; a clock that is further off after this long drifts.
 const DRIFT_AFTER: Duration = Duration::from_millis(150);
 
@@ -176,8 +180,8 @@ impl Transit {
             return Queued::default();
         };
         let at = segment.at;
-        if !self.has_begun || at < { self.first.at } {
-            // The clock here was set, or the first stamp was wrong.
+        if !self.has_begun || at < { self.first.at } || self.leaps(at, tsval) {
+            // The clock here was set, or the first stamp was wrong: some put zero into a SYN.
             self.begin(Stamps { at, tsval });
         }
         self.last = Stamps { at, tsval };
@@ -203,6 +207,14 @@ impl Transit {
             return Queued::default();
         }
         self.beyond(at, beyond, (passed_ns, ticks))
+    }
+
+    /// Returns true if the stamp goes further on from the first one than the quickest of clocks
+    /// can have come.
+    #[inline]
+    fn leaps(&self, at: Timestamp, tsval: u32) -> bool {
+        let ticks = i64::from(tsval.wrapping_sub(self.first.tsval) as i32);
+        ticks > at.signed_since(self.first.at) / QUICKEST_NS + LEAP
     }
 
     /// Begins anew with a segment; what other connections have shown of the clock, and when,
@@ -455,6 +467,14 @@ mod tests {
     fn a_first_stamp_that_is_off_by_years_spoils_nothing() {
         let script = [(1_000_000_000, 7), (0, 8), (600, 608), (900, 808)];
         assert_eq!(queued(&script), [0, 0, 0, 99]);
+        // Nor does one that was none.
+        let script = [
+            (0, 0),
+            (15, 12_200_461),
+            (30, 12_200_461),
+            (615, 12_201_061),
+        ];
+        assert_eq!(queued(&script), [0, 0, 0, 0]);
         // Behind it a clock of 300 Hz is still told from a queue.
         let script = [(1_000_000_000, 7), (0, 8), (50, 23), (100, 38), (300, 98)];
         assert_eq!(queued(&script), [0; 5]);
