@@ -113,10 +113,14 @@ fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
 }
 
 /// The origin that each connection is for, as far as one was named on it: in TLS it is
-/// once, by its handshake.
+/// once, by its handshake. Empty where no two were named.
 fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
-    let named = moments.iter().filter(|moment| moment.origin != 0);
-    let mut named: Vec<_> = named
+    let named = || moments.iter().filter(|moment| moment.origin != 0);
+    let first = named().next().map(|moment| moment.origin);
+    if named().all(|moment| Some(moment.origin) == first) {
+        return BTreeMap::new();
+    }
+    let mut named: Vec<_> = named()
         .map(|moment| (moment.client, moment.begin, moment.ordinal, moment.origin))
         .collect();
     named.sort_unstable();

@@ -30,6 +30,7 @@ pub(super) enum Step {
 impl Count {
     /// Takes in the number of a segment that stands for so many parts. `is_newer`: something else
     /// says that it was sent after all before it.
+    #[inline]
     pub(super) fn take(&mut self, id: u16, parts: u16, is_newer: bool) -> Step {
         let is_told = self.rising >= RISING;
         if !is_newer && self.fills_gap(id, parts) {
@@ -46,6 +47,7 @@ impl Count {
     }
 
     /// Counts on from a number that is no gap's.
+    #[inline]
     pub(super) fn go_on(&mut self, id: u16, parts: u16) {
         let skipped = self
             .expected
@@ -62,7 +64,7 @@ impl Count {
 
     /// Whether these numbers had been skipped, noting that they came.
     fn fills_gap(&mut self, id: u16, parts: u16) -> bool {
-        let Some(expected) = self.expected else {
+        let Some(expected) = self.expected.filter(|_| self.missing != 0) else {
             return false;
         };
         let numbers = (0..parts.min(MAX_SKIPPED)).map(|part| id.wrapping_add(part));
