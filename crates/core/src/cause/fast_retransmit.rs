@@ -7,8 +7,7 @@ use super::{Case, Conclusion, Id};
 const TOLD: Told = Told {
     id: Id::FastRetransmit,
     kind: Kind::Fast,
-    did: "lost a segment that later data revealed; each waited",
-    until: "until it was sent again",
+    went_to: "segments whose loss later data revealed",
     fix: &[("path", "find where the segments are lost")],
 };
 

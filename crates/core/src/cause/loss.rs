@@ -177,6 +177,12 @@ impl Losses {
         self.repairs.get(kind as usize).copied().unwrap_or_default()
     }
 
+    /// The share of the time of all repairs that one kind took.
+    fn share_of(&self, kind: Kind) -> f64 {
+        let all: Duration = self.repairs.iter().map(|(_, took)| took).sum();
+        self.repaired_by(kind).1.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
     pub(crate) fn events(&self) -> u64 {
         self.repairs.iter().map(|(count, _)| count).sum()
     }
@@ -295,10 +301,8 @@ fn slowed(exchange: &Exchange) -> Cost {
 pub(super) struct Told {
     pub(super) id: Id,
     pub(super) kind: Kind,
-    /// What the exchanges did, after their number, and before …
-    pub(super) did: &'static str,
-    /// … the median time, and this.
-    pub(super) until: &'static str,
+    /// What most of the time went to.
+    pub(super) went_to: &'static str,
     pub(super) fix: &'static [(&'static str, &'static str)],
 }
 
@@ -312,15 +316,16 @@ pub(super) fn conclude_few(case: &Case<'_>, told: &Told) -> Conclusion {
         return Conclusion::Nothing;
     };
     finding.summary = format!(
-        "{} {} {} {} (median) {}.",
+        "{} {} lost segments and waited {} (median) until these were sent again; {} of that time \
+         went to {}.",
         losses.tally.affected,
         match finding.unit {
             Unit::Requests => "exchanges",
             unit => unit.words()[1],
         },
-        told.did,
         human(losses.tally.saved.quantile(0.5).unwrap_or_default()),
-        told.until,
+        percent(losses.share_of(told.kind)),
+        told.went_to,
     );
     finding.overturned_by =
         "a capture at the other end that shows these segments arriving in time".to_owned();

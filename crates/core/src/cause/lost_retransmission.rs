@@ -7,8 +7,7 @@ use super::{Case, Conclusion, Id};
 const TOLD: Told = Told {
     id: Id::LostRetransmission,
     kind: Kind::Again,
-    did: "lost a segment and its repetition too, and waited",
-    until: "for the next one",
+    went_to: "repetitions that were lost too",
     fix: &[
         (
             "path",

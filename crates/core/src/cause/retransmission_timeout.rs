@@ -7,8 +7,7 @@ use super::{Case, Conclusion, Id};
 const TOLD: Told = Told {
     id: Id::RetransmissionTimeout,
     kind: Kind::Timeout,
-    did: "lost a segment at the end of a message, where nothing follows that would reveal the loss, and waited",
-    until: "for a timer",
+    went_to: "timers, behind the end of a message, where nothing follows that would reveal the loss",
     fix: &[
         ("path", "find where the segments are lost"),
         (

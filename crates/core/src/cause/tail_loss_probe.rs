@@ -7,8 +7,7 @@ use super::{Case, Conclusion, Id};
 const TOLD: Told = Told {
     id: Id::TailLossProbe,
     kind: Kind::Probe,
-    did: "lost the end of a message; its sender heard nothing for two round trips and probed: that took",
-    until: "to repair",
+    went_to: "probes, which a sender makes after two round trips of silence behind the end of a message",
     fix: &[
         ("path", "find where the segments are lost"),
         (

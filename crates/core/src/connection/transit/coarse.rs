@@ -10,6 +10,8 @@ const COARSE_NS: [u32; 6] = [
     100_000_000,
     500_000_000,
 ];
+/// Half more than the shortest of them: so soon after the first segment all of them fit.
+const ALL_FIT_NS: i64 = 4_999_999;
 /// Tick of which one alone would explain any queue.
 const LONG_TICK_NS: i64 = 500_000_000;
 /// The least number of segments, each some ticks after the one before, that tell a tick …
@@ -55,6 +57,17 @@ impl Coarse {
         if self.fits_none() || (is_told && !goes_on) {
             return;
         }
+        if !fits_all(passed_ns, ticks) {
+            self.weigh(passed_ns, ticks);
+        }
+        self.fits += u32::from(goes_on);
+        if ticks >= self.last.0 {
+            self.last = (ticks, passed_ns);
+        }
+    }
+
+    /// Finds the ticks that do not fit.
+    fn weigh(&mut self, passed_ns: i64, ticks: i64) {
         let stray_ns = passed_ns / STRAY;
         for (index, &tick_ns) in COARSE_NS.iter().enumerate() {
             if self.unfit & 1 << index == 0 {
@@ -62,10 +75,6 @@ impl Coarse {
                 let is_fit = off(tick_ns, passed_ns, ticks) <= slack(tick_ns, stray_ns);
                 self.unfit |= u8::from(!is_fit) << index;
             }
-        }
-        self.fits += u32::from(goes_on);
-        if ticks >= self.last.0 {
-            self.last = (ticks, passed_ns);
         }
     }
 
@@ -139,6 +148,12 @@ fn fits(tick_ns: i64, passed_ns: i64, ticks: i64) -> bool {
     off(tick_ns, passed_ns, ticks) <= slack(tick_ns, passed_ns / STRAY)
 }
 
+/// Returns true if every tick fits: none or one, within half more than the shortest takes.
+#[inline]
+fn fits_all(passed_ns: i64, ticks: i64) -> bool {
+    (0..=1).contains(&ticks) && (0..=ALL_FIT_NS).contains(&passed_ns)
+}
+
 /// The most by which a tick that fits is off, where the clock may stray so much.
 fn slack(tick_ns: i64, stray_ns: i64) -> i64 {
     tick_ns * 3 / 2 + stray_ns
@@ -177,6 +192,17 @@ mod tests {
             );
         }
         assert_eq!(told(1_500_000_000, 450), None, "too short");
+    }
+
+    #[test]
+    fn what_fits_all_ticks_fits_each() {
+        for passed_ns in (0..=ALL_FIT_NS).step_by(99_991).chain([ALL_FIT_NS]) {
+            for ticks in 0..=1 {
+                assert!(fits_all(passed_ns, ticks));
+                let fit = |&tick_ns: &u32| fits(i64::from(tick_ns), passed_ns, ticks);
+                assert!(COARSE_NS.iter().all(fit), "{passed_ns} {ticks}");
+            }
+        }
     }
 
     #[test]
