@@ -112,7 +112,7 @@ impl Approaches {
             .unanswered
             .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
         if !asked.is_answered && self.lookups.asks_anybody() {
-            // So many that none of them answers: the point sees one way only, or what it sees is made.
+            // None of so many answers: the point sees one direction only, or the traffic is made up.
             asked.unanswered.clear();
         }
         let shows_answers = asked.is_answered || !asked.unanswered.is_empty();

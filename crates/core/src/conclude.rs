@@ -96,8 +96,8 @@ fn doubt_times(findings: &mut [Finding]) {
     }
 }
 
-/// What comes at the distance at which the other end's data comes too was spaced by neither end's
-/// kernel.
+/// Makes pacing possible only: neither end's kernel spaced data that comes at the same distances
+/// from both.
 fn doubt_pacing(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|f| f.cause == Id::Pacing) {
         finding.verdict = Verdict::Possible;

@@ -90,6 +90,6 @@ pub struct Pause {
     pub until: Duration,
     /// How long it was.
     pub took: Duration,
-    /// Whether an acknowledgement met its end, by chance or not.
+    /// True if an acknowledgement met its end, by chance or not.
     pub meets_ack: bool,
 }

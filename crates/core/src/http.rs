@@ -122,8 +122,8 @@ fn target_of(location: &str) -> Option<&str> {
 /// Longest method that is taken for one (the registry's longest has 17 letters).
 const MAX_METHOD: usize = 24;
 
-/// Whether `bytes` may begin a message: a known method as far as they go, a request line that
-/// names HTTP's version, whatever its method is, or `HTTP/`.
+/// Returns true if `bytes` may begin a message: a known method as far as they go, a request line
+/// that names HTTP's version, whatever its method is, or `HTTP/`.
 pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
     const METHODS: [&[u8]; 9] = [
         b"GET ",

@@ -56,7 +56,7 @@ pub(crate) enum Protocol {
     /// memcached (text and meta commands): its quiet commands have no reply
     /// of their own, so by turns.
     Memcached,
-    /// One of which no more is known than that its requests are answered.
+    /// A protocol of which no more is known than that its requests are answered.
     Answered,
 }
 

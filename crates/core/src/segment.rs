@@ -153,10 +153,10 @@ pub struct IpFacts {
     pub is_own: bool,
 }
 
-/// What systems send packets with (Linux and others, Windows, some routers).
+/// The initial times to live of systems (Linux and others, Windows, some routers).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
-/// How many routers a packet passed, from the nearest initial time to live.
+/// The number of routers that a packet passed, from the nearest initial time to live.
 pub(crate) fn hops(ttl: u8) -> u8 {
     let initial = INITIAL_TTLS.into_iter().find(|initial| *initial >= ttl);
     initial.unwrap_or(u8::MAX) - ttl

@@ -1,5 +1,5 @@
-//! Data of both ends at one and the same distance from the packet before: a recorder's or a
-//! replay's pace.
+//! The pace of a replay or a recorder: data of both ends at one and the same distance from the
+//! packet before.
 //!
 //! A kernel that paces spaces what its own side sends. Where the other side's answers keep the
 //! same distance, it was neither of the two that spaced them.
@@ -25,7 +25,7 @@ pub(super) struct Strides {
     last: Option<Timestamp>,
     /// The distance before the packets that came together with the last one.
     gap: Option<Duration>,
-    /// Whose data came with them: once for each side.
+    /// The sides of which data came with them and was counted.
     has_counted: [bool; 2],
     counts: [[u32; BUCKETS]; 2],
 }

@@ -61,7 +61,7 @@ impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
 /// What belongs to the `MOST` least of all keys that came.
 #[derive(Clone, Debug)]
 pub(super) struct Few<K, V, const MOST: usize> {
-    /// In the order of the keys, each with the place of what belongs to it: that is large,
+    /// The keys in order, each with the place of its value: values are large,
     /// and room for a key is made by moving all that are greater.
     list: Vec<(K, usize)>,
     values: Vec<V>,

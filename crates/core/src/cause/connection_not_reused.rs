@@ -35,8 +35,8 @@ pub(crate) struct Rule {
     paid: Distribution,
     client_asked: u64,
     server_asked: u64,
-    /// Of the latter, those in TLS: only the server's end was seen, and who had asked for it
-    /// was not.
+    /// Connections in TLS among the latter: only the server's end was seen, and who had asked for
+    /// it was not.
     veiled: u64,
 }
 
@@ -235,7 +235,7 @@ impl Rule {
         finding
     }
 
-    /// Who asked to close the connections, and how often.
+    /// A clause that says who asked to close the connections, and how often.
     fn who_asked(&self) -> String {
         let said = self.server_asked - self.veiled.min(self.server_asked);
         let clear = format!(
@@ -256,7 +256,7 @@ impl Rule {
     }
 }
 
-/// What the end changes that closes connections: each of them, where it is not known.
+/// The changes for the end that closes connections; for both ends, where that is not known.
 fn fixes(culprit: Owner) -> Vec<Fix> {
     let client = fix("client", "keep connections alive and pool them");
     let server = fix(

@@ -32,7 +32,7 @@ const GROWING: u64 = 3;
 /// A window that fills in a burst opens again a round trip later: stops that
 /// are a smaller part of that, one like the other, are a pace.
 const ROUND_PART: u32 = 8;
-/// … and, with what the way strays by, within so many.
+/// The most round trips within which a full window opens on a path that strays.
 const LATE_TRIPS: u32 = 2;
 /// A window that was kept lets through at least this much of what it let
 /// through before, in percent.
@@ -91,9 +91,10 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     })
 }
 
-/// What a message stood still beyond what it had taken at the largest window that its sender had,
-/// because losses had cut that (RFC 5681 §3.1). It errs downward, as without them the window had
-/// grown on; at the most it is all of that time, at the least nothing.
+/// The cost of a window that losses have cut (RFC 5681 §3.1): how much longer the message stood
+/// still than it would have at the largest window that its sender had. The estimate errs downward,
+/// since without the losses the window would have grown on. At most it is all of the standstill,
+/// at least nothing.
 pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
     // A full window opens within a round trip; what takes longer waited for something else.
     let is_by_trip = delivery.stopped <= delivery.round_trip * delivery.stops * LATE_TRIPS;
@@ -102,7 +103,8 @@ pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
     }
     let window = delivery.most_in_flight.max(delivery.earlier_in_flight);
     let rounds = delivery.bytes as f64 / window.max(1) as f64;
-    let least = delivery.round_trip.mul_f64(rounds).max(delivery.spared);
+    let needed = Duration::try_from_secs_f64(delivery.round_trip.as_secs_f64() * rounds);
+    let least = needed.unwrap_or(Duration::MAX).max(delivery.spared);
     Cost {
         low: 0,
         likely: nanos(delivery.stopped.saturating_sub(least)),
@@ -443,9 +445,9 @@ mod tests {
             ..stopped(8)
         };
         let ms = |n: u64| n * 1_000_000;
-        // Five round trips of 40 ms at eight segments, and as long without the loss.
+        // Five round trips of 40 ms at eight segments, with the loss and without it.
         assert_eq!(beyond_largest_window(&cut(8)).likely, 0);
-        // With twenty it had taken two.
+        // At twenty segments it would have taken two.
         let cost = beyond_largest_window(&cut(20));
         assert_eq!((cost.low, cost.likely, cost.high), (0, ms(120), ms(200)));
         assert_eq!(
@@ -462,5 +464,14 @@ mod tests {
             Cost::default(),
             "no window opens so late"
         );
+        // Stamps may be centuries apart, and bytes as many as numbers allow.
+        let hostile = Delivery {
+            round_trip: Duration::from_nanos(u64::MAX),
+            bytes: u64::MAX,
+            first_in_flight: 1,
+            most_in_flight: 1,
+            ..cut(0)
+        };
+        assert_eq!(beyond_largest_window(&hostile).likely, 0);
     }
 }

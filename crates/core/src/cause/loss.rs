@@ -69,9 +69,9 @@ pub(crate) struct Losses {
     taken_back: u64,
     /// Repaired losses that may have been none.
     doubtful: u64,
-    /// What exchanges lost, with what windows that losses had cut cost them or others.
+    /// The time that exchanges lost to losses and to windows that losses had cut.
     whole: Tally,
-    /// The latter, of each exchange.
+    /// The time lost to such windows, of each exchange.
     slowed: Distribution,
 }
 
@@ -192,7 +192,7 @@ impl Losses {
         self.clients.len() >= SPREAD && self.events() >= MANY
     }
 
-    /// What most of the time went to.
+    /// The kind of repair that most of the time went to.
     fn kind(&self) -> Kind {
         [Kind::Timeout, Kind::Again, Kind::Probe, Kind::Fast]
             .into_iter()
@@ -241,7 +241,7 @@ impl Losses {
         (count > 0).then(|| circumstance.packets(&self.requests.packets))
     }
 
-    /// What losses did to the messages after them.
+    /// Evidence of windows that losses had cut.
     fn cut_windows(&self, case: &Case<'_>) -> Option<Evidence> {
         let count = self.slowed.count();
         let text = format!(
@@ -289,7 +289,7 @@ pub(crate) fn lost(exchange: &Exchange) -> Duration {
         .sum()
 }
 
-/// What windows that losses had cut cost the messages of an exchange.
+/// The cost of windows that losses had cut, of all messages of an exchange.
 fn slowed(exchange: &Exchange) -> Cost {
     let deliveries = exchange.deliveries.iter();
     deliveries
@@ -301,7 +301,7 @@ fn slowed(exchange: &Exchange) -> Cost {
 pub(super) struct Told {
     pub(super) id: Id,
     pub(super) kind: Kind,
-    /// What most of the time went to.
+    /// The words for what most of the time went to.
     pub(super) went_to: &'static str,
     pub(super) fix: &'static [(&'static str, &'static str)],
 }

@@ -37,7 +37,7 @@ impl super::Rule for Rule {
         let (count, by) = (trips.tally.affected, median(&trips.tally.saved));
         let is_by_clock = trips.is_by_clock();
         let text = match (trips.is_outside(), is_by_clock) {
-            (true, _) => format!(
+            (true, true) => format!(
                 "{count} requests came or responses were acknowledged {by} (median) later than the \
                  least round trip of {least}, after the client's clock says that they were on the \
                  way; the others did not"
@@ -46,9 +46,13 @@ impl super::Rule for Rule {
                 "{count} answers came {by} (median) later than the least round trip of {least}, \
                  after their sender's clock says it had sent them; the others did not"
             ),
+            (true, false) => format!(
+                "{count} responses were acknowledged {by} (median) later than the least round trip \
+                 of {least}; the others were not"
+            ),
             (false, false) => format!(
-                "{count} times the server's kernel acknowledged a request {by} (median) later than \
-                 after the least round trip of {least}, and the other times it did not"
+                "{count} requests were acknowledged by the server's kernel {by} (median) later than \
+                 the least round trip of {least}; the others were not"
             ),
         };
         finding.evidence.push(

@@ -51,7 +51,7 @@ impl Rule {
         let has_reason = || worker_saturation::has_limit(case) || rate_limit::is_configured(case);
         match case.gathered.thinking.claim(case) {
             Some(_) if has_reason() => Conclusion::Nothing,
-            // Whose time it was the account says; that it was an answer's nobody does.
+            // The account says whose time it was; nothing says that an answer was owed.
             Some(Claim::Thinks(_)) if case.ledger.is_unowed() => Conclusion::Nothing,
             Some(Claim::Thinks(_))
                 if served::passed(case).is_some_and(|passed| passed.is_told()) =>

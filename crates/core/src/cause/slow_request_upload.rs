@@ -40,10 +40,8 @@ impl super::Rule for Rule {
         let behind = claimed(case, &[Role::IsAskedLate]);
         let rest = behind.map(|(upstream, _, _)| upstream.upload_rest());
         let tally = rest.as_ref().unwrap_or(&self.0);
-        if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
-            return Conclusion::Nothing;
-        }
-        if case.ledger.is_untold() {
+        let is_told = !case.ledger.is_untold();
+        if !is_told || !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::finding(Id::SlowRequestUpload, Owner::Client, case, tally);

@@ -19,7 +19,8 @@ use crate::report::Finding;
 /// Watches messages that outgrow a congestion window on its way up.
 pub(crate) type Rule = Limited<Starting>;
 
-/// What the sender begins with: older systems with less than new ones may (RFC 3390, RFC 6928).
+/// The start of a sentence on the window that the sender begins with: older systems begin with
+/// fewer segments than new ones (RFC 3390, RFC 6928).
 fn begin(worst: &Delivery) -> String {
     match worst.first_in_flight.div_ceil(u64::from(worst.mss.max(1))) {
         first @ 0..INITIAL_WINDOW => format!("The connection was sent {first} segments"),

@@ -20,7 +20,7 @@ const NEAR_END: usize = 16;
 pub(crate) struct Tally {
     pub(crate) cost: Cost,
     pub(crate) affected: u64,
-    /// Of the exchanges that moments stood for, the part of one not counted yet.
+    /// The fraction of an exchange that moments stood for and that is not counted yet.
     carried: f64,
     /// Latencies of the exchanges affected.
     pub(super) before: Distribution,

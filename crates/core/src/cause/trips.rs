@@ -58,7 +58,7 @@ pub(super) struct Trips {
     /// Exchanges of which it is told when they were heard, and of which not.
     told: u64,
     untold: u64,
-    /// Late ones of which a sender's clock says that most of it was on the way.
+    /// Late round trips most of which was on the way, by a sender's clock.
     clocked: u64,
     samples: Vec<Sample>,
     /// No sample later than this is kept; `None`: there is room.
@@ -94,7 +94,7 @@ impl Trips {
         if seen + exchange.travel.beyond == Duration::ZERO {
             return;
         }
-        // One of which nothing tells when it reached the server: the rest is the client's side.
+        // Nothing tells when it reached the server: the rest is the client's side of the path.
         if seen.is_zero() && exchange.least_trip.is_some_and(|least| least >= NOTABLE) {
             return;
         }
@@ -341,7 +341,8 @@ pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> 
     tally.cost.likely as f64 / whole.max(1) as f64
 }
 
-/// Of late round trips one in so many may come back late: the way there shows in no clock here.
+/// One in so many late round trips must show in a clock: of those that were late on the way there
+/// none does.
 const CLOCKED_PART: u64 = 4;
 
 /// Whether the point is nearer to the server: most of a round trip lies

@@ -242,7 +242,7 @@ pub(super) fn settle(
     }
 }
 
-/// What a finding weighs: the time that it claims, or its cost where that is not booked.
+/// The weight of a finding: the time that it claims, or its cost where that is not booked.
 pub(super) fn weight(finding: &Finding, booked: &[Booked<'_>]) -> u64 {
     let is_booked = booked
         .iter()

@@ -7,7 +7,7 @@ use crate::flow::Direction;
 use crate::mark::Data;
 use crate::segment::{Segment, TcpFlags, hops};
 
-/// What one host sends may pass this many routers more or fewer: paths of equal length are
+/// The most routers by which the paths of one host's packets differ: paths of equal length are
 /// chosen anew, and a load balancer stands before the host that it speaks for.
 const MOST_APART: u8 = 2;
 
@@ -54,8 +54,9 @@ impl Connection {
         is_elsewhere || self.is_too_soon(reset)
     }
 
-    /// Whether a reset that answers a segment, as those without ACK do (RFC 9293 §3.10.7.4), comes
-    /// sooner after the first one that it can answer than the way there and back allows.
+    /// Returns true if a reset that answers a segment, as those without ACK do (RFC 9293
+    /// §3.10.7.4), comes sooner after the first one that it can answer than the way there and back
+    /// allows.
     fn is_too_soon(&self, reset: &Segment) -> bool {
         let own = self.half(reset.direction);
         let answers = !reset.flags.contains(TcpFlags::ACK) && own.base() == Some(reset.seq);

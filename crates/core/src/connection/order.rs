@@ -63,7 +63,7 @@ pub(crate) struct Numbering {
     is_linux: bool,
     /// True if other connections of its host are seen to count on the same counter.
     is_shared: bool,
-    /// When the last numbered one came, once one did.
+    /// The time of the last numbered segment.
     last: Timestamp,
     /// The newest stamp (TSval), and the newest that came with it of those of the peer's that
     /// it echoes (TSecr).
@@ -170,9 +170,9 @@ impl Numbering {
         !self.is_shared && self.regular >= least.max(riddles).max(repairs)
     }
 
-    /// The same stamp as the newest one says nothing, since it counts milliseconds, but that of
-    /// the peer's that it echoes does: neither goes back, and a sender that heard something
-    /// between echoes what it heard.
+    /// The order by timestamps. The same stamp as the newest one says nothing, since it counts
+    /// milliseconds, but that of the peer's that it echoes does: neither goes back, and a sender
+    /// that heard something between echoes what it heard.
     fn by_stamp(&mut self, segment: &Segment) -> Order {
         let Some(stamp @ (tsval, echo)) = segment.options.timestamps else {
             return Order::Untold;

@@ -14,7 +14,7 @@ const MAX_TIMED: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timing {
     first: Option<Timed>,
-    /// Those behind it; those that are left, where it was taken out.
+    /// The segments behind the first; all that are left, where that was taken out.
     rest: VecDeque<Timed>,
 }
 

@@ -46,7 +46,7 @@ const SECOND_NS: i128 = 1_000_000_000;
 const MOST_DRIFT: i64 = 430_000_000;
 /// The tick of the quickest clock, which counts microseconds, …
 const QUICKEST_NS: i64 = 1_000;
-/// … and how many ticks more are no clock's: a second of these.
+/// … and a leap of more ticks than this, a second of these, is no clock's.
 const LEAP: i64 = 1_000_000;
 /// Replies stray by less; a clock that is further off after this long drifts.
 const DRIFT_AFTER: Duration = Duration::from_millis(150);
@@ -181,7 +181,7 @@ impl Transit {
         };
         let at = segment.at;
         if !self.has_begun || at < { self.first.at } || self.leaps(at, tsval) {
-            // The clock here was set, or the first stamp was wrong: some put zero into a SYN.
+            // The clock here was set, or the first stamp was wrong: some hosts put zero into a SYN/ACK.
             self.begin(Stamps { at, tsval });
         }
         self.last = Stamps { at, tsval };
@@ -467,7 +467,7 @@ mod tests {
     fn a_first_stamp_that_is_off_by_years_spoils_nothing() {
         let script = [(1_000_000_000, 7), (0, 8), (600, 608), (900, 808)];
         assert_eq!(queued(&script), [0, 0, 0, 99]);
-        // Nor does one that was none.
+        // Nor does a first stamp of zero.
         let script = [
             (0, 0),
             (15, 12_200_461),

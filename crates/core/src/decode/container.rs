@@ -204,7 +204,7 @@ impl Container {
         }
     }
 
-    /// How many blocks of system calls, as sysdig writes them, the file has so far.
+    /// The number of blocks of system calls, as sysdig writes them, in the file so far.
     pub fn calls(&self) -> u64 {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.calls(),

@@ -108,7 +108,7 @@ impl Pcap {
         self.is_current() && is_usual && self.link == LinkType::ETHERNET
     }
 
-    /// The same with the length of record headers that `bytes`, the first record, shows; `Err`:
+    /// This header with the length of record headers that `bytes`, the first record, shows; `Err`:
     /// so many bytes are needed.
     pub(super) fn fitted(mut self, bytes: &[u8]) -> Result<Self, usize> {
         let captured = bytes.get(..FIELDS).ok_or(FIELDS)?;
@@ -171,7 +171,7 @@ impl Pcap {
 /// Ethernet that begins four bytes later, and none where it should begin.
 fn is_nokias(bytes: &[u8], len: usize) -> bool {
     const IPV4: [u8; 2] = [8, 0];
-    /// What may stand before it there: tags of virtual networks are four bytes long as well.
+    /// Bytes that may stand before it there: tags of virtual networks are four bytes long as well.
     const TAGS: [[u8; 2]; 3] = [[0x81, 0], [0x88, 0xa8], [0x91, 0]];
     let Some((&[0, 0, 0, 0], frame)) = bytes.split_first_chunk::<NOKIAS>() else {
         return false;

@@ -28,7 +28,8 @@ const SIMPLE_PACKET: u32 = 3;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 const DECRYPTION_SECRETS: u32 = 10;
-/// What sysdig writes of a system call, in all its versions (libscap's `scap_savefile.h`).
+/// The blocks that sysdig writes of system calls, in all its versions (libscap's
+/// `scap_savefile.h`).
 const SYSTEM_CALLS: [u32; 6] = [0x204, 0x208, 0x216, 0x217, 0x221, 0x222];
 /// What an obsolete packet block says that does not know.
 const UNKNOWN_DROPS: u16 = u16::MAX;
@@ -99,7 +100,7 @@ impl Pcapng {
         self.secrets
     }
 
-    /// How many blocks of system calls it has so far.
+    /// The number of blocks of system calls so far.
     pub(super) fn calls(&self) -> u64 {
         self.calls
     }

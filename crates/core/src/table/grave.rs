@@ -33,8 +33,8 @@ impl Grave {
         self.point == point && self.flow == *flow
     }
 
-    /// Whether this SYN opens another connection with the same 5-tuple; another answer to its
-    /// own SYN does not.
+    /// Returns true if this SYN opens another connection with the same 5-tuple; another answer to
+    /// its own SYN does not.
     pub(super) fn is_succeeded_by(&self, segment: &Segment) -> bool {
         let slot = usize::from(segment.direction == Direction::Backward);
         let begin = |slot: usize| self.begins.get(slot).copied().flatten();

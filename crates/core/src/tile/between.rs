@@ -365,9 +365,9 @@ impl Tiler<'_> {
         Some(quick.map_or(floor, |quick| quick.max(floor)))
     }
 
-    /// When what a word of the server's answers passed, no later than `until`: what the client
-    /// sent last, its FIN for one, brings an acknowledgement at once that the request before it
-    /// left to a timer. Ways get quicker than the least round trip seen.
+    /// The time of the segment that a word of the server's answers: the last one of the client's
+    /// that passed by `until`. A FIN behind a request, for one, is acknowledged at once, with the
+    /// request, whose own acknowledgement would have waited for a timer.
     fn asked_for(&self, from: Timestamp, until: Timestamp) -> Timestamp {
         let marks = self.trace.marks.iter();
         let own = marks.filter(|mark| mark.by == Side::Client && mark.at <= until);

@@ -260,7 +260,7 @@ pub(super) fn paused(trace: &Trace<'_>, sender: Side) -> (WaitKind, Owner) {
         // Nobody knows that it owed anything.
         _ if trace.is_unread => (WaitKind::Unknown, Owner::Unknown),
         Side::Client => (WaitKind::RequestPause, Owner::Client),
-        // A way that was so late may have been again.
+        // The path was late before, and may have been so again.
         Side::Server if trace.is_request_overdue() => (WaitKind::Unknown, Owner::Unknown),
         Side::Server => (WaitKind::ServerPause, Owner::Server),
     }

@@ -84,7 +84,7 @@ impl Late {
 /// there are few enough.
 #[derive(Clone, Debug, Default)]
 struct Answered {
-    /// In their order.
+    /// The stretches in order.
     stretches: Vec<i64>,
     /// The number of times that their length was doubled.
     doubled: u32,

@@ -29,7 +29,7 @@ pub struct OwnFlow {
 }
 
 impl OwnFlow {
-    /// That of a connected stream; `None` where it is connected no more.
+    /// The ends of a connected stream; `None` where it is no longer connected.
     pub fn of(stream: &TcpStream) -> Option<Self> {
         Some(Self {
             local: Endpoint::from(stream.local_addr().ok()?),

@@ -114,7 +114,7 @@ impl Client {
         Self { stream }
     }
 
-    /// The same from a port that is chosen.
+    /// Connects from a port that is chosen.
     pub(crate) fn connect_from(port: u16, address: SocketAddr) -> Self {
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
         let own = SocketAddr::from(([0, 0, 0, 0], port));

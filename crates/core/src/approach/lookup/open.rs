@@ -39,7 +39,7 @@ pub(super) struct Open {
     pub(super) point: PointId,
     pub(super) client: IpAddr,
     resolver: IpAddr,
-    /// Those that were asked the same afterwards.
+    /// Other resolvers that were asked the same afterwards.
     others: Vec<IpAddr>,
     steps: Vec<Step>,
     begin: Timestamp,
@@ -83,7 +83,7 @@ impl Open {
         self.resolver
     }
 
-    /// All that were asked.
+    /// The resolvers that were asked.
     pub(super) fn asked(&self) -> impl Iterator<Item = IpAddr> {
         self.others.iter().copied().chain([self.resolver])
     }

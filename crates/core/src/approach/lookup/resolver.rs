@@ -79,7 +79,7 @@ impl Resolvers {
         resolved.take(&open.conclude(), unanswered, open.is_failed());
     }
 
-    /// Those that were asked.
+    /// The resolvers that were asked.
     pub(super) fn resolvers(&self) -> impl Iterator<Item = IpAddr> {
         self.list.keys().map(|&(_, resolver)| resolver)
     }

@@ -10,18 +10,20 @@ const RISING: u8 = 5;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Count {
     pub(super) expected: Option<u16>,
-    /// Of the last numbers those that were skipped, the one before `expected` in the lowest bit.
+    /// The numbers among the last 32 that were skipped, the one before `expected` in the lowest
+    /// bit.
     missing: u32,
     /// Numbers in a row that followed closely or filled a gap.
     rising: u8,
 }
 
-/// Where a number stands among those before it.
+/// The place of a number among those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Behind so many that did not come.
     On(u16),
-    /// In a gap; `is_told`: all before it rise, so it was sent before what came in front of it.
+    /// A number in a gap; `is_told`: all before it rise, so it was sent before what came in front
+    /// of it.
     Late { is_told: bool },
     /// Further back than what is remembered, or on by more.
     Away(u16),
@@ -62,7 +64,7 @@ impl Count {
         self.missing = shifted(shifted(self.missing, skipped) | gap, parts);
     }
 
-    /// Whether these numbers had been skipped, noting that they came.
+    /// Returns true if any of these numbers had been skipped, and notes that they came.
     fn fills_gap(&mut self, id: u16, parts: u16) -> bool {
         let Some(expected) = self.expected.filter(|_| self.missing != 0) else {
             return false;

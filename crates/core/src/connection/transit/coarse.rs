@@ -172,7 +172,7 @@ mod tests {
 
     const HZ_300: u32 = 3_333_333;
 
-    /// What two segments tell of the tick, the second so long and so many ticks after the first.
+    /// The tick that two segments tell, the second so long and so many ticks after the first.
     fn told(passed_ns: i64, ticks: i64) -> Option<u32> {
         let mut coarse = Coarse::default();
         coarse.take(passed_ns, ticks, true);
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_fits_no_tick_stays_one() {
-        // Milliseconds, and so long in a queue.
+        // A clock of milliseconds, and a segment that queued so long.
         for queue in [20_000_000, 300_000_000, 900_000_000, 1_100_000_000] {
             assert_eq!(
                 told(3_000_000_000, (3_000_000_000 - queue) / 1_000_000),

@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lagtrace_core::event::Note;
 use lagtrace_core::flow::Endpoint;
 
 use super::{OwnFlow, Search, Server, ServerProcess, far_end, listening};
@@ -18,9 +19,9 @@ use crate::socket::record::{SocketRecord, TcpState};
 
 /// At most this many processes of a server are listed.
 const MOST_PROCESSES: usize = 256;
-/// How long the far end may take to see that we close: a few retransmissions.
+/// The time that the far end may take to notice that we close: a few retransmissions.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often it is looked at meanwhile.
+/// The interval at which it is looked at meanwhile: nothing tells of another host's sockets.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Searches this host for the server behind `target`. Without `connection` by
@@ -30,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Hosts in network namespaces of their own may have equal addresses and, the
 /// kernel choosing ports alike for them, connections with equal ends. Where
 /// several hold one, ours is closed for writing: its far end is the one that
-/// notices.
+/// notices, within a second.
 pub fn find_server(target: Endpoint, connection: Option<&TcpStream>) -> Search {
     let mut namespaces = Namespaces::new();
     let (server, mut refusals) = look_into(namespaces.by_ref(), target, connection);
@@ -38,7 +39,7 @@ pub fn find_server(target: Endpoint, connection: Option<&TcpStream>) -> Search {
     refusals.beside(server)
 }
 
-/// The same in one namespace, where somebody knows which.
+/// Searches one namespace in the same way, where somebody knows which.
 pub fn find_server_in(
     namespace: NetworkNamespace,
     target: Endpoint,
@@ -70,7 +71,11 @@ fn look_into(
         }
     }
     let place = match connection.zip(flow) {
-        Some((stream, flow)) if places.len() > 1 => that_notices(places, stream, flow),
+        Some((stream, flow)) if places.len() > 1 => {
+            let noticed = that_notices(places, stream, flow);
+            refusals.is_ambiguous = noticed.is_none();
+            noticed
+        }
         _ => places.pop(),
     };
     let server = place.map(|place| place.server(&mut refusals));
@@ -78,14 +83,12 @@ fn look_into(
 }
 
 /// The place whose end of `flow` changes its state once we close ours.
-fn that_notices(places: Vec<Place>, stream: &TcpStream, flow: OwnFlow) -> Option<Place> {
+fn that_notices(mut places: Vec<Place>, stream: &TcpStream, flow: OwnFlow) -> Option<Place> {
     stream.shutdown(Shutdown::Write).ok()?;
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
-        for (index, place) in places.iter().enumerate() {
-            if place.has_noticed(flow) {
-                return places.into_iter().nth(index);
-            }
+        if let Some(index) = places.iter_mut().position(|place| place.has_noticed(flow)) {
+            return Some(places.swap_remove(index));
         }
         thread::sleep(LOOK_EVERY);
     }
@@ -95,6 +98,7 @@ fn that_notices(places: Vec<Place>, stream: &TcpStream, flow: OwnFlow) -> Option
 /// A namespace that the target may be served from.
 struct Place {
     namespace: NetworkNamespace,
+    diag: DiagSocket,
     /// The target's address as it sees it.
     endpoint: Endpoint,
     /// Our connection's far end.
@@ -118,6 +122,7 @@ impl Place {
                 .filter(|far| far.state != TcpState::TimeWait)
                 .map(|far| Self {
                     namespace,
+                    diag,
                     endpoint: far.local,
                     far: Some(far),
                 }));
@@ -127,22 +132,22 @@ impl Place {
         let serves = is_local && !listening(&mut diag, target)?.is_empty();
         Ok(serves.then_some(Self {
             namespace,
+            diag,
             endpoint: target,
             far: None,
         }))
     }
 
-    /// Whether the connection's far end here is no more what it was.
-    fn has_noticed(&self, flow: OwnFlow) -> bool {
-        let now =
-            DiagSocket::open_in(&self.namespace).and_then(|mut diag| far_end(&mut diag, flow));
+    /// Returns true if the connection's far end here is no longer what it was.
+    fn has_noticed(&mut self, flow: OwnFlow) -> bool {
+        let now = far_end(&mut self.diag, flow);
         let state = |far: &SocketRecord| (far.cookie, far.state);
         now.is_ok_and(|now| now.as_ref().map(state) != self.far.as_ref().map(state))
     }
 
-    fn server(self, refusals: &mut Refusals) -> Server {
+    fn server(mut self, refusals: &mut Refusals) -> Server {
         Server {
-            processes: owners(&self, refusals),
+            processes: owners(&mut self, refusals),
             namespace: self.namespace,
             endpoint: self.endpoint,
         }
@@ -154,10 +159,13 @@ impl Place {
 struct Refusals {
     entering: Option<HostError>,
     owners: Option<HostError>,
+    /// True if several namespaces hold a connection with the ends of ours, and none noticed that
+    /// it was closed.
+    is_ambiguous: bool,
 }
 
 impl Refusals {
-    /// What the search came to, with what it could not look into.
+    /// The result of the search, with notes on what it could not look into.
     fn beside(self, server: Option<Server>) -> Search {
         let entering = self.entering.filter(|_| server.is_none()).map(|e| {
             e.note(
@@ -171,15 +179,26 @@ impl Refusals {
                 "which process serves, and its sockets' TCP_NODELAY, TCP_QUICKACK and TCP_CORK",
             )
         });
+        let ambiguous = self.is_ambiguous.then(|| Note {
+            id: "not-measured-which-namespace".to_owned(),
+            text: "Not measured: which process serves, because several network namespaces of \
+                   this host hold a connection with the same addresses and ports as ours. \
+                   `--server-netns` or `--server-pid` says which is meant."
+                .to_owned(),
+        });
         Search {
             server,
-            notes: entering.into_iter().chain(owners).collect(),
+            notes: entering
+                .into_iter()
+                .chain(owners)
+                .chain(ambiguous)
+                .collect(),
         }
     }
 }
 
 /// Who holds the listener, and our connection's far end.
-fn owners(place: &Place, refusals: &mut Refusals) -> Vec<ServerProcess> {
+fn owners(place: &mut Place, refusals: &mut Refusals) -> Vec<ServerProcess> {
     let inodes = match server_inodes(place) {
         Ok(inodes) => inodes,
         Err(e) => {
@@ -205,9 +224,8 @@ fn owners(place: &Place, refusals: &mut Refusals) -> Vec<ServerProcess> {
 }
 
 /// The inodes of the listener and of our connection's far end.
-fn server_inodes(place: &Place) -> Result<HashSet<u32>, HostError> {
-    let mut diag = DiagSocket::open_in(&place.namespace)?;
-    let listeners = listening(&mut diag, place.endpoint)?;
+fn server_inodes(place: &mut Place) -> Result<HashSet<u32>, HostError> {
+    let listeners = listening(&mut place.diag, place.endpoint)?;
     let records = listeners.iter().chain(&place.far);
     let mut inodes: HashSet<u32> = records.map(|record| record.inode).collect();
     inodes.remove(&0); // held by nobody: not accepted yet
