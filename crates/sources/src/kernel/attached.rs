@@ -18,6 +18,7 @@ use std::time::Instant;
 
 use lagtrace_core::decode::{Decoder, Packet};
 use lagtrace_core::event::PointId;
+use lagtrace_core::time::Timestamp;
 use lagtrace_core::turn::WatchTally;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, RingBuffer, RingBufferBuilder};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -61,6 +62,9 @@ pub struct Watch {
     number: u64,
     /// Of those, turns.
     turns: u64,
+    /// When watching ended. Detaching takes a while, and one program goes after
+    /// the other: of what passes meanwhile a part is seen.
+    ended: Option<Timestamp>,
     /// Observation points are numbered in the order they were met.
     namespaces: Vec<u32>,
     sampling: Sampling,
@@ -131,6 +135,7 @@ impl Watch {
             decoder: Decoder::new(),
             number: 0,
             turns: 0,
+            ended: None,
             namespaces: Vec::new(),
             sampling: Sampling::new(slow_from, Instant::now()),
             quotas: Quotas::default(),
@@ -161,6 +166,9 @@ impl Watch {
                     namespace,
                     terms,
                 }) => {
+                    if self.ended.is_some_and(|ended| record.at > Some(ended)) {
+                        continue;
+                    }
                     let point = point_of(&mut self.namespaces, namespace);
                     let mut packet = self.decoder.packet(&record, point);
                     if let Packet::Tcp(segment, _) = &mut packet {
@@ -201,6 +209,7 @@ impl Watch {
 
     /// Detaches, and takes in what was left.
     pub fn finish(mut self, mut visit: impl FnMut(Sighting<'_>)) -> Standing {
+        self.ended = Some(self.clock.now());
         self.links.clear();
         self.of_look.clear();
         close_open_turns(&self.object);
