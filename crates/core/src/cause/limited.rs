@@ -41,6 +41,11 @@ const KEPT: u64 = 80;
 /// tiny pieces …
 const TINY_PART: u64 = 4;
 
+/// Linux tunes a receiver's window by what was read in a round trip
+/// (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`): the first exchanges of a connection go
+/// by before it has seen as much as they carry.
+const TUNED_FROM: u32 = 2;
+
 /// What a full congestion window comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Congestion {
@@ -194,6 +199,8 @@ pub(crate) struct Limited<K> {
 pub(super) struct Messages {
     pub(super) tally: Tally,
     pub(super) stops: u64,
+    /// Those of exchanges that open a connection.
+    opening: u64,
     /// The one that lost most: what it was like.
     pub(super) worst: Option<Delivery>,
 }
@@ -214,6 +221,7 @@ impl<K: Kind> super::Rule for Limited<K> {
             side.tally
                 .add(exchange, Cost::exactly(cost), Duration::ZERO);
             side.stops += u64::from(delivery.stops);
+            side.opening += u64::from(exchange.ordinal < TUNED_FROM);
             side.offer(delivery);
         }
     }
@@ -243,10 +251,22 @@ impl<K: Kind> super::Rule for Limited<K> {
 }
 
 impl<K> Limited<K> {
-    /// Whether half of the exchanges or more met it.
+    /// Returns true if half of the exchanges or more met it, those counted too whose responses
+    /// were cut short.
     pub(super) fn is_common(&self, case: &Case<'_>) -> bool {
-        let affected = self.server.tally.affected.max(self.client.tally.affected);
-        affected * 2 >= case.ledger.count
+        self.affected() * 2 >= case.ledger.uncut() + case.ledger.cut
+    }
+
+    /// Returns true if only the exchanges met it that open a connection, and most others did not:
+    /// a window that is being tuned.
+    pub(super) fn is_of_openings(&self, case: &Case<'_>) -> bool {
+        let is_opening = |side: &Messages| side.opening >= side.tally.affected;
+        let is_rare = self.affected() * 2 < case.ledger.count;
+        is_rare && is_opening(&self.server) && is_opening(&self.client)
+    }
+
+    fn affected(&self) -> u64 {
+        self.server.tally.affected.max(self.client.tally.affected)
     }
 }
 
@@ -280,6 +300,7 @@ impl Messages {
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.stops += other.stops;
+        self.opening += other.opening;
         if let Some(worst) = other.worst {
             self.offer(&worst);
         }

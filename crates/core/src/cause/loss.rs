@@ -204,7 +204,7 @@ impl Losses {
     pub(crate) fn finding(&self, id: Id, case: &Case<'_>) -> Option<Finding> {
         let is_material =
             evidence::is_material(case, &self.whole) || self.requests.is_material(case);
-        if self.events() == 0 || !is_material || self.are_taken_back() {
+        if self.events() == 0 || !is_material || self.are_taken_back() || self.is_chance(case) {
             return None;
         }
         let mut finding = evidence::finding(id, Owner::Path, case, &self.whole);
@@ -228,6 +228,13 @@ impl Losses {
         let all = self.events();
         let is_mostly = self.doubtful * 2 > all && !self.is_widespread();
         is_mostly || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
+    }
+
+    /// Returns true if a few probes may have repeated what was only late: a probe comes two
+    /// round trips after the segment, and a path that reorders takes as long.
+    fn is_chance(&self, case: &Case<'_>) -> bool {
+        let is_probe = self.kind() == Kind::Probe;
+        is_probe && self.are_doubtful() && !evidence::is_repeated(case, &self.whole)
     }
 
     /// What shows of those that no exchange holds.

@@ -34,6 +34,11 @@ impl Kind for SmallWindow {
         is_window(delivery).then(|| beyond_slow_start(delivery))
     }
 
+    /// A window that later exchanges do not fill is being tuned: that is how it gets its size.
+    fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
+        !limited.is_of_openings(case)
+    }
+
     fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
         let (from, to) = (name(sender), name(sender.peer()));
         let [window, _] = worst.windows;
