@@ -175,6 +175,8 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     if release.is_none() && may_be_probe(trace, sender, gap) && is_sent_again(trace, mark, first) {
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
+    // What finds no room in the window waits for that, whatever else would hold it.
+    let holder = holder.filter(|_| !stop::has_no_room(trace, mark, index, first, second));
     let hold = holder.and_then(|holder| nagle::hold(trace, holder, (before, mark), index));
     let flowing = FLOW.max(trace.round_trip(sender).error() * 2);
     let by_ack = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);

@@ -222,6 +222,21 @@ pub(crate) fn left_shut(
     (probes > 0 && until.at > trace.end).then_some((until.at, stop))
 }
 
+/// Returns true if the receiver's window, as the sender knew it, did not hold the whole of
+/// `second`.
+pub(super) fn has_no_room(
+    trace: &Trace<'_>,
+    mark: &Mark,
+    index: usize,
+    first: Data,
+    second: Data,
+) -> bool {
+    let edge = heard(trace, mark, index).and_then(|heard| heard.edge);
+    edge.is_some_and(|edge| {
+        edge.saturating_sub(first.span.end) < second.span.end - second.span.start
+    })
+}
+
 /// Whether the receiver's window had no room: for nothing, or for so little
 /// that a sender waits for more, and what it then sent filled it.
 fn is_window_full(
