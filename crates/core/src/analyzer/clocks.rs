@@ -34,6 +34,8 @@ struct Host {
 
 #[derive(Debug)]
 enum Tick {
+    /// The only connection so far looks for it by itself.
+    Single(Followed),
     Sought(Box<Search>),
     Coarse(u32),
     /// A millisecond, or none that is known.
@@ -52,7 +54,7 @@ struct Search {
 }
 
 /// A connection of the host: its first stamps, and its ticks since then.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Followed {
     flow: FlowKey,
     begin: Timestamp,
@@ -77,50 +79,85 @@ impl Clocks {
         let place = self.places.get_mut(sender.place % PLACES)?;
         let host = match place {
             Some(host) if host.point == segment.point && host.address == *sender.address => host,
-            _ => Host::put(place, segment.point, *sender.address),
+            _ => {
+                *place = Some(Host::new(segment, tsval, *sender.address));
+                return None;
+            }
         };
-        if let Tick::Sought(search) = &mut host.tick
-            && search.is_due(segment, tsval)
-            && let Some(found) = search.take(segment, tsval)
-        {
-            host.tick = found;
+        match &mut host.tick {
+            Tick::Coarse(nanos) => Some(*nanos),
+            Tick::Other => None,
+            Tick::Single(first) if first.flow == segment.flow => {
+                if first.is_of_milliseconds(segment, tsval) {
+                    host.tick = Tick::Other;
+                }
+                None
+            }
+            Tick::Single(_) | Tick::Sought(_) => host.seek(segment, tsval),
         }
-        match host.tick {
+    }
+}
+
+impl Host {
+    fn new(segment: &Segment, tsval: u32, address: IpAddr) -> Self {
+        Self {
+            point: segment.point,
+            address,
+            tick: Tick::Single(Followed::new(segment, tsval)),
+        }
+    }
+
+    /// Looks for its tick by the stamps of several connections together.
+    fn seek(&mut self, segment: &Segment, tsval: u32) -> Option<u32> {
+        if let Tick::Single(first) = self.tick {
+            self.tick = Tick::Sought(Box::new(Search::beginning_with(first)));
+        }
+        let Tick::Sought(search) = &mut self.tick else {
+            return None;
+        };
+        if !search.is_due(segment, tsval) {
+            return None;
+        }
+        self.tick = search.take(segment, tsval)?;
+        match self.tick {
             Tick::Coarse(nanos) => Some(nanos),
             _ => None,
         }
     }
 }
 
-impl Host {
-    /// Puts a host in the place of another, with whose lists it begins.
-    fn put(place: &mut Option<Self>, point: PointId, address: IpAddr) -> &mut Self {
-        let search = match place.take() {
-            Some(Self {
-                tick: Tick::Sought(mut search),
-                ..
-            }) => {
-                search.begin();
-                search
-            }
-            _ => Box::default(),
-        };
-        place.insert(Self {
-            point,
-            address,
-            tick: Tick::Sought(search),
-        })
+impl Followed {
+    fn new(segment: &Segment, tsval: u32) -> Self {
+        Self {
+            flow: segment.flow,
+            begin: segment.at,
+            base: tsval,
+            ticks: 0,
+        }
+    }
+
+    /// Nanoseconds and ticks since its first stamps.
+    #[inline]
+    fn passed(&self, segment: &Segment, tsval: u32) -> (i64, i64) {
+        let ticks = tsval.wrapping_sub(self.base) as i32;
+        (segment.at.signed_since(self.begin), i64::from(ticks))
+    }
+
+    /// Returns true if a segment shows that the ticks are milliseconds, or none of a clock.
+    #[inline]
+    fn is_of_milliseconds(&self, segment: &Segment, tsval: u32) -> bool {
+        let (passed_ns, ticks) = self.passed(segment, tsval);
+        passed_ns < 0 || transit::are_milliseconds(passed_ns, ticks)
     }
 }
 
 impl Search {
-    /// Begins anew, for another host.
-    fn begin(&mut self) {
-        self.flows.clear();
-        *self = Self {
-            flows: core::mem::take(&mut self.flows),
+    fn beginning_with(first: Followed) -> Self {
+        Self {
+            flows: vec![first],
+            next: 1,
             ..Self::default()
-        };
+        }
     }
 
     /// Returns true unless the segment comes within a moment of the last one of its connection
@@ -141,8 +178,7 @@ impl Search {
     /// Takes in a segment of the host; its tick, if that is told now.
     fn take(&mut self, segment: &Segment, tsval: u32) -> Option<Tick> {
         let flow = self.flow(segment, tsval);
-        let passed_ns = segment.at.signed_since(flow.begin);
-        let ticks = i64::from(tsval.wrapping_sub(flow.base) as i32);
+        let (passed_ns, ticks) = flow.passed(segment, tsval);
         let goes_on = ticks > flow.ticks;
         flow.ticks = flow.ticks.max(ticks);
         if passed_ns < 0 || transit::are_milliseconds(passed_ns, ticks) {
@@ -156,12 +192,7 @@ impl Search {
     fn flow(&mut self, segment: &Segment, tsval: u32) -> &mut Followed {
         let known = self.flows.iter().position(|one| one.flow == segment.flow);
         let place = known.unwrap_or_else(|| {
-            let one = Followed {
-                flow: segment.flow,
-                begin: segment.at,
-                base: tsval,
-                ticks: 0,
-            };
+            let one = Followed::new(segment, tsval);
             let place = self.next % MAX_FLOWS;
             self.next = self.next.wrapping_add(1);
             match self.flows.get_mut(place) {

@@ -9,6 +9,8 @@ use crate::time::Timestamp;
 const SAME: u64 = 1_000;
 /// Packets below which an even row may be chance.
 const LEAST: u64 = 30;
+/// Packets after which it is told.
+const ENOUGH: u64 = 65_536;
 /// The least share of the votes that the most frequent distance keeps ([`Ruler::take`]): eight
 /// in ten, where nine in ten of the distances are that one.
 const EVEN: (u64, u64) = (8, 10);
@@ -27,11 +29,13 @@ impl Ruler {
     /// Takes in the time of the next packet.
     #[inline]
     pub(super) fn take(&mut self, at: Timestamp) {
+        if self.count >= ENOUGH {
+            return;
+        }
         let Some(last) = self.last.replace(at) else {
             return;
         };
-        let nanos = at.since(last).as_nanos();
-        let gap = u64::try_from(nanos).unwrap_or(u64::MAX);
+        let gap = at.nanos_since(last);
         self.count += 1;
         // Packets that came together were stamped together by whatever clock.
         let is_same = gap > SAME && gap.abs_diff(self.step) <= SAME;

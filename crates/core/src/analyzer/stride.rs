@@ -14,6 +14,8 @@ use crate::time::Timestamp;
 const TOGETHER: Duration = Duration::from_micros(200);
 /// Buckets of distances, four to each doubling; those beyond the last (13 s) count there.
 const BUCKETS: usize = 64;
+/// Packets after which it is told.
+const ENOUGH: u32 = 65_536;
 /// Distances of one side below which an even row may be chance.
 const LEAST: u32 = 4;
 /// The least share of the distances of each side that are about the same, in parts of eight.
@@ -22,6 +24,7 @@ const SAME: u32 = 7;
 /// Counts distances from the packets before, by the side whose data ended them.
 #[derive(Clone, Debug)]
 pub(super) struct Strides {
+    packets: u32,
     last: Option<Timestamp>,
     /// The distance before the packets that came together with the last one.
     gap: Option<Duration>,
@@ -33,6 +36,7 @@ pub(super) struct Strides {
 impl Default for Strides {
     fn default() -> Self {
         Self {
+            packets: 0,
             last: None,
             gap: None,
             has_counted: [false; 2],
@@ -45,6 +49,10 @@ impl Strides {
     /// Takes in the next packet.
     #[inline]
     pub(super) fn take(&mut self, segment: &Segment) {
+        if self.packets >= ENOUGH {
+            return;
+        }
+        self.packets += 1;
         let last = self.last.replace(segment.at);
         let gap = last.map(|last| segment.at.since(last));
         if gap.is_none_or(|gap| gap >= TOGETHER) {

@@ -2,7 +2,9 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
+
+use foldhash::fast::FixedState;
 
 use crate::datagram::Neighbour;
 use crate::event::PointId;
@@ -68,7 +70,7 @@ pub(crate) struct Searches {
 /// ARP requests are broadcast and reach every point of a link; the replies do not.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    hosts: BTreeSet<(u128, u32)>,
+    hosts: HashSet<(u128, u32), FixedState>,
     /// The latest two entries: most packets go to and fro between two hosts.
     last: [Option<(PointId, IpAddr)>; 2],
 }

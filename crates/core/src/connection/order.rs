@@ -123,12 +123,12 @@ impl Numbering {
     /// Learns whether the counter is the connection's own; if it is, what it tells.
     fn weigh(&mut self, segment: &Segment, step: Step, is_past_hole: bool) -> Option<(u16, Order)> {
         let last = core::mem::replace(&mut self.last, segment.at);
-        let since = match self.is_numbered {
+        let was_numbered = core::mem::replace(&mut self.is_numbered, true);
+        let since = || match was_numbered {
             true => segment.at.since(last),
             false => Duration::ZERO,
         };
         let is_told = self.is_own_counter();
-        self.is_numbered = true;
         match step {
             // Only what counts upwards comes to a number that it had skipped.
             Step::On(0) | Step::Late { .. } => self.regular = self.regular.saturating_add(1),
@@ -137,7 +137,7 @@ impl Numbering {
                 return Some((0, Order::Older));
             }
             Step::On(_) if is_past_hole => {}
-            Step::On(skipped) if is_repair(skipped, since) => {
+            Step::On(skipped) if is_repair(skipped, since()) => {
                 self.repairs = self.repairs.saturating_add(1)
             }
             Step::On(_) => self.riddles = self.riddles.saturating_add(1),

@@ -90,6 +90,24 @@ struct Stamps {
     tsval: u32,
 }
 
+impl Stamps {
+    /// Nanoseconds and ticks from these on. What is centuries apart wraps, as a clock that was set
+    /// back does.
+    #[inline]
+    fn until(self, at: Timestamp, tsval: u32) -> (i64, i64) {
+        let begin = { self.at }.as_nanos();
+        let ticks = tsval.wrapping_sub(self.tsval) as i32;
+        (at.as_nanos().wrapping_sub(begin), i64::from(ticks))
+    }
+}
+
+/// Returns true if a stamp goes further on from the first one than the quickest of clocks can
+/// have come.
+#[inline]
+fn leaps(passed_ns: i64, ticks: i64) -> bool {
+    (ticks - LEAP) * QUICKEST_NS > passed_ns
+}
+
 /// An acknowledgement's reply time: since what it acknowledges passed here, and the least
 /// such time on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,16 +198,16 @@ impl Transit {
             return Queued::default();
         };
         let at = segment.at;
-        if !self.has_begun || at < { self.first.at } || self.leaps(at, tsval) {
+        let (mut passed_ns, mut ticks) = self.first.until(at, tsval);
+        if !self.has_begun || passed_ns < 0 || leaps(passed_ns, ticks) {
             // The clock here was set, or the first stamp was wrong: some hosts put zero into a SYN/ACK.
             self.begin(Stamps { at, tsval });
+            (passed_ns, ticks) = (0, 0);
         }
         self.last = Stamps { at, tsval };
-        if at.signed_since(self.check.at) >= STRETCH_NS {
+        if self.check.until(at, tsval).0 >= STRETCH_NS {
             self.check_tick(at, tsval);
         }
-        let passed_ns = at.signed_since(self.first.at);
-        let ticks = i64::from(tsval.wrapping_sub(self.first.tsval) as i32);
         if self.tick == Tick::Unchecked && !self.coarse.fits_none() {
             self.look_for_coarse(passed_ns, ticks, reply);
         }
@@ -207,14 +225,6 @@ impl Transit {
             return Queued::default();
         }
         self.beyond(at, beyond, (passed_ns, ticks))
-    }
-
-    /// Returns true if the stamp goes further on from the first one than the quickest of clocks
-    /// can have come.
-    #[inline]
-    fn leaps(&self, at: Timestamp, tsval: u32) -> bool {
-        let ticks = i64::from(tsval.wrapping_sub(self.first.tsval) as i32);
-        ticks > at.signed_since(self.first.at) / QUICKEST_NS + LEAP
     }
 
     /// Begins anew with a segment; what other connections have shown of the clock, and when,
@@ -375,8 +385,8 @@ impl Transit {
 
 /// Returns true if so many ticks, and enough of them, are about as many milliseconds.
 pub(crate) fn are_milliseconds(passed_ns: i64, ticks: i64) -> bool {
-    let pace = ticks as f64 * TICK_NS as f64 / passed_ns.max(1) as f64;
-    ticks >= LEAST_MILLISECONDS && ALIKE.contains(&pace)
+    let pace = || ticks as f64 * TICK_NS as f64 / passed_ns.max(1) as f64;
+    ticks >= LEAST_MILLISECONDS && ALIKE.contains(&pace())
 }
 
 /// Whether `ticks` milliseconds are about as long.

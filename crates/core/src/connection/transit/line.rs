@@ -12,7 +12,7 @@ const LEAST_SLOW: f64 = 0.002;
 const LINE_NS: u64 = 300_000_000;
 const LINE_SEGMENTS: u32 = 6;
 /// Besides a tick the way lets a lag stray from the line by this.
-const STRAY_NS: f64 = 500_000.0;
+const STRAY_NS: u64 = 500_000;
 
 /// The lines along which the lag of segments may have grown since the first of
 /// them: a queue comes and goes, a slow clock falls behind evenly.
@@ -73,12 +73,12 @@ impl Line {
             // No line says anything else of it.
             return true;
         }
-        let stray = tick_ns as f64 + STRAY_NS;
-        let since = at.nanos_since(self.begin) as f64;
-        if self.is_broken || since < stray {
+        let stray_ns = tick_ns.unsigned_abs() + STRAY_NS;
+        let since_ns = at.nanos_since(self.begin);
+        if self.is_broken || since_ns < stray_ns {
             return true;
         }
-        let grew = grew_ns as f64;
+        let (stray, since, grew) = (stray_ns as f64, since_ns as f64, grew_ns as f64);
         // A division for each segment would cost more than all the rest.
         let is_behind = grew - stray > most * since;
         self.has_queue |= is_behind || grew + stray < least * since;
