@@ -207,7 +207,11 @@ fn has_rhythm(exchange: &Exchange) -> bool {
 /// Chance does not do that again and again, and a pause of the server's own would be no
 /// longer.
 fn is_by_trip(hold: &Hold) -> bool {
-    hold.release == HoldRelease::Acknowledgement && hold.ack_delay < DELAYED
+    let is_released = matches!(
+        hold.release,
+        HoldRelease::Acknowledgement | HoldRelease::Timed
+    );
+    is_released && hold.ack_delay < DELAYED
 }
 
 fn why_not_nagle(held: &Held) -> String {
