@@ -47,12 +47,10 @@ pub(crate) struct Served {
     pub(crate) offered: u64,
     /// Of those, the ones with exactly one turn.
     pub(crate) exchanges: u64,
-    /// Of those, the ones whose waits got other names by it.
-    pub(crate) renamed: u64,
     /// By the name that the packets give a wait.
-    splits: [Split; KINDS.len()],
-    /// By the name that it has for the rules.
-    named: [Split; KINDS.len()],
+    splits: Splits,
+    /// By the name that it has for the rules; nothing where none was joined.
+    named: Option<Box<Splits>>,
     /// What packets give the server beyond the time in which its host had
     /// answered.
     pub(crate) beyond: Tally,
@@ -70,6 +68,9 @@ pub(crate) struct Said {
     /// By its kernel.
     pub(crate) host: Distribution,
 }
+
+/// As [`KINDS`] orders them.
+type Splits = [Split; KINDS.len()];
 
 /// One kind of wait and the turns of those exchanges that had to wait so.
 #[derive(Clone, Debug, Default)]
@@ -96,10 +97,10 @@ impl Served {
             let error = LEAST_DISAGREEMENT.max(inferred(&exchange.waits) * INFERRED_ENDS);
             let fits = self.compare(exchange, &turn, error);
             split(&mut self.splits, exchange, &turn);
-            if fits && rename::rename(exchange, &turn, error) {
-                self.renamed += 1;
+            if fits {
+                rename::rename(exchange, &turn, error);
             }
-            split(&mut self.named, exchange, &turn);
+            split(self.named.get_or_insert_default(), exchange, &turn);
             exchange.at_host = turn.stages().map(Box::new);
         }
     }
@@ -128,10 +129,9 @@ impl Served {
     pub(crate) fn merge(&mut self, other: Self) {
         self.offered += other.offered;
         self.exchanges += other.exchanges;
-        self.renamed += other.renamed;
-        let ours = self.splits.iter_mut().chain(&mut self.named);
-        for (split, other) in ours.zip(other.splits.into_iter().chain(other.named)) {
-            split.merge(other);
+        merge(&mut self.splits, other.splits);
+        if let Some(named) = other.named {
+            merge(self.named.get_or_insert_default(), *named);
         }
         self.beyond.merge(other.beyond);
         self.within.merge(other.within);
@@ -150,25 +150,31 @@ impl Served {
     /// for the rules.
     pub(crate) fn counts(&self, kind: WaitKind) -> [u64; 2] {
         let at = KINDS.iter().position(|&other| other == kind);
-        let count = |splits: &[Split; KINDS.len()]| {
+        let count = |splits: &Splits| {
             let split = at.and_then(|at| splits.get(at));
             split.map_or(0, |split| split.packets.count())
         };
-        [count(&self.splits), count(&self.named)]
+        [count(&self.splits), self.named.as_deref().map_or(0, count)]
     }
 
     /// The same by the names that findings rest on.
     pub(crate) fn named(&self) -> impl Iterator<Item = (WaitKind, &Split)> + Clone {
-        with_time(&self.named)
+        self.named.as_deref().into_iter().flat_map(with_time)
     }
 }
 
-fn with_time(splits: &[Split; KINDS.len()]) -> impl Iterator<Item = (WaitKind, &Split)> + Clone {
+fn with_time(splits: &Splits) -> impl Iterator<Item = (WaitKind, &Split)> + Clone {
     let all = KINDS.into_iter().zip(splits);
     all.filter(|(_, split)| !split.packets.is_empty())
 }
 
-fn split(splits: &mut [Split; KINDS.len()], exchange: &Exchange, turn: &ServedTurn) {
+fn merge(ours: &mut Splits, theirs: Splits) {
+    for (split, other) in ours.iter_mut().zip(theirs) {
+        split.merge(other);
+    }
+}
+
+fn split(splits: &mut Splits, exchange: &Exchange, turn: &ServedTurn) {
     let Some(stages) = turn.stages() else { return };
     if turn.delivered_last.since(turn.delivered) >= NOTABLE {
         return;

@@ -102,8 +102,8 @@ impl Held {
             if may_be_released(hold) {
                 held += hold.held;
             }
-            let is_timed = matches!(hold.release, HoldRelease::Timed | HoldRelease::Eager);
-            if !is_timed && hold.ack_delay >= DELAYED {
+            let is_unseen = matches!(hold.release, HoldRelease::Timed | HoldRelease::Eager);
+            if !is_unseen && hold.ack_delay >= DELAYED {
                 self.line.add(hold.ack_delay, hold.held);
             }
         }

@@ -21,10 +21,10 @@ const PAUSE: Name = (WaitKind::ServerPause, Owner::Server);
 const HELD: Name = (WaitKind::ResponseHeld, Owner::Server);
 
 /// Gives the waits of the server's time the names that its kernel gives them. `error` is
-/// how far the two may be apart without disagreeing. True if any changed.
-pub(super) fn rename(exchange: &mut Exchange, turn: &ServedTurn, error: Duration) -> bool {
+/// how far the two may be apart without disagreeing.
+pub(super) fn rename(exchange: &mut Exchange, turn: &ServedTurn, error: Duration) {
     if !can_tell(exchange, turn) {
-        return false;
+        return;
     }
     let mut held = turn.held.total;
     let mut waits = Vec::with_capacity(exchange.waits.len());
@@ -48,13 +48,12 @@ pub(super) fn rename(exchange: &mut Exchange, turn: &ServedTurn, error: Duration
         holds.extend(waits.iter().skip(before).map(|part| (*wait, *part)));
     }
     if waits == exchange.waits {
-        return false;
+        return;
     }
     for (wait, part) in holds {
         tell_holds(exchange, &wait, &part);
     }
     exchange.waits = waits;
-    true
 }
 
 /// Whether the turn says where its time went, and the packets do not show anything that
