@@ -259,6 +259,11 @@ pub enum HoldRelease {
     Eager,
     /// It left some time after the acknowledgement: its program was late.
     Program,
+    /// Its sender's kernel timed it as held, whatever the packets say.
+    Timed,
+    /// It left with an acknowledgement by chance: its sender's kernel saw the program
+    /// write it only then.
+    Written,
 }
 
 /// A loss that was repaired, by what repaired it.

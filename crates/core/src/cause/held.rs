@@ -62,6 +62,10 @@ pub(crate) struct Held {
     pub(crate) eager: u64,
     /// Left some time after the acknowledgement.
     pub(crate) late: u64,
+    /// Of the released, those that only the sender's kernel calls so.
+    timed: u64,
+    /// Of the late, those that only the sender's kernel shows to be.
+    written: u64,
     pub(crate) packets: Option<[u64; 3]>,
     /// The first that a prompt acknowledgement released.
     pub(crate) prompt: Option<[u64; 3]>,
@@ -85,7 +89,12 @@ impl Held {
                     self.late += 1;
                     self.tardy += u64::from(may_be_released(hold));
                 }
-                HoldRelease::Acknowledgement => {
+                HoldRelease::Written => {
+                    self.late += 1;
+                    self.written += 1;
+                }
+                HoldRelease::Acknowledgement | HoldRelease::Timed => {
+                    self.timed += u64::from(hold.release == HoldRelease::Timed);
                     self.note_release(hold);
                     is_released |= hold.held >= NOTABLE;
                 }
@@ -93,7 +102,8 @@ impl Held {
             if may_be_released(hold) {
                 held += hold.held;
             }
-            if hold.release != HoldRelease::Eager && hold.ack_delay >= DELAYED {
+            let is_unseen = matches!(hold.release, HoldRelease::Timed | HoldRelease::Eager);
+            if !is_unseen && hold.ack_delay >= DELAYED {
                 self.line.add(hold.ack_delay, hold.held);
             }
         }
@@ -119,6 +129,10 @@ impl Held {
         }
         self.delayed += 1;
         self.ack_delay.record(hold.ack_delay);
+        if hold.packets[1] == 0 && hold.release == HoldRelease::Timed {
+            // No packet shows its acknowledgement.
+            return;
+        }
         let reaction = u64::try_from(hold.reaction_ns).unwrap_or_default();
         self.reaction.record(Duration::from_nanos(reaction));
         self.packets = Some(
@@ -136,6 +150,8 @@ impl Held {
         self.least_hold = self.least_hold.into_iter().chain(other.least_hold).min();
         self.eager += other.eager;
         self.late += other.late;
+        self.timed += other.timed;
+        self.written += other.written;
         self.packets = self.packets.into_iter().chain(other.packets).min();
         self.prompt = self.prompt.into_iter().chain(other.prompt).min();
         self.line.merge(&other.line);
@@ -159,11 +175,26 @@ impl Held {
         if self.released == 0 || self.eager * EAGER_TOLERATED > self.released + self.tardy {
             return false;
         }
+        if let Some(is_held) = self.sample() {
+            return is_held;
+        }
         let at_once = self.released as f64 >= waited * SHARE_RELEASED;
         match self.line.slope() {
             Some(slope) if slope <= SLOPE_CHANCE => false,
             Some(slope) if slope >= SLOPE_RELEASED => at_once || soon >= waited * SHARE_RELEASED,
             _ => at_once,
+        }
+    }
+
+    /// What the sender's kernel shows of those that packets call otherwise, where that is
+    /// plain: the others look alike.
+    fn sample(&self) -> Option<bool> {
+        let named = self.timed + self.written;
+        let is_most = |part: u64| part as f64 >= named as f64 * SHARE_RELEASED;
+        match named >= evidence::REPEATS {
+            true if is_most(self.timed) => Some(true),
+            true if is_most(self.written) => Some(false),
+            _ => None,
         }
     }
 
@@ -191,10 +222,20 @@ impl Held {
             evidence::median(&self.ack_delay),
             evidence::median(&self.reaction),
         );
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        // What only the kernel calls held the packets alone call a pause.
+        let evidence = match self.timed * 2 > self.released {
+            true => Evidence::circumstance(EvidenceKind::Wire, text),
+            false => Evidence::mechanism(EvidenceKind::Wire, text),
+        };
+        evidence
             .count(self.delayed)
             .median(&self.ack_delay)
             .packets(&self.packets.unwrap_or_default())
+    }
+
+    /// Whether packets show what the parts waited for.
+    pub(crate) fn is_on_the_wire(&self) -> bool {
+        self.timed == 0 || !self.reaction.is_empty()
     }
 }
 
@@ -231,9 +272,9 @@ pub(crate) fn is_seen_not_to_hold(case: &Case<'_>) -> bool {
 /// Whether the second part left with the acknowledgement or shortly after.
 pub(crate) fn may_be_released(hold: &Hold) -> bool {
     match hold.release {
-        HoldRelease::Acknowledgement => true,
+        HoldRelease::Acknowledgement | HoldRelease::Timed => true,
         HoldRelease::Program => hold.reaction_ns <= TARDY_NS,
-        HoldRelease::Eager => false,
+        HoldRelease::Eager | HoldRelease::Written => false,
     }
 }
 

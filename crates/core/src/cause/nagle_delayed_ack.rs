@@ -151,7 +151,7 @@ fn quantile(of: &Distribution, level: f64) -> Duration {
 
 fn gather(held: &Held, case: &Case<'_>) -> Vec<Evidence> {
     let mut list = Vec::new();
-    if case.has_packets {
+    if case.has_packets && held.is_on_the_wire() {
         list.push(held.wire("server", "client"));
     }
     if let Some(target) = case.target {

@@ -30,6 +30,8 @@ pub(crate) struct Rule {
     /// With those that ended near an acknowledgement, which is chance where
     /// Nagle's algorithm is not at work.
     all: Tally,
+    /// Of those, the ones that the server's kernel shows to be chance.
+    written: u64,
     /// Pauses in responses that came at an even pace.
     rhythmic: u64,
     /// Pauses within responses that stream events as they happen.
@@ -67,6 +69,9 @@ impl super::Rule for Rule {
             self.pauses
                 .add(exchange, Cost::exactly(paused), Duration::ZERO);
         }
+        let mut holds = exchange.holds.iter();
+        let is_written = holds.any(|hold| hold.release == HoldRelease::Written);
+        self.written += u64::from(all >= NOTABLE && is_written);
         self.rhythmic += u64::from(all >= NOTABLE && has_rhythm(exchange));
         if all >= NOTABLE {
             self.all.add(exchange, Cost::exactly(all), Duration::ZERO);
@@ -76,6 +81,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, other: Self) {
         self.pauses.merge(other.pauses);
         self.all.merge(other.all);
+        self.written += other.written;
         self.rhythmic += other.rhythmic;
         self.streamed.absorb(other.streamed);
     }
@@ -122,6 +128,13 @@ impl Rule {
             tally.affected,
             median(&tally.saved)
         );
+        let text = match self.written {
+            0 => text,
+            some => format!(
+                "{text}; in {some} of them one came just before, and the server's kernel saw the \
+                 program write only then"
+            ),
+        };
         let kind = if case.has_packets {
             EvidenceKind::Wire
         } else {
@@ -207,7 +220,11 @@ fn has_rhythm(exchange: &Exchange) -> bool {
 /// Chance does not do that again and again, and a pause of the server's own would be no
 /// longer.
 fn is_by_trip(hold: &Hold) -> bool {
-    hold.release == HoldRelease::Acknowledgement && hold.ack_delay < DELAYED
+    let is_released = matches!(
+        hold.release,
+        HoldRelease::Acknowledgement | HoldRelease::Timed
+    );
+    is_released && hold.ack_delay < DELAYED
 }
 
 fn why_not_nagle(held: &Held) -> String {

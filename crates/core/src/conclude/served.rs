@@ -64,10 +64,14 @@ fn disagreement(tally: &Tally, of: u64) -> Disagreement {
 /// # Errors
 /// What is to be said instead, where that shows that they were not the server's.
 pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Remark> {
+    let meant = |(kind, _): &(WaitKind, &Split)| finding.waits.contains(kind);
+    let many = |(_, split): &(WaitKind, &Split)| split.packets.count() >= REPEATS;
     let splits = || {
-        let meant = |(kind, _): &(WaitKind, &Split)| finding.waits.contains(kind);
-        let many = |(_, split): &(WaitKind, &Split)| split.packets.count() >= REPEATS;
-        served.splits().filter(meant).filter(many)
+        let named = served.named().filter(meant).filter(many);
+        // Where nothing is called so any more, the packets' names say of what.
+        let is_gone = named.clone().next().is_none();
+        let shown = served.splits().filter(meant).filter(many);
+        named.chain(shown.filter(move |_| is_gone))
     };
     // A device's queue behind its network stack is the server's too, and its
     // finding says so: it is about the way as well.
@@ -75,7 +79,9 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     let is_servers = finding.culprit == Owner::Server && is_stacks;
     let is_contradicted = |split: &Split| split.host_share() < CONTRADICTED;
     if is_servers && splits().all(|(_, split)| is_contradicted(split)) {
-        let said: Vec<_> = splits().map(|(kind, split)| text(kind, split)).collect();
+        let said: Vec<_> = splits()
+            .map(|(kind, split)| text(kind, split, served))
+            .collect();
         if !said.is_empty() {
             return Err(withheld(&finding, &said.join("; ")));
         }
@@ -84,7 +90,7 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     let (mut shown, mut unseen) = (Vec::new(), None);
     for (kind, split) in splits() {
         let is_explained = split.share(stages) >= EXPLAINED && split.host_share() >= EXPLAINED;
-        let text = text(kind, split);
+        let text = text(kind, split, served);
         shown.push(
             match is_explained && !stages.is_empty() {
                 true => Evidence::mechanism(EvidenceKind::KernelTrace, text),
@@ -97,6 +103,11 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
         }
     }
     finding.evidence.extend(shown);
+    if is_servers && finding.waits.iter().any(|&kind| is_renamed(kind, served)) {
+        // What is left is what was not joined, and may well be the same.
+        finding.verdict = Verdict::Possible;
+        return Ok(finding);
+    }
     match unseen {
         // The server's, but not its program's.
         Some(candidate) => {
@@ -109,6 +120,13 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
         None => {}
     }
     Ok(finding)
+}
+
+/// Whether most of the joined waits that the packets call so have another name by the
+/// server's kernel.
+fn is_renamed(kind: WaitKind, served: &Served) -> bool {
+    let [shown, named] = served.counts(kind);
+    shown >= REPEATS && named * 2 < shown
 }
 
 fn withheld(finding: &Finding, said: &str) -> Remark {
@@ -140,7 +158,7 @@ fn unsent(split: &Split) -> Option<Candidate> {
 }
 
 /// What both show of one kind of wait, means over the same exchanges.
-fn text(kind: WaitKind, split: &Split) -> String {
+fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     let what = match kind {
         WaitKind::ServerThink => "silent",
         WaitKind::ServerPause => "pausing",
@@ -161,12 +179,32 @@ fn text(kind: WaitKind, split: &Split) -> String {
         true => format!("{} in all", human(split.host.mean().unwrap_or_default())),
         false => parts.join(", "),
     };
+    let count = split.packets.count();
+    let [shown, named] = served.counts(kind);
+    // What only the kernel calls so the packets do not show.
+    let who = match count == named && named > shown {
+        true => format!(
+            ", {} of them by its kernel alone{}) that the server was",
+            count - shown,
+            sample(served)
+        ),
+        false => format!("{}) that the packets show the server", sample(served)),
+    };
     format!(
-        "of {} (mean of {} requests) that the packets show the server {what}, its kernel shows \
-         {whole}",
+        "of {} (mean of {count} requests{who} {what}, its kernel shows {whole}",
         human(packets),
-        split.packets.count(),
     )
+}
+
+/// How many requests were joined, where not all were.
+fn sample(served: &Served) -> String {
+    match served.exchanges < served.offered {
+        true => format!(
+            "; {} of {} could be joined to it",
+            served.exchanges, served.offered
+        ),
+        false => String::new(),
+    }
 }
 
 fn meaning(stage: &str) -> &str {
@@ -205,30 +243,34 @@ pub(super) fn remarks(case: &Case<'_>, served: &Served) -> Vec<Remark> {
 }
 
 fn beyond(case: &Case<'_>, served: &Served) -> String {
-    let tally = &served.beyond;
+    let (tally, [said, _]) = (&served.beyond, &served.said);
     format!(
         "{}: packets and the server's kernel disagree in {} of {} requests. Its host had sent the \
-         whole answer {} (median) sooner than the packets have it, both by one clock. That time \
-         went by between the server's network stack and where the packets were captured (a \
+         whole answer {} (median) sooner than the packets have it, both by one clock: it took {} by \
+         its kernel, and {} by the packets (medians). The difference went by between the server's network stack and where the packets were captured (a \
          device's queue, a virtual switch, the path), and the packets alone would call it the \
          server's.",
         case.endpoint,
         tally.affected,
         served.exchanges,
         median(&tally.saved),
+        median(&said.host),
+        median(&said.packets),
     )
 }
 
 fn within(case: &Case<'_>, served: &Served) -> String {
-    let tally = &served.within;
+    let (tally, [_, said]) = (&served.within, &served.said);
     format!(
         "{}: packets and the server's kernel disagree in {} of {} requests. Its host took {} \
-         (median) longer than the packets leave for it, both by one clock: the round trip is \
-         overestimated, and {} of the time that goes to the path is the server's.",
+         (median) longer than the packets leave for it, both by one clock ({} by its kernel, at \
+         most {} by the packets, medians): the round trip is overestimated, and {} of the time that goes to the path is the server's.",
         case.endpoint,
         tally.affected,
         served.exchanges,
         median(&tally.saved),
+        median(&said.host),
+        median(&said.packets),
         percent(tally.cost.likely as f64 / case.ledger.total().max(1) as f64),
     )
 }

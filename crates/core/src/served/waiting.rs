@@ -1,17 +1,14 @@
 //! Turns that wait for the exchange that they belong to.
 
-use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
+use super::STAMPS;
 use crate::exchange::Exchange;
 use crate::flow::Endpoint;
 use crate::turn::ServedTurn;
 
 /// Turns kept; those beyond are left out.
 const MAX_TURNS: usize = 1 << 16;
-/// Stamps of one clock that are taken at different places of the network
-/// stack: a packet is stamped that much sooner or later than its segment.
-const STAMPS: Duration = Duration::from_micros(200);
 
 /// Turns by their connection, in the order in which they began.
 #[derive(Debug, Default)]

@@ -68,6 +68,6 @@ fn witness(
 }
 
 fn is_timed_by_host(finding: &Finding, service: &Service) -> bool {
-    let mut splits = service.served.splits();
+    let mut splits = service.served.named();
     splits.any(|(kind, split)| finding.waits.contains(&kind) && split.host_share() >= WITNESSED)
 }

@@ -83,6 +83,6 @@ fn is_against(
 
 /// Returns true if the server's kernel timed less than half of what packets give it.
 fn is_elsewhere(finding: &Finding, service: &Service) -> bool {
-    let mut splits = service.served.splits();
+    let mut splits = service.served.named();
     splits.any(|(kind, split)| finding.waits.contains(&kind) && split.host_share() < CONTRADICTED)
 }
