@@ -16,6 +16,7 @@ mod overlay;
 mod packing;
 mod release;
 mod repair;
+mod shared;
 mod stop;
 mod stops;
 mod trace;

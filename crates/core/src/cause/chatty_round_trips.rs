@@ -7,6 +7,8 @@ use super::rhythm::quantile;
 use super::sequence::{idle, is_at_once, round_trip, sequences};
 use super::tally::{Tally, nanos};
 use super::{Case, Conclusion, Id};
+use crate::connection::Setup;
+use crate::protocol::greeting::Greeting;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::timeline::Moment;
 use crate::wait::Owner;
@@ -32,8 +34,15 @@ const SHARE: f64 = 0.8;
 /// The discriminator is the pauses: requests without end, one after the other,
 /// are a client that always has another, not actions. And each exchange takes
 /// a round trip and no more: a slow server is another cause.
+///
+/// Where a protocol has the client wait for each reply (FTP, POP3, news), that is not the
+/// client's choice, and nobody is named.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    /// Connections on which a server of such a protocol greeted.
+    in_turns: u64,
+    connections: u64,
+}
 
 /// What the runs amount to.
 struct Actions {
@@ -45,11 +54,21 @@ struct Actions {
 }
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
+    fn observe_setup(&mut self, setup: &Setup) {
+        let greeting = setup.greeted().map(|(greeting, ..)| greeting);
+        self.in_turns += u64::from(greeting.is_some_and(Greeting::is_in_turns));
+        self.connections += 1;
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.in_turns += other.in_turns;
+        self.connections += other.connections;
+    }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let is_in_turns = self.in_turns * 2 > self.connections;
         // A load's own requests follow each other because it sends them so.
-        if !case.has_packets || case.target.is_some() {
+        if !case.has_packets || case.target.is_some() || is_in_turns {
             return Conclusion::Nothing;
         }
         match actions(case) {
@@ -149,7 +168,9 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     );
     // That the requests depend on each other shows in no packet.
     let is_uneven = actions.alike * 2 < actions.runs.len();
-    finding.verdict = evidence::judge(&finding.evidence, actions.runs.len() as u64, is_uneven);
+    // And of a protocol that is not read nothing says that it allows anything else.
+    let is_doubtful = is_uneven || case.ledger.is_unowed();
+    finding.verdict = evidence::judge(&finding.evidence, actions.runs.len() as u64, is_doubtful);
     finding.summary = format!(
         "One action takes {} requests, one after the other, and {} (median): {} round trips of \
          {}. None of them is slow; it is their number times the distance.",

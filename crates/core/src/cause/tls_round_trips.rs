@@ -22,8 +22,13 @@ pub(crate) struct Rule {
     secured: Secured,
     full: u64,
     retried: u64,
-    /// The client offers no better version and nothing to resume by.
+    /// The client offers no better version and nothing to resume by, and the server took the
+    /// best that it was offered.
     by_client: u64,
+    /// Handshakes in which the server chose less than it was offered.
+    lowered: u64,
+    /// Handshakes of TLS 1.3, which show that the server speaks it.
+    newer: u64,
     /// Sessions that were offered and not resumed.
     refused: u64,
     version: Option<u16>,
@@ -38,6 +43,8 @@ impl super::Rule for Rule {
             .handshake
             .as_ref()
             .filter(|_| exchange.setup.is_some());
+        let version = exchange.handshake.as_ref().and_then(|h| h.version);
+        self.newer += u64::from(version >= Some(TLS_1_3));
         let extra: Vec<(&Leg, Duration)> =
             handshake.into_iter().flat_map(|h| extra_legs(h)).collect();
         let cost = extra.iter().fold(Cost::default(), |sum, (leg, new_key)| {
@@ -51,8 +58,10 @@ impl super::Rule for Rule {
         self.retried += u64::from(handshake.is_retried);
         self.refused += u64::from(handshake.offers_session && !handshake.is_resumed);
         let offers_better = handshake.offered.is_none_or(|offered| offered >= TLS_1_3);
-        let is_clients = !offers_better && !handshake.offers_session && !handshake.is_retried;
-        self.by_client += u64::from(is_clients);
+        let is_lowered = handshake.version < handshake.offered && handshake.version.is_some();
+        let is_other = is_lowered || handshake.is_retried || handshake.offers_session;
+        self.by_client += u64::from(!offers_better && !is_other);
+        self.lowered += u64::from(is_lowered);
         self.version = self.version.max(handshake.version);
         let packets = first.0.packets;
         self.packets = Some(self.packets.map_or(packets, |p| p.min(packets)));
@@ -63,6 +72,8 @@ impl super::Rule for Rule {
         self.full += other.full;
         self.retried += other.retried;
         self.by_client += other.by_client;
+        self.lowered += other.lowered;
+        self.newer += other.newer;
         self.refused += other.refused;
         self.version = self.version.max(other.version);
         self.packets = self.packets.into_iter().chain(other.packets).min();
@@ -112,10 +123,22 @@ fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
 
 impl Rule {
     fn culprit(&self) -> Owner {
-        match self.by_client * 2 > self.secured.tally.affected {
+        match self.by_client * 2 > self.secured.tally.affected && !self.is_servers_limit() {
             true => Owner::Client,
             false => Owner::Server,
         }
+    }
+
+    /// Returns true if the server chose less than one client offered, and never TLS 1.3: it
+    /// would not choose it for another client either.
+    fn is_servers_limit(&self) -> bool {
+        self.lowered > 0 && self.newer == 0
+    }
+
+    /// Returns true if the client is taken to be the limit of a server that nobody asked for
+    /// more: what that would have chosen is not known.
+    fn is_untold(&self) -> bool {
+        self.culprit() == Owner::Client && self.newer == 0
     }
 
     fn finding(&self, case: &Case<'_>) -> Finding {
@@ -140,7 +163,7 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&self.packets.unwrap_or_default()),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, self.is_untold());
         finding.summary = format!(
             "Each TLS handshake takes one round trip more than TLS 1.3 needs, {extra} (median), {} \
              of the time including connections.",
@@ -167,6 +190,12 @@ impl Rule {
                 "client",
                 "offer TLS 1.3, and keep sessions to resume by",
             ));
+            if self.is_untold() {
+                fixes.push(fix(
+                    "server",
+                    "see first whether it speaks TLS 1.3, which nobody offered: `openssl s_client -tls1_3`",
+                ));
+            }
         } else if self.full > 0 {
             fixes.push(fix(
                 "server",

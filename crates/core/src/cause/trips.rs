@@ -63,6 +63,16 @@ pub(super) struct Trips {
     samples: Vec<Sample>,
     /// No sample later than this is kept; `None`: there is room.
     until: Option<Timestamp>,
+    /// The earliest, of which the way back need not be told.
+    passages: Vec<Passage>,
+}
+
+/// A request's way, as far as it shows: later than its own connection's least, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Passage {
+    at: Timestamp,
+    trip: Duration,
+    is_late: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,6 +142,14 @@ impl Trips {
             self.heard_slightly = self.heard_slightly.saturating_add(heard);
         }
         self.note_both_ways(exchange, late, outside);
+        self.passages.push(Passage {
+            at: exchange.begin,
+            trip,
+            is_late,
+        });
+        if self.passages.len() > MAX_SAMPLES * 2 {
+            self.settle();
+        }
         if !is_whole {
             return;
         }
@@ -184,23 +202,26 @@ impl Trips {
         self.told += other.told;
         self.untold += other.untold;
         self.samples.extend(other.samples);
+        self.passages.extend(other.passages);
         self.settle();
     }
 
     /// Returns true if the late ones are those that met an upload to their server on the way.
     pub(super) fn are_beside(&self, uploads: &Uploads) -> bool {
-        let least = self.least.unwrap_or_default();
         let mut meetings = Meetings::default();
-        for sample in &self.samples {
-            let trip = Duration::from_nanos(sample.trip);
-            let is_late = trip >= least * FACTOR && trip.saturating_sub(least) >= NOTABLE;
-            let is_met = uploads.meet(None, sample.at - trip, sample.at + trip);
-            meetings.count(is_met, is_late);
+        let mut passages = self.passages.clone();
+        passages.sort_unstable();
+        passages.truncate(MAX_SAMPLES);
+        for passage in passages {
+            let (from, until) = (passage.at - passage.trip, passage.at + passage.trip);
+            meetings.count(uploads.meet(None, from, until), passage.is_late);
         }
         meetings.go_together()
     }
 
     fn settle(&mut self) {
+        self.passages.sort_unstable();
+        self.passages.truncate(MAX_SAMPLES);
         self.samples.sort_unstable();
         self.samples.truncate(MAX_SAMPLES);
         let is_full = self.samples.len() == MAX_SAMPLES;

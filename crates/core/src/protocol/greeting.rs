@@ -50,6 +50,12 @@ impl Greeting {
         known.or_else(|| mysql::is_greeting(bytes).then_some(Self::MySql))
     }
 
+    /// Returns true if each command waits for the reply before by the protocol, or as its
+    /// clients know it: pipelining is an extension that the server has to offer.
+    pub(crate) const fn is_in_turns(self) -> bool {
+        matches!(self, Self::Mail | Self::Pop3 | Self::News)
+    }
+
     /// The protocol's name.
     pub(crate) const fn name(self) -> &'static str {
         match self {

@@ -189,6 +189,9 @@ impl Tiler<'_> {
 
     fn travel_and_think(&mut self, from: Timestamp, first: &Mark) {
         let from = self.shut_out(from, first);
+        if self.held_with_others(from, first) {
+            return;
+        }
         let trip = self.trace.to_server;
         let Some(travel) = self.travel(from, first.at) else {
             self.unexplained(first);

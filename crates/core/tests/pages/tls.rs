@@ -25,6 +25,11 @@ pub(crate) fn records(words: &str) -> Result<Vec<u8>, String> {
             "server13-again" => handshake(2, &server(&RANDOM, Some(0x0304), true)),
             "retry" => handshake(2, &server(&RETRY, Some(0x0304), false)),
             "server12" => handshake(2, &server(&RANDOM, None, false)),
+            "server10" => {
+                let mut hello = server(&RANDOM, None, false);
+                hello[..2].copy_from_slice(&[3, 1]);
+                handshake(2, &hello)
+            }
             "certificate" => handshake(11, &vec![0; size]),
             "hello-done" => handshake(14, &[]),
             "client-key" => handshake(16, &[0; 33]),
