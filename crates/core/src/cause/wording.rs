@@ -21,14 +21,6 @@ pub(super) struct Wording {
 pub(super) type Values<'a> = [(&'a str, &'a dyn Display)];
 
 impl Wording {
-    /// A wording of which all is told elsewhere.
-    pub(super) const NONE: Self = Self {
-        summary: "",
-        ruled_out: &[],
-        overturned_by: "",
-        fix: &[],
-    };
-
     /// Tells it of a finding.
     pub(super) fn tell(&self, finding: &mut Finding, values: &Values<'_>) {
         finding.summary = filled(self.summary, finding, values);
