@@ -21,9 +21,17 @@ pub(super) struct Wording {
 pub(super) type Values<'a> = [(&'a str, &'a dyn Display)];
 
 impl Wording {
-    /// Tells it of a finding.
+    /// The wording that says nothing.
+    pub(super) const NONE: Self = Self {
+        summary: "",
+        ruled_out: &[],
+        overturned_by: "",
+        fix: &[],
+    };
+
+    /// Tells it of a finding, behind what is told of it already.
     pub(super) fn tell(&self, finding: &mut Finding, values: &Values<'_>) {
-        finding.summary = filled(self.summary, finding, values);
+        finding.summary += &filled(self.summary, finding, values);
         for &(cause, because) in self.ruled_out {
             let because = filled(because, finding, values);
             finding.ruled_out.push(ruled_out(cause, because));
