@@ -124,6 +124,7 @@ mod traffic_flood;
 mod trips;
 pub(crate) mod upstream;
 mod upstream_connection_churn;
+mod wording;
 mod worker_saturation;
 mod zero_window;
 

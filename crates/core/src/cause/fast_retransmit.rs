@@ -1,14 +1,16 @@
 //! `fast-retransmit`: the repetition came sooner than a timer, after the receiver had
 //! reported later data (SACK, or the same acknowledgement again).
 
-use super::loss::{Kind, Told, conclude_few};
+use super::loss::{IN_TIME, Kind, conclude_few};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
-const TOLD: Told = Told {
-    id: Id::FastRetransmit,
-    kind: Kind::Fast,
-    went_to: "segments whose loss later data revealed",
+const WORDING: Wording = Wording {
+    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were sent \
+        again; {most} of that time went to segments whose loss later data revealed.",
+    overturned_by: IN_TIME,
     fix: &[("path", "find where the segments are lost")],
+    ..Wording::NONE
 };
 
 /// Counts losses that later data revealed.
@@ -19,6 +21,6 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        conclude_few(case, &TOLD)
+        conclude_few(case, Id::FastRetransmit, Kind::Fast, &WORDING)
     }
 }

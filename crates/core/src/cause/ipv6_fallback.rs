@@ -3,11 +3,33 @@
 use core::time::Duration;
 
 use super::delays::Delays;
-use super::evidence::{self, fix, ruled_out};
+use super::evidence::{self};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::report::Finding;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The server's name has an IPv6 address from which nothing comes back. The client \
+        tries it first and turns to {service} {waited} (median) later.",
+    ruled_out: &[(
+        Id::SynLoss,
+        "every SYN to the IPv6 address stayed unanswered, those to the IPv4 address did not",
+    )],
+    overturned_by: "a connection over IPv6 to the same server that succeeds",
+    fix: &[
+        (
+            "path or server",
+            "make the IPv6 address work (firewall, route, listener on [::]), or withdraw its AAAA \
+             record",
+        ),
+        (
+            "client",
+            "prefer IPv4 until then: `precedence ::ffff:0:0/96 100` in /etc/gai.conf; race addresses (RFC 8305)",
+        ),
+    ],
+};
 
 /// Attempts without a lookup that names both addresses, from which their
 /// likeness tells that they belong together …
@@ -73,28 +95,7 @@ impl Rule {
         );
         finding.evidence.push(delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);
-        finding.summary = format!(
-            "The server's name has an IPv6 address from which nothing comes back. The client tries \
-             it first and turns to {} {} (median) later.",
-            case.endpoint,
-            delays.median(),
-        );
-        finding.ruled_out = vec![ruled_out(
-            Id::SynLoss,
-            "every SYN to the IPv6 address stayed unanswered, those to the IPv4 address did not",
-        )];
-        finding.overturned_by =
-            "a connection over IPv6 to the same server that succeeds".to_owned();
-        finding.fix = vec![
-            fix(
-                "path or server",
-                "make the IPv6 address work (firewall, route, listener on [::]), or withdraw its AAAA record",
-            ),
-            fix(
-                "client",
-                "prefer IPv4 until then: `precedence ::ffff:0:0/96 100` in /etc/gai.conf; race addresses (RFC 8305)",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("waited", &delays.median())]);
         finding
     }
 }

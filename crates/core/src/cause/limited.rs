@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use super::evidence::{self, human, median, percent};
 use super::tally::{Cost, Tally, nanos};
+use super::wording::{Wording, filled};
 use super::{Case, Conclusion, Features, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::{Exchange, Side};
@@ -170,14 +171,26 @@ fn passed_late(delivery: &Delivery) -> Option<Duration> {
 
 /// A cause that limits messages.
 pub(super) trait Kind: Default + Clone + fmt::Debug {
+    /// The cause.
+    const ID: Id;
     /// Messages from which on it is no one's bad luck.
     const REPEATS: u64 = evidence::REPEATS;
 
     /// What it cost this message; `None` where it did not limit it.
     fn cost(delivery: &Delivery) -> Option<Duration>;
 
-    /// The finding of the side with the larger cost, where that matters.
-    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding;
+    /// Whose fault it is.
+    fn culprit(sender: Side) -> Owner {
+        owner(sender)
+    }
+
+    /// What was seen on the wire, and what is said of it, by the message that lost most.
+    fn words(worst: &Delivery) -> (&'static str, &'static Wording);
+
+    /// What a case has beside that.
+    fn complete(finding: &mut Finding, case: &Case<'_>, worst: &Delivery) {
+        let _ = (finding, case, worst);
+    }
 
     /// Whether that is a fault, and not just how it is meant to be.
     fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
@@ -196,13 +209,13 @@ pub(crate) struct Limited<K> {
 
 /// One side's messages.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Messages {
-    pub(super) tally: Tally,
-    pub(super) stops: u64,
+struct Messages {
+    tally: Tally,
+    stops: u64,
     /// Those of exchanges that open a connection.
     opening: u64,
     /// The one that lost most: what it was like.
-    pub(super) worst: Option<Delivery>,
+    worst: Option<Delivery>,
 }
 
 impl<K: Kind> super::Rule for Limited<K> {
@@ -244,7 +257,7 @@ impl<K: Kind> super::Rule for Limited<K> {
             && messages.are_repeated::<K>(case)
             && K::is_fault(self, case);
         match messages.worst.as_ref().filter(|_| matters) {
-            Some(worst) => Conclusion::Finding(Box::new(K::finding(case, side, messages, worst))),
+            Some(worst) => Conclusion::Finding(Box::new(finding::<K>(case, side, messages, worst))),
             None => Conclusion::Nothing,
         }
     }
@@ -307,16 +320,40 @@ impl Messages {
     }
 }
 
-/// A finding with its evidence on the wire; `seen` says what was seen.
-pub(super) fn found(
-    id: Id,
-    culprit: Side,
+/// The finding of the side with the larger cost.
+fn finding<K: Kind>(
     case: &Case<'_>,
+    sender: Side,
     messages: &Messages,
     worst: &Delivery,
-    seen: String,
 ) -> Finding {
-    let mut finding = evidence::finding(id, owner(culprit), case, &messages.tally);
+    let mut finding = evidence::finding(K::ID, K::culprit(sender), case, &messages.tally);
+    let even = worst.bytes as f64 / worst.stopped.as_secs_f64().max(1e-9);
+    let queued = standing(worst).or(read_late(worst));
+    let values: [(&str, &dyn fmt::Display); 20] = [
+        ("from", &name(sender)),
+        ("to", &name(sender.peer())),
+        ("message", &message(case, sender)),
+        ("cost", &share(messages, &finding)),
+        ("trip", &human(worst.round_trip)),
+        ("stops", &messages.stops),
+        ("stops_of_worst", &worst.stops),
+        ("stopped", &human(worst.stopped)),
+        ("rested", &human(worst.rested.unwrap_or_default())),
+        ("queued", &human(queued.unwrap_or_default())),
+        ("rate", &bits(worst.rate.unwrap_or(even))),
+        ("window", &bytes(worst.windows[0])),
+        ("first", &bytes(worst.first_in_flight)),
+        ("most", &bytes(worst.most_in_flight)),
+        ("earlier", &bytes(worst.earlier_in_flight)),
+        ("whole", &bytes(worst.bytes)),
+        ("segments", &worst.segments),
+        ("most_segments", &worst.most_segments),
+        ("first_segments", &first_segments(worst)),
+        ("bytes", &worst.bytes),
+    ];
+    let (seen, wording) = K::words(worst);
+    let seen = filled(seen, &finding, &values);
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, seen)
             .count(messages.stops)
@@ -324,11 +361,13 @@ pub(super) fn found(
             .packets(&worst.packets),
     );
     finding.verdict = evidence::judge(&finding.evidence, messages.stops, false);
+    wording.tell(&mut finding, &values);
+    K::complete(&mut finding, case, worst);
     finding
 }
 
 /// How much it costs, as the end of a summary.
-pub(super) fn share(messages: &Messages, finding: &Finding) -> String {
+fn share(messages: &Messages, finding: &Finding) -> String {
     let [one, many] = finding.unit.words();
     format!(
         "{} (median) for {} of {} {many}, {} of all {one} time",
@@ -339,13 +378,14 @@ pub(super) fn share(messages: &Messages, finding: &Finding) -> String {
     )
 }
 
-/// The round trip, for a sentence.
-pub(super) fn trip(delivery: &Delivery) -> String {
-    human(delivery.round_trip)
+/// The number of segments that the sender began with.
+pub(super) fn first_segments(delivery: &Delivery) -> u64 {
+    let size = u64::from(delivery.mss.max(1));
+    delivery.first_in_flight.div_ceil(size)
 }
 
 /// The side, for a sentence.
-pub(super) fn name(side: Side) -> &'static str {
+fn name(side: Side) -> &'static str {
     match side {
         Side::Client => "client",
         Side::Server => "server",
@@ -353,7 +393,7 @@ pub(super) fn name(side: Side) -> &'static str {
 }
 
 /// What a side sends, for a sentence.
-pub(super) fn message(case: &Case<'_>, side: Side) -> &'static str {
+fn message(case: &Case<'_>, side: Side) -> &'static str {
     match side {
         _ if !case.ledger.unit.is_requests() => "transfer",
         Side::Client => "request",

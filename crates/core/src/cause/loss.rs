@@ -3,12 +3,13 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::evidence::{self, fix, human, percent};
+use super::evidence::{self, percent};
 use super::features::Features;
 use super::limited::beyond_largest_window;
 use super::lost_requests::LostRequests;
 use super::tally::{Cost, Tally};
 use super::trips::share_outside;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::flow::Endpoint;
@@ -304,43 +305,32 @@ fn slowed(exchange: &Exchange) -> Cost {
         .fold(Cost::default(), Cost::plus)
 }
 
-/// How a cause of few losses is told.
-pub(super) struct Told {
-    pub(super) id: Id,
-    pub(super) kind: Kind,
-    /// The words for what most of the time went to.
-    pub(super) went_to: &'static str,
-    pub(super) fix: &'static [(&'static str, &'static str)],
-}
+/// What overturns that a few segments were lost.
+pub(super) const IN_TIME: &str =
+    "a capture at the other end that shows these segments arriving in time";
 
-/// Few losses, most of their time waiting for what `told` says.
-pub(super) fn conclude_few(case: &Case<'_>, told: &Told) -> Conclusion {
+/// Few losses, most of their time waiting for repairs of one kind.
+pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wording) -> Conclusion {
     let losses = case.gathered.losses.whole();
-    if losses.is_widespread() || losses.kind() != told.kind {
+    if losses.is_widespread() || losses.kind() != kind {
         return Conclusion::Nothing;
     }
-    let Some(mut finding) = losses.finding(told.id, case) else {
+    let Some(mut finding) = losses.finding(id, case) else {
         return Conclusion::Nothing;
     };
-    finding.summary = format!(
-        "{} {} lost segments and waited {} (median) until these were sent again; {} of that time \
-         went to {}.",
-        losses.tally.affected,
-        match finding.unit {
-            Unit::Requests => "exchanges",
-            unit => unit.words()[1],
-        },
-        human(losses.tally.saved.quantile(0.5).unwrap_or_default()),
-        percent(losses.share_of(told.kind)),
-        told.went_to,
+    let exchanges = match finding.unit {
+        Unit::Requests => "exchanges",
+        unit => unit.words()[1],
+    };
+    wording.tell(
+        &mut finding,
+        &[
+            ("affected", &losses.tally.affected),
+            ("exchanges", &exchanges),
+            ("saved", &evidence::median(&losses.tally.saved)),
+            ("most", &percent(losses.share_of(kind))),
+        ],
     );
-    finding.overturned_by =
-        "a capture at the other end that shows these segments arriving in time".to_owned();
-    finding.fix = told
-        .fix
-        .iter()
-        .map(|&(at, change)| fix(at, change))
-        .collect();
     Conclusion::Finding(Box::new(finding))
 }
 

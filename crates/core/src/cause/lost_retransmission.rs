@@ -1,13 +1,14 @@
 //! `lost-retransmission`: the same bytes were needed a third time, the first repetition
 //! having been lost like the original.
 
-use super::loss::{Kind, Told, conclude_few};
+use super::loss::{IN_TIME, Kind, conclude_few};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
-const TOLD: Told = Told {
-    id: Id::LostRetransmission,
-    kind: Kind::Again,
-    went_to: "repetitions that were lost too",
+const WORDING: Wording = Wording {
+    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were sent \
+        again; {most} of that time went to repetitions that were lost too.",
+    overturned_by: IN_TIME,
     fix: &[
         (
             "path",
@@ -18,6 +19,7 @@ const TOLD: Told = Told {
             "RACK on (net.ipv4.tcp_recovery=1): it notices a lost repetition within a round trip where others wait for a timer",
         ),
     ],
+    ..Wording::NONE
 };
 
 /// Counts losses whose repetition was lost too.
@@ -28,6 +30,6 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        conclude_few(case, &TOLD)
+        conclude_few(case, Id::LostRetransmission, Kind::Again, &WORDING)
     }
 }

@@ -6,15 +6,41 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
-use super::limited::{
-    Congestion, INITIAL_WINDOW, Kind, Limited, Messages, beyond_slow_start, congestion, found,
-    message, name, share, trip,
-};
-use super::{Case, Id};
+use super::Id;
+use super::limited::{Congestion, Kind, Limited, beyond_slow_start, congestion};
+use super::wording::Wording;
 use crate::delivery::Delivery;
-use crate::exchange::Side;
-use crate::report::Finding;
+
+const SEEN: &str = "{stops} times the {from} stopped with no more than {most_segments} full \
+    segments in flight, and went on with the ACKs for them; connections begin with \
+    10";
+
+const WORDING: Wording = Wording {
+    summary: "Something keeps the {from}'s congestion window at {most_segments} segments, so each \
+        such part of a {message} takes a round trip ({trip}): {cost}.",
+    ruled_out: &[
+        (
+            Id::ReceiveWindow,
+            "the window had room for more at each stop",
+        ),
+        (Id::PacketLoss, "none of its segments was sent again"),
+        (
+            Id::SendBuffer,
+            "it stopped behind full segments: more was there to send",
+        ),
+    ],
+    overturned_by: "`ss -ti` at the {from} showing a larger cwnd during a {message}",
+    fix: &[
+        (
+            "{from}",
+            "ip route show: remove `cwnd` and `window` locks and small `initcwnd`",
+        ),
+        (
+            "{from}",
+            "ip tcp_metrics show; ip tcp_metrics flush; net.ipv4.tcp_no_metrics_save=1",
+        ),
+    ],
+};
 
 /// Watches messages whose congestion window stays below where it should begin.
 pub(crate) type Rule = Limited<LowWindow>;
@@ -23,52 +49,13 @@ pub(crate) type Rule = Limited<LowWindow>;
 pub(crate) struct LowWindow;
 
 impl Kind for LowWindow {
+    const ID: Id = Id::LowCongestionWindow;
+
     fn cost(delivery: &Delivery) -> Option<Duration> {
         (congestion(delivery) == Some(Congestion::Low)).then(|| beyond_slow_start(delivery))
     }
 
-    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-        let from = name(sender);
-        let seen = format!(
-            "{} times the {from} stopped with no more than {} full segments in flight, and went on \
-             with the ACKs for them; connections begin with {INITIAL_WINDOW}",
-            messages.stops, worst.most_segments
-        );
-        let mut finding = found(Id::LowCongestionWindow, sender, case, messages, worst, seen);
-        finding.summary = format!(
-            "Something keeps the {from}'s congestion window at {} segments, so each such part of a {} \
-             takes a round trip ({}): {}.",
-            worst.most_segments,
-            message(case, sender),
-            trip(worst),
-            share(messages, &finding)
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::ReceiveWindow,
-            "the window had room for more at each stop",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::PacketLoss,
-            "none of its segments was sent again",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::SendBuffer,
-            "it stopped behind full segments: more was there to send",
-        ));
-        finding.overturned_by = format!(
-            "`ss -ti` at the {from} showing a larger cwnd during a {}",
-            message(case, sender)
-        );
-        finding.fix = vec![
-            fix(
-                from,
-                "ip route show: remove `cwnd` and `window` locks and small `initcwnd`",
-            ),
-            fix(
-                from,
-                "ip tcp_metrics show; ip tcp_metrics flush; net.ipv4.tcp_no_metrics_save=1",
-            ),
-        ];
-        finding
+    fn words(_: &Delivery) -> (&'static str, &'static Wording) {
+        (SEEN, &WORDING)
     }
 }

@@ -2,13 +2,45 @@
 //! ones arrive, and nobody says why. Random loss hits small ones too, and lets
 //! a second or third copy through.
 
-use super::evidence::{self, fix, human, ruled_out};
+use super::evidence::{self, human};
 use super::loss::lost;
 use super::tally::{Cost, Tally};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, Outcome};
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "A link on the path takes no full packets, and the router before it does not say so: \
+        in {affected} exchanges full segments were lost each time they were sent, {passed}. Small \
+        ones pass. That took {saved} (median).",
+    ruled_out: &[
+        (
+            Id::PacketLoss,
+            "losses by chance hit small segments too, and seldom every copy of one",
+        ),
+        (
+            Id::ServerThink,
+            "the response had been sent, and was sent again",
+        ),
+    ],
+    overturned_by: "a full-size packet with the DF bit that gets through (ping -M do -s 1472)",
+    fix: &[
+        (
+            "path",
+            "let ICMP \"fragmentation needed\" and \"packet too big\" through",
+        ),
+        (
+            "path",
+            "clamp the MSS where the link is narrow: iptables -t mangle -A FORWARD -p tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu",
+        ),
+        (
+            "server",
+            "net.ipv4.tcp_mtu_probing=1, or a lower MTU on the route",
+        ),
+    ],
+};
 
 /// One exchange may have lost three copies by chance; two have not.
 const LEAST: u64 = 2;
@@ -68,39 +100,17 @@ impl super::Rule for Rule {
             0 => "and nothing smaller was tried".to_owned(),
             passed => format!("until the sender cut them to {passed} bytes by itself"),
         };
-        finding.summary = format!(
-            "A link on the path takes no full packets, and the router before it does not say so: \
-             in {} exchanges full segments were lost each time they were sent, {passed}. Small \
-             ones pass. That took {} (median).",
-            self.tally.affected,
-            human(self.tally.saved.quantile(0.5).unwrap_or_default()),
+        WORDING.tell(
+            &mut finding,
+            &[
+                ("affected", &self.tally.affected),
+                ("passed", &passed),
+                (
+                    "saved",
+                    &human(self.tally.saved.quantile(0.5).unwrap_or_default()),
+                ),
+            ],
         );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::PacketLoss,
-                "losses by chance hit small segments too, and seldom every copy of one",
-            ),
-            ruled_out(
-                Id::ServerThink,
-                "the response had been sent, and was sent again",
-            ),
-        ];
-        finding.overturned_by =
-            "a full-size packet with the DF bit that gets through (ping -M do -s 1472)".to_owned();
-        finding.fix = vec![
-            fix(
-                "path",
-                "let ICMP \"fragmentation needed\" and \"packet too big\" through",
-            ),
-            fix(
-                "path",
-                "clamp the MSS where the link is narrow: iptables -t mangle -A FORWARD -p tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu",
-            ),
-            fix(
-                "server",
-                "net.ipv4.tcp_mtu_probing=1, or a lower MTU on the route",
-            ),
-        ];
         Conclusion::Finding(Box::new(finding))
     }
 }

@@ -1,8 +1,25 @@
 //! `nagle-delayed-ack-request`.
 
-use super::evidence::{self, fix, median, percent, ruled_out};
+use super::evidence::{self, median};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The client writes its request in small parts. Nagle's algorithm holds each until the \
+        server acknowledges the one before, which its kernel delays, typically {delay}. It costs \
+        {share} of all request time, and the server's own log does not show it.",
+    ruled_out: &[(
+        Id::SlowRequestUpload,
+        "a client that pauses does not wait for the ACK: {released} parts left with it, {late} \
+         later, {eager} before",
+    )],
+    overturned_by: "a small segment of this client leaving while an earlier small one is unacknowledged",
+    fix: &[
+        ("client", "set TCP_NODELAY on the connection"),
+        ("client", "or write the request's head and body in one call"),
+    ],
+};
 
 /// Watches small parts of requests that follow small parts.
 #[derive(Clone, Debug, Default)]
@@ -22,30 +39,15 @@ impl super::Rule for Rule {
         finding.cost_low_ns = case.weigh(held.cost_low_ns());
         finding.evidence.push(held.wire("client", "server"));
         finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
-        finding.summary = format!(
-            "The client writes its request in small parts. Nagle's algorithm holds each until \
-             the server acknowledges the one before, which its kernel delays, typically {}. It \
-             costs {} of all request time, and the server's own log does not show it.",
-            median(&held.ack_delay),
-            percent(finding.share),
+        WORDING.tell(
+            &mut finding,
+            &[
+                ("delay", &median(&held.ack_delay)),
+                ("released", &held.released()),
+                ("late", &held.late),
+                ("eager", &held.eager),
+            ],
         );
-        finding.ruled_out.push(ruled_out(
-            Id::SlowRequestUpload,
-            format!(
-                "a client that pauses does not wait for the ACK: {} parts left with it, {} later, \
-                 {} before",
-                held.released(),
-                held.late,
-                held.eager
-            ),
-        ));
-        finding.overturned_by = "a small segment of this client leaving while an earlier small \
-                                 one is unacknowledged"
-            .to_owned();
-        finding.fix = vec![
-            fix("client", "set TCP_NODELAY on the connection"),
-            fix("client", "or write the request's head and body in one call"),
-        ];
         Conclusion::Finding(Box::new(finding))
     }
 }

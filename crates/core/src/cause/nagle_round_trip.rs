@@ -1,11 +1,27 @@
 //! `nagle-round-trip`.
 
-use super::evidence::{self, fix, median, percent, ruled_out};
+use super::evidence::{self, median};
 use super::held::Held;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id, nagle_delayed_ack};
 use crate::exchange::Side;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The {sender} writes in small parts, and Nagle's algorithm holds each until the one \
+        before is acknowledged: one more round trip, {saved} (median), {share} of all request \
+        time.",
+    ruled_out: &[(
+        Id::NagleDelayedAck,
+        "the acknowledgements came at once; {delayed} were delayed",
+    )],
+    overturned_by: "a small segment of the {sender} leaving while an earlier small one is unacknowledged",
+    fix: &[
+        ("{sender}", "set TCP_NODELAY on the connection"),
+        ("{sender}", "or write head and body in one call"),
+    ],
+};
 
 /// Watches both sides' small parts.
 #[derive(Clone, Debug, Default)]
@@ -56,25 +72,13 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
             .packets(&held.prompt.unwrap_or_default()),
     );
     finding.verdict = evidence::judge(&finding.evidence, held.tally.affected, false);
-    finding.summary = format!(
-        "The {sender} writes in small parts, and Nagle's algorithm holds each until the one \
-         before is acknowledged: one more round trip, {} (median), {} of all request time.",
-        median(&held.tally.saved),
-        percent(finding.share),
+    WORDING.tell(
+        &mut finding,
+        &[
+            ("sender", &sender),
+            ("saved", &median(&held.tally.saved)),
+            ("delayed", &held.delayed),
+        ],
     );
-    finding.ruled_out.push(ruled_out(
-        Id::NagleDelayedAck,
-        format!(
-            "the acknowledgements came at once; {} were delayed",
-            held.delayed
-        ),
-    ));
-    finding.overturned_by = format!(
-        "a small segment of the {sender} leaving while an earlier small one is unacknowledged"
-    );
-    finding.fix = vec![
-        fix(sender, "set TCP_NODELAY on the connection"),
-        fix(sender, "or write head and body in one call"),
-    ];
     finding
 }

@@ -3,11 +3,43 @@
 //! does before its first packet does not show; this does.
 
 use super::delays::Delays;
-use super::evidence::{self, fix, ruled_out};
+use super::evidence::{self};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::report::Finding;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The client looks for the name of {service} on its own link first ({how}) and waits \
+        {waited} (median) for nobody before it asks its resolver.",
+    ruled_out: &[(Id::DnsSlowResolver, "the resolver had not been asked yet")],
+    overturned_by: "a lookup that takes as long with only `files dns` in /etc/nsswitch.conf",
+    fix: &[
+        (
+            "client",
+            "`LLMNR=no` in /etc/systemd/resolved.conf (Windows: the policy that turns off multicast name resolution)",
+        ),
+        (
+            "client",
+            "ask for the full name, with its domain: only single labels go to the link",
+        ),
+    ],
+};
+
+const MULTICAST: Wording = Wording {
+    fix: &[
+        (
+            "client",
+            "`hosts: files dns` in /etc/nsswitch.conf, or `mdns4_minimal [NOTFOUND=return]`, which asks the link for .local only",
+        ),
+        (
+            "client",
+            "no names below .local for hosts that the resolver knows",
+        ),
+    ],
+    ..WORDING
+};
 
 /// Watches lookups that came after questions to the link.
 #[derive(Clone, Debug, Default)]
@@ -57,40 +89,11 @@ impl Rule {
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
-        finding.summary = format!(
-            "The client looks for the name of {} on its own link first ({how}) and waits {} (median) \
-             for nobody before it asks its resolver.",
-            case.endpoint,
-            self.delays.median(),
+        let wording = if is_llmnr { &WORDING } else { &MULTICAST };
+        wording.tell(
+            &mut finding,
+            &[("how", &how), ("waited", &self.delays.median())],
         );
-        finding.ruled_out = vec![ruled_out(
-            Id::DnsSlowResolver,
-            "the resolver had not been asked yet",
-        )];
-        finding.overturned_by =
-            "a lookup that takes as long with only `files dns` in /etc/nsswitch.conf".to_owned();
-        finding.fix = match is_llmnr {
-            true => vec![
-                fix(
-                    "client",
-                    "`LLMNR=no` in /etc/systemd/resolved.conf (Windows: the policy that turns off multicast name resolution)",
-                ),
-                fix(
-                    "client",
-                    "ask for the full name, with its domain: only single labels go to the link",
-                ),
-            ],
-            false => vec![
-                fix(
-                    "client",
-                    "`hosts: files dns` in /etc/nsswitch.conf, or `mdns4_minimal [NOTFOUND=return]`, which asks the link for .local only",
-                ),
-                fix(
-                    "client",
-                    "no names below .local for hosts that the resolver knows",
-                ),
-            ],
-        };
         finding
     }
 }

@@ -3,12 +3,49 @@
 use core::time::Duration;
 
 use super::delays::Delays;
-use super::evidence::{self, fix, human, ruled_out};
+use super::evidence::{self, human};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::approach::Silent;
 use crate::connection::Setup;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "Before the first packet to {service} can leave, the hardware address of the next hop \
+        has to be found, and that takes {took} (median): the kernel asks again after a second.",
+    ruled_out: &[(Id::SynLoss, "no SYN was sent before the address was known")],
+    overturned_by: "connections that begin as late although `ip neigh` lists the next hop as REACHABLE",
+    fix: &[
+        (
+            "path",
+            "find what loses broadcasts on the link: switch ports, storm control, a sleeping host",
+        ),
+        (
+            "client",
+            "larger tables if they overflow (net.ipv4.neigh.default.gc_thresh1, 2, 3); a permanent entry (`ip neigh replace`)",
+        ),
+    ],
+};
+
+/// Of a host that nobody speaks for.
+const SILENT: Wording = Wording {
+    summary: "Nobody on the link of {asker} answers for {target}. The kernel gives up after three \
+        tries, a second apart, and tells the program that the host is unreachable; no packet is \
+        ever sent.",
+    ruled_out: &[(Id::FirewallDrop, "no SYN was sent that could be dropped")],
+    overturned_by: "`ip neigh show {target}` with a hardware address",
+    fix: &[
+        (
+            "server",
+            "check that the host is up, on this link, and has this address",
+        ),
+        (
+            "client",
+            "check address, netmask and route: does the target really stand on this link?",
+        ),
+    ],
+};
 
 /// A neighbour answers within microseconds; a search that took longer had its
 /// request or answer lost, or a host that sleeps.
@@ -56,29 +93,7 @@ impl Rule {
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
-        finding.summary = format!(
-            "Before the first packet to {} can leave, the hardware address of the next hop has to \
-             be found, and that takes {} (median): the kernel asks again after a second.",
-            case.endpoint,
-            self.delays.median(),
-        );
-        finding.ruled_out = vec![ruled_out(
-            Id::SynLoss,
-            "no SYN was sent before the address was known",
-        )];
-        finding.overturned_by =
-            "connections that begin as late although `ip neigh` lists the next hop as REACHABLE"
-                .to_owned();
-        finding.fix = vec![
-            fix(
-                "path",
-                "find what loses broadcasts on the link: switch ports, storm control, a sleeping host",
-            ),
-            fix(
-                "client",
-                "larger tables if they overflow (net.ipv4.neigh.default.gc_thresh1, 2, 3); a permanent entry (`ip neigh replace`)",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("took", &self.delays.median())]);
         finding
     }
 }
@@ -105,25 +120,9 @@ pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding
             .packets(&[host.first_packet, host.last_packet]),
     );
     finding.verdict = evidence::judge(&finding.evidence, host.requests.into(), !is_missed);
-    finding.summary = format!(
-        "Nobody on the link of {} answers for {}. The kernel gives up after three tries, a second \
-         apart, and tells the program that the host is unreachable; no packet is ever sent.",
-        host.asker, host.target,
+    SILENT.tell(
+        &mut finding,
+        &[("asker", &host.asker), ("target", &host.target)],
     );
-    finding.ruled_out = vec![ruled_out(
-        Id::FirewallDrop,
-        "no SYN was sent that could be dropped",
-    )];
-    finding.overturned_by = format!("`ip neigh show {}` with a hardware address", host.target);
-    finding.fix = vec![
-        fix(
-            "server",
-            "check that the host is up, on this link, and has this address",
-        ),
-        fix(
-            "client",
-            "check address, netmask and route: does the target really stand on this link?",
-        ),
-    ];
     finding
 }

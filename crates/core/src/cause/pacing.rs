@@ -6,15 +6,42 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
-use super::limited::{
-    Kind, Limited, Messages, beyond_slow_start, bits, found, message, name, share,
-};
+use super::limited::{Kind, Limited, beyond_slow_start};
+use super::wording::Wording;
 use super::{Case, Id};
 use crate::delivery::{Delivery, Limit};
-use crate::exchange::Side;
 use crate::report::{Finding, Verdict};
 use crate::time::Timestamp;
+
+const SEEN: &str = "full segments of the {from} left at a constant {rate}, {stops} times with \
+    nothing to wait for: the window open, and no queue on the way";
+
+const WORDING: Wording = Wording {
+    summary: "The {from}'s kernel spaces the segments of its {message} to {rate}, although neither \
+        the path nor a window asks for it: {cost}.",
+    ruled_out: &[
+        (
+            Id::BandwidthLimit,
+            "nothing queued: the time on the way did not grow",
+        ),
+        (
+            Id::RateLimit,
+            "it stopped behind full segments, not at the ends of writes",
+        ),
+    ],
+    overturned_by: "`ss -ti` at the {from} showing a pacing_rate far above {rate}",
+    fix: &[
+        (
+            "{from}",
+            "look for SO_MAX_PACING_RATE (systemd, HAProxy, nginx modules, video servers) and \
+             raise it",
+        ),
+        (
+            "{from}",
+            "tc qdisc show: fq's maxrate; BBR: see what made its bandwidth estimate low",
+        ),
+    ],
+};
 
 /// The years in which captures were made and no kernel paced: Linux does since version 3.12, of
 /// November 2013. Older stamps are of a clock that was not set.
@@ -36,54 +63,22 @@ pub(crate) type Rule = Limited<Paced>;
 pub(crate) struct Paced;
 
 impl Kind for Paced {
+    const ID: Id = Id::Pacing;
+
     fn cost(delivery: &Delivery) -> Option<Duration> {
         (delivery.limit == Limit::Pacing).then(|| beyond_slow_start(delivery))
     }
 
-    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-        let from = name(sender);
-        let rate = bits(worst.rate.unwrap_or_default());
-        let seen = format!(
-            "full segments of the {from} left at a constant {rate}, {} times with nothing to wait for: \
-             the window open, and no queue on the way",
-            messages.stops
-        );
-        let mut finding = found(Id::Pacing, sender, case, messages, worst, seen);
-        if case
-            .ledger
-            .span
-            .is_some_and(|(begin, _)| is_before_pacing(begin))
-        {
+    fn words(_: &Delivery) -> (&'static str, &'static Wording) {
+        (SEEN, &WORDING)
+    }
+
+    fn complete(finding: &mut Finding, case: &Case<'_>, _: &Delivery) {
+        let begin = case.ledger.span.map(|(begin, _)| begin);
+        if begin.is_some_and(is_before_pacing) {
             // A slow device of the sender's, or a hub, spaced them.
             finding.verdict = Verdict::Possible;
         }
-        finding.summary = format!(
-            "The {from}'s kernel spaces the segments of its {} to {rate}, although neither the path nor \
-             a window asks for it: {}.",
-            message(case, sender),
-            share(messages, &finding)
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::BandwidthLimit,
-            "nothing queued: the time on the way did not grow",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::RateLimit,
-            "it stopped behind full segments, not at the ends of writes",
-        ));
-        finding.overturned_by =
-            format!("`ss -ti` at the {from} showing a pacing_rate far above {rate}");
-        finding.fix = vec![
-            fix(
-                from,
-                "look for SO_MAX_PACING_RATE (systemd, HAProxy, nginx modules, video servers) and raise it",
-            ),
-            fix(
-                from,
-                "tc qdisc show: fq's maxrate; BBR: see what made its bandwidth estimate low",
-            ),
-        ];
-        finding
     }
 }
 

@@ -1,10 +1,32 @@
 //! `packet-filter-cost`: from outside it is the server's time, or the way's;
 //! its kernel shows how long packets are on their way through its stack.
 
-use super::evidence::fix;
 use super::served::{self, Place};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::Finding;
+
+const WORDING: Wording = Wording {
+    summary: " on the packets' way through its network stack to TCP, where filters are asked about \
+        each of them.",
+    ruled_out: &[],
+    overturned_by: "few rules in `nft list ruleset` and `iptables-save`, and no program at the \
+        device (`tc filter show`, `bpftool net`)",
+    fix: &[
+        (
+            "server",
+            "sets and maps instead of one rule for each address (nft: `ip saddr @blocked drop`)",
+        ),
+        (
+            "server",
+            "accept what is established first: `ct state established accept` above the list",
+        ),
+        (
+            "server",
+            "take rules that nobody needs away; filter what is many at the device (XDP)",
+        ),
+    ],
+};
 
 /// Requests that take long from the device to TCP.
 #[derive(Clone, Debug, Default)]
@@ -20,25 +42,6 @@ impl super::Rule for Rule {
 }
 
 fn told(mut finding: Finding) -> Finding {
-    finding.summary += " on the packets' way through its network stack to TCP, where filters are \
-                        asked about each of them.";
-    finding.overturned_by =
-        "few rules in `nft list ruleset` and `iptables-save`, and no program at \
-                             the device (`tc filter show`, `bpftool net`)"
-            .to_owned();
-    finding.fix = vec![
-        fix(
-            "server",
-            "sets and maps instead of one rule for each address (nft: `ip saddr @blocked drop`)",
-        ),
-        fix(
-            "server",
-            "accept what is established first: `ct state established accept` above the list",
-        ),
-        fix(
-            "server",
-            "take rules that nobody needs away; filter what is many at the device (XDP)",
-        ),
-    ];
+    WORDING.tell(&mut finding, &[]);
     finding
 }

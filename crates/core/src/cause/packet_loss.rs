@@ -1,7 +1,41 @@
 //! `packet-loss`.
 
-use super::evidence::{fix, human, percent, ruled_out};
+use super::evidence::human;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+
+const WORDING: Wording = Wording {
+    summary: "The path loses packets. {part} of the exchanges had to wait for something to be sent \
+        again, typically {typical}; short responses have nothing behind them that would reveal the \
+        loss sooner than a timer.",
+    ruled_out: &[
+        (
+            Id::Reordering,
+            "segments that their sender's numbers (IP identification, TSval) show to have been \
+             sent before those that overtook them are not counted",
+        ),
+        (
+            Id::SpuriousRetransmission,
+            "repetitions whose originals arrived, by D-SACK or by an answer too soon or with an \
+             older timestamp, are not counted",
+        ),
+    ],
+    overturned_by: "a capture at the other end that shows every one of these segments arriving",
+    fix: &[
+        (
+            "path",
+            "find the hop that loses: a policer, a full queue, a bad link or duplex",
+        ),
+        (
+            "path",
+            "shape below the policer's rate, or raise the allowance",
+        ),
+        (
+            "server",
+            "pace large responses (fq), keep RACK-TLP on (net.ipv4.tcp_recovery=1)",
+        ),
+    ],
+};
 
 /// Counts losses that many connections share.
 #[derive(Clone, Debug, Default)]
@@ -17,38 +51,7 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         };
         let typical = human(losses.tally.saved.quantile(0.5).unwrap_or_default());
-        finding.summary = format!(
-            "The path loses packets. {} of the exchanges had to wait for something to be sent \
-             again, typically {typical}; short responses have nothing behind them that would \
-             reveal the loss sooner than a timer.",
-            percent(finding.affected.exchanges as f64 / finding.affected.of.max(1) as f64),
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::Reordering,
-            "segments that their sender's numbers (IP identification, TSval) show to have been \
-             sent before those that overtook them are not counted",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::SpuriousRetransmission,
-            "repetitions whose originals arrived, by D-SACK or by an answer too soon or with an \
-             older timestamp, are not counted",
-        ));
-        finding.overturned_by =
-            "a capture at the other end that shows every one of these segments arriving".to_owned();
-        finding.fix = vec![
-            fix(
-                "path",
-                "find the hop that loses: a policer, a full queue, a bad link or duplex",
-            ),
-            fix(
-                "path",
-                "shape below the policer's rate, or raise the allowance",
-            ),
-            fix(
-                "server",
-                "pace large responses (fq), keep RACK-TLP on (net.ipv4.tcp_recovery=1)",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("typical", &typical)]);
         Conclusion::Finding(Box::new(finding))
     }
 }

@@ -2,11 +2,40 @@
 //! sender's own clock, while most do not, and neither follows the other: no
 //! queue that load fills, no step, and no pause before.
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median, percent};
 use super::path_queueing::grown_handshakes;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The path delays some packets and not others: beside a least round trip of {least}, \
+        {late_part} of the requests took {saved} (median) longer.",
+    ruled_out: &[(
+        Id::PathQueueing,
+        "one delay does not tell the next, and most packets are as quick as the least",
+    )],
+    overturned_by: "a capture at the server that shows these answers leaving late",
+    fix: &[
+        (
+            "path",
+            "find the hop that adds it (mtr, probes at rest): a wireless link, a busy virtual switch, a router's slow path",
+        ),
+        ("client", "time-outs and hedged requests that bear it"),
+    ],
+};
+
+const BY_CLOCK: Wording = Wording {
+    ruled_out: &[
+        WORDING.ruled_out[0],
+        (
+            Id::ServerThink,
+            "the server's clock had gone on less than ours: its answers were on the way",
+        ),
+    ],
+    ..WORDING
+};
 
 /// Watches round trips that outgrow the least one now and then.
 #[derive(Clone, Debug, Default)]
@@ -65,31 +94,18 @@ impl super::Rule for Rule {
             trips.tally.affected,
             case.ledger.is_unowed() || !is_by_clock,
         );
-        finding.summary = format!(
-            "The path delays some packets and not others: beside a least round trip of {least}, \
-             {} of the requests took {} (median) longer.",
-            percent(tally.affected as f64 / case.ledger.count.max(1) as f64),
-            median(&tally.saved),
+        let wording = if is_by_clock { &BY_CLOCK } else { &WORDING };
+        wording.tell(
+            &mut finding,
+            &[
+                ("least", &least),
+                (
+                    "late_part",
+                    &percent(tally.affected as f64 / case.ledger.count.max(1) as f64),
+                ),
+                ("saved", &median(&tally.saved)),
+            ],
         );
-        finding.ruled_out.push(ruled_out(
-            Id::PathQueueing,
-            "one delay does not tell the next, and most packets are as quick as the least",
-        ));
-        if is_by_clock {
-            finding.ruled_out.push(ruled_out(
-                Id::ServerThink,
-                "the server's clock had gone on less than ours: its answers were on the way",
-            ));
-        }
-        finding.overturned_by =
-            "a capture at the server that shows these answers leaving late".to_owned();
-        finding.fix = vec![
-            fix(
-                "path",
-                "find the hop that adds it (mtr, probes at rest): a wireless link, a busy virtual switch, a router's slow path",
-            ),
-            fix("client", "time-outs and hedged requests that bear it"),
-        ];
         Conclusion::Finding(Box::new(finding))
     }
 }

@@ -3,12 +3,35 @@
 //! loss spreads: most connections would have lost something.
 
 use super::bounded::Few;
-use super::evidence::{self, fix, percent, ruled_out};
+use super::evidence::{self, percent};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::flow::Endpoint;
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "One of several parallel paths to the server loses packets: {part} of the connections \
+        are on it, by the hash of their addresses and ports, and lose again and again; the others \
+        lose nothing.",
+    ruled_out: &[(
+        Id::PacketLoss,
+        "losses of the whole path would have hit the other connections too",
+    )],
+    overturned_by: "the same client ports losing nothing, or others losing, when the load is repeated",
+    fix: &[
+        (
+            "path",
+            "find the bad member of the bundle (LAG, ECMP): probe with the client ports named; \
+             drain it",
+        ),
+        (
+            "client",
+            "connect again from another port where a connection loses often (Linux rehashes on timeouts over IPv6; net.ipv6.tcp_plb)",
+        ),
+    ],
+};
 
 /// Connections told apart: those with the lowest addresses and ports, so that
 /// it does not matter in which order they come.
@@ -97,29 +120,13 @@ impl super::Rule for Rule {
         wire.display_filter = Some(format!("tcp.port in {{{}}}", ports.join(", ")));
         finding.evidence.push(wire);
         finding.verdict = evidence::judge(&finding.evidence, sorted.lossy, false);
-        finding.summary = format!(
-            "One of several parallel paths to the server loses packets: {} of the connections \
-             are on it, by the hash of their addresses and ports, and lose again and again; the \
-             others lose nothing.",
-            percent(sorted.bad.len() as f64 / self.connections.iter().count().max(1) as f64),
+        WORDING.tell(
+            &mut finding,
+            &[(
+                "part",
+                &percent(sorted.bad.len() as f64 / self.connections.iter().count().max(1) as f64),
+            )],
         );
-        finding.ruled_out = vec![ruled_out(
-            Id::PacketLoss,
-            "losses of the whole path would have hit the other connections too",
-        )];
-        finding.overturned_by =
-            "the same client ports losing nothing, or others losing, when the load is repeated"
-                .to_owned();
-        finding.fix = vec![
-            fix(
-                "path",
-                "find the bad member of the bundle (LAG, ECMP): probe with the client ports named; drain it",
-            ),
-            fix(
-                "client",
-                "connect again from another port where a connection loses often (Linux rehashes on timeouts over IPv6; net.ipv6.tcp_plb)",
-            ),
-        ];
         Conclusion::Finding(Box::new(finding))
     }
 }

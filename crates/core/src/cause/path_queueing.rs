@@ -2,13 +2,53 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::tally::Tally;
 use super::trips::{FACTOR, NOTABLE};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id, beside};
 use crate::event::{ProbeMethod, TargetId};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "Packets queue on the path: round trips grow from {least} by {saved} (median of those \
+        affected), {share} of all request time.",
+    ruled_out: &[(
+        Id::ServerThink,
+        "the server's kernel answers before its program does, and it was its answers that came \
+         late",
+    )],
+    overturned_by: "round trips to other hosts behind the same path staying short meanwhile",
+    fix: &[
+        (
+            "path",
+            "find the hop whose delay grows with load; fq_codel or CAKE there, shaped below its \
+             rate",
+        ),
+        ("server", "pace what it sends (fq, BBR)"),
+    ],
+};
+
+const BEHIND_UPLOAD: Wording = Wording {
+    summary: "Requests wait in a queue on the path to the server, behind data that the client \
+        uploads there: {saved} (median) each, {share} of all request time.",
+    ruled_out: &[],
+    overturned_by: "a capture at the server that shows these requests arriving without delay: then \
+        the upload keeps the server itself busy",
+    fix: &[
+        (
+            "path",
+            "fq_codel or CAKE before the slow link, shaped below its rate",
+        ),
+        ("client", "pace the upload (BBR, SO_MAX_PACING_RATE)"),
+    ],
+};
+
+const OUTSIDE: Wording = Wording {
+    ruled_out: &[(Id::ServerThink, "the server had answered")],
+    ..WORDING
+};
 
 /// Fewer exchanges than this share meet a moment, not a queue.
 const SHARE: f64 = 0.05;
@@ -68,23 +108,7 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
             .count(late.affected)
             .median(&late.saved),
     );
-    finding.summary = format!(
-        "Requests wait in a queue on the path to the server, behind data that the client uploads \
-         there: {} (median) each, {} of all request time.",
-        median(&late.saved),
-        percent(finding.share),
-    );
-    finding.overturned_by =
-        "a capture at the server that shows these requests arriving without delay: then the \
-         upload keeps the server itself busy"
-            .to_owned();
-    finding.fix = vec![
-        fix(
-            "path",
-            "fq_codel or CAKE before the slow link, shaped below its rate",
-        ),
-        fix("client", "pace the upload (BBR, SO_MAX_PACING_RATE)"),
-    ];
+    BEHIND_UPLOAD.tell(&mut finding, &[("saved", &median(&late.saved))]);
     finding
 }
 
@@ -100,16 +124,9 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let queued = trips.queued();
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, &queued);
     trips.share(case, &queued, &mut finding);
-    let (what, no_server) = match trips.is_outside() {
-        true => (
-            "client's kernel acknowledged the response, at once,",
-            "the server had answered",
-        ),
-        false => (
-            "server's kernel acknowledged the request",
-            "the server's kernel answers before its program does, and it was its answers that came \
-             late",
-        ),
+    let what = match trips.is_outside() {
+        true => "client's kernel acknowledged the response, at once,",
+        false => "server's kernel acknowledged the request",
     };
     let text = format!(
         "in {} exchanges the {what} only after {} (median) more than the least round trip, {}",
@@ -128,26 +145,17 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
         trips.tally.affected,
         case.ledger.is_unowed(),
     );
-    finding.summary = format!(
-        "Packets queue on the path: round trips grow from {} by {} (median of those affected), \
-         {} of all request time.",
-        human(least),
-        median(&trips.tally.saved),
-        percent(finding.share),
+    let wording = match trips.is_outside() {
+        true => &OUTSIDE,
+        false => &WORDING,
+    };
+    wording.tell(
+        &mut finding,
+        &[
+            ("least", &human(least)),
+            ("saved", &median(&trips.tally.saved)),
+        ],
     );
-    finding
-        .ruled_out
-        .push(ruled_out(Id::ServerThink, no_server));
-    finding.overturned_by =
-        "round trips to other hosts behind the same path staying short meanwhile".to_owned();
-    finding.fix = vec![
-        fix(
-            "path",
-            "find the hop whose delay grows with load; fq_codel or CAKE there, shaped below its \
-             rate",
-        ),
-        fix("server", "pace what it sends (fq, BBR)"),
-    ];
     finding
 }
 

@@ -8,12 +8,46 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::evidence::{fix, percent, ruled_out};
+use super::evidence::percent;
 use super::limited::bits;
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::event::PointId;
 use crate::exchange::{DropSlot, Drops, Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
+
+const WORDING: Wording = Wording {
+    summary: "Something on the path enforces {rate} by dropping what exceeds it: bursts pass until \
+        an allowance is used up, and what exceeds it is lost. {part} of the exchanges had to wait \
+        for something to be sent again.",
+    ruled_out: &[
+        (
+            Id::PacketLoss,
+            "losses by chance do not leave the same bytes a second between them",
+        ),
+        (
+            Id::BandwidthLimit,
+            "a slow link's queue delays and spaces what it carries; nothing was",
+        ),
+    ],
+    overturned_by: "segments lost while less than {rate} is sent, or the counters of every policer \
+        on the way at rest",
+    fix: &[
+        (
+            "path",
+            "raise the policer's rate or burst, or have it shape (queue) instead of drop",
+        ),
+        (
+            "{from}",
+            "stay below it: pace or shape to less than {rate} (tc fq maxrate, SO_MAX_PACING_RATE)",
+        ),
+        (
+            "path",
+            "find it: `tc -s filter show`, `police` drops; a cloud's allowance counters (`ethtool \
+             -S`)",
+        ),
+    ],
+};
 
 /// Slots kept of a service: 32 s in which something was lost.
 const MAX_SLOTS: usize = 16_384;
@@ -215,39 +249,6 @@ fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
         0,
         Evidence::mechanism(EvidenceKind::Wire, text).count(count),
     );
-    finding.summary = format!(
-        "Something on the path enforces {rate} by dropping what exceeds it: bursts pass until an \
-         allowance is used up, and what exceeds it is lost. {} of the exchanges had to wait for \
-         something to be sent again.",
-        percent(finding.affected.exchanges as f64 / finding.affected.of.max(1) as f64),
-    );
-    finding.ruled_out.push(ruled_out(
-        Id::PacketLoss,
-        "losses by chance do not leave the same bytes a second between them",
-    ));
-    finding.ruled_out.push(ruled_out(
-        Id::BandwidthLimit,
-        "a slow link's queue delays and spaces what it carries; nothing was",
-    ));
-    finding.overturned_by = format!(
-        "segments lost while less than {rate} is sent, or the counters of every policer on the way \
-         at rest"
-    );
-    finding.fix = vec![
-        fix(
-            "path",
-            "raise the policer's rate or burst, or have it shape (queue) instead of drop",
-        ),
-        fix(
-            from,
-            format!(
-                "stay below it: pace or shape to less than {rate} (tc fq maxrate, SO_MAX_PACING_RATE)"
-            ),
-        ),
-        fix(
-            "path",
-            "find it: `tc -s filter show`, `police` drops; a cloud's allowance counters (`ethtool -S`)",
-        ),
-    ];
+    WORDING.tell(&mut finding, &[("rate", &rate), ("from", &from)]);
     finding
 }

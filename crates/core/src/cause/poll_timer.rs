@@ -1,11 +1,32 @@
 //! `poll-timer`.
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::rhythm::{Nature, Ticks};
 use super::tally::Tally;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The server is not woken by a request: it looks for requests every {period}, and each \
+        waits for the rest of that time, {saved} (median), {share} of all request time.",
+    ruled_out: &[(
+        Id::NagleDelayedAck,
+        "a delayed ACK takes its whole time at each request; these waits are spread evenly",
+    )],
+    overturned_by: "answers between the ticks, or requests that come on the same grid",
+    fix: &[
+        (
+            "server",
+            "wait for the socket (epoll, select, a blocking read) instead of sleeping",
+        ),
+        (
+            "server",
+            "a shorter period: it costs half of itself on average and all of it at worst",
+        ),
+    ],
+};
 
 /// Answers leave on a grid of their own, whenever the requests came.
 ///
@@ -51,28 +72,12 @@ fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
         .evidence
         .push(Evidence::mechanism(EvidenceKind::Wire, text));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    finding.summary = format!(
-        "The server is not woken by a request: it looks for requests every {}, and each waits \
-         for the rest of that time, {} (median), {} of all request time.",
-        human(ticks.period),
-        median(&tally.saved),
-        percent(finding.share),
+    WORDING.tell(
+        &mut finding,
+        &[
+            ("period", &human(ticks.period)),
+            ("saved", &median(&tally.saved)),
+        ],
     );
-    finding.ruled_out.push(ruled_out(
-        Id::NagleDelayedAck,
-        "a delayed ACK takes its whole time at each request; these waits are spread evenly",
-    ));
-    finding.overturned_by =
-        "answers between the ticks, or requests that come on the same grid".to_owned();
-    finding.fix = vec![
-        fix(
-            "server",
-            "wait for the socket (epoll, select, a blocking read) instead of sleeping",
-        ),
-        fix(
-            "server",
-            "a shorter period: it costs half of itself on average and all of it at worst",
-        ),
-    ];
     finding
 }

@@ -8,13 +8,29 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use super::bounded::Least;
-use super::evidence::{self, fix};
+use super::evidence::{self};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The client {addr} has {ports} local ports for connections to {service}. While all \
+        are in use, connect() fails at once (EADDRNOTAVAIL) and nothing is sent; how long the \
+        program then waits cannot be seen in packets.",
+    ruled_out: &[],
+    overturned_by: "the program choosing these ports itself, or `sysctl net.ipv4.ip_local_port_range` wider",
+    fix: &[
+        ("client", "keep connections alive and pool them"),
+        (
+            "client",
+            "`sysctl net.ipv4.ip_local_port_range=\"10000 65000\"`; more source addresses; IP_BIND_ADDRESS_NO_PORT where a source address is bound",
+        ),
+    ],
+};
 
 /// Ports of a client beyond which they are no narrow range.
 const MAX_PORTS: usize = 64;
@@ -211,22 +227,9 @@ fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u
             .packets(&client.packets),
     );
     finding.verdict = evidence::judge(&finding.evidence, full, true);
-    finding.summary = format!(
-        "The client {addr} has {} local ports for connections to {}. While all are in use, \
-         connect() fails at once (EADDRNOTAVAIL) and nothing is sent; how long the program then \
-         waits cannot be seen in packets.",
-        client.ports.len(),
-        case.endpoint,
+    WORDING.tell(
+        &mut finding,
+        &[("addr", &addr), ("ports", &client.ports.len())],
     );
-    finding.overturned_by =
-        "the program choosing these ports itself, or `sysctl net.ipv4.ip_local_port_range` wider"
-            .to_owned();
-    finding.fix = vec![
-        fix("client", "keep connections alive and pool them"),
-        fix(
-            "client",
-            "`sysctl net.ipv4.ip_local_port_range=\"10000 65000\"`; more source addresses; IP_BIND_ADDRESS_NO_PORT where a source address is bound",
-        ),
-    ];
     finding
 }

@@ -1,11 +1,43 @@
 //! `proxy-buffering`.
 
-use super::evidence::{self, fix, human, median, ruled_out};
+use super::evidence::{self, human, median};
 use super::tally::Tally;
 use super::upstream::{Role, Upstream, claimed};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::report::{Evidence, EvidenceKind, Finding, Fix};
+use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "{behind} has begun to answer and the proxy keeps it back for {saved} (median): its \
+        client sees nothing of a response that streams.",
+    ruled_out: &[(Id::DownstreamWait, "the upstream's answer was there")],
+    overturned_by: "a proxy that may not pass it on sooner: it checks or signs the whole of it",
+    fix: &[
+        (
+            "proxy",
+            "proxy_buffering off, or `X-Accel-Buffering: no` from the upstream (nginx)",
+        ),
+        (
+            "proxy",
+            "no gzip for streamed types (gzip_types), or a compressor that flushes",
+        ),
+    ],
+};
+
+const UPLOAD: Wording = Wording {
+    summary: "The proxy takes the whole request, {upload} (median), before it asks {behind}: two \
+        things one after the other of which {saved} (median) could have gone side by side.",
+    ruled_out: &[(
+        Id::DownstreamWait,
+        "the upstream was not asked while the request was still coming",
+    )],
+    fix: &[(
+        "proxy",
+        "proxy_request_buffering off (nginx), for uploads whose upstream can read as they come",
+    )],
+    ..WORDING
+};
 
 /// A proxy that takes a whole upload before it asks its upstream, or keeps an
 /// answer back that its upstream has begun.
@@ -59,46 +91,14 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool)
             .packets(&evidence::answers(&finding.exemplars)),
     );
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    finding.summary = match is_upload {
-        true => format!(
-            "The proxy takes the whole request, {upload} (median), before it asks {behind}: two \
-             things one after the other of which {} (median) could have gone side by side.",
-            median(&tally.saved),
-        ),
-        false => format!(
-            "{behind} has begun to answer and the proxy keeps it back for {} (median): its \
-             client sees nothing of a response that streams.",
-            median(&tally.saved),
-        ),
-    };
-    finding.ruled_out.push(ruled_out(
-        Id::DownstreamWait,
-        match is_upload {
-            true => "the upstream was not asked while the request was still coming",
-            false => "the upstream's answer was there",
-        },
-    ));
-    finding.overturned_by =
-        "a proxy that may not pass it on sooner: it checks or signs the whole of it".to_owned();
-    finding.fix = advice(is_upload);
-    finding
-}
-
-fn advice(is_upload: bool) -> Vec<Fix> {
-    match is_upload {
-        true => vec![fix(
-            "proxy",
-            "proxy_request_buffering off (nginx), for uploads whose upstream can read as they come",
-        )],
-        false => vec![
-            fix(
-                "proxy",
-                "proxy_buffering off, or `X-Accel-Buffering: no` from the upstream (nginx)",
-            ),
-            fix(
-                "proxy",
-                "no gzip for streamed types (gzip_types), or a compressor that flushes",
-            ),
+    let wording = if is_upload { &UPLOAD } else { &WORDING };
+    wording.tell(
+        &mut finding,
+        &[
+            ("behind", &behind),
+            ("upload", &upload),
+            ("saved", &median(&tally.saved)),
         ],
-    }
+    );
+    finding
 }

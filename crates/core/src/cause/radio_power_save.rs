@@ -5,14 +5,51 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, median, ruled_out};
+use super::evidence::{self, human, median};
 use super::tally::{Cost, Tally};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id, trips};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "Something on the way falls asleep: the first packet after a pause waits {waking} for \
+        it to wake, what follows does not. Radios that save power do that.",
+    ruled_out: &[
+        (
+            Id::ServerThink,
+            "handshakes are late too, which the kernel answers; and its delayed ACK, due after 40 ms, did not come before the answers",
+        ),
+        (Id::PathQueueing, "what follows at once is as quick as ever"),
+    ],
+    overturned_by: "a capture at the server that shows these requests arriving in time",
+    fix: &[
+        (
+            "client",
+            "iw dev wlan0 set power_save off; on a phone's network nothing but keeping the radio \
+             awake",
+        ),
+        (
+            "client",
+            "send what belongs together at once, or a packet every 100 ms while a request is \
+             likely",
+        ),
+    ],
+};
+
+const STAMPED: Wording = Wording {
+    ruled_out: &[
+        (
+            Id::ServerThink,
+            "the requests had not come yet: the client's clock says that they were on the way",
+        ),
+        WORDING.ruled_out[1],
+    ],
+    ..WORDING
+};
 
 /// Radios fall asleep after pauses of this length at the earliest (Wi-Fi
 /// clients after 100 ms, LTE's connected-mode DRX after 100 to 200 ms).
@@ -104,35 +141,12 @@ impl super::Rule for Rule {
                 .median(&self.tally.saved),
         );
         finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
-        finding.summary = format!(
-            "Something on the way falls asleep: the first packet after a pause waits {} for it to \
-             wake, what follows does not. Radios that save power do that.",
-            human(waking),
-        );
-        let no_server = match self.is_stamped() {
-            true => {
-                "the requests had not come yet: the client's clock says that they were on the way"
-            }
-            false => {
-                "handshakes are late too, which the kernel answers; and its delayed ACK, due after 40 ms, did not come before the answers"
-            }
+        let wording = if self.is_stamped() {
+            &STAMPED
+        } else {
+            &WORDING
         };
-        finding.ruled_out = vec![
-            ruled_out(Id::ServerThink, no_server),
-            ruled_out(Id::PathQueueing, "what follows at once is as quick as ever"),
-        ];
-        finding.overturned_by =
-            "a capture at the server that shows these requests arriving in time".to_owned();
-        finding.fix = vec![
-            fix(
-                "client",
-                "iw dev wlan0 set power_save off; on a phone's network nothing but keeping the radio awake",
-            ),
-            fix(
-                "client",
-                "send what belongs together at once, or a packet every 100 ms while a request is likely",
-            ),
-        ];
+        wording.tell(&mut finding, &[("waking", &human(waking))]);
         Conclusion::Finding(Box::new(finding))
     }
 }

@@ -7,15 +7,52 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, human, ruled_out};
-use super::limited::{
-    Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, read_late, share,
-    standing, trip,
-};
+use super::limited::{Kind, Limited, beyond_slow_start, owner, read_late, standing};
+use super::wording::Wording;
 use super::{Case, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
-use crate::report::Finding;
+use crate::wait::Owner;
+
+const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {window}) and went \
+    on as soon as an ACK moved it";
+
+const WORDING: Wording = Wording {
+    summary: "The {to} allows no more than {window} in flight, so a {message} takes a round trip \
+        ({trip}) for each such window: {cost}.",
+    ruled_out: &[
+        (
+            Id::SlowStart,
+            "the window, not the number of segments, was full at each stop, and did not grow",
+        ),
+        (
+            Id::SendBuffer,
+            "what was in flight reached the edge that the receiver had advertised",
+        ),
+    ],
+    overturned_by: "a segment of the {from} beyond the window that the {to} advertised",
+    fix: &[
+        (
+            "{to}",
+            "do not set SO_RCVBUF: it ends the kernel's own tuning of the window",
+        ),
+        (
+            "{to}",
+            "raise net.ipv4.tcp_rmem's third value to rate times round trip",
+        ),
+        (
+            "path",
+            "look for a middlebox that takes the window scale option out of SYNs",
+        ),
+    ],
+};
+
+/// Of a receiver that opens its window late.
+const UNREAD: Wording = Wording {
+    summary: "The {to} reads what arrives at its own pace: it takes {window} at most ahead of that \
+        and makes room for as much again only {queued} later, on a path of {trip}: {cost}.",
+    ..WORDING
+};
 
 /// One full window in a message may be one that is just growing.
 const LEAST_STOPS: u32 = 2;
@@ -30,6 +67,8 @@ pub(crate) type Rule = Limited<SmallWindow>;
 pub(crate) struct SmallWindow;
 
 impl Kind for SmallWindow {
+    const ID: Id = Id::ReceiveWindow;
+
     fn cost(delivery: &Delivery) -> Option<Duration> {
         is_window(delivery).then(|| beyond_slow_start(delivery))
     }
@@ -39,66 +78,13 @@ impl Kind for SmallWindow {
         !limited.is_of_openings(case)
     }
 
-    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-        let (from, to) = (name(sender), name(sender.peer()));
-        let [window, _] = worst.windows;
-        let seen = format!(
-            "{} times the {from} had filled the {to}'s window (of {}) and went on as soon as an ACK \
-             moved it",
-            messages.stops,
-            bytes(window)
-        );
-        let mut finding = found(
-            Id::ReceiveWindow,
-            sender.peer(),
-            case,
-            messages,
-            worst,
-            seen,
-        );
-        finding.summary = match read_late(worst) {
-            Some(late) => format!(
-                "The {to} reads what arrives at its own pace: it takes {} at most ahead of that and \
-                 makes room for as much again only {} later, on a path of {}: {}.",
-                bytes(window),
-                human(late),
-                trip(worst),
-                share(messages, &finding)
-            ),
-            None => format!(
-                "The {to} allows no more than {} in flight, so a {} takes a round trip ({}) for each \
-                 such window: {}.",
-                bytes(window),
-                message(case, sender),
-                trip(worst),
-                share(messages, &finding)
-            ),
-        };
-        finding.ruled_out.push(ruled_out(
-            Id::SlowStart,
-            "the window, not the number of segments, was full at each stop, and did not grow",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::SendBuffer,
-            "what was in flight reached the edge that the receiver had advertised",
-        ));
-        finding.overturned_by =
-            format!("a segment of the {from} beyond the window that the {to} advertised");
-        finding.fix = vec![
-            fix(
-                to,
-                "do not set SO_RCVBUF: it ends the kernel's own tuning of the window",
-            ),
-            fix(
-                to,
-                "raise net.ipv4.tcp_rmem's third value to rate times round trip",
-            ),
-            fix(
-                "path",
-                "look for a middlebox that takes the window scale option out of SYNs",
-            ),
-        ];
-        finding
+    fn culprit(sender: Side) -> Owner {
+        owner(sender.peer())
+    }
+
+    fn words(worst: &Delivery) -> (&'static str, &'static Wording) {
+        let is_read = read_late(worst).is_none();
+        (SEEN, if is_read { &WORDING } else { &UNREAD })
     }
 }
 

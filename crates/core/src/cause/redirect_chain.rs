@@ -4,13 +4,35 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::tally::{Tally, nanos};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::timeline::Moment;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "A redirect leads to another redirect: the page comes after {whole} (median) instead \
+        of {direct}. The redirects are {share} of that time, a round trip and more for each.",
+    ruled_out: &[(
+        Id::ServerThink,
+        "it is the number of exchanges, not the length of one",
+    )],
+    overturned_by: "redirects on the way that clients must not skip: a login, a consent",
+    fix: &[
+        (
+            "server",
+            "redirect once, to the last place: `return 301 https://…/final/` (nginx)",
+        ),
+        (
+            "server and clients",
+            "link to the last place, so that nothing redirects",
+        ),
+        ("server", "HSTS with preload where http leads to https"),
+    ],
+};
 
 /// A client follows a redirect within this time, or it was a person who did.
 const FOLLOWED: Duration = Duration::from_secs(1);
@@ -149,29 +171,15 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
             .packets(&evidence::answers(&finding.exemplars)),
     );
     finding.verdict = evidence::judge(&finding.evidence, chains.count, false);
-    finding.summary = format!(
-        "A redirect leads to another redirect: the page comes after {} (median) instead of {}. \
-         The redirects are {} of that time, a round trip and more for each.",
-        median(&chains.whole),
-        human(chains.direct.quantile(0.5).unwrap_or_default()),
-        percent(finding.share),
+    WORDING.tell(
+        &mut finding,
+        &[
+            ("whole", &median(&chains.whole)),
+            (
+                "direct",
+                &human(chains.direct.quantile(0.5).unwrap_or_default()),
+            ),
+        ],
     );
-    finding.ruled_out.push(ruled_out(
-        Id::ServerThink,
-        "it is the number of exchanges, not the length of one",
-    ));
-    finding.overturned_by =
-        "redirects on the way that clients must not skip: a login, a consent".to_owned();
-    finding.fix = vec![
-        fix(
-            "server",
-            "redirect once, to the last place: `return 301 https://…/final/` (nginx)",
-        ),
-        fix(
-            "server and clients",
-            "link to the last place, so that nothing redirects",
-        ),
-        fix("server", "HSTS with preload where http leads to https"),
-    ];
     finding
 }

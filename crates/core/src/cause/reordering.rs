@@ -3,10 +3,36 @@
 //! soon for a repetition), and the sender repeated such segments or what had arrived waited for them. A
 //! retransmission carries newer numbers than what it follows.
 
-use super::evidence::{self, fix, human, ruled_out};
+use super::evidence::{self, human};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The path delivers packets out of order. What arrives waits for what was overtaken, \
+        {saved} (median) in {affected} exchanges, and the sender takes some of it for lost.",
+    ruled_out: &[
+        (
+            Id::PacketLoss,
+            "what filled the holes carries older numbers than what came before it, or came sooner \
+             than its sender can have heard of the hole: it had been sent first",
+        ),
+        (Id::FastRetransmit, "repetitions carry newer numbers"),
+    ],
+    overturned_by: "a capture at the sender that shows these segments leaving in the order they arrived",
+    fix: &[
+        (
+            "path",
+            "spread load over links by flow, not by packet; look for parallel links of unequal \
+             length",
+        ),
+        (
+            "sender",
+            "keep RACK on (net.ipv4.tcp_recovery=1): it waits a quarter of a round trip before it takes a segment for lost",
+        ),
+    ],
+};
 
 /// Losses may be this many in a hundred of the segments that were late.
 const LOSSES: u64 = 20;
@@ -39,33 +65,16 @@ impl super::Rule for Rule {
                 .packets(seen.overtaken_packets()),
         );
         finding.verdict = evidence::judge(&finding.evidence, seen.overtaken, false);
-        finding.summary = format!(
-            "The path delivers packets out of order. What arrives waits for what was overtaken, \
-             {} (median) in {} exchanges, and the sender takes some of it for lost.",
-            human(seen.tally.saved.quantile(0.5).unwrap_or_default()),
-            seen.tally.affected,
+        WORDING.tell(
+            &mut finding,
+            &[
+                (
+                    "saved",
+                    &human(seen.tally.saved.quantile(0.5).unwrap_or_default()),
+                ),
+                ("affected", &seen.tally.affected),
+            ],
         );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::PacketLoss,
-                "what filled the holes carries older numbers than what came before it, or came \
-                 sooner than its sender can have heard of the hole: it had been sent first",
-            ),
-            ruled_out(Id::FastRetransmit, "repetitions carry newer numbers"),
-        ];
-        finding.overturned_by =
-            "a capture at the sender that shows these segments leaving in the order they arrived"
-                .to_owned();
-        finding.fix = vec![
-            fix(
-                "path",
-                "spread load over links by flow, not by packet; look for parallel links of unequal length",
-            ),
-            fix(
-                "sender",
-                "keep RACK on (net.ipv4.tcp_recovery=1): it waits a quarter of a round trip before it takes a segment for lost",
-            ),
-        ];
         Conclusion::Finding(Box::new(finding))
     }
 }

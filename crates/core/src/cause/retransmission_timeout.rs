@@ -1,13 +1,14 @@
 //! `retransmission-timeout`: the repetition came a round trip and 200 ms after the
 //! copy before it, or later, whatever the receiver said meanwhile.
 
-use super::loss::{Kind, Told, conclude_few};
+use super::loss::{IN_TIME, Kind, conclude_few};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
-const TOLD: Told = Told {
-    id: Id::RetransmissionTimeout,
-    kind: Kind::Timeout,
-    went_to: "timers, behind the end of a message, where nothing follows that would reveal the loss",
+const WORDING: Wording = Wording {
+    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were sent \
+        again; {most} of that time went to timers, behind the end of a message, where nothing follows that would reveal the loss.",
+    overturned_by: IN_TIME,
     fix: &[
         ("path", "find where the segments are lost"),
         (
@@ -15,6 +16,7 @@ const TOLD: Told = Told {
             "tail-loss probes on (net.ipv4.tcp_early_retrans=3); in a data centre a lower rto_min on the route",
         ),
     ],
+    ..Wording::NONE
 };
 
 /// Counts losses that only a timer repaired.
@@ -25,6 +27,6 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        conclude_few(case, &TOLD)
+        conclude_few(case, Id::RetransmissionTimeout, Kind::Timeout, &WORDING)
     }
 }

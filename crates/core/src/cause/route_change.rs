@@ -1,10 +1,37 @@
 //! `route-change`: at one instant the round trips of all connections take
 //! another level and keep to it. A queue wavers; a route does not.
 
-use super::evidence::{self, fix, human, ruled_out};
+use super::evidence::{self, human};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The route changed {into} after the first request: the least round trip was {before} \
+        on one side of that and {after} on the other{hops}.",
+    ruled_out: &[
+        (
+            Id::PathQueueing,
+            "a queue wavers with the load; these round trips keep to two levels",
+        ),
+        (
+            Id::ServerThink,
+            "the server's clock says that its answers were on the way",
+        ),
+    ],
+    overturned_by: "traceroutes from before and after that show the same hops and delays",
+    fix: &[
+        (
+            "path",
+            "compare traceroutes (mtr -T) of both times and ask whose link or peering went down",
+        ),
+        (
+            "client",
+            "measure with the longer route in mind: fewer round trips, a nearer server",
+        ),
+    ],
+};
 
 /// Watches for a step in the round trips.
 #[derive(Clone, Debug, Default)]
@@ -40,32 +67,15 @@ impl super::Rule for Rule {
                 .median(&tally.saved),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, step.ttl.is_none());
-        finding.summary = format!(
-            "The route changed {into} after the first request: the least round trip was {before} \
-             on one side of that and {after} on the other{hops}."
+        WORDING.tell(
+            &mut finding,
+            &[
+                ("into", &into),
+                ("before", &before),
+                ("after", &after),
+                ("hops", &hops),
+            ],
         );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::PathQueueing,
-                "a queue wavers with the load; these round trips keep to two levels",
-            ),
-            ruled_out(
-                Id::ServerThink,
-                "the server's clock says that its answers were on the way",
-            ),
-        ];
-        finding.overturned_by =
-            "traceroutes from before and after that show the same hops and delays".to_owned();
-        finding.fix = vec![
-            fix(
-                "path",
-                "compare traceroutes (mtr -T) of both times and ask whose link or peering went down",
-            ),
-            fix(
-                "client",
-                "measure with the longer route in mind: fewer round trips, a nearer server",
-            ),
-        ];
         Conclusion::Finding(Box::new(finding))
     }
 }

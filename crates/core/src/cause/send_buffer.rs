@@ -6,14 +6,43 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
-use super::limited::{
-    Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, trip,
-};
-use super::{Case, Id};
+use super::Id;
+use super::limited::{Kind, Limited, beyond_slow_start};
+use super::wording::Wording;
 use crate::delivery::{Delivery, Limit};
-use crate::exchange::Side;
-use crate::report::Finding;
+
+const SEEN: &str = "{stops} times the {from} stopped behind a segment that was not full, with at \
+    most {most} in flight and the {to}'s window open, and went on as soon as that was acknowledged";
+
+const WORDING: Wording = Wording {
+    summary: "The {from}'s socket holds no more than about {most} until they are acknowledged, so \
+        each such part of a {message} takes a round trip ({trip}): {cost}.",
+    ruled_out: &[
+        (
+            Id::ReceiveWindow,
+            "the window had room for more at each stop",
+        ),
+        (
+            Id::SlowStart,
+            "what was in flight did not double, and the stops came at the ends of writes",
+        ),
+    ],
+    overturned_by: "`ss -tmi` at the {from} showing a send buffer (tb) far above what is in flight",
+    fix: &[
+        (
+            "{from}",
+            "do not set SO_SNDBUF (nginx: `listen … sndbuf=`): it ends the kernel's own tuning",
+        ),
+        (
+            "{from}",
+            "raise net.ipv4.tcp_wmem's third value to twice rate times round trip",
+        ),
+        (
+            "{from}",
+            "write larger pieces, or do not wait for one to be sent before the next",
+        ),
+    ],
+};
 
 /// One stop behind a partial segment may be chance.
 const LEAST_STOPS: u32 = 2;
@@ -25,53 +54,14 @@ pub(crate) type Rule = Limited<FullBuffer>;
 pub(crate) struct FullBuffer;
 
 impl Kind for FullBuffer {
+    const ID: Id = Id::SendBuffer;
+
     fn cost(delivery: &Delivery) -> Option<Duration> {
         is_buffer(delivery).then(|| beyond_slow_start(delivery))
     }
 
-    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-        let (from, to) = (name(sender), name(sender.peer()));
-        let seen = format!(
-            "{} times the {from} stopped behind a segment that was not full, with at most {} in \
-             flight and the {to}'s window open, and went on as soon as that was acknowledged",
-            messages.stops,
-            bytes(worst.most_in_flight)
-        );
-        let mut finding = found(Id::SendBuffer, sender, case, messages, worst, seen);
-        finding.summary = format!(
-            "The {from}'s socket holds no more than about {} until they are acknowledged, so each \
-             such part of a {} takes a round trip ({}): {}.",
-            bytes(worst.most_in_flight),
-            message(case, sender),
-            trip(worst),
-            share(messages, &finding)
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::ReceiveWindow,
-            "the window had room for more at each stop",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::SlowStart,
-            "what was in flight did not double, and the stops came at the ends of writes",
-        ));
-        finding.overturned_by = format!(
-            "`ss -tmi` at the {from} showing a send buffer (tb) far above what is in flight"
-        );
-        finding.fix = vec![
-            fix(
-                from,
-                "do not set SO_SNDBUF (nginx: `listen … sndbuf=`): it ends the kernel's own tuning",
-            ),
-            fix(
-                from,
-                "raise net.ipv4.tcp_wmem's third value to twice rate times round trip",
-            ),
-            fix(
-                from,
-                "write larger pieces, or do not wait for one to be sent before the next",
-            ),
-        ];
-        finding
+    fn words(_: &Delivery) -> (&'static str, &'static Wording) {
+        (SEEN, &WORDING)
     }
 }
 

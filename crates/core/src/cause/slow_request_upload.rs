@@ -2,14 +2,26 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, median, percent};
+use super::evidence::{self, median};
 use super::tally::{Cost, Tally};
 use super::thinking::waited;
 use super::upstream::{Role, claimed};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "The client begins its request and pauses before it goes on, {saved} (median), \
+        {share} of all request time. The server cannot answer what it does not have.",
+    ruled_out: &[],
+    overturned_by: "the client's own trace showing that the request was written in one go",
+    fix: &[(
+        "client",
+        "produce the request before sending its first byte",
+    )],
+};
 
 /// Shorter pauses are a client's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
@@ -57,18 +69,7 @@ impl super::Rule for Rule {
                 .median(&tally.saved),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-        finding.summary = format!(
-            "The client begins its request and pauses before it goes on, {} (median), {} of all \
-             request time. The server cannot answer what it does not have.",
-            median(&tally.saved),
-            percent(finding.share),
-        );
-        finding.overturned_by =
-            "the client's own trace showing that the request was written in one go".to_owned();
-        finding.fix = vec![fix(
-            "client",
-            "produce the request before sending its first byte",
-        )];
+        WORDING.tell(&mut finding, &[("saved", &median(&tally.saved))]);
         Conclusion::Finding(Box::new(finding))
     }
 }

@@ -6,32 +6,60 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
+use super::evidence::ruled_out;
 use super::limited::{
-    Congestion, INITIAL_WINDOW, Kind, Limited, Messages, bytes, congestion, found, message, name,
-    share, trip,
+    Congestion, INITIAL_WINDOW, Kind, Limited, bytes, congestion, first_segments,
 };
+use super::wording::Wording;
 use super::{Case, Id};
 use crate::delivery::Delivery;
-use crate::exchange::Side;
 use crate::report::Finding;
+
+const SEEN: &str = "{stops} times the {from} had sent as many full segments as its congestion \
+    window allows (from {first} up to {most}) and went on with the ACKs for them";
+
+const WORDING: Wording = Wording {
+    summary: "A new connection may send ten segments at first and twice as many each round trip \
+        ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. It costs {cost}.",
+    ruled_out: &[(
+        Id::ReceiveWindow,
+        "the window had room for more at each stop",
+    )],
+    overturned_by: "`ss -ti` at the {from} showing a congestion window that was not used up",
+    fix: &[
+        (
+            "client",
+            "keep connections and use them again: their window is open already",
+        ),
+        ("{from}", "send less: compress the {message}, or split it"),
+        (
+            "{from}",
+            "ip route change … initcwnd 30, where the path is known to carry it",
+        ),
+        (
+            "path",
+            "serve from nearer: each round of slow start is a round trip",
+        ),
+    ],
+};
+
+/// Of older systems, which begin with fewer segments than new ones (RFC 3390, RFC 6928).
+const OLDER: Wording = Wording {
+    summary: "The connection was sent {first_segments} segments at first and twice as many each \
+        round trip ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. It \
+        costs {cost}.",
+    ..WORDING
+};
 
 /// Watches messages that outgrow a congestion window on its way up.
 pub(crate) type Rule = Limited<Starting>;
-
-/// The start of a sentence on the window that the sender begins with: older systems begin with
-/// fewer segments than new ones (RFC 3390, RFC 6928).
-fn begin(worst: &Delivery) -> String {
-    match worst.first_in_flight.div_ceil(u64::from(worst.mss.max(1))) {
-        first @ 0..INITIAL_WINDOW => format!("The connection was sent {first} segments"),
-        _ => "A new connection may send ten segments".to_owned(),
-    }
-}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Starting;
 
 impl Kind for Starting {
+    const ID: Id = Id::SlowStart;
+
     fn cost(delivery: &Delivery) -> Option<Duration> {
         (congestion(delivery) == Some(Congestion::SlowStart)).then_some(delivery.stopped)
     }
@@ -42,63 +70,18 @@ impl Kind for Starting {
         limited.is_common(case)
     }
 
-    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-        let from = name(sender);
-        let seen = format!(
-            "{} times the {from} had sent as many full segments as its congestion window allows (from \
-             {} up to {}) and went on with the ACKs for them",
-            messages.stops,
-            bytes(worst.first_in_flight),
-            bytes(worst.most_in_flight)
-        );
-        let mut finding = found(Id::SlowStart, sender, case, messages, worst, seen);
-        finding.summary = format!(
-            "{} at first and twice as many each round trip ({}): a {} of {} waits {} times for ACKs. \
-             It costs {}.",
-            begin(worst),
-            trip(worst),
-            message(case, sender),
-            bytes(worst.bytes),
-            worst.stops,
-            share(messages, &finding)
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::ReceiveWindow,
-            "the window had room for more at each stop",
-        ));
-        if worst.most_in_flight > worst.first_in_flight {
-            finding.ruled_out.push(ruled_out(
-                Id::LowCongestionWindow,
-                format!(
-                    "the window began with {} and grew to {}",
-                    bytes(worst.first_in_flight),
-                    bytes(worst.most_in_flight)
-                ),
-            ));
+    fn words(worst: &Delivery) -> (&'static str, &'static Wording) {
+        let is_older = first_segments(worst) < INITIAL_WINDOW;
+        (SEEN, if is_older { &OLDER } else { &WORDING })
+    }
+
+    fn complete(finding: &mut Finding, _: &Case<'_>, worst: &Delivery) {
+        let (first, most) = (worst.first_in_flight, worst.most_in_flight);
+        if most > first {
+            let (first, most) = (bytes(first), bytes(most));
+            let because = format!("the window began with {first} and grew to {most}");
+            let grew = ruled_out(Id::LowCongestionWindow, because);
+            finding.ruled_out.push(grew);
         }
-        finding.overturned_by =
-            format!("`ss -ti` at the {from} showing a congestion window that was not used up");
-        finding.fix = vec![
-            fix(
-                "client",
-                "keep connections and use them again: their window is open already",
-            ),
-            fix(
-                from,
-                format!(
-                    "send less: compress the {}, or split it",
-                    message(case, sender)
-                ),
-            ),
-            fix(
-                from,
-                "ip route change … initcwnd 30, where the path is known to carry it",
-            ),
-            fix(
-                "path",
-                "serve from nearer: each round of slow start is a round trip",
-            ),
-        ];
-        finding
     }
 }

@@ -6,14 +6,34 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, ruled_out};
-use super::limited::{
-    Congestion, Kind, Limited, Messages, bytes, congestion, found, name, share, trip,
-};
-use super::{Case, Id};
+use super::Id;
+use super::evidence::{self};
+use super::limited::{Congestion, Kind, Limited, congestion};
+use super::wording::Wording;
 use crate::delivery::Delivery;
-use crate::exchange::Side;
-use crate::report::Finding;
+
+const SEEN: &str = "after a rest of {rested} the {from} stopped with {first} in flight for ACKs, \
+    though the same connection had carried {earlier} at once before";
+
+const WORDING: Wording = Wording {
+    summary: "A connection that rested begins slow start anew, a round trip ({trip}) for each \
+        doubling, although its window had been large: {cost}.",
+    ruled_out: &[
+        (
+            Id::SlowStart,
+            "the connection was used before, with a larger window",
+        ),
+        (
+            Id::PacketLoss,
+            "nothing was sent again that could have made it smaller",
+        ),
+    ],
+    overturned_by: "net.ipv4.tcp_slow_start_after_idle = 0 at the {from}",
+    fix: &[
+        ("{from}", "sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),
+        ("client", "use fewer connections, so that each rests less"),
+    ],
+};
 
 /// Watches messages that begin anew on a used connection.
 pub(crate) type Rule = Limited<StartingAnew>;
@@ -22,6 +42,8 @@ pub(crate) type Rule = Limited<StartingAnew>;
 pub(crate) struct StartingAnew;
 
 impl Kind for StartingAnew {
+    const ID: Id = Id::SlowStartAfterIdle;
+
     /// Only what follows a rest can meet it, and rests are few: each that does shows the same
     /// connection with a larger window before.
     const REPEATS: u64 = evidence::OCCASIONS;
@@ -31,35 +53,7 @@ impl Kind for StartingAnew {
             .then(|| delivery.stopped.saturating_sub(delivery.kept_spared))
     }
 
-    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-        let from = name(sender);
-        let rest = human(worst.rested.unwrap_or_default());
-        let seen = format!(
-            "after a rest of {rest} the {from} stopped with {} in flight for ACKs, though the same \
-             connection had carried {} at once before",
-            bytes(worst.first_in_flight),
-            bytes(worst.earlier_in_flight)
-        );
-        let mut finding = found(Id::SlowStartAfterIdle, sender, case, messages, worst, seen);
-        finding.summary = format!(
-            "A connection that rested begins slow start anew, a round trip ({}) for each doubling, \
-             although its window had been large: {}.",
-            trip(worst),
-            share(messages, &finding)
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::SlowStart,
-            "the connection was used before, with a larger window",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::PacketLoss,
-            "nothing was sent again that could have made it smaller",
-        ));
-        finding.overturned_by = format!("net.ipv4.tcp_slow_start_after_idle = 0 at the {from}");
-        finding.fix = vec![
-            fix(from, "sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),
-            fix("client", "use fewer connections, so that each rests less"),
-        ];
-        finding
+    fn words(_: &Delivery) -> (&'static str, &'static Wording) {
+        (SEEN, &WORDING)
     }
 }

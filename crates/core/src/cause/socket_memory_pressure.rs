@@ -1,12 +1,49 @@
 //! `socket-memory-pressure`: packets show that it came, and that it came again;
 //! that its receiver threw it away only that one's kernel tells.
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::tally::Tally;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The server's kernel throws away parts of requests that have come, because their \
+        sockets have no memory for them; the client sends them again when its timer expires, \
+        {saved} (median) later, {share} of all request time.",
+    ruled_out: &[
+        (
+            Id::PacketLoss,
+            "what was sent again had come: the path lost nothing of it",
+        ),
+        (
+            Id::ZeroWindow,
+            "the window had room for what was dropped; {mean} (mean) went by until it came again",
+        ),
+    ],
+    overturned_by: "`TcpExtRcvPruned`, `TcpExtTCPRcvQDrop` and `TcpExtTCPBacklogDrop` (nstat) \
+        standing still on the server while it happens",
+    fix: &[
+        (
+            "server",
+            "no small SO_RCVBUF on accepted sockets (nginx: `listen … rcvbuf=`): left alone, the kernel sizes it; if one must be, set it before listen()",
+        ),
+        (
+            "server",
+            "a higher `net.ipv4.tcp_rmem` maximum, and `net.ipv4.tcp_mem` where `TCPMemoryPressures` grows",
+        ),
+        (
+            "server",
+            "read requests sooner: what is read needs no memory of the socket",
+        ),
+        (
+            "client",
+            "fewer and larger writes: a segment of a few bytes takes as much memory as a full one",
+        ),
+    ],
+};
 
 /// Watches requests of which parts came again.
 #[derive(Clone, Debug, Default)]
@@ -59,49 +96,11 @@ impl Rule {
             finding.evidence.push(again.count(self.repeated));
         }
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-        finding.summary = format!(
-            "The server's kernel throws away parts of requests that have come, because their \
-             sockets have no memory for them; the client sends them again when its timer expires, \
-             {} (median) later, {} of all request time.",
-            median(&tally.saved),
-            percent(finding.share),
-        );
         let mean = tally.saved.mean().unwrap_or_default();
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::PacketLoss,
-                "what was sent again had come: the path lost nothing of it",
-            ),
-            ruled_out(
-                Id::ZeroWindow,
-                format!(
-                    "the window had room for what was dropped; {} (mean) went by until it came again",
-                    human(mean)
-                ),
-            ),
-        ];
-        finding.overturned_by =
-            "`TcpExtRcvPruned`, `TcpExtTCPRcvQDrop` and `TcpExtTCPBacklogDrop` (nstat) standing still \
-             on the server while it happens"
-                .to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "no small SO_RCVBUF on accepted sockets (nginx: `listen … rcvbuf=`): left alone, the kernel sizes it; if one must be, set it before listen()",
-            ),
-            fix(
-                "server",
-                "a higher `net.ipv4.tcp_rmem` maximum, and `net.ipv4.tcp_mem` where `TCPMemoryPressures` grows",
-            ),
-            fix(
-                "server",
-                "read requests sooner: what is read needs no memory of the socket",
-            ),
-            fix(
-                "client",
-                "fewer and larger writes: a segment of a few bytes takes as much memory as a full one",
-            ),
-        ];
+        WORDING.tell(
+            &mut finding,
+            &[("saved", &median(&tally.saved)), ("mean", &human(mean))],
+        );
         finding
     }
 }

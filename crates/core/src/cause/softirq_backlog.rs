@@ -1,10 +1,32 @@
 //! `softirq-backlog`: from outside it is the server's time; its kernel stamps
 //! when a segment came in, and when its network stack took it up.
 
-use super::evidence::fix;
 use super::served::{self, Place};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::Finding;
+
+const WORDING: Wording = Wording {
+    summary: " between the device's driver and the network stack: packets wait for the softirqs of \
+        a busy processor.",
+    ruled_out: &[],
+    overturned_by: "`time_squeeze` in /proc/net/softnet_stat standing still",
+    fix: &[
+        (
+            "server",
+            "spread the device's interrupts over more processors (RSS queues, RPS, irqbalance)",
+        ),
+        (
+            "server",
+            "raise `net.core.netdev_budget` and `netdev_budget_usecs` if `time_squeeze` grows",
+        ),
+        (
+            "server",
+            "keep what does not give way (real-time priorities) off the processors that take \
+             interrupts",
+        ),
+    ],
+};
 
 /// Requests that a device has handed over and nothing has taken up.
 #[derive(Clone, Debug, Default)]
@@ -20,22 +42,6 @@ impl super::Rule for Rule {
 }
 
 fn told(mut finding: Finding) -> Finding {
-    finding.summary += " between the device's driver and the network stack: packets wait for the \
-                        softirqs of a busy processor.";
-    finding.overturned_by = "`time_squeeze` in /proc/net/softnet_stat standing still".to_owned();
-    finding.fix = vec![
-        fix(
-            "server",
-            "spread the device's interrupts over more processors (RSS queues, RPS, irqbalance)",
-        ),
-        fix(
-            "server",
-            "raise `net.core.netdev_budget` and `netdev_budget_usecs` if `time_squeeze` grows",
-        ),
-        fix(
-            "server",
-            "keep what does not give way (real-time priorities) off the processors that take interrupts",
-        ),
-    ];
+    WORDING.tell(&mut finding, &[]);
     finding
 }

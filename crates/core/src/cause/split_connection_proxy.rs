@@ -1,12 +1,34 @@
 //! `split-connection-proxy`.
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::sequence::round_trip;
 use super::tally::Tally;
 use super::upstream::{Pair, Role, Upstream, claimed};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The connection ends at a proxy {near} away and goes on to {behind}, {far} away: what \
+        looks like think time is that way, {saved} (median), {share} of all request time. \
+        Handshakes say nothing of it.",
+    ruled_out: &[(
+        Id::ServerThink,
+        "{behind} answered within the round trip to it",
+    )],
+    overturned_by: "the proxy's log showing that what it asks of {behind} is not for these requests",
+    fix: &[
+        (
+            "path",
+            "a server nearer to the proxy, or answers cached in it",
+        ),
+        (
+            "measurement",
+            "judge the distance by the leg behind the proxy, not by the handshake",
+        ),
+    ],
+};
 
 /// A proxy near the client whose think time is the way to the server behind.
 ///
@@ -53,28 +75,14 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
             .packets(&evidence::answers(&finding.exemplars)),
     );
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    finding.summary = format!(
-        "The connection ends at a proxy {near} away and goes on to {behind}, {far} away: what \
-         looks like think time is that way, {} (median), {} of all request time. Handshakes say \
-         nothing of it.",
-        median(&tally.saved),
-        percent(finding.share),
+    WORDING.tell(
+        &mut finding,
+        &[
+            ("near", &near),
+            ("behind", &behind),
+            ("far", &far),
+            ("saved", &median(&tally.saved)),
+        ],
     );
-    finding.ruled_out.push(ruled_out(
-        Id::ServerThink,
-        format!("{behind} answered within the round trip to it"),
-    ));
-    finding.overturned_by =
-        format!("the proxy's log showing that what it asks of {behind} is not for these requests");
-    finding.fix = vec![
-        fix(
-            "path",
-            "a server nearer to the proxy, or answers cached in it",
-        ),
-        fix(
-            "measurement",
-            "judge the distance by the leg behind the proxy, not by the handshake",
-        ),
-    ];
     finding
 }

@@ -3,10 +3,32 @@
 //! seen arriving. Where the sender's numbers show that segments overtook each
 //! other, that is the cause, and it is `reordering`'s.
 
-use super::evidence::{self, fix, human, ruled_out};
+use super::evidence::{self, human};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "Segments are sent again although they are not lost, and the sender slows down for \
+        it: {saved} (median) in {affected} exchanges.",
+    ruled_out: &[(
+        Id::PacketLoss,
+        "the receiver said that the first copies had arrived",
+    )],
+    overturned_by: "a capture at the receiver that shows only one copy of each arriving",
+    fix: &[
+        (
+            "path",
+            "find what delays or reorders packets by more than the sender waits",
+        ),
+        (
+            "sender",
+            "keep RACK, timestamps and D-SACK on (net.ipv4.tcp_recovery=1, tcp_timestamps=1, \
+             tcp_dsack=1): with them the sender takes its slowing down back",
+        ),
+    ],
+};
 
 /// Counts repetitions that were not needed.
 #[derive(Clone, Debug, Default)]
@@ -43,29 +65,16 @@ impl super::Rule for Rule {
                 .packets(seen.resent_packets()),
         );
         finding.verdict = evidence::judge(&finding.evidence, resent, false);
-        finding.summary = format!(
-            "Segments are sent again although they are not lost, and the sender slows down for it: \
-             {} (median) in {} exchanges.",
-            human(tally.saved.quantile(0.5).unwrap_or_default()),
-            tally.affected,
+        WORDING.tell(
+            &mut finding,
+            &[
+                (
+                    "saved",
+                    &human(tally.saved.quantile(0.5).unwrap_or_default()),
+                ),
+                ("affected", &tally.affected),
+            ],
         );
-        finding.ruled_out = vec![ruled_out(
-            Id::PacketLoss,
-            "the receiver said that the first copies had arrived",
-        )];
-        finding.overturned_by =
-            "a capture at the receiver that shows only one copy of each arriving".to_owned();
-        finding.fix = vec![
-            fix(
-                "path",
-                "find what delays or reorders packets by more than the sender waits",
-            ),
-            fix(
-                "sender",
-                "keep RACK, timestamps and D-SACK on (net.ipv4.tcp_recovery=1, tcp_timestamps=1, \
-                 tcp_dsack=1): with them the sender takes its slowing down back",
-            ),
-        ];
         Conclusion::Finding(Box::new(finding))
     }
 }

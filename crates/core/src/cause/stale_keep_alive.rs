@@ -5,8 +5,9 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::bounded::Least;
-use super::evidence::{self, fix, human, ruled_out};
+use super::evidence::{self, human};
 use super::tally::{Cost, Tally, nanos};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::connection::Setup;
 use crate::exchange::{Exchange, Staleness};
@@ -14,6 +15,34 @@ use crate::histogram::Distribution;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The client uses connections again that were idle for {idle} or longer, and that \
+        {what} meanwhile. The request is lost for {lost} (median) and has to be asked again on a \
+        new one.",
+    ruled_out: &[
+        (
+            Id::ConnectionClosed,
+            "requests on connections in use are answered",
+        ),
+        (Id::NoResponse, "the lost requests were not acknowledged"),
+    ],
+    overturned_by: "requests that come to nothing on connections that were never idle",
+    fix: &[
+        (
+            "client",
+            "forget idle connections before the others do: a pool's idle time below the server's and the path's",
+        ),
+        (
+            "client",
+            "TCP keep-alive more often than the path forgets (TCP_KEEPIDLE), TCP_USER_TIMEOUT",
+        ),
+        (
+            "server or path",
+            "a longer idle timeout (nginx keepalive_timeout; the load balancer's)",
+        ),
+    ],
+};
 
 /// Instants remembered of each kind, the first.
 const MAX_INSTANTS: usize = 4096;
@@ -162,38 +191,20 @@ impl Rule {
                 .median(lost),
         );
         finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
-        finding.summary = format!(
-            "The client uses connections again that were idle for {idle} or longer, and that {} \
-             meanwhile. The request is lost for {} (median) and has to be asked again on a new one.",
-            match culprit {
-                Owner::Path => "something on the way has forgotten",
-                _ => "the server has closed",
-            },
-            human(lost.quantile(0.5).unwrap_or_default()),
+        WORDING.tell(
+            &mut finding,
+            &[
+                ("idle", &idle),
+                (
+                    "what",
+                    &match culprit {
+                        Owner::Path => "something on the way has forgotten",
+                        _ => "the server has closed",
+                    },
+                ),
+                ("lost", &human(lost.quantile(0.5).unwrap_or_default())),
+            ],
         );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::ConnectionClosed,
-                "requests on connections in use are answered",
-            ),
-            ruled_out(Id::NoResponse, "the lost requests were not acknowledged"),
-        ];
-        finding.overturned_by =
-            "requests that come to nothing on connections that were never idle".to_owned();
-        finding.fix = vec![
-            fix(
-                "client",
-                "forget idle connections before the others do: a pool's idle time below the server's and the path's",
-            ),
-            fix(
-                "client",
-                "TCP keep-alive more often than the path forgets (TCP_KEEPIDLE), TCP_USER_TIMEOUT",
-            ),
-            fix(
-                "server or path",
-                "a longer idle timeout (nginx keepalive_timeout; the load balancer's)",
-            ),
-        ];
         finding
     }
 }

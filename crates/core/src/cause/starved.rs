@@ -4,15 +4,38 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::evidence::{self, fix, human, ruled_out};
+use super::evidence::{self, human};
 use super::rhythm::quantile;
 use super::tally::{Tally, nanos};
 use super::thinking::waited;
+use super::wording::Wording;
 use super::{Case, Id};
 use crate::exchange::{Exchange, Outcome};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "{left} connections are never served while others are, again and again: each worker \
+        serves one connection as long as that is kept alive, and takes no other.",
+    ruled_out: &[(
+        Id::NoResponse,
+        "the same server answered requests on other connections all the time",
+    )],
+    overturned_by: "answers on more connections side by side than the server has workers",
+    fix: &[
+        (
+            "server",
+            "more workers than connections that are kept alive, or workers that wait for many \
+             connections at once (events instead of a process for each)",
+        ),
+        (
+            "server",
+            "let kept-alive connections go sooner: fewer requests on each, a shorter time idle",
+        ),
+        ("client", "fewer connections at once, each used more"),
+    ],
+};
 
 /// A request without an answer says something from this age on …
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -122,29 +145,7 @@ impl Starved {
                 .packets(&packets),
         );
         finding.verdict = evidence::judge(&finding.evidence, left as u64, false);
-        finding.summary = format!(
-            "{left} connections are never served while others are, again and again: each worker \
-             serves one connection as long as that is kept alive, and takes no other."
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::NoResponse,
-            "the same server answered requests on other connections all the time",
-        ));
-        finding.overturned_by =
-            "answers on more connections side by side than the server has workers".to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "more workers than connections that are kept alive, or workers that wait for \
-                 many connections at once (events instead of a process for each)",
-            ),
-            fix(
-                "server",
-                "let kept-alive connections go sooner: fewer requests on each, a shorter time \
-                 idle",
-            ),
-            fix("client", "fewer connections at once, each used more"),
-        ];
+        WORDING.tell(&mut finding, &[("left", &left)]);
         Some(finding)
     }
 

@@ -1,12 +1,44 @@
 //! `syn-queue-full`.
 
 use super::delays::Delays;
-use super::evidence::{self, fix, ruled_out};
+use super::evidence::{self};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::handshakes::{self, Why};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "{service} has room for {room} connections that are only half made, and ignores \
+        further SYNs meanwhile. They come again a second later.",
+    ruled_out: &[
+        (
+            Id::SynLoss,
+            "a path that loses SYNs does not count the handshakes under way",
+        ),
+        (
+            Id::AcceptQueueOverflow,
+            "no request on an open connection was ignored",
+        ),
+        (
+            Id::TrafficFlood,
+            "those who connect go on with their connections",
+        ),
+    ],
+    overturned_by: "`nstat -az TcpExtTCPReqQFullDrop TcpExtListenDrops` on the server that do not rise",
+    fix: &[
+        (
+            "server",
+            "a longer queue: listen(backlog) (nginx `listen … backlog=`), net.core.somaxconn and net.ipv4.tcp_max_syn_backlog",
+        ),
+        (
+            "server",
+            "`sysctl net.ipv4.tcp_syncookies=1`: cookies instead of silence",
+        ),
+        ("client", "keep connections alive; do not open all at once"),
+    ],
+};
 
 /// Watches SYNs that are ignored exactly while a certain number of handshakes
 /// are under way: a lossy path does not count them. Cookies, the SYN/ACKs of a
@@ -58,39 +90,7 @@ impl Rule {
                 .push(Evidence::circumstance(EvidenceKind::Wire, text).count(self.cookies));
         }
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
-        finding.summary = format!(
-            "{} has room for {room} connections that are only half made, and ignores further SYNs \
-             meanwhile. They come again a second later.",
-            case.endpoint,
-        );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::SynLoss,
-                "a path that loses SYNs does not count the handshakes under way",
-            ),
-            ruled_out(
-                Id::AcceptQueueOverflow,
-                "no request on an open connection was ignored",
-            ),
-            ruled_out(
-                Id::TrafficFlood,
-                "those who connect go on with their connections",
-            ),
-        ];
-        finding.overturned_by =
-            "`nstat -az TcpExtTCPReqQFullDrop TcpExtListenDrops` on the server that do not rise"
-                .to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "a longer queue: listen(backlog) (nginx `listen … backlog=`), net.core.somaxconn and net.ipv4.tcp_max_syn_backlog",
-            ),
-            fix(
-                "server",
-                "`sysctl net.ipv4.tcp_syncookies=1`: cookies instead of silence",
-            ),
-            fix("client", "keep connections alive; do not open all at once"),
-        ];
+        WORDING.tell(&mut finding, &[("room", &room)]);
         finding
     }
 }

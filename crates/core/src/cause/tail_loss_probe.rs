@@ -1,13 +1,14 @@
 //! `tail-loss-probe`: the repetition came sooner than a timer, and the receiver had
 //! reported nothing that would have asked for it.
 
-use super::loss::{Kind, Told, conclude_few};
+use super::loss::{IN_TIME, Kind, conclude_few};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
-const TOLD: Told = Told {
-    id: Id::TailLossProbe,
-    kind: Kind::Probe,
-    went_to: "probes, which a sender makes after two round trips of silence behind the end of a message",
+const WORDING: Wording = Wording {
+    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were sent \
+        again; {most} of that time went to probes, which a sender makes after two round trips of silence behind the end of a message.",
+    overturned_by: IN_TIME,
     fix: &[
         ("path", "find where the segments are lost"),
         (
@@ -15,6 +16,7 @@ const TOLD: Told = Told {
             "keep tail-loss probes on (net.ipv4.tcp_early_retrans=3): without them each of these waits for a timer",
         ),
     ],
+    ..Wording::NONE
 };
 
 /// Counts losses that a probe revealed.
@@ -25,6 +27,6 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        conclude_few(case, &TOLD)
+        conclude_few(case, Id::TailLossProbe, Kind::Probe, &WORDING)
     }
 }

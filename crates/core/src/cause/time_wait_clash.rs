@@ -1,11 +1,33 @@
 //! `time-wait-clash`.
 
 use super::delays::Delays;
-use super::evidence::{self, fix, ruled_out};
+use super::evidence::{self};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::report::Finding;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The client comes from a port that it used shortly before, and {service} still \
+        remembers that connection (TIME-WAIT). It answers the SYN by an ACK of the old one.",
+    ruled_out: &[(Id::SynLoss, "every SYN was answered, by an ACK")],
+    overturned_by: "`ss -tan state time-wait` on the server without such connections",
+    fix: &[
+        (
+            "client",
+            "keep connections alive; let the kernel choose the local port, from a wide net.ipv4.ip_local_port_range",
+        ),
+        (
+            "client",
+            "leave net.ipv4.tcp_timestamps on: they show the server that the SYN is new",
+        ),
+        (
+            "server",
+            "let the client close first, so that it is the one that remembers",
+        ),
+    ],
+};
 
 /// Watches SYNs that were answered by an ACK of something else, which the
 /// client reset before it began again: the server still remembered the
@@ -52,28 +74,7 @@ impl Rule {
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
-        finding.summary = format!(
-            "The client comes from a port that it used shortly before, and {} still remembers that \
-             connection (TIME-WAIT). It answers the SYN by an ACK of the old one.",
-            case.endpoint,
-        );
-        finding.ruled_out = vec![ruled_out(Id::SynLoss, "every SYN was answered, by an ACK")];
-        finding.overturned_by =
-            "`ss -tan state time-wait` on the server without such connections".to_owned();
-        finding.fix = vec![
-            fix(
-                "client",
-                "keep connections alive; let the kernel choose the local port, from a wide net.ipv4.ip_local_port_range",
-            ),
-            fix(
-                "client",
-                "leave net.ipv4.tcp_timestamps on: they show the server that the SYN is new",
-            ),
-            fix(
-                "server",
-                "let the client close first, so that it is the one that remembers",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[]);
         finding
     }
 }

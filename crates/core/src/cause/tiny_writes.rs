@@ -6,14 +6,34 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
-use super::limited::{
-    Congestion, Kind, Limited, Messages, bytes, congestion, found, message, name, share,
-};
-use super::{Case, Id};
+use super::Id;
+use super::limited::{Congestion, Kind, Limited, congestion};
+use super::wording::Wording;
 use crate::delivery::Delivery;
-use crate::exchange::Side;
-use crate::report::Finding;
+
+const SEEN: &str = "the {from} sent {whole} in {segments} segments; with {most_segments} of them \
+    in flight its congestion window was full, and the rest left with the first ACKs";
+
+const WORDING: Wording = Wording {
+    summary: "The {from} writes its {message} in tiny pieces with TCP_NODELAY. The congestion \
+        window counts segments, so it is full of them and the rest waits a round trip: {cost}.",
+    ruled_out: &[(
+        Id::NagleRoundTrip,
+        "small segments left while earlier small ones were unacknowledged: Nagle's algorithm is \
+         off",
+    )],
+    overturned_by: "the {from}'s trace showing one write for the whole {message}",
+    fix: &[
+        (
+            "{from}",
+            "write into a buffer (BufWriter, BufferedOutputStream, bufio) and flush it once",
+        ),
+        (
+            "{from}",
+            "or gather the pieces: writev(2), or MSG_MORE on all but the last",
+        ),
+    ],
+};
 
 /// Watches messages that fill the congestion window with tiny segments.
 pub(crate) type Rule = Limited<TinyPieces>;
@@ -22,44 +42,13 @@ pub(crate) type Rule = Limited<TinyPieces>;
 pub(crate) struct TinyPieces;
 
 impl Kind for TinyPieces {
+    const ID: Id = Id::TinyWrites;
+
     fn cost(delivery: &Delivery) -> Option<Duration> {
         (congestion(delivery) == Some(Congestion::TinyWrites)).then_some(delivery.stopped)
     }
 
-    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-        let from = name(sender);
-        let seen = format!(
-            "the {from} sent {} in {} segments; with {} of them in flight its congestion window was \
-             full, and the rest left with the first ACKs",
-            bytes(worst.bytes),
-            worst.segments,
-            worst.most_segments
-        );
-        let mut finding = found(Id::TinyWrites, sender, case, messages, worst, seen);
-        finding.summary = format!(
-            "The {from} writes its {} in tiny pieces with TCP_NODELAY. The congestion window counts \
-             segments, so it is full of them and the rest waits a round trip: {}.",
-            message(case, sender),
-            share(messages, &finding)
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::NagleRoundTrip,
-            "small segments left while earlier small ones were unacknowledged: Nagle's algorithm is off",
-        ));
-        finding.overturned_by = format!(
-            "the {from}'s trace showing one write for the whole {}",
-            message(case, sender)
-        );
-        finding.fix = vec![
-            fix(
-                from,
-                "write into a buffer (BufWriter, BufferedOutputStream, bufio) and flush it once",
-            ),
-            fix(
-                from,
-                "or gather the pieces: writev(2), or MSG_MORE on all but the last",
-            ),
-        ];
-        finding
+    fn words(_: &Delivery) -> (&'static str, &'static Wording) {
+        (SEEN, &WORDING)
     }
 }

@@ -2,15 +2,49 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, percent, ruled_out};
+use super::evidence::{self, human};
 use super::secured::Secured;
 use super::tally::Cost;
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::handshake::{Handshake, Leg};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The server's certificates fill {bytes} bytes, more than a new connection may have \
+        under way: the handshake waits {stall} (median) for an acknowledgement, {share} of the \
+        time including connections.",
+    ruled_out: &[
+        (
+            Id::TlsSlowHandshake,
+            "the flight had begun; what stopped it was released by an acknowledgement",
+        ),
+        (Id::PacketLoss, "nothing of the flight was sent again"),
+    ],
+    overturned_by: "a handshake with the same certificates whose flight comes in one go",
+    fix: &[
+        (
+            "server",
+            "send less: no root, no superfluous intermediates, an ECDSA key (P-256) instead of \
+             RSA, certificates with few names",
+        ),
+        (
+            "server",
+            "compress certificates (RFC 8879) where both sides can",
+        ),
+        (
+            "server",
+            "let the first flight be longer: ip route change … initcwnd 20",
+        ),
+        (
+            "client and server",
+            "resume sessions: a resumed handshake sends no certificates",
+        ),
+    ],
+};
 
 /// A flight below the initial window before RFC 6928 (RFC 3390) never stalls.
 const LEAST_FLIGHT: u64 = 4380;
@@ -88,41 +122,7 @@ impl Rule {
                 .packets(&self.packets.unwrap_or_default()),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-        finding.summary = format!(
-            "The server's certificates fill {bytes} bytes, more than a new connection may have \
-             under way: the handshake waits {stall} (median) for an acknowledgement, {} of the \
-             time including connections.",
-            percent(finding.share),
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::TlsSlowHandshake,
-            "the flight had begun; what stopped it was released by an acknowledgement",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::PacketLoss,
-            "nothing of the flight was sent again",
-        ));
-        finding.overturned_by =
-            "a handshake with the same certificates whose flight comes in one go".to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "send less: no root, no superfluous intermediates, an ECDSA key (P-256) instead \
-                 of RSA, certificates with few names",
-            ),
-            fix(
-                "server",
-                "compress certificates (RFC 8879) where both sides can",
-            ),
-            fix(
-                "server",
-                "let the first flight be longer: ip route change … initcwnd 20",
-            ),
-            fix(
-                "client and server",
-                "resume sessions: a resumed handshake sends no certificates",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("bytes", &bytes), ("stall", &stall)]);
         finding
     }
 }

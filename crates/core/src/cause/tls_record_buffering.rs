@@ -2,14 +2,38 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, percent, ruled_out};
+use super::evidence::{self, human};
 use super::secured::Secured;
 use super::tally::Cost;
 use super::thinking::waited;
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, FirstRecord};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "The response's first TLS record is longer than what a new connection may have under \
+        way. A record is read as a whole: the first byte reaches the program {stall} (median) \
+        later than with short ones, {share} of the time including connections; the last byte comes \
+        no sooner either way.",
+    ruled_out: &[(
+        Id::ServerPause,
+        "what stopped the record was released by an acknowledgement",
+    )],
+    overturned_by: "a program that uses the first byte no sooner than the last",
+    fix: &[
+        (
+            "server",
+            "shorter records at a connection's start: ssl_buffer_size 4k (nginx), dynamic record \
+             sizes (HAProxy tune.ssl.maxrecord, Apache's core output filter)",
+        ),
+        (
+            "client",
+            "keep connections alive: a window that has grown takes whole records",
+        ),
+    ],
+};
 
 /// A record that fits into an initial window before RFC 6928 (RFC 3390), with
 /// its header, is short.
@@ -86,30 +110,7 @@ impl Rule {
                 .packets(&self.packets.unwrap_or_default()),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-        finding.summary = format!(
-            "The response's first TLS record is longer than what a new connection may have under \
-             way. A record is read as a whole: the first byte reaches the program {stall} (median) \
-             later than with short ones, {} of the time including connections; the last byte \
-             comes no sooner either way.",
-            percent(finding.share),
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::ServerPause,
-            "what stopped the record was released by an acknowledgement",
-        ));
-        finding.overturned_by =
-            "a program that uses the first byte no sooner than the last".to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "shorter records at a connection's start: ssl_buffer_size 4k (nginx), \
-                 dynamic record sizes (HAProxy tune.ssl.maxrecord, Apache's core output filter)",
-            ),
-            fix(
-                "client",
-                "keep connections alive: a window that has grown takes whole records",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("stall", &stall)]);
         finding
     }
 }

@@ -2,15 +2,41 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, percent, ruled_out};
+use super::evidence::{self, human};
 use super::secured::Secured;
 use super::tally::{Cost, nanos};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::handshake::Leg;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::Stretches;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The client interrupts the TLS handshake to ask whether the certificate is revoked, \
+        {pause} (median), {share} of the time including connections.",
+    ruled_out: &[(
+        Id::TlsSlowHandshake,
+        "the server had answered; the next flight was the client's to send",
+    )],
+    overturned_by: "the same pauses with the client's revocation checks switched off",
+    fix: &[
+        (
+            "server",
+            "staple the OCSP response: ssl_stapling on; ssl_stapling_verify on (nginx)",
+        ),
+        (
+            "server",
+            "send the whole chain, so that no issuer has to be fetched",
+        ),
+        (
+            "client",
+            "keep responses for as long as they are valid, or check offline (CRLite, short-lived \
+             certificates)",
+        ),
+    ],
+};
 
 /// A client verifies certificates within a few milliseconds.
 const NOTABLE: Duration = Duration::from_millis(5);
@@ -107,32 +133,7 @@ impl Rule {
                 .packets(&self.packets.unwrap_or_default()),
         );
         finding.verdict = evidence::judge(&finding.evidence, fetched, false);
-        finding.summary = format!(
-            "The client interrupts the TLS handshake to ask whether the certificate is revoked, \
-             {pause} (median), {} of the time including connections.",
-            percent(finding.share),
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::TlsSlowHandshake,
-            "the server had answered; the next flight was the client's to send",
-        ));
-        finding.overturned_by =
-            "the same pauses with the client's revocation checks switched off".to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "staple the OCSP response: ssl_stapling on; ssl_stapling_verify on (nginx)",
-            ),
-            fix(
-                "server",
-                "send the whole chain, so that no issuer has to be fetched",
-            ),
-            fix(
-                "client",
-                "keep responses for as long as they are valid, or check offline (CRLite, \
-                 short-lived certificates)",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("pause", &pause)]);
         finding
     }
 }

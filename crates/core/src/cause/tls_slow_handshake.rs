@@ -2,15 +2,49 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, percent, ruled_out};
+use super::evidence::{self, human};
 use super::secured::Secured;
 use super::tally::Cost;
 use super::thinking::waited;
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "The server takes {think} (median) before it answers within a TLS handshake, {share} \
+        of the time including connections: a costly key, or handshakes that queue for its \
+        processors.",
+    ruled_out: &[
+        (
+            Id::TlsRoundTrips,
+            "travel is taken off: it is the server's time within a flight that is counted",
+        ),
+        (
+            Id::ServerThink,
+            "requests behind the handshakes were answered much sooner",
+        ),
+    ],
+    overturned_by: "the server's own trace showing that it answered the ClientHello sooner",
+    fix: &[
+        (
+            "server",
+            "an ECDSA key (P-256): it signs ten times as fast as RSA of 2048 bits, a hundred times \
+             as fast as RSA of 4096",
+        ),
+        (
+            "server",
+            "let sessions resume (ssl_session_cache, ssl_session_tickets), and keep connections \
+             alive",
+        ),
+        (
+            "server",
+            "more workers or processors: worker_processes auto (nginx)",
+        ),
+    ],
+};
 
 /// A signature of RSA with 2048 bits takes a millisecond or two of any
 /// processor; what takes longer than this is queueing or a slow key.
@@ -102,38 +136,7 @@ impl Rule {
         // Behind somebody who acknowledges for it the way to the server does not show.
         let is_apart = is_unsteady(case) || case.ledger.is_relayed();
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_apart);
-        finding.summary = format!(
-            "The server takes {think} (median) before it answers within a TLS handshake, {} of \
-             the time including connections: a costly key, or handshakes that queue for its \
-             processors.",
-            percent(finding.share),
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::TlsRoundTrips,
-            "travel is taken off: it is the server's time within a flight that is counted",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::ServerThink,
-            "requests behind the handshakes were answered much sooner",
-        ));
-        finding.overturned_by =
-            "the server's own trace showing that it answered the ClientHello sooner".to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "an ECDSA key (P-256): it signs ten times as fast as RSA of 2048 bits, \
-                 a hundred times as fast as RSA of 4096",
-            ),
-            fix(
-                "server",
-                "let sessions resume (ssl_session_cache, ssl_session_tickets), and keep \
-                 connections alive",
-            ),
-            fix(
-                "server",
-                "more workers or processors: worker_processes auto (nginx)",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("think", &think)]);
         finding
     }
 }

@@ -1,12 +1,38 @@
 //! `traffic-flood`.
 
 use super::delays::Delays;
-use super::evidence::{self, fix, ruled_out};
+use super::evidence::{self};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::handshakes::{self, Why};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "A flood of SYNs at {service} fills the table of half-open connections. Those who are \
+        in earnest find no room and come again a second later.",
+    ruled_out: &[
+        (
+            Id::SynQueueFull,
+            "few of the clients that send a SYN complete the handshake",
+        ),
+        (Id::SynLoss, "SYNs are ignored while the table is full"),
+    ],
+    overturned_by: "senders of the SYNs that turn out to be clients of this service, whose ACKs \
+        the capture missed",
+    fix: &[
+        (
+            "path",
+            "filter the flood before it arrives (the provider, a scrubbing service, XDP drop by \
+             source)",
+        ),
+        (
+            "server",
+            "`sysctl net.ipv4.tcp_syncookies=1` and a larger net.ipv4.tcp_max_syn_backlog",
+        ),
+    ],
+};
 
 /// Packets shown.
 const PACKETS: usize = 5;
@@ -77,33 +103,7 @@ impl Rule {
             .saturating_sub(count)
             .max(self.delays.count());
         finding.verdict = evidence::judge(&finding.evidence, count, false);
-        finding.summary = format!(
-            "A flood of SYNs at {} fills the table of half-open connections. Those who are in \
-             earnest find no room and come again a second later.",
-            case.endpoint,
-        );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::SynQueueFull,
-                "few of the clients that send a SYN complete the \
-                                         handshake",
-            ),
-            ruled_out(Id::SynLoss, "SYNs are ignored while the table is full"),
-        ];
-        finding.overturned_by = "senders of the SYNs that turn out to be clients of this service, \
-             whose ACKs the capture missed"
-            .to_owned();
-        finding.fix = vec![
-            fix(
-                "path",
-                "filter the flood before it arrives (the provider, a scrubbing service, XDP drop \
-                 by source)",
-            ),
-            fix(
-                "server",
-                "`sysctl net.ipv4.tcp_syncookies=1` and a larger net.ipv4.tcp_max_syn_backlog",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[]);
         finding
     }
 }

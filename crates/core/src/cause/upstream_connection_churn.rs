@@ -1,11 +1,33 @@
 //! `upstream-connection-churn`.
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::tally::Tally;
 use super::upstream::{Role, Upstream, claimed};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The proxy connects to {behind} anew for every request, and connections are taken \
+        slower there than requests: they wait {saved} (median), {share} of all request time. \
+        Clients take it for think time.",
+    ruled_out: &[(
+        Id::DownstreamWait,
+        "the upstream answers at once where a connection does not wait for others",
+    )],
+    overturned_by: "the same waits on upstream connections that are kept alive: then its work is slow",
+    fix: &[
+        (
+            "proxy",
+            "keep upstream connections: `keepalive 32;` in the upstream block, proxy_http_version 1.1 and proxy_set_header Connection \"\" (nginx); http-reuse always (haproxy)",
+        ),
+        (
+            "{behind}",
+            "accept in more processes or threads; no process per connection",
+        ),
+    ],
+};
 
 /// A proxy that opens a connection to its upstream for every request, and an
 /// upstream that takes connections slower than requests.
@@ -55,29 +77,9 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
             .push(Evidence::mechanism(EvidenceKind::Wire, text));
     }
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    finding.summary = format!(
-        "The proxy connects to {behind} anew for every request, and connections are taken slower \
-         there than requests: they wait {} (median), {} of all request time. Clients take it for \
-         think time.",
-        median(&tally.saved),
-        percent(finding.share),
+    WORDING.tell(
+        &mut finding,
+        &[("behind", &behind), ("saved", &median(&tally.saved))],
     );
-    finding.ruled_out.push(ruled_out(
-        Id::DownstreamWait,
-        "the upstream answers at once where a connection does not wait for others",
-    ));
-    finding.overturned_by =
-        "the same waits on upstream connections that are kept alive: then its work is slow"
-            .to_owned();
-    finding.fix = vec![
-        fix(
-            "proxy",
-            "keep upstream connections: `keepalive 32;` in the upstream block, proxy_http_version 1.1 and proxy_set_header Connection \"\" (nginx); http-reuse always (haproxy)",
-        ),
-        fix(
-            behind.to_string(),
-            "accept in more processes or threads; no process per connection",
-        ),
-    ];
     finding
 }

@@ -6,12 +6,40 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, human, ruled_out};
-use super::limited::{Kind, Limited, Messages, beyond_slow_start, found, message, name, share};
-use super::{Case, Id};
+use super::Id;
+use super::limited::{Kind, Limited, beyond_slow_start, owner};
+use super::wording::Wording;
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
-use crate::report::Finding;
+use crate::wait::Owner;
+
+const SEEN: &str = "the {to} advertised a window of zero; the {from} stood still ({stopped} in the \
+    worst {message}) until the {to} opened it again";
+
+const WORDING: Wording = Wording {
+    summary: "The {to}'s program does not read what arrives: its buffer is full, its window \
+        closed, and the {from} may not send. It costs {cost}.",
+    ruled_out: &[(
+        Id::ServerPause,
+        "the {to}'s window update ended the silence, and the {from} went on with it",
+    )],
+    overturned_by: "the {from} not sending for long after the window was open again",
+    fix: &[
+        (
+            "{to}",
+            "read sooner: find what its program does between two reads",
+        ),
+        (
+            "{to}",
+            "read in a thread or task of its own; a larger buffer only hides it",
+        ),
+    ],
+};
+
+const OF_A_REQUEST: Wording = Wording {
+    ruled_out: &[(Id::ClientThink, WORDING.ruled_out[0].1)],
+    ..WORDING
+};
 
 /// Watches messages whose receiver closed its window.
 pub(crate) type Rule = Limited<ClosedWindow>;
@@ -20,45 +48,22 @@ pub(crate) type Rule = Limited<ClosedWindow>;
 pub(crate) struct ClosedWindow;
 
 impl Kind for ClosedWindow {
+    const ID: Id = Id::ZeroWindow;
+
     fn cost(delivery: &Delivery) -> Option<Duration> {
         is_closed(delivery).then(|| beyond_slow_start(delivery))
     }
 
-    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-        let (from, to) = (name(sender), name(sender.peer()));
-        let seen = format!(
-            "the {to} advertised a window of zero; the {from} stood still ({} in the worst {}) until \
-             the {to} opened it again",
-            human(worst.stopped),
-            message(case, sender)
-        );
-        let mut finding = found(Id::ZeroWindow, sender.peer(), case, messages, worst, seen);
-        finding.summary = format!(
-            "The {to}'s program does not read what arrives: its buffer is full, its window closed, \
-             and the {from} may not send. It costs {}.",
-            share(messages, &finding)
-        );
-        finding.ruled_out.push(ruled_out(
-            if sender == Side::Server {
-                Id::ServerPause
-            } else {
-                Id::ClientThink
-            },
-            format!("the {to}'s window update ended the silence, and the {from} went on with it"),
-        ));
-        finding.overturned_by =
-            format!("the {from} not sending for long after the window was open again");
-        finding.fix = vec![
-            fix(
-                to,
-                "read sooner: find what its program does between two reads",
-            ),
-            fix(
-                to,
-                "read in a thread or task of its own; a larger buffer only hides it",
-            ),
-        ];
-        finding
+    fn culprit(sender: Side) -> Owner {
+        owner(sender.peer())
+    }
+
+    fn words(worst: &Delivery) -> (&'static str, &'static Wording) {
+        let wording = match worst.sender {
+            Side::Server => &WORDING,
+            Side::Client => &OF_A_REQUEST,
+        };
+        (SEEN, wording)
     }
 }
 
