@@ -15,6 +15,10 @@ use crate::time::Timestamp;
 /// The connections of a host that are followed at a time, the latest.
 const MAX_FLOWS: usize = 8;
 
+/// Segments of a host after which its tick is sought no longer: its connections are too many at
+/// a time, or too short.
+const MAX_LOOKS: u32 = 4096;
+
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
 
@@ -48,6 +52,8 @@ struct Search {
     flows: Vec<Followed>,
     /// The place of the next one.
     next: usize,
+    /// Segments looked at.
+    looks: u32,
     coarse: Coarse,
     /// The last segment that was looked at.
     last: Option<(Timestamp, u32, FlowKey)>,
@@ -177,11 +183,13 @@ impl Search {
 
     /// Takes in a segment of the host; its tick, if that is told now.
     fn take(&mut self, segment: &Segment, tsval: u32) -> Option<Tick> {
+        self.looks += 1;
         let flow = self.flow(segment, tsval);
         let (passed_ns, ticks) = flow.passed(segment, tsval);
         let goes_on = ticks > flow.ticks;
         flow.ticks = flow.ticks.max(ticks);
-        if passed_ns < 0 || transit::are_milliseconds(passed_ns, ticks) {
+        let is_over = self.looks >= MAX_LOOKS;
+        if is_over || passed_ns < 0 || transit::are_milliseconds(passed_ns, ticks) {
             return Some(Tick::Other);
         }
         self.coarse.take(passed_ns, ticks, goes_on);
