@@ -48,8 +48,10 @@ impl super::Rule for Rule {
         let trips = &case.gathered.trips;
         // The way to the server is charged too, but only what came back late,
         // by the server's clock, shows that it was the way.
-        let is_seen =
-            trips.tally.affected >= evidence::REPEATS && trips.is_material(case, &trips.tally);
+        // A client that stands still for a moment hears of all that was on its way later.
+        let is_seen = trips.tally.affected >= evidence::REPEATS
+            && trips.is_material(case, &trips.tally)
+            && evidence::recurs(case, &trips.tally);
         let is_other = trips.is_queue(case.ledger.count)
             || trips.step().is_some()
             || trips.are_beside(case.uploads)
@@ -59,9 +61,7 @@ impl super::Rule for Rule {
         }
         let tally = &trips.jittered();
         let mut finding = evidence::finding(Id::PathJitter, Owner::Path, case, tally);
-        // A handshake is a round trip too.
-        let least = trips.least.into_iter().chain(case.ledger.round_trip).min();
-        let least = human(least.unwrap_or_default());
+        let least = human(trips.least_of_late(case));
         trips.share(case, tally, &mut finding);
         let (count, by) = (trips.tally.affected, median(&trips.tally.saved));
         let is_by_clock = trips.is_by_clock();

@@ -4,11 +4,13 @@ use core::time::Duration;
 
 use super::Case;
 use super::beside::Meetings;
+use super::bounded::Least;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, OCCASIONS};
 use super::features::Features;
 use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
 use crate::exchange::Exchange;
+use crate::histogram::Distribution;
 use crate::report::Finding;
 use crate::service::Uploads;
 use crate::time::Timestamp;
@@ -47,6 +49,8 @@ pub(super) struct Trips {
     /// Exchanges that took longer than the least by a step's share.
     pub(super) beyond: Tally,
     pub(super) least: Option<Duration>,
+    /// The least of the own connection of each that was late.
+    own_least: Distribution,
     /// Of late ones, what lies before the request came to the point and after
     /// the response left it, in nanoseconds: no part of the exchange as it is
     /// seen there.
@@ -64,7 +68,7 @@ pub(super) struct Trips {
     /// No sample later than this is kept; `None`: there is room.
     until: Option<Timestamp>,
     /// The earliest, of which the way back need not be told.
-    passages: Vec<Passage>,
+    passages: Least<Passage, MAX_SAMPLES>,
 }
 
 /// A request's way, as far as it shows: later than its own connection's least, or not.
@@ -123,6 +127,7 @@ impl Trips {
         let is_late = trip >= least * FACTOR && late >= NOTABLE;
         if is_late {
             self.tally.add(exchange, Cost::exactly(late), outside);
+            self.own_least.record(least);
             let [asked, answered] = exchange.travel.queued;
             self.clocked += u64::from((asked + answered) * 2 >= late);
             let heard = outside.saturating_sub(asked);
@@ -142,14 +147,11 @@ impl Trips {
             self.heard_slightly = self.heard_slightly.saturating_add(heard);
         }
         self.note_both_ways(exchange, late, outside);
-        self.passages.push(Passage {
+        self.passages.add(Passage {
             at: exchange.begin,
             trip,
             is_late,
         });
-        if self.passages.len() > MAX_SAMPLES * 2 {
-            self.settle();
-        }
         if !is_whole {
             return;
         }
@@ -171,6 +173,16 @@ impl Trips {
     /// acknowledge looks the same without them.
     pub(super) fn is_by_clock(&self) -> bool {
         self.clocked * CLOCKED_PART >= self.tally.affected
+    }
+
+    /// The least round trip that late ones are held against: the service's, or that of their own
+    /// connections, where another host is far nearer to the server.
+    pub(super) fn least_of_late(&self, case: &Case<'_>) -> Duration {
+        // A handshake is a round trip too.
+        let least = self.least.into_iter().chain(case.ledger.round_trip).min();
+        let least = least.unwrap_or_default();
+        let own = self.own_least.quantile(0.5).unwrap_or_default();
+        if own >= least * FACTOR { own } else { least }
     }
 
     fn note_both_ways(&mut self, exchange: &Exchange, late: Duration, outside: Duration) {
@@ -195,6 +207,7 @@ impl Trips {
         self.both_ways.merge(other.both_ways);
         self.beyond.merge(other.beyond);
         self.least = self.least.into_iter().chain(other.least).min();
+        self.own_least.absorb(other.own_least);
         self.outside = self.outside.saturating_add(other.outside);
         self.clocked += other.clocked;
         self.heard_late = self.heard_late.saturating_add(other.heard_late);
@@ -202,17 +215,14 @@ impl Trips {
         self.told += other.told;
         self.untold += other.untold;
         self.samples.extend(other.samples);
-        self.passages.extend(other.passages);
+        self.passages.merge(other.passages);
         self.settle();
     }
 
     /// Returns true if the late ones are those that met an upload to their server on the way.
     pub(super) fn are_beside(&self, uploads: &Uploads) -> bool {
         let mut meetings = Meetings::default();
-        let mut passages = self.passages.clone();
-        passages.sort_unstable();
-        passages.truncate(MAX_SAMPLES);
-        for passage in passages {
+        for passage in self.passages.sorted() {
             let (from, until) = (passage.at - passage.trip, passage.at + passage.trip);
             meetings.count(uploads.meet(None, from, until), passage.is_late);
         }
@@ -220,8 +230,6 @@ impl Trips {
     }
 
     fn settle(&mut self) {
-        self.passages.sort_unstable();
-        self.passages.truncate(MAX_SAMPLES);
         self.samples.sort_unstable();
         self.samples.truncate(MAX_SAMPLES);
         let is_full = self.samples.len() == MAX_SAMPLES;

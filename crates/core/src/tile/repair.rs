@@ -278,9 +278,10 @@ fn follows_word(trace: &Trace<'_>, mark: &Mark) -> bool {
     words.any(|word| word.by == mark.by.peer() && (word.reports_hole || !word.is_news))
 }
 
-/// Whether the bytes of `mark` had been sent again before: beside their
+/// Returns true if the bytes of `mark` had been sent again before. Beside their
 /// sender each copy is seen; elsewhere the copy that repairs follows another
-/// that its sender numbered and that never came.
+/// that its sender numbered and that never came, or comes behind the repair of what
+/// lies further on.
 fn is_sent_thrice(trace: &Trace<'_>, mark: &Mark) -> bool {
     let Some(data) = mark.data else { return false };
     match data.arrival {
@@ -294,7 +295,29 @@ fn is_sent_thrice(trace: &Trace<'_>, mark: &Mark) -> bool {
                         && d.span.end > data.span.start
                 })
         }),
-        Arrival::Fill => mark.skipped > 0,
+        Arrival::Fill => mark.skipped > 0 || is_behind_later_repair(trace, mark, data),
         _ => mark.skipped > 1,
     }
+}
+
+/// Returns true if a hole further on was filled some time before the one that `mark` fills: a
+/// sender repeats what is missing from its beginning on (RFC 6675 §4, `NextSeg()`), so that it
+/// had repeated this one before, and that copy never came.
+fn is_behind_later_repair(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
+    let fills = |m: &&Mark| {
+        let fill = m.data.filter(|d| d.arrival == Arrival::Fill);
+        let is_further = fill.is_some_and(|d| d.span.start >= data.span.end);
+        m.by == mark.by && m.at < mark.at && is_further
+    };
+    // One of them is enough to ask about.
+    let Some(later) = trace.marks.iter().rev().find(fills) else {
+        return false;
+    };
+    let waited = mark.at.since(later.at);
+    let was_repeated = |sent: Data| {
+        let noticed = noticed(trace, later, sent);
+        let late = noticed.map_or(Duration::ZERO, |m| later.at.since(m.at));
+        !is_overtaken(trace, later, sent, late)
+    };
+    waited >= patience(trace, mark.by) && later.data.is_some_and(was_repeated)
 }
