@@ -10,6 +10,8 @@ use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::protocol::greeting::Greeting;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::tile::LEAST_TIMEOUT;
+use crate::time::Timestamp;
 use crate::timeline::Moment;
 use crate::wait::Owner;
 
@@ -21,6 +23,12 @@ const LEAST_LOSS: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Actions that must be seen.
 const LEAST_ACTIONS: usize = 3;
+/// Moments at which the client pauses, at least: one that stands still once or twice pauses on
+/// all its connections at the same time.
+const LEAST_PAUSES: usize = 3;
+/// A probe for a single segment comes up to so many round trips after the least timeout, that of
+/// the request's way included (`tcp_schedule_loss_probe()` in `net/ipv4/tcp_output.c`).
+const MOST_TRIPS: u32 = 3;
 /// Runs of which hardly two are alike, and some are so many times as long as
 /// others, are what interruptions by chance leave of a sequence without end.
 const CHANCE: usize = 4;
@@ -81,17 +89,19 @@ impl super::Rule for Rule {
 fn actions(case: &Case<'_>) -> Option<Actions> {
     let travel = round_trip(case);
     let mut runs: Vec<Vec<Moment>> = Vec::new();
-    let mut pauses = 0;
+    let mut pauses: Vec<(Timestamp, Timestamp)> = Vec::new();
     for sequence in sequences(case) {
         let split: Vec<&[Moment]> = sequence.chunk_by(|a, b| idle(case, a, b) < PAUSE).collect();
         // A single run is a client that always has another request.
         if split.len() > 1 {
-            pauses += split.len() as u64 - 1;
+            let next = split.iter().skip(1).filter_map(|run| run.first());
+            let last = split.iter().filter_map(|run| run.last());
+            pauses.extend(last.zip(next).map(|(last, next)| (last.end, next.begin)));
             runs.extend(split.into_iter().map(<[Moment]>::to_vec));
         }
     }
     // A request that was lost before the point comes late: no pause of the client's.
-    if case.gathered.losses.requests.count() * 2 >= pauses {
+    if case.gathered.losses.requests.count() * 2 >= pauses.len() as u64 {
         return None;
     }
     runs.retain(|run| run.len() >= LEAST_REQUESTS && is_prompt(case, run, travel));
@@ -100,19 +110,42 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
     let requests = lengths.get(lengths.len() / 2).copied()?;
     let covered: usize = lengths.iter().sum();
     let loss = travel * u32::try_from(requests - 1).ok()?;
+    let timeouts = pauses.iter().filter(|&&pause| may_be_timeout(pause, travel));
+    let are_timeouts = timeouts.count() * 2 >= pauses.len();
     let is_rule = runs.len() >= LEAST_ACTIONS
+        && moments(pauses) >= LEAST_PAUSES
         && covered as f64 >= case.rhythm.moments.len() as f64 * SHARE
         && loss >= LEAST_LOSS;
     let alike = lengths.iter().filter(|&&length| length == requests).count();
     // One request in a few dozen that is lost before the point pauses for a timeout.
     let short = lengths.get(lengths.len() / 10).copied()?;
     let long = lengths.get(lengths.len() * 9 / 10).copied()?;
-    let is_chance = alike * 2 < lengths.len() && long >= short * CHANCE;
+    let is_uneven = alike * 2 < lengths.len();
+    let is_chance = is_uneven && (long >= short * CHANCE || are_timeouts);
     (is_rule && !is_chance).then_some(Actions {
         runs,
         requests,
         alike,
     })
+}
+
+/// Returns true if a request that was lost and sent again by its sender's timer or probe may
+/// have paused for so long: a server whose clients number nothing does not see which.
+fn may_be_timeout((from, to): (Timestamp, Timestamp), travel: Duration) -> bool {
+    let pause = to.since(from);
+    (LEAST_TIMEOUT..=LEAST_TIMEOUT + travel * MOST_TRIPS + PAUSE).contains(&pause)
+}
+
+/// How many moments the pauses make: those that overlap are one.
+fn moments(mut pauses: Vec<(Timestamp, Timestamp)>) -> usize {
+    pauses.sort_unstable();
+    let mut until = None;
+    let mut count = 0;
+    for (from, to) in pauses {
+        count += usize::from(until.is_none_or(|until| from >= until));
+        until = until.max(Some(to));
+    }
+    count
 }
 
 /// Whether nearly all of a run's exchanges took the path's time and hardly
