@@ -3,11 +3,32 @@
 use core::time::Duration;
 
 use super::delays::Delays;
-use super::evidence::{self, fix, ruled_out};
+use super::evidence;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::report::Finding;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The listener at {service} has TCP_DEFER_ACCEPT, and its protocol lets the server \
+        speak first: both sides wait, until the kernel's patience ends {late} (median) later.",
+    ruled_out: &[
+        (
+            Id::SynLoss,
+            "the client's ACK of the first SYN/ACK was seen",
+        ),
+        (
+            Id::AcceptQueueOverflow,
+            "every connection is equally late, however few there are",
+        ),
+    ],
+    overturned_by: "`nstat -az TcpExtTCPDeferAcceptDrop` on the server that does not rise",
+    fix: &[(
+        "server",
+        "listen without TCP_DEFER_ACCEPT (nginx: no `deferred`) where the server speaks first",
+    )],
+};
 
 /// Of the connections, this share must have been late: the option is the
 /// listener's, and spares none.
@@ -64,28 +85,7 @@ impl Rule {
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
-        finding.summary = format!(
-            "The listener at {} has TCP_DEFER_ACCEPT, and its protocol lets the server speak first: \
-             both sides wait, until the kernel's patience ends {} (median) later.",
-            case.endpoint,
-            self.delays.median(),
-        );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::SynLoss,
-                "the client's ACK of the first SYN/ACK was seen",
-            ),
-            ruled_out(
-                Id::AcceptQueueOverflow,
-                "every connection is equally late, however few there are",
-            ),
-        ];
-        finding.overturned_by =
-            "`nstat -az TcpExtTCPDeferAcceptDrop` on the server that does not rise".to_owned();
-        finding.fix = vec![fix(
-            "server",
-            "listen without TCP_DEFER_ACCEPT (nginx: no `deferred`) where the server speaks first",
-        )];
+        WORDING.tell(&mut finding, &[("late", &self.delays.median())]);
         finding
     }
 }

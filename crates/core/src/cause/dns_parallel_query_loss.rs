@@ -1,10 +1,36 @@
 //! `dns-parallel-query-loss`.
 
-use super::evidence::{self, fix, ruled_out};
+use super::evidence;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id, dns_retry};
 use crate::connection::Setup;
 use crate::report::Finding;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "Of the queries for A and AAAA that leave one socket side by side, the second is \
+        lost. The library has its address and waits {waited} (median) for the other answer.",
+    ruled_out: &[
+        (
+            Id::DnsRetry,
+            "chance would lose the first query as often as the second",
+        ),
+        (Id::DnsSlowResolver, "the first query was answered at once"),
+    ],
+    overturned_by: "lookups in which the first query is lost, or a lost query that left its \
+        socket alone",
+    fix: &[
+        (
+            "client",
+            "`options single-request-reopen` in /etc/resolv.conf (glibc), or `use-vc`",
+        ),
+        (
+            "path",
+            "a resolver cache on the host, so that queries cross no address translation; see \
+             insert_failed in `conntrack -S`",
+        ),
+    ],
+};
 
 /// Watches lookups of which the second of two queries was lost, again and
 /// again, and the first never: chance would lose either.
@@ -43,31 +69,7 @@ impl Rule {
         );
         finding.evidence.push(delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);
-        finding.summary = format!(
-            "Of the queries for A and AAAA that leave one socket side by side, the second is lost. \
-             The library has its address and waits {} (median) for the other answer.",
-            delays.median(),
-        );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::DnsRetry,
-                "chance would lose the first query as often as the second",
-            ),
-            ruled_out(Id::DnsSlowResolver, "the first query was answered at once"),
-        ];
-        finding.overturned_by =
-            "lookups in which the first query is lost, or a lost query that left its socket alone"
-                .to_owned();
-        finding.fix = vec![
-            fix(
-                "client",
-                "`options single-request-reopen` in /etc/resolv.conf (glibc), or `use-vc`",
-            ),
-            fix(
-                "path",
-                "a resolver cache on the host, so that queries cross no address translation; see insert_failed in `conntrack -S`",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("waited", &delays.median())]);
         finding
     }
 }

@@ -1,12 +1,44 @@
 //! `dns-retry`.
 
 use super::delays::Delays;
-use super::evidence::{self, fix, ruled_out};
+use super::evidence;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::approach::Lost;
 use crate::connection::Setup;
 use crate::report::Finding;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "Queries for the name of {service}, or their answers, are lost. Nobody repeats a \
+        datagram but the program's own library, and that waits {waited} (median) before it does.",
+    ruled_out: &[
+        (
+            Id::DnsSlowResolver,
+            "the repeated query was answered at once",
+        ),
+        (
+            Id::DnsParallelQueryLoss,
+            "it is not always the second of two queries from one socket",
+        ),
+    ],
+    overturned_by: "a capture at the resolver that shows the first query arrive and be answered \
+        late",
+    fix: &[
+        (
+            "path",
+            "find where UDP port 53 is lost: `conntrack -S`, rules, the resolver's own drops",
+        ),
+        (
+            "client",
+            "`options timeout:1 attempts:3` in /etc/resolv.conf; a second nameserver",
+        ),
+        (
+            "client",
+            "a cache on the host (systemd-resolved, dnsmasq, NodeLocal DNSCache)",
+        ),
+    ],
+};
 
 /// Lookups in which the second of two queries was lost and the first was not,
 /// from which that is no chance: were queries lost at random, the first would
@@ -75,39 +107,7 @@ impl Rule {
         );
         finding.evidence.push(self.all.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.all.count(), false);
-        finding.summary = format!(
-            "Queries for the name of {}, or their answers, are lost. Nobody repeats a datagram but \
-             the program's own library, and that waits {} (median) before it does.",
-            case.endpoint,
-            self.all.median(),
-        );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::DnsSlowResolver,
-                "the repeated query was answered at once",
-            ),
-            ruled_out(
-                Id::DnsParallelQueryLoss,
-                "it is not always the second of two queries from one socket",
-            ),
-        ];
-        finding.overturned_by =
-            "a capture at the resolver that shows the first query arrive and be answered late"
-                .to_owned();
-        finding.fix = vec![
-            fix(
-                "path",
-                "find where UDP port 53 is lost: `conntrack -S`, rules, the resolver's own drops",
-            ),
-            fix(
-                "client",
-                "`options timeout:1 attempts:3` in /etc/resolv.conf; a second nameserver",
-            ),
-            fix(
-                "client",
-                "a cache on the host (systemd-resolved, dnsmasq, NodeLocal DNSCache)",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("waited", &self.all.median())]);
         finding
     }
 }

@@ -1,12 +1,34 @@
 //! `dns-search-list`.
 
 use super::delays::Delays;
-use super::evidence::{self, fix, ruled_out};
+use super::evidence;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::histogram::Distribution;
 use crate::report::Finding;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "Before the name of {service} itself, the client's library asks for it with {names} \
+        suffixes of its search list. Each is a round trip to the resolver that ends in \"no such \
+        name\".",
+    ruled_out: &[(
+        Id::DnsSlowResolver,
+        "the time went into the number of questions, each was answered as quickly as the others",
+    )],
+    overturned_by: "a trailing dot behind the name that changes nothing",
+    fix: &[
+        (
+            "client",
+            "write the name with a trailing dot (`www.example.com.`)",
+        ),
+        (
+            "client",
+            "`options ndots:1` and a shorter `search` in /etc/resolv.conf (Kubernetes: dnsConfig)",
+        ),
+    ],
+};
 
 /// Watches lookups that began with names that do not exist: one name with the
 /// suffixes of a search list, each asked for when the one before was denied.
@@ -59,26 +81,7 @@ impl Rule {
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
-        finding.summary = format!(
-            "Before the name of {} itself, the client's library asks for it with {names} suffixes \
-             of its search list. Each is a round trip to the resolver that ends in \"no such name\".",
-            case.endpoint,
-        );
-        finding.ruled_out = vec![ruled_out(
-            Id::DnsSlowResolver,
-            "the time went into the number of questions, each was answered as quickly as the others",
-        )];
-        finding.overturned_by = "a trailing dot behind the name that changes nothing".to_owned();
-        finding.fix = vec![
-            fix(
-                "client",
-                "write the name with a trailing dot (`www.example.com.`)",
-            ),
-            fix(
-                "client",
-                "`options ndots:1` and a shorter `search` in /etc/resolv.conf (Kubernetes: dnsConfig)",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("names", &names)]);
         finding
     }
 }

@@ -5,11 +5,32 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::delays::Delays;
-use super::evidence::{self, fix, human, ruled_out};
+use super::evidence::{self, human};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::report::Finding;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The resolver takes {late} (median) to find the name of {service}: it asks others \
+        first, and does not know the name yet.",
+    ruled_out: &[
+        (
+            Id::PathDistance,
+            "the resolver answered other queries within its distance",
+        ),
+        (Id::DnsRetry, "no query was sent twice"),
+    ],
+    overturned_by: "a second lookup of the same name that takes as long: then it is the path",
+    fix: &[
+        (
+            "resolver",
+            "let it keep answers for longer, prefetch names in use, or ask a nearer upstream",
+        ),
+        ("client", "keep connections open; a cache on the host"),
+    ],
+};
 
 /// Lookups remembered, the first ones.
 const MAX_LOOKUPS: usize = 4096;
@@ -92,28 +113,7 @@ impl Rule {
         );
         finding.evidence.push(delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);
-        finding.summary = format!(
-            "The resolver takes {} (median) to find the name of {}: it asks others first, and does \
-             not know the name yet.",
-            delays.median(),
-            case.endpoint,
-        );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::PathDistance,
-                "the resolver answered other queries within its distance",
-            ),
-            ruled_out(Id::DnsRetry, "no query was sent twice"),
-        ];
-        finding.overturned_by =
-            "a second lookup of the same name that takes as long: then it is the path".to_owned();
-        finding.fix = vec![
-            fix(
-                "resolver",
-                "let it keep answers for longer, prefetch names in use, or ask a nearer upstream",
-            ),
-            fix("client", "keep connections open; a cache on the host"),
-        ];
+        WORDING.tell(&mut finding, &[("late", &delays.median())]);
         finding
     }
 }

@@ -1,11 +1,29 @@
 //! `dns-tcp-fallback`.
 
 use super::delays::Delays;
-use super::evidence::{self, fix, ruled_out};
+use super::evidence;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::report::Finding;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The answer to the name of {service} is too long for the datagram that the client \
+        accepts: the lookup is done again over TCP, a handshake and a second query more.",
+    ruled_out: &[(Id::DnsRetry, "every query was answered")],
+    overturned_by: "answers over TCP that come no later than the datagrams",
+    fix: &[
+        (
+            "client",
+            "`options edns0` in /etc/resolv.conf, so that 1232 bytes fit into a datagram",
+        ),
+        (
+            "resolver",
+            "shorten the answer: fewer aliases (CNAME) and addresses for the name",
+        ),
+    ],
+};
 
 /// Watches lookups whose answer did not fit into a datagram (TC) and that were
 /// done again over TCP.
@@ -51,23 +69,7 @@ impl Rule {
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
-        finding.summary = format!(
-            "The answer to the name of {} is too long for the datagram that the client accepts: \
-             the lookup is done again over TCP, a handshake and a second query more.",
-            case.endpoint,
-        );
-        finding.ruled_out = vec![ruled_out(Id::DnsRetry, "every query was answered")];
-        finding.overturned_by = "answers over TCP that come no later than the datagrams".to_owned();
-        finding.fix = vec![
-            fix(
-                "client",
-                "`options edns0` in /etc/resolv.conf, so that 1232 bytes fit into a datagram",
-            ),
-            fix(
-                "resolver",
-                "shorten the answer: fewer aliases (CNAME) and addresses for the name",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[]);
         finding
     }
 }

@@ -1,15 +1,56 @@
 //! `downstream-wait`.
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::served::{self, Place};
 use super::server_think::with_the_server;
 use super::tally::Tally;
 use super::thinking::Claim;
 use super::upstream::{Role, Upstream, claimed};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, rate_limit, worker_saturation};
 use crate::event::ConfigurationLine;
-use crate::report::{Evidence, EvidenceKind, Finding, Fix};
+use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The server answers late because {behind} does, which it asks for each request: \
+        {took} (median), {share} of all request time. Its own part is small.",
+    ruled_out: &[(
+        Id::ServerThink,
+        "the time passes between its request to {behind} and the answer",
+    )],
+    overturned_by: "the server's log showing that what it asks of {behind} is not for these \
+        requests",
+    fix: &[
+        (
+            "{behind}",
+            "find what it does in that time: the diagnosis of its own requests",
+        ),
+        (
+            "server",
+            "ask it less often (a cache), or side by side instead of one after the other",
+        ),
+    ],
+};
+
+/// Of a server whose own kernel was watched.
+const WATCHED: Wording = Wording {
+    summary: " between a request of its own to {behind} and the answer: it is late because that \
+        one is.",
+    ruled_out: &[],
+    ..WORDING
+};
+
+/// Of a proxy by its configuration.
+const CONFIGURED: Wording = Wording {
+    summary: "The server hands these requests on to {behind} and takes {took} (median) until its \
+        answer begins, {share} of all request time: it is late because the server behind it is, or \
+        the path there.",
+    ruled_out: &[],
+    overturned_by: "the server's log showing that {behind} answers sooner \
+        (`$upstream_response_time` beside `$request_time`)",
+    ..WORDING
+};
 
 /// A server whose think time is the time of a request that it makes itself,
 /// which the same capture holds.
@@ -98,19 +139,10 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     finding.evidence.extend(served::shown(case));
     // Making the connection to what is behind is a part of it that is not told apart.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    let behind = &line.value;
-    finding.summary = format!(
-        "The server hands these requests on to {behind} and takes {} (median) until its answer \
-         begins, {} of all request time: it is late because the server behind it is, or the path \
-         there.",
-        median(&tally.saved),
-        percent(finding.share),
+    CONFIGURED.tell(
+        &mut finding,
+        &[("behind", &line.value), ("took", &median(&tally.saved))],
     );
-    finding.overturned_by = format!(
-        "the server's log showing that {behind} answers sooner (`$upstream_response_time` beside \
-         `$request_time`)"
-    );
-    finding.fix = changes(behind);
     Some(finding)
 }
 
@@ -120,12 +152,7 @@ fn watched(mut finding: Finding, place: Place) -> Finding {
         Place::Asked(Some(whom)) => whom.to_string(),
         _ => "another socket of the host".to_owned(),
     };
-    finding.summary += &format!(
-        " between a request of its own to {behind} and the answer: it is late because that one is."
-    );
-    finding.overturned_by =
-        format!("the server's log showing that what it asks of {behind} is not for these requests");
-    finding.fix = changes(&behind);
+    WATCHED.tell(&mut finding, &[("behind", &behind)]);
     finding
 }
 
@@ -147,31 +174,9 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
             .packets(&evidence::answers(&finding.exemplars)),
     );
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    finding.summary = format!(
-        "The server answers late because {behind} does, which it asks for each request: {} \
-         (median), {} of all request time. Its own part is small.",
-        median(&tally.saved),
-        percent(finding.share),
+    WORDING.tell(
+        &mut finding,
+        &[("behind", &behind), ("took", &median(&tally.saved))],
     );
-    finding.ruled_out.push(ruled_out(
-        Id::ServerThink,
-        format!("the time passes between its request to {behind} and the answer"),
-    ));
-    finding.overturned_by =
-        format!("the server's log showing that what it asks of {behind} is not for these requests");
-    finding.fix = changes(&behind.to_string());
     finding
-}
-
-fn changes(behind: &str) -> Vec<Fix> {
-    vec![
-        fix(
-            behind,
-            "find what it does in that time: the diagnosis of its own requests",
-        ),
-        fix(
-            "server",
-            "ask it less often (a cache), or side by side instead of one after the other",
-        ),
-    ]
 }

@@ -2,12 +2,34 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, median, percent, ruled_out};
+use super::evidence::{self, median};
 use super::tally::{Cost, Tally, nanos};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The client asks whether it may send the request's body and the server does not say: \
+        the client waits {waited} (median) in vain before it sends it anyhow, {share} of all \
+        request time.",
+    ruled_out: &[(
+        Id::SlowRequestUpload,
+        "the pause lies exactly between a head that asks for leave and the body",
+    )],
+    overturned_by: "a `100 Continue` that the server sent and the path or the capture lost",
+    fix: &[
+        (
+            "client",
+            "do not ask: an empty `Expect:` field (curl -H 'Expect:'), or its option off",
+        ),
+        (
+            "server",
+            "answer `100 Continue` as soon as the head is accepted (RFC 9110 §10.1.1)",
+        ),
+    ],
+};
 
 /// Shorter waits are a client's ordinary work, or a server that gave leave at
 /// once a little way off.
@@ -96,29 +118,7 @@ impl Rule {
                 .packets(&self.packets),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-        finding.summary = format!(
-            "The client asks whether it may send the request's body and the server does not say: \
-             the client waits {} (median) in vain before it sends it anyhow, {} of all request \
-             time.",
-            median(&tally.saved),
-            percent(finding.share),
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::SlowRequestUpload,
-            "the pause lies exactly between a head that asks for leave and the body",
-        ));
-        finding.overturned_by =
-            "a `100 Continue` that the server sent and the path or the capture lost".to_owned();
-        finding.fix = vec![
-            fix(
-                "client",
-                "do not ask: an empty `Expect:` field (curl -H 'Expect:'), or its option off",
-            ),
-            fix(
-                "server",
-                "answer `100 Continue` as soon as the head is accepted (RFC 9110 §10.1.1)",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("waited", &median(&tally.saved))]);
         finding
     }
 }

@@ -1,11 +1,27 @@
 //! `fast-open-black-hole`.
 
 use super::delays::Delays;
-use super::evidence::{self, fix, ruled_out};
+use super::evidence;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::report::Finding;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "Something on the way to {service} drops SYNs that carry data. TCP Fast Open, which \
+        is to save a round trip, costs {lost} (median).",
+    ruled_out: &[(Id::SynLoss, "no SYN without data was lost")],
+    overturned_by: "a SYN with data on the same path that is answered",
+    fix: &[
+        (
+            "client",
+            "switch Fast Open off for this path: net.ipv4.tcp_fastopen=0, or the program's own \
+             option",
+        ),
+        ("path", "let SYNs with data through"),
+    ],
+};
 
 /// SYNs with data that must have been lost.
 const LOST: u64 = 2;
@@ -58,21 +74,7 @@ impl Rule {
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
-        finding.summary = format!(
-            "Something on the way to {} drops SYNs that carry data. TCP Fast Open, which is to save \
-             a round trip, costs {} (median).",
-            case.endpoint,
-            self.delays.median(),
-        );
-        finding.ruled_out = vec![ruled_out(Id::SynLoss, "no SYN without data was lost")];
-        finding.overturned_by = "a SYN with data on the same path that is answered".to_owned();
-        finding.fix = vec![
-            fix(
-                "client",
-                "switch Fast Open off for this path: net.ipv4.tcp_fastopen=0, or the program's own option",
-            ),
-            fix("path", "let SYNs with data through"),
-        ];
+        WORDING.tell(&mut finding, &[("lost", &self.delays.median())]);
         finding
     }
 }

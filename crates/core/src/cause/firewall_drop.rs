@@ -1,13 +1,53 @@
 //! `firewall-drop`.
 
 use super::attempts::{Attempts, repeats};
-use super::evidence::{self, fix, ruled_out};
+use super::evidence;
 use super::refusals::{Refusals, Seen};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "Nothing answers at {service}: neither the service nor a refusal. A packet filter \
+        drops the attempts, or the host is down.",
+    ruled_out: &[
+        (Id::ConnectionRefused, "{resets}"),
+        (
+            Id::SynLoss,
+            "no SYN was answered, however often it was sent",
+        ),
+    ],
+    overturned_by: "a capture on the server that shows no SYN arriving: then the path loses them",
+    fix: &[
+        (
+            "server or path",
+            "allow TCP port {port} in the packet filter",
+        ),
+        (
+            "server or path",
+            "reject instead of dropping, so that clients fail fast",
+        ),
+        (
+            "server",
+            "check that the host is up and the address is right",
+        ),
+    ],
+};
+
+/// Of a filter that answers in the host's place.
+const TURNED_DOWN: Wording = Wording {
+    summary: "A packet filter on the way, not the host itself, turns down the attempts at \
+        {service}.",
+    ..WORDING
+};
+
+/// Why no host refused the connections, where nothing reset them …
+const NO_RESETS: &str = "no reset came";
+/// … and where something else did.
+const FOREIGN_RESETS: &str = "the resets come from another distance than the host";
 
 /// SYNs without answer in one attempt, from which silence means something:
 /// a single one may just have been the last in the capture.
@@ -81,45 +121,18 @@ impl super::Rule for Rule {
         let tries = repeats(&found) + attempts.repeated_syns;
         finding.verdict = evidence::judge(&found, tries, false);
         finding.evidence = found;
-        finding.summary = match foreign.count + prohibited.count {
-            0 => format!(
-                "Nothing answers at {}: neither the service nor a refusal. A packet filter drops \
-                 the attempts, or the host is down.",
-                case.endpoint
-            ),
-            _ => format!(
-                "A packet filter on the way, not the host itself, turns down the attempts at {}.",
-                case.endpoint
-            ),
+        let wording = match foreign.count + prohibited.count {
+            0 => &WORDING,
+            _ => &TURNED_DOWN,
         };
-        let no_reset = match foreign.count {
-            0 => "no reset came",
-            _ => "the resets come from another distance than the host",
+        let resets = match foreign.count {
+            0 => NO_RESETS,
+            _ => FOREIGN_RESETS,
         };
-        finding
-            .ruled_out
-            .push(ruled_out(Id::ConnectionRefused, no_reset));
-        finding.ruled_out.push(ruled_out(
-            Id::SynLoss,
-            "no SYN was answered, however often it was sent",
-        ));
-        finding.overturned_by =
-            "a capture on the server that shows no SYN arriving: then the path loses them"
-                .to_owned();
-        finding.fix = vec![
-            fix(
-                "server or path",
-                format!("allow TCP port {} in the packet filter", case.endpoint.port),
-            ),
-            fix(
-                "server or path",
-                "reject instead of dropping, so that clients fail fast",
-            ),
-            fix(
-                "server",
-                "check that the host is up and the address is right",
-            ),
-        ];
+        wording.tell(
+            &mut finding,
+            &[("resets", &resets), ("port", &case.endpoint.port)],
+        );
         Conclusion::Finding(Box::new(finding))
     }
 }

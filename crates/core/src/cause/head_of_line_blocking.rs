@@ -2,13 +2,39 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, median, percent, ruled_out};
+use super::evidence::{self, median};
 use super::tally::{Cost, Tally};
 use super::thinking::waited;
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "Several requests share a connection on which responses come in the order of the \
+        requests: those behind a slow one wait {waited} (median) for it, {share} of all request \
+        time.",
+    ruled_out: &[(
+        Id::ServerThink,
+        "the time of these requests passed before the response ahead of theirs was whole",
+    )],
+    overturned_by: "the server's log showing that each of these requests took that long by itself",
+    fix: &[
+        (
+            "client",
+            "more connections and one request at a time on each, instead of pipelining",
+        ),
+        (
+            "client and server",
+            "HTTP/2 or HTTP/3, whose streams do not wait for each other",
+        ),
+        (
+            "server",
+            "make the slow responses faster: they hold up the rest",
+        ),
+    ],
+};
 
 /// Shorter waits are the bytes of the responses before.
 const NOTABLE: Duration = Duration::from_millis(5);
@@ -60,31 +86,6 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
             .packets(&evidence::answers(&finding.exemplars)),
     );
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    finding.summary = format!(
-        "Several requests share a connection on which responses come in the order of the \
-         requests: those behind a slow one wait {} (median) for it, {} of all request time.",
-        median(&tally.saved),
-        percent(finding.share),
-    );
-    finding.ruled_out.push(ruled_out(
-        Id::ServerThink,
-        "the time of these requests passed before the response ahead of theirs was whole",
-    ));
-    finding.overturned_by =
-        "the server's log showing that each of these requests took that long by itself".to_owned();
-    finding.fix = vec![
-        fix(
-            "client",
-            "more connections and one request at a time on each, instead of pipelining",
-        ),
-        fix(
-            "client and server",
-            "HTTP/2 or HTTP/3, whose streams do not wait for each other",
-        ),
-        fix(
-            "server",
-            "make the slow responses faster: they hold up the rest",
-        ),
-    ];
+    WORDING.tell(&mut finding, &[("waited", &median(&tally.saved))]);
     finding
 }

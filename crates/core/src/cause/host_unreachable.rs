@@ -1,15 +1,49 @@
 //! `host-unreachable`.
 
 use super::attempts::{Attempts, repeats};
-use super::evidence::{self, fix};
+use super::evidence;
 use super::firewall_drop::is_prohibited;
 use super::refusals::Refusals;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::told::Word;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The network says that {host} cannot be reached: no route, or nobody has that \
+        address.",
+    ruled_out: &[],
+    overturned_by: "an answer from the host by another path",
+    fix: &[
+        (
+            "client",
+            "check the address and the route (`ip route get {host}`)",
+        ),
+        ("server", "check that the host is up"),
+    ],
+};
+
+/// Of packets that open no connection.
+const TOLD: Wording = Wording {
+    fix: &[
+        WORDING.fix[0],
+        (
+            "path",
+            "find out why at the sender of the ICMP message: its routes, its filter, its \
+             neighbours",
+        ),
+    ],
+    ..WORDING
+};
+
+/// Of such packets that a packet filter turned down.
+const REJECTED: Wording = Wording {
+    summary: "A packet filter rejects packets to {host}, and says so by ICMP.",
+    ..TOLD
+};
 
 /// Looks at attempts that the network itself turned down: ICMP errors about
 /// SYNs, other than those of packet filters.
@@ -52,21 +86,7 @@ impl super::Rule for Rule {
         };
         finding.verdict = evidence::judge(&found, repeats(&found), false);
         finding.evidence = found;
-        finding.summary = format!(
-            "The network says that {} cannot be reached: no route, or nobody has that address.",
-            case.endpoint.addr
-        );
-        finding.overturned_by = "an answer from the host by another path".to_owned();
-        finding.fix = vec![
-            fix(
-                "client",
-                format!(
-                    "check the address and the route (`ip route get {}`)",
-                    case.endpoint.addr
-                ),
-            ),
-            fix("server", "check that the host is up"),
-        ];
+        WORDING.tell(&mut finding, &[("host", &case.endpoint.addr)]);
         Conclusion::Finding(Box::new(finding))
     }
 }
@@ -88,30 +108,10 @@ pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64)
             .packets(&word.packets),
     );
     finding.verdict = evidence::judge(&finding.evidence, word.count, false);
-    finding.summary = match id {
-        Id::FirewallDrop => format!(
-            "A packet filter rejects packets to {}, and says so by ICMP.",
-            word.target
-        ),
-        _ => format!(
-            "The network says that {} cannot be reached: no route, or nobody has that address.",
-            word.target
-        ),
+    let wording = match id {
+        Id::FirewallDrop => &REJECTED,
+        _ => &TOLD,
     };
-    finding.overturned_by = "an answer from the host by another path".to_owned();
-    finding.fix = vec![
-        fix(
-            "client",
-            format!(
-                "check the address and the route (`ip route get {}`)",
-                word.target
-            ),
-        ),
-        fix(
-            "path",
-            "find out why at the sender of the ICMP message: its routes, its filter, its \
-             neighbours",
-        ),
-    ];
+    wording.tell(&mut finding, &[("host", &word.target)]);
     finding
 }

@@ -3,13 +3,52 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, median};
 use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "HTTP/2's flow-control window is smaller than what the path can have under way: each \
+        windowful costs a round trip, {held} (median) of an exchange, {share} of all request time.",
+    ruled_out: &[
+        (
+            Id::ReceiveWindow,
+            "TCP's own window had room: it was the frames' that was used up",
+        ),
+        (
+            Id::ServerPause,
+            "data followed each update at once, and would not have fitted before it",
+        ),
+    ],
+    overturned_by: "the same transfer with a larger window taking as long",
+    fix: &[
+        (
+            "client",
+            "a larger SETTINGS_INITIAL_WINDOW_SIZE and a larger window for the connection: at \
+             least bandwidth times round trip (nghttp -w 24 -W 24; gRPC InitialWindowSize; Java \
+             initialWindowSize)",
+        ),
+        (
+            "client",
+            "read responses as they come: updates are sent as data is read",
+        ),
+    ],
+};
+
+/// Of a server's windows, which hold up what requests bring.
+const OF_THE_SERVER: Wording = Wording {
+    fix: &[(
+        "server",
+        "a larger window for request bodies: http2_body_preread_size (nginx), H2 \
+         InitialWindowSize (Apache H2WindowSize, Go http2.Server.MaxUploadBufferPerStream)",
+    )],
+    ..WORDING
+};
 
 /// Shorter waits for a window are its ordinary work.
 const NOTABLE: Duration = Duration::from_millis(2);
@@ -94,40 +133,11 @@ impl Rule {
                 .packets(&self.packets.unwrap_or_default()),
         );
         finding.verdict = evidence::judge(&finding.evidence, self.stalls, false);
-        finding.summary = format!(
-            "HTTP/2's flow-control window is smaller than what the path can have under way: each \
-             windowful costs a round trip, {} (median) of an exchange, {} of all request time.",
-            human(self.tally.saved.quantile(0.5).unwrap_or_default()),
-            percent(finding.share),
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::ReceiveWindow,
-            "TCP's own window had room: it was the frames' that was used up",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::ServerPause,
-            "data followed each update at once, and would not have fitted before it",
-        ));
-        finding.overturned_by = "the same transfer with a larger window taking as long".to_owned();
-        finding.fix = match culprit {
-            Owner::Server => vec![fix(
-                "server",
-                "a larger window for request bodies: http2_body_preread_size (nginx), \
-                 H2 InitialWindowSize (Apache H2WindowSize, Go http2.Server.MaxUploadBufferPerStream)",
-            )],
-            _ => vec![
-                fix(
-                    "client",
-                    "a larger SETTINGS_INITIAL_WINDOW_SIZE and a larger window for the connection: \
-                     at least bandwidth times round trip (nghttp -w 24 -W 24; gRPC \
-                     InitialWindowSize; Java initialWindowSize)",
-                ),
-                fix(
-                    "client",
-                    "read responses as they come: updates are sent as data is read",
-                ),
-            ],
+        let wording = match culprit {
+            Owner::Server => &OF_THE_SERVER,
+            _ => &WORDING,
         };
+        wording.tell(&mut finding, &[("held", &median(&self.tally.saved))]);
         finding
     }
 }

@@ -1,11 +1,26 @@
 //! `http-error`.
 
 use super::attempts::Attempts;
-use super::evidence::{self, fix, percent};
+use super::evidence;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Outcome;
 use crate::report::{Affected, Evidence, EvidenceKind};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "{service} answers with errors: {part} of its responses have a status of 400 or more. \
+        Their latency is not the service's.",
+    ruled_out: &[],
+    overturned_by: "the same request answered well from elsewhere",
+    fix: &[
+        (
+            "client",
+            "check path and Host of the URL if the status is 4xx",
+        ),
+        ("server", "read its error log"),
+    ],
+};
 
 /// Errors in this share of the responses are a finding.
 const SHARE: f64 = 0.01;
@@ -57,20 +72,7 @@ impl super::Rule for Rule {
         };
         finding.verdict = evidence::judge(&found, errors, false);
         finding.evidence = found;
-        finding.summary = format!(
-            "{} answers with errors: {} of its responses have a status of 400 or more. Their \
-             latency is not the service's.",
-            case.endpoint,
-            percent(errors as f64 / all.max(1) as f64)
-        );
-        finding.overturned_by = "the same request answered well from elsewhere".to_owned();
-        finding.fix = vec![
-            fix(
-                "client",
-                "check path and Host of the URL if the status is 4xx",
-            ),
-            fix("server", "read its error log"),
-        ];
+        WORDING.tell(&mut finding, &[]);
         Conclusion::Finding(Box::new(finding))
     }
 }
