@@ -67,11 +67,13 @@ const BY_EXPERIMENT: Wording = Wording {
     ..Wording::NONE
 };
 
+/// The change of the program instead.
 const IN_ONE_CALL: (&str, &str) = (
     "server",
     "or write header and body in one call (writev, MSG_MORE, a buffer{nopush})",
 );
 
+/// The change at the client.
 const BY_ROUTE: (&str, &str) = (
     "client",
     "where the server cannot be changed: `ip route change … quickack 1` towards it",

@@ -35,9 +35,11 @@ const CONFIGURED: Wording = Wording {
     ..WORDING
 };
 
+/// The change of the limit itself.
 const RAISE: &str =
     "raise the limit, or let bursts pass at once: `limit_req … burst=N nodelay` (nginx)";
 
+/// The change at the client.
 const ASK_LESS: (&str, &str) = (
     "client",
     "ask no faster than the limit: what is above it only waits",
