@@ -13,6 +13,7 @@ use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::wait::Owner;
 
+/// What is seen of it.
 const SEEN: &str = "{bytes} bytes went through at a constant {rate}, evenly spaced, and waited in a \
     queue before";
 
@@ -46,6 +47,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
+/// Of a queue that a full receiver's window stands in.
 const FULL_WINDOW: Wording = Wording {
     ruled_out: &[
         QUEUEING,
@@ -57,6 +59,7 @@ const FULL_WINDOW: Wording = Wording {
     ..WORDING
 };
 
+/// Why the sender did not pace itself.
 const QUEUEING: (Id, &str) = (
     Id::Pacing,
     "segments left faster than they came through: they queued",

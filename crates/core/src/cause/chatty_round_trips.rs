@@ -2,10 +2,11 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, ruled_out};
+use super::evidence::{self, human};
 use super::rhythm::quantile;
 use super::sequence::{idle, is_at_once, round_trip, sequences};
 use super::tally::{Tally, nanos};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::protocol::greeting::Greeting;
@@ -14,6 +15,29 @@ use crate::tile::LEAST_TIMEOUT;
 use crate::time::Timestamp;
 use crate::timeline::Moment;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "One action takes {requests} requests, one after the other, and {took} (median): \
+        {requests} round trips of {travel}. None of them is slow; it is their number times the \
+        distance.",
+    ruled_out: &[(Id::ServerThink, "every response came within the round trip")],
+    overturned_by: "the client's program showing that these requests have nothing to do with each \
+        other",
+    fix: &[
+        (
+            "client",
+            "ask for all of it at once: one request that returns everything, or a batch",
+        ),
+        (
+            "client",
+            "send what does not depend on each other side by side",
+        ),
+        (
+            "server",
+            "move it nearer to the client: each request costs the distance",
+        ),
+    ],
+};
 
 /// Requests of one action from which on it is chatty.
 const LEAST_REQUESTS: usize = 4;
@@ -204,35 +228,14 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     // And of a protocol that is not read nothing says that it allows anything else.
     let is_doubtful = is_uneven || case.ledger.is_unowed();
     finding.verdict = evidence::judge(&finding.evidence, actions.runs.len() as u64, is_doubtful);
-    finding.summary = format!(
-        "One action takes {} requests, one after the other, and {} (median): {} round trips of \
-         {}. None of them is slow; it is their number times the distance.",
-        actions.requests,
-        human(quantile(&spans, 0.5)),
-        actions.requests,
-        human(travel),
+    WORDING.tell(
+        &mut finding,
+        &[
+            ("requests", &actions.requests),
+            ("took", &human(quantile(&spans, 0.5))),
+            ("travel", &human(travel)),
+        ],
     );
-    finding.ruled_out.push(ruled_out(
-        Id::ServerThink,
-        "every response came within the round trip",
-    ));
-    finding.overturned_by =
-        "the client's program showing that these requests have nothing to do with each other"
-            .to_owned();
-    finding.fix = vec![
-        fix(
-            "client",
-            "ask for all of it at once: one request that returns everything, or a batch",
-        ),
-        fix(
-            "client",
-            "send what does not depend on each other side by side",
-        ),
-        fix(
-            "server",
-            "move it nearer to the client: each request costs the distance",
-        ),
-    ];
     finding
 }
 

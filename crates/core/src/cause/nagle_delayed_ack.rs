@@ -2,15 +2,88 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median, percent};
 use super::held::{self, Held};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::event::TargetId;
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
 use crate::histogram::Distribution;
-use crate::report::{Evidence, EvidenceKind, Finding, RuledOut, Tally};
+use crate::report::{Evidence, EvidenceKind, Finding, Tally};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The server writes its response in small parts. Nagle's algorithm holds each until \
+        the one before is acknowledged, and the client's kernel delays that acknowledgement, \
+        typically {delay}. It costs {typical} of the {whole} that such a request takes (medians), \
+        {share} of all request time.",
+    ruled_out: &[],
+    overturned_by: "a small segment of this server leaving while an earlier small one is \
+        unacknowledged, TCP_NODELAY reading 1 on the accepted socket during a stall, or the stall \
+        staying when the client acknowledges at once",
+    fix: &[
+        (
+            "server",
+            "set TCP_NODELAY on every accepted socket{nodelay}",
+        ),
+        IN_ONE_CALL,
+        BY_ROUTE,
+    ],
+};
+
+/// Of a server whose configuration switches `TCP_NODELAY` off.
+const SWITCHED_OFF: Wording = Wording {
+    fix: &[("{place}", "tcp_nodelay on;"), IN_ONE_CALL, BY_ROUTE],
+    ..WORDING
+};
+
+/// What packets rule out.
+const ON_THE_WIRE: Wording = Wording {
+    ruled_out: &[
+        (
+            Id::ServerPause,
+            "a server that pauses does not wait for the ACK: of {parts} second parts {stalls} left \
+             with it, {late} later, {eager} before",
+        ),
+        (
+            Id::PacketLoss,
+            "no segment had to be sent again in these stalls",
+        ),
+        (
+            Id::ReceiveWindow,
+            "the client's window had room for the second part",
+        ),
+    ],
+    ..Wording::NONE
+};
+
+/// What the experiment rules out where no packets are seen.
+const BY_EXPERIMENT: Wording = Wording {
+    ruled_out: &[(
+        Id::ServerPause,
+        "how soon the client acknowledges would change nothing for a server that pauses",
+    )],
+    ..Wording::NONE
+};
+
+/// The change of the program instead.
+const IN_ONE_CALL: (&str, &str) = (
+    "server",
+    "or write header and body in one call (writev, MSG_MORE, a buffer{nopush})",
+);
+
+/// The change at the client.
+const BY_ROUTE: (&str, &str) = (
+    "client",
+    "where the server cannot be changed: `ip route change … quickack 1` towards it",
+);
+
+/// nginx's own directives for `{nodelay}` and `{nopush}`.
+const DIRECTIVES: [&str; 2] = [
+    " (nginx: tcp_nodelay on)",
+    "; nginx: sendfile with tcp_nopush on",
+];
 
 /// A shift by an experiment below this may be chance.
 pub(crate) const LEAST_DROP: Duration = Duration::from_millis(5);
@@ -38,14 +111,8 @@ impl super::Rule for Rule {
         finding.cost_low_ns = case.weigh(held.cost_low_ns());
         finding.evidence = gather(held, case);
         finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
-        finding.summary = summary(&finding, held);
-        finding.ruled_out = look_alikes(held, case);
-        finding.overturned_by =
-            "a small segment of this server leaving while an earlier small one is \
-             unacknowledged, TCP_NODELAY reading 1 on the accepted socket during a stall, or \
-             the stall staying when the client acknowledges at once"
-                .to_owned();
-        finding.fix = fixes(case);
+        rule_out(&mut finding, held, case);
+        tell(&mut finding, held, case);
         Conclusion::Finding(Box::new(finding))
     }
 }
@@ -254,98 +321,58 @@ fn counter(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(count))
 }
 
-fn summary(finding: &Finding, held: &Held) -> String {
-    let typical = median(&held.tally.saved);
-    let whole = median(&held.tally.before);
-    format!(
-        "The server writes its response in small parts. Nagle's algorithm holds each until the \
-         one before is acknowledged, and the client's kernel delays that acknowledgement, \
-         typically {}. It costs {typical} of the {whole} that such a request takes (medians), {} \
-         of all request time.",
-        median(&held.ack_delay),
-        percent(finding.share),
-    )
-}
-
-fn look_alikes(held: &Held, case: &Case<'_>) -> Vec<RuledOut> {
-    let mut list = Vec::new();
+/// Rules out what looks alike.
+fn rule_out(finding: &mut Finding, held: &Held, case: &Case<'_>) {
     if case.has_packets {
         let stalls = held.released();
-        list.push(ruled_out(
-            Id::ServerPause,
-            format!(
-                "a server that pauses does not wait for the ACK: of {} second parts {stalls} left \
-                 with it, {} later, {} before",
-                stalls + held.late + held.eager,
-                held.late,
-                held.eager
-            ),
-        ));
-        list.push(ruled_out(
-            Id::PacketLoss,
-            "no segment had to be sent again in these stalls",
-        ));
-        list.push(ruled_out(
-            Id::ReceiveWindow,
-            "the client's window had room for the second part",
-        ));
+        ON_THE_WIRE.tell(
+            finding,
+            &[
+                ("parts", &(stalls + held.late + held.eager)),
+                ("stalls", &stalls),
+                ("late", &held.late),
+                ("eager", &held.eager),
+            ],
+        );
+    } else if follows_ack(case) == Some(true) {
+        BY_EXPERIMENT.tell(finding, &[]);
     }
-    if follows_ack(case) == Some(true) && !case.has_packets {
-        list.push(ruled_out(
-            Id::ServerPause,
-            "how soon the client acknowledges would change nothing for a server that pauses",
-        ));
-    }
-    list
 }
 
-fn fixes(case: &Case<'_>) -> Vec<crate::report::Fix> {
-    let mut list = Vec::new();
+fn tell(finding: &mut Finding, held: &Held, case: &Case<'_>) {
     let line = case
         .target
-        .and_then(|target| case.facts.setting(target, "tcp_nodelay"));
-    match line.filter(|line| line.value == "off") {
-        Some(line) => {
-            let place = match &line.set_at {
-                Some(at) => format!("{}:{}", at.file, at.line),
-                None => line.program.clone(),
-            };
-            list.push(fix(place, "tcp_nodelay on;"));
-        }
-        None => list.push(fix(
-            "server",
-            for_program(
-                case,
-                "set TCP_NODELAY on every accepted socket",
-                "set TCP_NODELAY on every accepted socket (nginx: tcp_nodelay on)",
-            ),
-        )),
-    }
-    list.push(fix(
-        "server",
-        for_program(
-            case,
-            "or write header and body in one call (writev, MSG_MORE, a buffer)",
-            "or write header and body in one call (writev, MSG_MORE, a buffer; nginx: sendfile with \
-             tcp_nopush on)",
-        ),
-    ));
-    list.push(fix(
-        "client",
-        "where the server cannot be changed: `ip route change … quickack 1` towards it",
-    ));
-    list
+        .and_then(|target| case.facts.setting(target, "tcp_nodelay"))
+        .filter(|line| line.value == "off");
+    let place = line.map(|line| match &line.set_at {
+        Some(at) => format!("{}:{}", at.file, at.line),
+        None => line.program.clone(),
+    });
+    let wording = match place {
+        Some(_) => &SWITCHED_OFF,
+        None => &WORDING,
+    };
+    let [nodelay, nopush] = match may_be_nginx(case) {
+        true => DIRECTIVES,
+        false => [""; 2],
+    };
+    wording.tell(
+        finding,
+        &[
+            ("delay", &median(&held.ack_delay)),
+            ("typical", &median(&held.tally.saved)),
+            ("whole", &median(&held.tally.before)),
+            ("place", &place.unwrap_or_default()),
+            ("nodelay", &nodelay),
+            ("nopush", &nopush),
+        ],
+    );
 }
 
-/// Of two wordings the one for any program, or the one that names nginx's own directives too:
-/// the latter unless the server is known to be another program.
-fn for_program(case: &Case<'_>, any: &'static str, nginx: &'static str) -> &'static str {
+/// Returns true unless the server is known to be another program.
+fn may_be_nginx(case: &Case<'_>) -> bool {
     let program = case
         .target
         .and_then(|target| case.facts.server_program(target));
-    if program.is_some_and(|name| name != "nginx") {
-        any
-    } else {
-        nginx
-    }
+    program.is_none_or(|name| name == "nginx")
 }

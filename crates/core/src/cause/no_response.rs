@@ -2,12 +2,29 @@
 
 use core::time::Duration;
 
-use super::evidence::fix;
-use super::failures::{Failures, Kind, tell};
+use super::failures::{Failures, Kind};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Outcome};
 use crate::histogram::Distribution;
+
+const WORDING: Wording = Wording {
+    summary: "{service} accepts connections and requests and sends no response in the time \
+        allowed.",
+    ruled_out: &[],
+    overturned_by: "a response that comes after the time allowed (--timeout)",
+    fix: &[
+        (
+            "server",
+            "find what its workers wait for: all busy, a deadlock, a backend that hangs",
+        ),
+        (
+            "client",
+            "allow more time (--timeout) if the answer is only late",
+        ),
+    ],
+};
 
 const KIND: Kind = Kind {
     id: Id::NoResponse,
@@ -55,25 +72,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let overdue = self.overdue(case);
         self.failures.conclude_of(case, &KIND, overdue, |finding| {
-            let endpoint = case.endpoint;
-            tell(
-                finding,
-                format!(
-                    "{endpoint} accepts connections and requests and sends no response in the time \
-                     allowed."
-                ),
-                "a response that comes after the time allowed (--timeout)",
-                vec![
-                    fix(
-                        "server",
-                        "find what its workers wait for: all busy, a deadlock, a backend that hangs",
-                    ),
-                    fix(
-                        "client",
-                        "allow more time (--timeout) if the answer is only late",
-                    ),
-                ],
-            );
+            WORDING.tell(finding, &[]);
         })
     }
 }

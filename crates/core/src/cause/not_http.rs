@@ -1,10 +1,26 @@
 //! `not-http`.
 
-use super::evidence::fix;
-use super::failures::{Failures, Kind, tell};
+use super::failures::{Failures, Kind};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Foreign};
+
+const WORDING: Wording = Wording {
+    summary: "What {service} answers is no HTTP/1.x: {what}.",
+    ruled_out: &[],
+    overturned_by: "an HTTP response from the same port",
+    fix: &[(
+        "client",
+        "check scheme and port of the URL; a TLS port wants https",
+    )],
+};
+
+/// What most answers are, where they are TLS records.
+const TLS: &str = "TLS: the port wants https";
+
+/// What they may be, where most are not.
+const OTHER: &str = "another protocol, or TLS";
 
 const KIND: Kind = Kind {
     id: Id::NotHttp,
@@ -37,20 +53,11 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let what = match self.tls * 2 > self.failures.tally.affected {
-            true => "TLS: the port wants https",
-            false => "another protocol, or TLS",
+            true => TLS,
+            false => OTHER,
         };
         self.failures.conclude(case, &KIND, |finding| {
-            let endpoint = case.endpoint;
-            tell(
-                finding,
-                format!("What {endpoint} answers is no HTTP/1.x: {what}."),
-                "an HTTP response from the same port",
-                vec![fix(
-                    "client",
-                    "check scheme and port of the URL; a TLS port wants https",
-                )],
-            );
+            WORDING.tell(finding, &[("what", &what)]);
         })
     }
 }

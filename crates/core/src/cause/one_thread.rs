@@ -2,8 +2,6 @@
 //! number of workers is no change that they know.
 
 use super::Case;
-use super::evidence::fix;
-use crate::report::Fix;
 
 /// The change that such a server knows, by the names of its program.
 const KNOWN: [(&[&str], &str); 1] = [(
@@ -15,11 +13,11 @@ const KNOWN: [(&[&str], &str); 1] = [(
 
 /// The change for requests that wait until others are served: the server's own, where its
 /// program is known to have one thread, else `general`, which must hold for any server.
-pub(super) fn fix_for(case: &Case<'_>, general: &str) -> Fix {
+pub(super) fn change_for(case: &Case<'_>, general: &'static str) -> &'static str {
     let turns = case.facts.turns.services.get(&case.endpoint);
     let mut programs = turns.into_iter().flat_map(|turns| &turns.programs);
     let own = programs.find_map(|(name, _)| change(name));
-    fix("server", own.unwrap_or(general))
+    own.unwrap_or(general)
 }
 
 /// The change that a server knows whose program goes by this name, if it is known.

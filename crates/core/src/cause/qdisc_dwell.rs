@@ -11,13 +11,55 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::served::{self, Place};
 use super::tally::{Cost, Tally};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
-use crate::report::{Evidence, EvidenceKind, Finding, Fix};
+use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "Responses wait in the queue of the server's own device for {saved} (median), behind \
+        what else it sends: {share} of all request time. The network has not had them yet.",
+    ruled_out: &[
+        (
+            Id::ServerThink,
+            "the responses were made, and stamped, before that time",
+        ),
+        (
+            Id::PathQueueing,
+            "the packets were seen as they left the host",
+        ),
+    ],
+    overturned_by: "`tc -s qdisc` on the server without a backlog while it happens",
+    fix: &[
+        (
+            "server",
+            "fq_codel or CAKE as the device's queue: small responses pass the bulk (tc qdisc replace dev eth0 root fq_codel)",
+        ),
+        (
+            "server",
+            "less in one queue: a class for the bulk, byte queue limits, no netem or tbf left over",
+        ),
+        (
+            "server",
+            "pace the bulk below the device's or the shaper's rate (fq, BBR)",
+        ),
+    ],
+};
+
+/// Of one whose own kernel was watched.
+const WATCHED: Wording = Wording {
+    summary: " in the queueing disciplines of its own device, behind what else it sends: TCP has \
+        sent the answer, and the network has not had it yet.",
+    ruled_out: &[(
+        Id::Pacing,
+        "the time until which pacing keeps a segment is not counted",
+    )],
+    ..WORDING
+};
 
 /// A kernel answers a capture at its own host in microseconds; a switch and a
 /// wire are further.
@@ -56,16 +98,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// What is said of one whose own kernel was watched.
 fn told(mut finding: Finding) -> Finding {
-    finding.summary += " in the queueing disciplines of its own device, behind what else it sends: \
-                        TCP has sent the answer, and the network has not had it yet.";
-    finding.ruled_out.push(ruled_out(
-        Id::Pacing,
-        "the time until which pacing keeps a segment is not counted",
-    ));
-    finding.overturned_by = OVERTURNED_BY.to_owned();
-    finding.fix = changes();
+    WATCHED.tell(&mut finding, &[]);
     finding
 }
 
@@ -92,43 +126,7 @@ impl Rule {
                 .packets(&evidence::answers(&finding.exemplars)),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-        finding.summary = format!(
-            "Responses wait in the queue of the server's own device for {} (median), behind what \
-             else it sends: {} of all request time. The network has not had them yet.",
-            median(&tally.saved),
-            percent(finding.share),
-        );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::ServerThink,
-                "the responses were made, and stamped, before that time",
-            ),
-            ruled_out(
-                Id::PathQueueing,
-                "the packets were seen as they left the host",
-            ),
-        ];
-        finding.overturned_by = OVERTURNED_BY.to_owned();
-        finding.fix = changes();
+        WORDING.tell(&mut finding, &[("saved", &median(&tally.saved))]);
         Conclusion::Finding(Box::new(finding))
     }
-}
-
-const OVERTURNED_BY: &str = "`tc -s qdisc` on the server without a backlog while it happens";
-
-fn changes() -> Vec<Fix> {
-    vec![
-        fix(
-            "server",
-            "fq_codel or CAKE as the device's queue: small responses pass the bulk (tc qdisc replace dev eth0 root fq_codel)",
-        ),
-        fix(
-            "server",
-            "less in one queue: a class for the bulk, byte queue limits, no netem or tbf left over",
-        ),
-        fix(
-            "server",
-            "pace the bulk below the device's or the shaper's rate (fq, BBR)",
-        ),
-    ]
 }

@@ -1,15 +1,49 @@
 //! `rate-limit`: of requests here, of bytes in [`byte_rate`](super::byte_rate).
 
 use super::byte_rate::ByteRate;
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::rhythm::{Gate, Nature};
 use super::tally::Tally;
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::event::ConfigurationLine;
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::timeline::Moment;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The server answers one request every {turn}, {rate} a second, whatever it is asked: \
+        the others wait their turn, {saved} (median), {share} of all request time. It can answer \
+        sooner, for it does where nothing waits.",
+    ruled_out: &[(
+        Id::WorkerSaturation,
+        "a worker that needs {turn} for a request needs it for the first one too; here it took \
+         {quickest}",
+    )],
+    overturned_by: "the server's configuration without a limit, or quick answers between the turns",
+    fix: &[("server", RAISE), ASK_LESS],
+};
+
+/// Of a limit that the configuration sets.
+const CONFIGURED: Wording = Wording {
+    summary: "The server lets one request through every {turn}, {rate} a second, because its \
+        configuration says so: the others wait their turn, {saved} (median), {share} of all \
+        request time.",
+    ruled_out: &[],
+    fix: &[("{place}", RAISE), ASK_LESS],
+    ..WORDING
+};
+
+/// The change of the limit itself.
+const RAISE: &str =
+    "raise the limit, or let bursts pass at once: `limit_req … burst=N nodelay` (nginx)";
+
+/// The change at the client.
+const ASK_LESS: (&str, &str) = (
+    "client",
+    "ask no faster than the limit: what is above it only waits",
+);
 
 /// Answers one at a time, a fixed time apart, by a server that answers a
 /// request which meets no other at once: the distance is a limit, not work.
@@ -73,9 +107,8 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
         .set_at
         .as_ref()
         .map(|at| format!("{}:{}", at.file, at.line));
-    let mut finding = finding(case, &gate, &tally);
     // Whether it could answer sooner was not seen: the configuration says it.
-    finding.evidence.truncate(1);
+    let mut finding = of_gate(case, &gate, &tally);
     let text = format!(
         "{} has `limit_req {}` for this server and location ({})",
         line.program, line.value, line.scope
@@ -84,24 +117,29 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
         .evidence
         .push(Evidence::circumstance(EvidenceKind::Configuration, text).at(place.clone()));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    finding.summary = format!(
-        "The server lets one request through every {}, {:.0} a second, because its configuration \
-         says so: the others wait their turn, {} (median), {} of all request time.",
-        human(gate.turn),
-        1.0 / gate.turn.as_secs_f64(),
-        median(&tally.saved),
-        percent(finding.share),
+    CONFIGURED.tell(
+        &mut finding,
+        &[
+            ("turn", &human(gate.turn)),
+            ("rate", &format!("{:.0}", 1.0 / gate.turn.as_secs_f64())),
+            ("saved", &median(&tally.saved)),
+            ("place", &place.unwrap_or_else(|| line.program.clone())),
+        ],
     );
-    finding.ruled_out.clear();
-    finding.fix[0].r#where = place.unwrap_or_else(|| line.program.clone());
     Some(finding)
 }
 
-fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
+/// A finding with the turns as evidence.
+fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let answers = evidence::answers(&finding.exemplars);
     finding.evidence.push(gate.evidence(&answers));
+    finding
+}
+
+fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
+    let mut finding = of_gate(case, gate, tally);
     let text = format!(
         "a request that met no other was answered in {}",
         human(gate.quickest)
@@ -110,34 +148,14 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
         .evidence
         .push(Evidence::mechanism(EvidenceKind::Wire, text));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    finding.summary = format!(
-        "The server answers one request every {}, {:.3} a second, whatever it is asked: the \
-         others wait their turn, {} (median), {} of all request time. It can answer sooner, for \
-         it does where nothing waits.",
-        human(gate.turn),
-        1.0 / gate.turn.as_secs_f64(),
-        median(&tally.saved),
-        percent(finding.share),
+    WORDING.tell(
+        &mut finding,
+        &[
+            ("turn", &human(gate.turn)),
+            ("rate", &format!("{:.3}", 1.0 / gate.turn.as_secs_f64())),
+            ("saved", &median(&tally.saved)),
+            ("quickest", &human(gate.quickest)),
+        ],
     );
-    finding.ruled_out.push(ruled_out(
-        Id::WorkerSaturation,
-        format!(
-            "a worker that needs {} for a request needs it for the first one too; here it took {}",
-            human(gate.turn),
-            human(gate.quickest)
-        ),
-    ));
-    finding.overturned_by =
-        "the server's configuration without a limit, or quick answers between the turns".to_owned();
-    finding.fix = vec![
-        fix(
-            "server",
-            "raise the limit, or let bursts pass at once: `limit_req … burst=N nodelay` (nginx)",
-        ),
-        fix(
-            "client",
-            "ask no faster than the limit: what is above it only waits",
-        ),
-    ];
     finding
 }

@@ -14,6 +14,7 @@ use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::wait::Owner;
 
+/// What is seen of it.
 const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {window}) and went \
     on as soon as an ACK moved it";
 

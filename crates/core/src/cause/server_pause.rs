@@ -2,16 +2,61 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, median};
 use super::held::{DELAYED, Held, may_be_released};
 use super::served;
 use super::tally::{Cost, Tally};
 use super::thinking::waited;
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding, Remark};
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "The server begins its response and then pauses for {saved} (median) before it goes \
+        on, {share} of all request time. {why}.",
+    ruled_out: &[],
+    overturned_by: "the server's own trace showing that the second part was written before the \
+        pause",
+    fix: &[
+        (
+            "server",
+            "produce the whole response before the first write, or stream evenly",
+        ),
+        (
+            "server",
+            "find what the handler waits for between its writes",
+        ),
+    ],
+};
+
+/// Why it pauses, where the parts come at an even pace.
+const RHYTHM: &str = "Its parts come at an even pace: a rhythm that was set or asked for, or work";
+
+/// Why it pauses elsewhere.
+const WAITING: &str = "It waits for itself or for something behind it";
+
+/// What rules Nagle's algorithm out, where most parts did not wait for an acknowledgement.
+const NO_NAGLE: Wording = Wording {
+    ruled_out: &[(
+        Id::NagleDelayedAck,
+        "{eager} small parts left while an earlier one was unacknowledged: Nagle's algorithm is \
+         off",
+    )],
+    ..Wording::NONE
+};
+
+/// What rules it out where some left with one.
+const CHANCE: Wording = Wording {
+    ruled_out: &[(
+        Id::NagleDelayedAck,
+        "of {parts} second parts only {released} left with an acknowledgement (typically {typical} \
+         after it), {late} later and {eager} before: chance, not cause",
+    )],
+    ..Wording::NONE
+};
 
 /// Shorter pauses are a server's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
@@ -166,37 +211,17 @@ impl Rule {
             || self.rhythmic * 2 > self.all.affected;
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
         let why = match self.rhythmic * 2 > self.all.affected {
-            true => "Its parts come at an even pace: a rhythm that was set or asked for, or work",
-            false => "It waits for itself or for something behind it",
+            true => RHYTHM,
+            false => WAITING,
         };
-        finding.summary = format!(
-            "The server begins its response and then pauses for {} (median) before it goes on, \
-             {} of all request time. {why}.",
-            median(&tally.saved),
-            percent(finding.share),
-        );
-        let held = &case.gathered.held_responses;
-        if held.released() + held.late + held.eager > 0 {
-            finding
-                .ruled_out
-                .push(ruled_out(Id::NagleDelayedAck, why_not_nagle(held)));
-        }
+        rule_out_nagle(&mut finding, &case.gathered.held_responses);
         if case.has_packets {
             finding.candidates = candidates::of_server(case);
         }
-        finding.overturned_by = "the server's own trace showing that the second part was written \
-                                 before the pause"
-            .to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "produce the whole response before the first write, or stream evenly",
-            ),
-            fix(
-                "server",
-                "find what the handler waits for between its writes",
-            ),
-        ];
+        WORDING.tell(
+            &mut finding,
+            &[("saved", &median(&tally.saved)), ("why", &why)],
+        );
         finding
     }
 }
@@ -227,21 +252,25 @@ fn is_by_trip(hold: &Hold) -> bool {
     is_released && hold.ack_delay < DELAYED
 }
 
-fn why_not_nagle(held: &Held) -> String {
+/// Rules out that an acknowledgement released the second parts, where any looked like it.
+fn rule_out_nagle(finding: &mut Finding, held: &Held) {
     let released = held.released();
-    if held.eager > released {
-        return format!(
-            "{} small parts left while an earlier one was unacknowledged: Nagle's algorithm \
-             is off",
-            held.eager
-        );
+    let parts = released + held.late + held.eager;
+    if parts == 0 {
+        return;
     }
-    let spread = human(held.reaction.quantile(0.5).unwrap_or_default());
-    format!(
-        "of {} second parts only {released} left with an acknowledgement (typically {spread} \
-         after it), {} later and {} before: chance, not cause",
-        released + held.late + held.eager,
-        held.late,
-        held.eager
-    )
+    let wording = match held.eager > released {
+        true => &NO_NAGLE,
+        false => &CHANCE,
+    };
+    wording.tell(
+        finding,
+        &[
+            ("parts", &parts),
+            ("released", &released),
+            ("typical", &median(&held.reaction)),
+            ("late", &held.late),
+            ("eager", &held.eager),
+        ],
+    );
 }

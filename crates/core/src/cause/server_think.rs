@@ -1,16 +1,42 @@
 //! `server-think`.
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::greetings::Greetings;
 use super::served;
 use super::tally::Tally;
 use super::thinking::{Claim, NOTABLE, idle_think};
+use super::wording::Wording;
 use super::{
     Case, Conclusion, Id, candidates, downstream_wait, one_thread, rate_limit, worker_saturation,
 };
 use crate::connection::Setup;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The server has the whole request and takes {saved} (median) before it begins to \
+        answer, {share} of all request time.{others} What it does meanwhile shows on the server \
+        only.",
+    ruled_out: &[(
+        Id::NagleDelayedAck,
+        "nothing of the response had been sent that an acknowledgement could have released",
+    )],
+    overturned_by: "the server's own log showing that it answered sooner",
+    fix: &[
+        (
+            "server",
+            "profile the handler: its own CPU, locks, database and upstream calls",
+        ),
+        ("server", "{change}"),
+    ],
+};
+
+/// What is said of the others, where nothing else looks the same.
+const NOBODY_ELSE: &str = " The network and the client have no part in it.";
+
+/// The change at a server that may serve several at a time.
+const SIDE_BY_SIDE: &str = "if requests queue (compare one request with many at once): let more of \
+    them be served side by side";
 
 /// A server that takes its time, wherever that passes: what shows where is a
 /// finding of its own ([`served`]).
@@ -84,36 +110,17 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
     finding.evidence.extend(served::shown(case));
     let has_look_alike = !case.gathered.thinking.has_floor() || case.ledger.is_relayed();
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
-    finding.summary = format!(
-        "The server has the whole request and takes {} (median) before it begins to answer, \
-         {} of all request time.{} What it does meanwhile shows on the server only.",
-        median(&tally.saved),
-        percent(finding.share),
-        if has_look_alike {
-            ""
-        } else {
-            " The network and the client have no part in it."
-        },
-    );
-    finding.ruled_out.push(ruled_out(
-        Id::NagleDelayedAck,
-        "nothing of the response had been sent that an acknowledgement could have released",
-    ));
     if case.has_packets {
         finding.candidates = candidates::of_server(case);
     }
-    finding.overturned_by = "the server's own log showing that it answered sooner".to_owned();
-    finding.fix = vec![
-        fix(
-            "server",
-            "profile the handler: its own CPU, locks, database and upstream calls",
-        ),
-        one_thread::fix_for(
-            case,
-            "if requests queue (compare one request with many at once): let more of them be \
-             served side by side",
-        ),
-    ];
+    WORDING.tell(
+        &mut finding,
+        &[
+            ("saved", &median(&tally.saved)),
+            ("others", &if has_look_alike { "" } else { NOBODY_ELSE }),
+            ("change", &one_thread::change_for(case, SIDE_BY_SIDE)),
+        ],
+    );
     finding
 }
 

@@ -15,6 +15,7 @@ use super::{Case, Id};
 use crate::delivery::Delivery;
 use crate::report::Finding;
 
+/// What is seen of it.
 const SEEN: &str = "{stops} times the {from} had sent as many full segments as its congestion \
     window allows (from {first} up to {most}) and went on with the ACKs for them";
 

@@ -1,10 +1,32 @@
 //! `socket-queue-dwell`: only the server's own kernel tells it from a program
 //! that thinks.
 
-use super::evidence::fix;
 use super::served::{self, Place};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id, one_thread};
 use crate::report::Finding;
+
+const WORDING: Wording = Wording {
+    summary: " in the socket's queue: the kernel has the request, and the program does not read it \
+        yet. What it does instead is what to look for.",
+    ruled_out: &[],
+    overturned_by: "`Recv-Q` in `ss -tn` on the server at 0 while requests wait",
+    fix: &[
+        ("server", "{change}"),
+        (
+            "server",
+            "nothing that blocks in an event loop: disk, names, locks, long computing",
+        ),
+        (
+            "server",
+            "let a pool that reads only at intervals, or only when a worker is free, read at once",
+        ),
+    ],
+};
+
+/// The change at a server that may have several workers or threads.
+const MORE_WORKERS: &str =
+    "where workers or threads serve requests and all of them are busy: a larger number";
 
 /// Requests that lie in the sockets' queues while the program is elsewhere.
 #[derive(Clone, Debug, Default)]
@@ -20,23 +42,7 @@ impl super::Rule for Rule {
 }
 
 fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
-    finding.summary += " in the socket's queue: the kernel has the request, and the program does \
-                        not read it yet. What it does instead is what to look for.";
-    finding.overturned_by =
-        "`Recv-Q` in `ss -tn` on the server at 0 while requests wait".to_owned();
-    finding.fix = vec![
-        one_thread::fix_for(
-            case,
-            "where workers or threads serve requests and all of them are busy: a larger number",
-        ),
-        fix(
-            "server",
-            "nothing that blocks in an event loop: disk, names, locks, long computing",
-        ),
-        fix(
-            "server",
-            "let a pool that reads only at intervals, or only when a worker is free, read at once",
-        ),
-    ];
+    let change = one_thread::change_for(case, MORE_WORKERS);
+    WORDING.tell(&mut finding, &[("change", &change)]);
     finding
 }

@@ -3,13 +3,55 @@
 use core::time::Duration;
 
 use super::candidates::QUOTA_PERIOD;
-use super::evidence::{self, fix, human, percent, ruled_out};
+use super::evidence::{self, human};
 use super::rhythm::{Nature, OCCASIONS, Stall, Stood, quantile};
 use super::silence::Silences;
 use super::tally::Tally;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id, one_thread};
 use crate::report::{Evidence, EvidenceKind, Finding, Verdict};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The server as a whole stands still at times, for {length}, {times} in what was seen; \
+        {met} of {of} requests met it, {share} of all request time. All connections wait together \
+        and go on together.",
+    ruled_out: &[],
+    overturned_by: "the server's log of these instants showing that it ran: then what stood still \
+        lies before it (a balancer, the machine, the path)",
+    fix: &[
+        (
+            "server",
+            "find what stops all of it: its own log (of a collector, such as -Xlog:gc*,safepoint, \
+             or of slow commands), `perf sched`, `dmesg`",
+        ),
+        ("server", "{change}"),
+        (
+            "server's machine",
+            "look for pauses of the virtual machine (steal time, migration, snapshots)",
+        ),
+    ],
+};
+
+/// Of silences, whose summary is told by then.
+const OF_SILENCES: Wording = Wording {
+    summary: "",
+    ..WORDING
+};
+
+/// What stand-stills rule out that are longer than a quota's period.
+const LONG: Wording = Wording {
+    ruled_out: &[(
+        Id::CpuQuota,
+        "a CPU quota lets its processes run again after {period} at most; nothing ran here for \
+         {shortest} and longer",
+    )],
+    ..Wording::NONE
+};
+
+/// The change at a server that may be any program.
+const NOTHING_LONG: &str = "where a collector stops it: a concurrent one, a heap that fits; where \
+    one thread serves all: nothing that blocks or takes long in it";
 
 /// At times nothing is answered on any connection, and then everything at
 /// once, whenever it was asked.
@@ -31,7 +73,7 @@ impl super::Rule for Rule {
             Some(_) => Conclusion::Nothing,
             None if case.rhythm.has_run(case) => Conclusion::Nothing,
             None => Silences::of(case)
-                .and_then(|silences| Some(completed(silences.finding(case)?, case)))
+                .and_then(|silences| Some(told(silences.finding(case)?, case)))
                 .into(),
         }
     }
@@ -84,51 +126,38 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     } else {
         evidence::judge(&finding.evidence, tally.affected, false)
     };
-    finding.summary = format!(
-        "The server as a whole stands still at times, for {length}, {} in what was seen; {} of \
-         {} requests met it, {} of all request time. All connections wait together and go on \
-         together.",
-        times(stalls.len()),
-        finding.affected.exchanges,
-        finding.affected.of,
-        percent(finding.share),
-    );
     if let Some(shortest) = lengths.first().filter(|&&shortest| shortest > QUOTA_PERIOD) {
-        finding.ruled_out.push(ruled_out(
-            Id::CpuQuota,
-            format!(
-                "a CPU quota lets its processes run again after {} at most; nothing ran here for \
-                 {} and longer",
-                human(QUOTA_PERIOD),
-                human(*shortest)
-            ),
-        ));
+        LONG.tell(
+            &mut finding,
+            &[
+                ("period", &human(QUOTA_PERIOD)),
+                ("shortest", &human(*shortest)),
+            ],
+        );
     }
-    completed(finding, case)
+    let affected = finding.affected;
+    WORDING.tell(
+        &mut finding,
+        &[
+            ("length", &length),
+            ("times", &times(stalls.len())),
+            ("met", &affected.exchanges),
+            ("of", &affected.of),
+            ("change", &change(case)),
+        ],
+    );
+    finding
 }
 
-/// The finding with what overturns it and what to change.
-fn completed(mut finding: Finding, case: &Case<'_>) -> Finding {
-    finding.overturned_by = "the server's log of these instants showing that it ran: then what \
-                             stood still lies before it (a balancer, the machine, the path)"
-        .to_owned();
-    finding.fix = vec![
-        fix(
-            "server",
-            "find what stops all of it: its own log (of a collector, such as -Xlog:gc*,safepoint, \
-             or of slow commands), `perf sched`, `dmesg`",
-        ),
-        one_thread::fix_for(
-            case,
-            "where a collector stops it: a concurrent one, a heap that fits; where one thread \
-             serves all: nothing that blocks or takes long in it",
-        ),
-        fix(
-            "server's machine",
-            "look for pauses of the virtual machine (steal time, migration, snapshots)",
-        ),
-    ];
+/// What is said of silences beside their summary.
+fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
+    OF_SILENCES.tell(&mut finding, &[("change", &change(case))]);
     finding
+}
+
+/// What to change in the server's program.
+fn change(case: &Case<'_>) -> &'static str {
+    one_thread::change_for(case, NOTHING_LONG)
 }
 
 /// The typical one of these lengths, shortest first, for a sentence.

@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, percent, ruled_out};
+use super::evidence::{self, human, percent};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::event::{ProbeAnswer, TargetId};
@@ -10,6 +11,48 @@ use crate::handshakes::{self, Why};
 use crate::histogram::Distribution;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding, Unit};
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
+        started {late} (median) late. A lost SYN and a lost answer look the same from where this \
+        was captured.",
+    ruled_out: &[(Id::FirewallDrop, "the repeated SYN was answered")],
+    overturned_by: "a capture on the server that shows every SYN answered at once",
+    fix: &[
+        (
+            "server",
+            "check the listen queues (nstat -az TcpExtListenDrops) and rate limits on SYNs",
+        ),
+        ("path", "find where packets are lost"),
+        (
+            "client",
+            "reuse connections; race addresses (Happy Eyeballs)",
+        ),
+    ],
+};
+
+/// Of SYNs that were seen next to a server which did not answer them.
+const IGNORED: Wording = Wording {
+    summary: "The server's host ignores connection attempts: on {odd} of the connections the first \
+        SYN reached it and was not answered, so that they started {late} (median) late.",
+    ..WORDING
+};
+
+/// Of attempts that were all given up.
+const GIVEN_UP: Wording = Wording {
+    summary: "Connection attempts are lost: {given_up} of {attempts} were repeated for {waited} \
+        (median) and given up. From this side lost SYNs and lost answers look the same.",
+    ruled_out: &[],
+    ..WORDING
+};
+
+/// Of what only our own probes met.
+const PROBED: Wording = Wording {
+    summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
+        started {late} (median) late. Our own probes show it.",
+    ruled_out: &[],
+    ..WORDING
+};
 
 /// Of the connections, this share must have been late to matter.
 const SHARE: f64 = 0.01;
@@ -107,30 +150,28 @@ impl Rule {
         (count > 0).then(|| circumstance.packets(&self.packets))
     }
 
-    fn summary(&self, culprit: Owner) -> String {
-        if self.repeated == 0 && !self.given_up.is_empty() {
-            return format!(
-                "Connection attempts are lost: {} of {} were repeated for {} (median) and given \
-                 up. From this side lost SYNs and lost answers look the same.",
-                self.given_up.count(),
-                self.attempts(),
-                evidence::median(&self.given_up),
-            );
+    fn wording(&self, is_ignored: bool) -> &'static Wording {
+        match (self.repeated, is_ignored) {
+            (0, _) if self.given_up.is_empty() => &PROBED,
+            (0, _) => &GIVEN_UP,
+            (_, true) => &IGNORED,
+            (_, false) => &WORDING,
         }
-        let late = human(self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1)));
-        let share = percent(self.repeated as f64 / self.established.max(1) as f64);
-        match culprit {
-            Owner::Server => format!(
-                "The server's host ignores connection attempts: on {share} of the connections the \
-                 first SYN reached it and was not answered, so that they started {late} (median) \
-                 late.",
-            ),
-            _ => format!(
-                "Connection attempts are lost: {share} of the connections needed a second SYN and \
-                 started {late} (median) late. {}",
-                self.whose(),
-            ),
-        }
+    }
+
+    fn tell(&self, finding: &mut Finding, is_ignored: bool) {
+        let late = self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1));
+        let odd = self.repeated as f64 / self.established.max(1) as f64;
+        self.wording(is_ignored).tell(
+            finding,
+            &[
+                ("odd", &percent(odd)),
+                ("late", &human(late)),
+                ("given_up", &self.given_up.count()),
+                ("attempts", &self.attempts()),
+                ("waited", &evidence::median(&self.given_up)),
+            ],
+        );
     }
 
     fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
@@ -172,38 +213,11 @@ impl Rule {
         let repeats = self.repeated;
         finding.verdict =
             evidence::judge(&finding.evidence, repeats, repeats * 20 < self.established);
-        finding.summary = self.summary(culprit);
         if is_ignored {
             finding.evidence.push(self.unanswered());
         }
-        if self.repeated > 0 {
-            let because = "the repeated SYN was answered";
-            finding.ruled_out.push(ruled_out(Id::FirewallDrop, because));
-        }
-        finding.overturned_by =
-            "a capture on the server that shows every SYN answered at once".to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "check the listen queues (nstat -az TcpExtListenDrops) and rate limits on SYNs",
-            ),
-            fix("path", "find where packets are lost"),
-            fix(
-                "client",
-                "reuse connections; race addresses (Happy Eyeballs)",
-            ),
-        ];
+        self.tell(&mut finding, is_ignored);
         finding
-    }
-}
-
-impl Rule {
-    /// The part of the path where the SYNs were lost, as far as that is known.
-    fn whose(&self) -> &'static str {
-        match self.repeated {
-            0 => "Our own probes show it.",
-            _ => "A lost SYN and a lost answer look the same from where this was captured.",
-        }
     }
 
     fn unanswered(&self) -> Evidence {

@@ -1,12 +1,61 @@
 //! `tls-failed`.
 
 use super::attempts::Attempts;
-use super::evidence::fix;
-use super::failures::{Failures, Kind, tell};
+use super::failures::{Failures, Kind};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::Exchange;
-use crate::report::Fix;
+
+const WORDING: Wording = Wording {
+    summary: "No TLS connection to {service} comes about: the notes say why.",
+    ruled_out: &[],
+    overturned_by: "a TLS handshake with it that succeeds from this host with the same trust",
+    fix: &[
+        (
+            "server",
+            "read its error log: no version, cipher or protocol in common (ssl_protocols, \
+             ssl_ciphers of nginx), a client's certificate that is asked for, or a process that \
+             hangs",
+        ),
+        (
+            "client",
+            "check that the port speaks TLS, and with which settings another client succeeds",
+        ),
+    ],
+};
+
+/// Of a port that speaks something else.
+const PLAIN: Wording = Wording {
+    summary: "{service} speaks no TLS: it answers a handshake with other bytes.",
+    fix: &[
+        (
+            "client",
+            "ask by http://, or at the port on which the service speaks TLS",
+        ),
+        (
+            "server",
+            "if TLS is meant there, let the port speak it (listen PORT ssl of nginx)",
+        ),
+    ],
+    ..WORDING
+};
+
+/// Of a certificate that was turned down.
+const UNTRUSTED: Wording = Wording {
+    fix: &[
+        (
+            "server",
+            "show a certificate that is valid for its name and signed by an authority that \
+             clients trust, with the whole chain (ssl_certificate of nginx)",
+        ),
+        (
+            "client",
+            "trust its authority (--cacert FILE) and ask for the name that it has",
+        ),
+    ],
+    ..WORDING
+};
 
 const KIND: Kind = Kind {
     id: Id::TlsFailed,
@@ -38,62 +87,19 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         self.failures.conclude(case, &KIND, |finding| {
-            let endpoint = case.endpoint;
             let met = Attempts::of(case).unwrap_or_default();
-            let is_plain = met.has_met(ProbeAnswer::NotTls, None);
-            let summary = match is_plain {
-                true => {
-                    format!("{endpoint} speaks no TLS: it answers a handshake with other bytes.")
-                }
-                false => format!("No TLS connection to {endpoint} comes about: the notes say why."),
-            };
-            tell(
-                finding,
-                summary,
-                "a TLS handshake with it that succeeds from this host with the same trust",
-                fixes(&met, is_plain),
-            );
+            wording(&met).tell(finding, &[]);
         })
     }
 }
 
-/// What to change, by what came of the handshakes.
-fn fixes(met: &Attempts, is_plain: bool) -> Vec<Fix> {
-    if is_plain {
-        return vec![
-            fix(
-                "client",
-                "ask by http://, or at the port on which the service speaks TLS",
-            ),
-            fix(
-                "server",
-                "if TLS is meant there, let the port speak it (listen PORT ssl of nginx)",
-            ),
-        ];
+/// What is said of it, by what came of the handshakes.
+fn wording(met: &Attempts) -> &'static Wording {
+    if met.has_met(ProbeAnswer::NotTls, None) {
+        &PLAIN
+    } else if met.has_met(ProbeAnswer::NotTrusted, Some(RequestFailure::Certificate)) {
+        &UNTRUSTED
+    } else {
+        &WORDING
     }
-    if met.has_met(ProbeAnswer::NotTrusted, Some(RequestFailure::Certificate)) {
-        return vec![
-            fix(
-                "server",
-                "show a certificate that is valid for its name and signed by an authority that \
-                 clients trust, with the whole chain (ssl_certificate of nginx)",
-            ),
-            fix(
-                "client",
-                "trust its authority (--cacert FILE) and ask for the name that it has",
-            ),
-        ];
-    }
-    vec![
-        fix(
-            "server",
-            "read its error log: no version, cipher or protocol in common (ssl_protocols, \
-             ssl_ciphers of nginx), a client's certificate that is asked for, or a process that \
-             hangs",
-        ),
-        fix(
-            "client",
-            "check that the port speaks TLS, and with which settings another client succeeds",
-        ),
-    ]
 }

@@ -2,14 +2,75 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, percent, ruled_out};
+use super::evidence::{self, human};
 use super::secured::{Secured, version_name};
 use super::tally::{Cost, nanos};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::handshake::{Handshake, Leg};
-use crate::report::{Evidence, EvidenceKind, Finding, Fix};
+use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "Each TLS handshake takes one round trip more than TLS 1.3 needs, {extra} (median), \
+        {share} of the time including connections.",
+    ruled_out: &[
+        (
+            Id::TlsSlowHandshake,
+            "it is the number of flights that is counted, not how long the server took for one",
+        ),
+        (
+            Id::TlsLargeCertificate,
+            "the extra flights are the client's, each answered by the server",
+        ),
+    ],
+    overturned_by: "handshakes of one round trip with the same client and server",
+    fix: &[(
+        "client",
+        "keep connections alive: one handshake serves many requests",
+    )],
+};
+
+/// The change at a client that offers no better.
+const OFFER: Wording = Wording {
+    fix: &[("client", "offer TLS 1.3, and keep sessions to resume by")],
+    ..Wording::NONE
+};
+
+/// The change at a server that nobody asked for more.
+const ASK: Wording = Wording {
+    fix: &[(
+        "server",
+        "see first whether it speaks TLS 1.3, which nobody offered: `openssl s_client -tls1_3`",
+    )],
+    ..Wording::NONE
+};
+
+/// The change at a server that is the limit.
+const ALLOW: Wording = Wording {
+    fix: &[
+        (
+            "server",
+            "allow TLS 1.3: ssl_protocols TLSv1.2 TLSv1.3 (nginx)",
+        ),
+        (
+            "server",
+            "until then let sessions resume: ssl_session_cache shared:SSL:10m, \
+             ssl_session_tickets on with keys that all its hosts share",
+        ),
+    ],
+    ..Wording::NONE
+};
+
+/// The change at a server that asked for another key.
+const GROUPS: Wording = Wording {
+    fix: &[(
+        "server",
+        "take a group that clients send a key for: ssl_ecdh_curve X25519:prime256v1 (nginx)",
+    )],
+    ..Wording::NONE
+};
 
 /// TLS 1.3 on the wire (RFC 8446 §4.2.1).
 const TLS_1_3: u16 = 0x0304;
@@ -164,59 +225,24 @@ impl Rule {
                 .packets(&self.packets.unwrap_or_default()),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, self.is_untold());
-        finding.summary = format!(
-            "Each TLS handshake takes one round trip more than TLS 1.3 needs, {extra} (median), {} \
-             of the time including connections.",
-            percent(finding.share),
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::TlsSlowHandshake,
-            "it is the number of flights that is counted, not how long the server took for one",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::TlsLargeCertificate,
-            "the extra flights are the client's, each answered by the server",
-        ));
-        finding.overturned_by =
-            "handshakes of one round trip with the same client and server".to_owned();
-        finding.fix = self.fixes();
+        for change in self.changes() {
+            change.tell(&mut finding, &[]);
+        }
+        WORDING.tell(&mut finding, &[("extra", &extra)]);
         finding
     }
 
-    fn fixes(&self) -> Vec<Fix> {
-        let mut fixes = Vec::new();
-        if self.full > 0 && self.culprit() == Owner::Client {
-            fixes.push(fix(
-                "client",
-                "offer TLS 1.3, and keep sessions to resume by",
-            ));
-            if self.is_untold() {
-                fixes.push(fix(
-                    "server",
-                    "see first whether it speaks TLS 1.3, which nobody offered: `openssl s_client -tls1_3`",
-                ));
-            }
-        } else if self.full > 0 {
-            fixes.push(fix(
-                "server",
-                "allow TLS 1.3: ssl_protocols TLSv1.2 TLSv1.3 (nginx)",
-            ));
-            fixes.push(fix(
-                "server",
-                "until then let sessions resume: ssl_session_cache shared:SSL:10m, \
-                 ssl_session_tickets on with keys that all its hosts share",
-            ));
-        }
-        if self.retried > 0 {
-            fixes.push(fix(
-                "server",
-                "take a group that clients send a key for: ssl_ecdh_curve X25519:prime256v1 (nginx)",
-            ));
-        }
-        fixes.push(fix(
-            "client",
-            "keep connections alive: one handshake serves many requests",
-        ));
-        fixes
+    /// What to change, by what was seen.
+    fn changes(&self) -> impl Iterator<Item = &'static Wording> {
+        let is_client = self.culprit() == Owner::Client;
+        let is_full = self.full > 0;
+        let changes: [(bool, &'static Wording); 4] = [
+            (is_full && is_client, &OFFER),
+            (is_full && is_client && self.is_untold(), &ASK),
+            (is_full && !is_client, &ALLOW),
+            (self.retried > 0, &GROUPS),
+        ];
+        let needed = changes.into_iter().filter(|&(is_needed, _)| is_needed);
+        needed.map(|(_, change)| change)
     }
 }

@@ -74,3 +74,122 @@ fn own(finding: &Finding, name: &str) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Affected, Unit, Verdict};
+    use crate::wait::Owner;
+
+    #[test]
+    fn a_value_is_filled_in_wherever_its_name_stands() {
+        let values: &Values<'_> = &[("took", &"3 ms"), ("count", &7)];
+        let text = "{took} each: {count} of them in {took}";
+        assert_eq!(
+            filled(text, &finding(), values),
+            "3 ms each: 7 of them in 3 ms"
+        );
+        let braces: &Values<'_> = &[("took", &"{count}")];
+        assert_eq!(filled("in {took}", &finding(), braces), "in {count}");
+    }
+
+    #[test]
+    fn the_findings_own_values_need_not_be_given_but_may_be() {
+        let finding = finding();
+        let text = "{service}: {share} of the time, {part} of the exchanges";
+        assert_eq!(
+            filled(text, &finding, &[]),
+            "10.0.0.2:80: 25 % of the time, 75 % of the exchanges"
+        );
+        assert_eq!(filled("{part}", &finding, &[("part", &"half")]), "half");
+    }
+
+    #[test]
+    fn a_finding_without_exchanges_has_no_part_of_them() {
+        let mut finding = finding();
+        finding.affected = Affected::default();
+        assert_eq!(filled("{part}", &finding, &[]), "0 %");
+    }
+
+    #[test]
+    fn a_text_without_names_stays_as_it_is() {
+        for text in ["", "nothing to fill in", "50 % of `ss -tn`"] {
+            assert_eq!(filled(text, &finding(), &[("took", &"3 ms")]), text);
+        }
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "a text has no value for bytes")]
+    fn a_missing_value_is_noticed() {
+        filled("{bytes} bytes", &finding(), &[("took", &"3 ms")]);
+    }
+
+    #[test]
+    fn a_wording_is_told_behind_what_is_told_already() {
+        const FIRST: Wording = Wording {
+            summary: "It takes {took}",
+            ruled_out: &[(Id::PacketLoss, "nothing was lost")],
+            fix: &[("{place}", "less than {took}")],
+            ..Wording::NONE
+        };
+        const NEXT: Wording = Wording {
+            summary: " at {service}.",
+            ruled_out: &[(Id::ServerThink, "sent {took} before")],
+            overturned_by: "less than {took}",
+            fix: &[("path", "nothing")],
+        };
+        let mut finding = finding();
+        let values: &Values<'_> = &[("took", &"3 ms"), ("place", &"server")];
+        FIRST.tell(&mut finding, values);
+        NEXT.tell(&mut finding, values);
+        assert_eq!(finding.summary, "It takes 3 ms at 10.0.0.2:80.");
+        assert_eq!(
+            finding.ruled_out,
+            [
+                ruled_out(Id::PacketLoss, "nothing was lost"),
+                ruled_out(Id::ServerThink, "sent 3 ms before"),
+            ]
+        );
+        assert_eq!(finding.overturned_by, "less than 3 ms");
+        assert_eq!(
+            finding.fix,
+            [fix("server", "less than 3 ms"), fix("path", "nothing")]
+        );
+    }
+
+    /// A finding of which nothing is told yet.
+    fn finding() -> Finding {
+        Finding {
+            cause: Id::ServerThink,
+            title: String::new(),
+            verdict: Verdict::Possible,
+            culprit: Owner::Server,
+            waits: Vec::new(),
+            service: "10.0.0.2:80".to_owned(),
+            cost_ns: 0,
+            cost_low_ns: 0,
+            cost_high_ns: 0,
+            wall_ns: 0,
+            share: 0.25,
+            affected: Affected {
+                exchanges: 3,
+                of: 4,
+            },
+            unit: Unit::default(),
+            summary: String::new(),
+            evidence: Vec::new(),
+            display_filter: None,
+            ruled_out: Vec::new(),
+            candidates: Vec::new(),
+            overturned_by: String::new(),
+            fix: Vec::new(),
+            predicted: None,
+            exemplars: Vec::new(),
+            locates: false,
+            location: None,
+            witnesses: Vec::new(),
+            next: Vec::new(),
+        }
+    }
+}

@@ -1,11 +1,69 @@
 //! `worker-saturation`.
 
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::rhythm::{Gate, Nature};
 use super::tally::Tally;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit};
 use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Verdict};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The server serves one request at a time and needs {turn} for it; the others wait in \
+        line, {saved} (median), {share} of all request time. The wait grows with each request that \
+        is made side by side.",
+    ruled_out: &[(
+        Id::RateLimit,
+        "no request was answered sooner than in {quickest}",
+    )],
+    overturned_by: "requests that are answered side by side, or a limit in the server's \
+        configuration that lets one through at a time (then raise it)",
+    fix: &[
+        ("server", "{change}"),
+        ("server", "less work per request: the turn itself"),
+        FEWER,
+    ],
+};
+
+/// Of turns that may be a limit's.
+const IN_TURNS: Wording = Wording {
+    summary: "The server answers one request at a time, {turn} after the one before; the others \
+        wait in line, {saved} (median), {share} of all request time. It is work that takes a turn \
+        for each, or a limit on the rate: no request met the server idle, which would tell.",
+    ruled_out: &[],
+    ..WORDING
+};
+
+/// Of a server that serves several at a time.
+const SEVERAL: Wording = Wording {
+    summary: "The server serves about {served} at a time and needs {alone} for each; the others \
+        wait until it is their turn, {saved} (median), {share} of all request time. The wait grows \
+        with each request that is made side by side.",
+    ruled_out: &[(
+        Id::ServerThink,
+        "the work itself takes {alone} where no other request competes",
+    )],
+    overturned_by: "answers that come faster when more requests are made side by side",
+    fix: &[
+        ("server", "{change}"),
+        ("server", "less work per request"),
+        FEWER,
+    ],
+};
+
+/// The change at the client.
+const FEWER: (&str, &str) = (
+    "client",
+    "fewer requests side by side: more of them only wait longer",
+);
+
+/// The change at a server that may have more than the one worker.
+const MORE_WORKERS: &str = "more of what serves requests (workers, threads, processes); a higher \
+    limit where a proxy in front queues; a shorter time under a lock that all of them take";
+
+/// The change at a server that has several of something.
+const SHARED: &str = "find what so few share: workers, connections of a pool, a lock, a limit of a \
+    proxy; then more of them, or hold each for a shorter time";
 
 /// Requests on several connections are answered one at a time, each one turn
 /// after the other, and a request that meets an idle server takes one turn too.
@@ -76,36 +134,15 @@ fn several(case: &Case<'_>) -> Option<Finding> {
         .evidence
         .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    finding.summary = format!(
-        "The server serves about {:.0} at a time and needs {} for each; the others wait until it \
-         is their turn, {} (median), {} of all request time. The wait grows with each request \
-         that is made side by side.",
-        capacity.served().max(1.0),
-        human(capacity.alone),
-        median(&tally.saved),
-        percent(finding.share),
+    SEVERAL.tell(
+        &mut finding,
+        &[
+            ("served", &format!("{:.0}", capacity.served().max(1.0))),
+            ("alone", &human(capacity.alone)),
+            ("saved", &median(&tally.saved)),
+            ("change", &one_thread::change_for(case, SHARED)),
+        ],
     );
-    finding.ruled_out.push(ruled_out(
-        Id::ServerThink,
-        format!(
-            "the work itself takes {} where no other request competes",
-            human(capacity.alone)
-        ),
-    ));
-    finding.overturned_by =
-        "answers that come faster when more requests are made side by side".to_owned();
-    finding.fix = vec![
-        one_thread::fix_for(
-            case,
-            "find what so few share: workers, connections of a pool, a lock, a limit of a proxy; \
-             then more of them, or hold each for a shorter time",
-        ),
-        fix("server", "less work per request"),
-        fix(
-            "client",
-            "fewer requests side by side: more of them only wait longer",
-        ),
-    ];
     Some(finding)
 }
 
@@ -114,14 +151,7 @@ fn several(case: &Case<'_>) -> Option<Finding> {
 fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = of_gate(case, gate, tally);
     finding.verdict = Verdict::Possible;
-    finding.summary = format!(
-        "The server answers one request at a time, {} after the one before; the others wait in \
-         line, {} (median), {} of all request time. It is work that takes a turn for each, or a \
-         limit on the rate: no request met the server idle, which would tell.",
-        human(gate.turn),
-        median(&tally.saved),
-        percent(finding.share),
-    );
+    tell(&IN_TURNS, &mut finding, case, gate, tally);
     finding.candidates.push(Candidate {
         cause: Id::RateLimit,
         because: format!("{:.1} requests a second may be a limit", gate.rate()),
@@ -142,45 +172,28 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
         .evidence
         .push(Evidence::mechanism(EvidenceKind::Wire, text));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    finding.summary = format!(
-        "The server serves one request at a time and needs {} for it; the others wait in line, \
-         {} (median), {} of all request time. The wait grows with each request that is made side \
-         by side.",
-        human(gate.turn),
-        median(&tally.saved),
-        percent(finding.share),
-    );
-    finding.ruled_out.push(ruled_out(
-        Id::RateLimit,
-        format!(
-            "no request was answered sooner than in {}",
-            human(gate.quickest)
-        ),
-    ));
+    tell(&WORDING, &mut finding, case, gate, tally);
     finding
 }
 
-/// A finding with the turns as evidence, and with what to change whatever makes them.
+/// A finding with the turns as evidence.
 fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let answers = evidence::answers(&finding.exemplars);
     finding.evidence.push(gate.evidence(&answers));
-    finding.overturned_by =
-        "requests that are answered side by side, or a limit in the server's configuration that \
-         lets one through at a time (then raise it)"
-            .to_owned();
-    finding.fix = vec![
-        one_thread::fix_for(
-            case,
-            "more of what serves requests (workers, threads, processes); a higher limit where a \
-             proxy in front queues; a shorter time under a lock that all of them take",
-        ),
-        fix("server", "less work per request: the turn itself"),
-        fix(
-            "client",
-            "fewer requests side by side: more of them only wait longer",
-        ),
-    ];
     finding
+}
+
+/// Tells a wording of turns.
+fn tell(wording: &Wording, finding: &mut Finding, case: &Case<'_>, gate: &Gate, tally: &Tally) {
+    wording.tell(
+        finding,
+        &[
+            ("turn", &human(gate.turn)),
+            ("saved", &median(&tally.saved)),
+            ("quickest", &human(gate.quickest)),
+            ("change", &one_thread::change_for(case, MORE_WORKERS)),
+        ],
+    );
 }
