@@ -134,7 +134,9 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
     let requests = lengths.get(lengths.len() / 2).copied()?;
     let covered: usize = lengths.iter().sum();
     let loss = travel * u32::try_from(requests - 1).ok()?;
-    let timeouts = pauses.iter().filter(|&&pause| may_be_timeout(pause, travel));
+    let timeouts = pauses
+        .iter()
+        .filter(|&&pause| may_be_timeout(pause, travel));
     let are_timeouts = timeouts.count() * 2 >= pauses.len();
     let is_rule = runs.len() >= LEAST_ACTIONS
         && moments(pauses) >= LEAST_PAUSES
