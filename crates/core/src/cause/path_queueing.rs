@@ -68,8 +68,7 @@ impl super::Rule for Rule {
         if let Some(late) = beside::late(case) {
             return Conclusion::Finding(Box::new(behind_upload(case, &late)));
         }
-        let is_seen =
-            trips.is_material(case, &trips.tally) && evidence::is_repeated(case, &trips.tally);
+        let is_seen = trips.is_material(case, &trips.tally) && evidence::recurs(case, &trips.tally);
         if !is_seen && probed.is_none() {
             return Conclusion::Nothing;
         }

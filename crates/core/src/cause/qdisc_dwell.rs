@@ -108,7 +108,7 @@ impl Rule {
         let tally = &self.0;
         let at = |part| tally.saved.quantile(part).unwrap_or_default();
         let is_steady = at(0.9).saturating_sub(at(0.1)) < STEADY;
-        if is_steady || !evidence::is_material(case, tally) || !evidence::is_repeated(case, tally) {
+        if is_steady || !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::finding(Id::QdiscDwell, Owner::Server, case, tally);
