@@ -49,13 +49,13 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LEAST_ACTIONS: usize = 3;
 /// Moments at which the client pauses, at least: one that stands still once or twice pauses on
 /// all its connections at the same time.
-const LEAST_PAUSES: usize = 3;
+const LEAST_PAUSES: usize = 4;
 /// A probe for a single segment comes up to so many round trips after the least timeout, that of
 /// the request's way included (`tcp_schedule_loss_probe()` in `net/ipv4/tcp_output.c`).
 const MOST_TRIPS: u32 = 3;
 /// Runs of which hardly two are alike, and some are so many times as long as
 /// others, are what interruptions by chance leave of a sequence without end.
-const CHANCE: usize = 4;
+const CHANCE: usize = 2;
 /// Share of all exchanges that must belong to such actions, and of an action's
 /// that must be quick and follow at once.
 const SHARE: f64 = 0.8;
