@@ -86,12 +86,7 @@ impl Capture {
     }
 
     pub(crate) fn packets_mut(&mut self) -> impl Iterator<Item = &mut Packet> {
-        self.frames
-            .iter_mut()
-            .filter_map(|frame| match &mut frame.network {
-                Network::Packet(packet) => Some(packet),
-                Network::Other(..) => None,
-            })
+        self.frames.iter_mut().filter_map(Frame::packet_mut)
     }
 
     /// Sorts the frames by time, those of equal times as they are.
@@ -206,6 +201,13 @@ impl Frame {
 
     pub(crate) fn packet(&self) -> Option<&Packet> {
         match &self.network {
+            Network::Packet(packet) => Some(packet),
+            Network::Other(..) => None,
+        }
+    }
+
+    pub(crate) fn packet_mut(&mut self) -> Option<&mut Packet> {
+        match &mut self.network {
             Network::Packet(packet) => Some(packet),
             Network::Other(..) => None,
         }

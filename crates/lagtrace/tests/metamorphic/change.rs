@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::capture::{Capture, Form};
 use crate::corpus::{Loaded, Said, analyse, analyse_files};
 use crate::draw::Draw;
-use crate::{clock, exceptions, identity, part, place, size};
+use crate::{clock, delay, exceptions, identity, part, place, size};
 
 /// A change of a capture.
 pub(crate) struct Change {
@@ -18,6 +18,9 @@ pub(crate) struct Change {
     pub(crate) make: fn(&Loaded<'_>, &mut Draw) -> Option<Changed>,
     /// True if the capture then holds fewer requests: the cost of each that is affected counts.
     pub(crate) leaves_out: bool,
+    /// True if time passes in the capture then that a diagnosis may find the place of; only, it
+    /// must accuse nobody more than before.
+    pub(crate) adds_time: bool,
 }
 
 /// A capture, changed.
@@ -49,7 +52,7 @@ impl Changed {
 }
 
 /// All changes, in the order in which they are reported.
-pub(crate) const CHANGES: [Change; 19] = [
+pub(crate) const CHANGES: [Change; 21] = [
     change("another format", |it, draw| {
         let forms = [
             Form::Pcap {
@@ -102,6 +105,7 @@ pub(crate) const CHANGES: [Change; 19] = [
         name: "without its begin",
         make: |it, draw| plain(&part::without_begin(&it.capture, draw)?),
         leaves_out: true,
+        adds_time: false,
     },
     change("a healthy capture beside it", |it, draw| {
         plain(&part::beside(&it.capture, &it.healthy(draw)?, draw)?)
@@ -149,6 +153,21 @@ pub(crate) const CHANGES: [Change; 19] = [
         };
         plain(&capture)
     }),
+    delay(
+        "a moment in which an end or the path stands still",
+        |it, draw| {
+            let services = place::services(&it.capture, it.label.port);
+            let is_at_server = it.subject.name.ends_with("/server");
+            let is_service = |port| services.contains(&port);
+            let capture = delay::stalled(&it.capture, is_service, is_at_server, draw)?;
+            it.is_healthy().then(|| plain(&capture))?
+        },
+    ),
+    delay("pauses before requests", |it, draw| {
+        let services = place::services(&it.capture, it.label.port);
+        let capture = delay::paused(&it.capture, |port| services.contains(&port), draw);
+        it.is_healthy().then(|| plain(&capture))?
+    }),
 ];
 
 const fn change(name: &'static str, make: fn(&Loaded<'_>, &mut Draw) -> Option<Changed>) -> Change {
@@ -156,6 +175,17 @@ const fn change(name: &'static str, make: fn(&Loaded<'_>, &mut Draw) -> Option<C
         name,
         make,
         leaves_out: false,
+        adds_time: false,
+    }
+}
+
+/// A change of healthy captures that adds time.
+const fn delay(name: &'static str, make: fn(&Loaded<'_>, &mut Draw) -> Option<Changed>) -> Change {
+    Change {
+        name,
+        make,
+        leaves_out: false,
+        adds_time: true,
     }
 }
 

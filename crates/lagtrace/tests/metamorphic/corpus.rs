@@ -41,6 +41,8 @@ pub(crate) struct Said {
     pub(crate) first: Option<First>,
     /// All of them, by cause and culprit.
     pub(crate) all: Vec<(Id, Owner)>,
+    /// Those that accuse somebody, and do not only say where time went.
+    pub(crate) accused: Vec<(Id, Owner)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,6 +105,11 @@ impl Subject {
 }
 
 impl Loaded<'_> {
+    /// Returns true if there is no fault in it.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.label.truth.expected.is_empty()
+    }
+
     /// A healthy capture, drawn, of which nothing is said; `None` if a few are none.
     pub(crate) fn healthy(&self, draw: &mut Draw) -> Option<Capture> {
         for _ in 0..20 {
@@ -164,6 +171,11 @@ impl Said {
                 of: finding.affected.of,
             }),
             all: findings
+                .clone()
+                .map(|finding| (finding.cause, finding.culprit))
+                .collect(),
+            accused: findings
+                .filter(|finding| !finding.locates)
                 .map(|finding| (finding.cause, finding.culprit))
                 .collect(),
         }

@@ -10,6 +10,7 @@ mod capture;
 mod change;
 mod clock;
 mod corpus;
+mod delay;
 mod draw;
 mod exceptions;
 mod identity;

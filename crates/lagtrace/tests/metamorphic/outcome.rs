@@ -20,6 +20,7 @@ pub(crate) struct Outcome {
     /// The cost after the change, as a ratio to the cost before; `None` where that says
     /// nothing.
     cost: Option<f64>,
+    adds_time: bool,
 }
 
 /// The outcome of each change that the capture can bear.
@@ -32,7 +33,8 @@ pub(crate) fn outcomes(subject: &Subject, all: &[Subject], seed: u64) -> Vec<Out
         let outcome = Outcome {
             change: change.name,
             subject: subject.name.clone(),
-            cost: cost(change, &before, &after),
+            cost: cost(change, &before, &after).filter(|_| !change.adds_time),
+            adds_time: change.adds_time,
             before,
             after,
         };
@@ -66,6 +68,10 @@ impl Outcome {
     /// Returns true if the first finding and its owner are the same, or what is left of the
     /// diagnosis where the change takes away all that the first finding rests on.
     fn is_same(&self) -> bool {
+        if self.adds_time {
+            let mut accused = self.after.accused.iter();
+            return accused.all(|one| self.before.accused.contains(one));
+        }
         self.before.is_like(&self.after)
             || exceptions::takes_evidence(self) && self.after.is_rest_of(&self.before)
     }
