@@ -164,6 +164,17 @@ const EXCEPTIONS: &[Exception] = &[
         reason: "a clock of 100 Hz does not show what queued for less than some of its ticks, nor, \
                  before a few of them, that it ticks so",
     },
+    Exception {
+        changes: &["a moment in which"],
+        of: &["connect-then-wait", "slow-first-request"],
+        reason: "a server that stands still at its first answers is what a cold start is, and it \
+                 is said so as possible",
+    },
+    Exception {
+        changes: &["a moment in which"],
+        of: &["pipelined"],
+        reason: "what is asked for without waiting does wait behind a response that is late",
+    },
     // What follows is no loss of evidence: the diagnosis is to learn it.
     Exception {
         changes: &["timestamps of a slower clock"],
