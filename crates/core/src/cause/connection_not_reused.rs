@@ -47,8 +47,10 @@ const OF_EITHER: &[(&str, &str)] = &[
     LET_LIVE,
 ];
 
+/// What the client can change.
 const POOL: (&str, &str) = ("client", "keep connections alive and pool them");
 
+/// What the server can change.
 const LET_LIVE: (&str, &str) = (
     "server",
     "let connections live: keepalive_timeout and keepalive_requests above 0 (nginx), no \
@@ -250,7 +252,10 @@ impl Rule {
         let setups = &case.ledger.setups;
         let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;
         let wording = Wording {
-            summary: if paying == whole { WORDING.summary } else { SOME },
+            summary: match paying == whole {
+                true => WORDING.summary,
+                false => SOME,
+            },
             ruled_out: if is_connected { CONNECTED } else { &[] },
             fix: match culprit {
                 Owner::Client => WORDING.fix,
