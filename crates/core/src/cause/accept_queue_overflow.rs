@@ -1,7 +1,8 @@
 //! `accept-queue-overflow`.
 
 use super::delays::Delays;
-use super::evidence::{self, fix, ruled_out};
+use super::evidence;
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::connection::Setup;
 use crate::exchange::{Exchange, Outcome};
@@ -9,6 +10,38 @@ use crate::handshakes::{self, Why};
 use crate::histogram::Distribution;
 use crate::report::Finding;
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "The queue of connections that the program behind {service} has still to accept is \
+        full. The kernel ignores what would make it longer: last ACKs, first requests, new SYNs.",
+    ruled_out: &[
+        (
+            Id::PacketLoss,
+            "only packets that open connections are retransmitted",
+        ),
+        (
+            Id::SynLoss,
+            "SYN/ACKs came, and requests on open connections were ignored as well",
+        ),
+    ],
+    overturned_by: "`nstat -az TcpExtListenOverflows` on the server that does not rise meanwhile",
+    fix: &[
+        (
+            "server",
+            "find why the program accepts so slowly (`ss -ltn`: Recv-Q at Send-Q): a busy or \
+             blocked loop, too few workers",
+        ),
+        (
+            "server",
+            "a longer queue: listen(backlog), nginx `listen … backlog=`, and net.core.somaxconn \
+             at least as large",
+        ),
+        (
+            "client",
+            "keep connections alive, so that fewer have to be accepted",
+        ),
+    ],
+};
 
 /// Watches connections that seemed open to the client and were not to the
 /// server: it ignores what they send first, until its program accepts others.
@@ -94,40 +127,7 @@ impl Rule {
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.unread, false);
-        finding.summary = format!(
-            "The queue of connections that the program behind {} has still to accept is full. The \
-             kernel ignores what would make it longer: last ACKs, first requests, new SYNs.",
-            case.endpoint,
-        );
-        finding.ruled_out = vec![
-            ruled_out(
-                Id::PacketLoss,
-                "only packets that open connections are retransmitted",
-            ),
-            ruled_out(
-                Id::SynLoss,
-                "SYN/ACKs came, and requests on open connections were ignored as well",
-            ),
-        ];
-        finding.overturned_by =
-            "`nstat -az TcpExtListenOverflows` on the server that does not rise meanwhile"
-                .to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "find why the program accepts so slowly (`ss -ltn`: Recv-Q at Send-Q): a busy or \
-                 blocked loop, too few workers",
-            ),
-            fix(
-                "server",
-                "a longer queue: listen(backlog), nginx `listen … backlog=`, and \
-                 net.core.somaxconn at least as large",
-            ),
-            fix(
-                "client",
-                "keep connections alive, so that fewer have to be accepted",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[]);
         finding
     }
 }

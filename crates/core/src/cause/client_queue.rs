@@ -10,16 +10,42 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::evidence::{self, fix, human, percent, ruled_out};
+use super::evidence::{self, human};
 use super::rhythm::quantile;
 use super::sequence::{AT_ONCE, round_trip};
 use super::tally::{Tally, nanos};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::flow::Endpoint;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::timeline::{Moment, by_host};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The client wants to ask every {period} and has all its connections busy when a \
+        response is late: requests wait inside it for {late} (median), {share} of all their time. \
+        No exchange shows that, the users wait for it all the same.",
+    ruled_out: &[(
+        Id::ClientThink,
+        "the client asks by its schedule as soon as it has caught up",
+    )],
+    overturned_by: "the client's own stamps showing that it decided to ask no sooner than it did",
+    fix: &[
+        (
+            "client",
+            "a larger pool of connections, or HTTP/2 with many streams on one",
+        ),
+        (
+            "server",
+            "what makes some responses late: the others behind them pay for it",
+        ),
+        (
+            "client",
+            "measure latency from when a request was due, not from when it left",
+        ),
+    ],
+};
 
 /// Shorter waits are a client's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
@@ -199,32 +225,9 @@ fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
         .evidence
         .push(Evidence::mechanism(EvidenceKind::Wire, text).count(count));
     finding.verdict = evidence::judge(&finding.evidence, count, false);
-    finding.summary = format!(
-        "The client wants to ask every {} and has all its connections busy when a response is late: \
-         requests wait inside it for {median} (median), {} of all their time. No exchange shows \
-         that, the users wait for it all the same.",
-        human(queue.period),
-        percent(finding.share),
+    WORDING.tell(
+        &mut finding,
+        &[("period", &human(queue.period)), ("late", &median)],
     );
-    finding.ruled_out.push(ruled_out(
-        Id::ClientThink,
-        "the client asks by its schedule as soon as it has caught up",
-    ));
-    finding.overturned_by =
-        "the client's own stamps showing that it decided to ask no sooner than it did".to_owned();
-    finding.fix = vec![
-        fix(
-            "client",
-            "a larger pool of connections, or HTTP/2 with many streams on one",
-        ),
-        fix(
-            "server",
-            "what makes some responses late: the others behind them pay for it",
-        ),
-        fix(
-            "client",
-            "measure latency from when a request was due, not from when it left",
-        ),
-    ];
     finding
 }

@@ -2,14 +2,36 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, human, ruled_out};
+use super::evidence::{self, human};
 use super::rhythm::{quantile, sorted};
 use super::sequence::{idle, is_at_once, sequences};
 use super::tally::{Tally, nanos};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id, candidates};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The client takes {pause} (median) between a response and its next request, {in_row} \
+        times in a row, while it can send one at once. What it serves waits for that too; no \
+        exchange has it, and no server can shorten it.",
+    ruled_out: &[(
+        Id::ServerThink,
+        "the server had answered, and nothing was asked of it in these pauses",
+    )],
+    overturned_by: "a client that has nothing to do in these pauses: a timer, or a person",
+    fix: &[
+        (
+            "client",
+            "profile what it does between a response and its next request",
+        ),
+        (
+            "client",
+            "ask for what comes next before working on what has come",
+        ),
+    ],
+};
 
 /// Shorter pauses are a client's ordinary work between two requests.
 const NOTABLE: Duration = Duration::from_millis(20);
@@ -129,28 +151,10 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
         .push(Evidence::mechanism(EvidenceKind::Wire, text).count(pauses.lengths.len() as u64));
     // That the requests belong together is read from their rhythm only.
     finding.verdict = evidence::judge(&finding.evidence, pauses.lengths.len() as u64, true);
-    finding.summary = format!(
-        "The client takes {median} (median) between a response and its next request, {} times in \
-         a row, while it can send one at once. What it serves waits for that too; no exchange has \
-         it, and no server can shorten it.",
-        pauses.in_row,
-    );
-    finding.ruled_out.push(ruled_out(
-        Id::ServerThink,
-        "the server had answered, and nothing was asked of it in these pauses",
-    ));
     finding.candidates = candidates::of_client(pauses.ends.clone());
-    finding.overturned_by =
-        "a client that has nothing to do in these pauses: a timer, or a person".to_owned();
-    finding.fix = vec![
-        fix(
-            "client",
-            "profile what it does between a response and its next request",
-        ),
-        fix(
-            "client",
-            "ask for what comes next before working on what has come",
-        ),
-    ];
+    WORDING.tell(
+        &mut finding,
+        &[("pause", &median), ("in_row", &pauses.in_row)],
+    );
     finding
 }

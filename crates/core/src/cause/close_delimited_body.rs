@@ -2,13 +2,35 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, median, percent, ruled_out};
+use super::evidence::{self, median};
 use super::tally::{Cost, Tally};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "The response is there and the client cannot know: it says nowhere where it ends, so \
+        the client waits {wait} (median) until the server closes the connection, {share} of all \
+        request time.",
+    ruled_out: &[(
+        Id::ServerPause,
+        "no byte of the response followed the silence",
+    )],
+    overturned_by: "bytes of these responses that the capture missed after the silence",
+    fix: &[
+        (
+            "server",
+            "send the right Content-Length, or Transfer-Encoding: chunked with its last chunk",
+        ),
+        (
+            "server",
+            "until then close the connection right after the last byte",
+        ),
+    ],
+};
 
 /// A server that closes after its last byte needs no longer than this.
 const NOTABLE: Duration = Duration::from_millis(5);
@@ -104,29 +126,7 @@ impl Rule {
                 .packets(&evidence::answers(&finding.exemplars)),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-        finding.summary = format!(
-            "The response is there and the client cannot know: it says nowhere where it ends, so \
-             the client waits {} (median) until the server closes the connection, {} of all \
-             request time.",
-            median(&tally.saved),
-            percent(finding.share),
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::ServerPause,
-            "no byte of the response followed the silence",
-        ));
-        finding.overturned_by =
-            "bytes of these responses that the capture missed after the silence".to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "send the right Content-Length, or Transfer-Encoding: chunked with its last chunk",
-            ),
-            fix(
-                "server",
-                "until then close the connection right after the last byte",
-            ),
-        ];
+        WORDING.tell(&mut finding, &[("wait", &median(&tally.saved))]);
         finding
     }
 }

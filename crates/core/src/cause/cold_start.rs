@@ -1,11 +1,40 @@
 //! `cold-start`.
 
-use super::evidence::{self, fix, human, percent, ruled_out};
+use super::evidence::{self, human};
 use super::rhythm::{Nature, Stall};
 use super::tally::Tally;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "The first requests wait {took} for something that the server does once, and all that \
+        come meanwhile wait with them; later ones take {ordinary} (median). It is {share} of all \
+        request time that was seen.",
+    ruled_out: &[],
+    overturned_by: "the same wait later on, while the server is warm: then it is a stand-still",
+    fix: &[
+        (
+            "server",
+            "warm up before taking traffic: load, compile and connect at start, and only then pass \
+             the readiness check",
+        ),
+        (
+            "server",
+            "keep an instance alive (minimum instances, no scale to zero)",
+        ),
+    ],
+};
+
+/// Where the handshakes were seen, and none lost its SYN.
+const CONNECTED: Wording = Wording {
+    ruled_out: &[(
+        Id::ConnectionNotReused,
+        "no connection had to repeat its SYN, and what came before the request is not counted",
+    )],
+    ..WORDING
+};
 
 /// The first requests that a server gets wait together, and no later one does.
 ///
@@ -44,29 +73,9 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
     );
     // It happened once: a stand-still that met the first requests looks the same.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, true);
-    finding.summary = format!(
-        "The first requests wait {took} for something that the server does once, and all that \
-         come meanwhile wait with them; later ones take {ordinary} (median). It is {} of all \
-         request time that was seen.",
-        percent(finding.share),
-    );
-    if case.ledger.setups.waits.of(WaitKind::Recovery) == 0 && case.ledger.setups.count > 0 {
-        finding.ruled_out.push(ruled_out(
-            Id::ConnectionNotReused,
-            "no connection had to repeat its SYN, and what came before the request is not counted",
-        ));
-    }
-    finding.overturned_by =
-        "the same wait later on, while the server is warm: then it is a stand-still".to_owned();
-    finding.fix = vec![
-        fix(
-            "server",
-            "warm up before taking traffic: load, compile and connect at start, and only then pass the readiness check",
-        ),
-        fix(
-            "server",
-            "keep an instance alive (minimum instances, no scale to zero)",
-        ),
-    ];
+    let setups = &case.ledger.setups;
+    let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;
+    let wording = if is_connected { &CONNECTED } else { &WORDING };
+    wording.tell(&mut finding, &[("took", &took), ("ordinary", &ordinary)]);
     finding
 }

@@ -9,13 +9,40 @@
 use core::time::Duration;
 
 use super::bounded::Few;
-use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::evidence::{self, human, median};
 use super::tally::{Cost, Tally};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "The server compresses each response while the client waits, and is slower at that \
+        than the network: {own} (median) for {affected} of {all} requests, {share} of all request \
+        time.",
+    ruled_out: &[(
+        Id::BandwidthLimit,
+        "each part came through at once; between them nothing was under way",
+    )],
+    overturned_by: "the same request with `Accept-Encoding: identity` taking as long: then it is \
+        what makes the content",
+    fix: &[
+        (
+            "server",
+            "compress beforehand and send that (nginx: gzip_static on; brotli_static on)",
+        ),
+        (
+            "server",
+            "a lower level (gzip_comp_level 4, brotli 4): nearly as small, several times faster",
+        ),
+        (
+            "server",
+            "cache the compressed response; leave out what does not shrink",
+        ),
+    ],
+};
 
 /// Shorter times of its own are a server's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
@@ -159,36 +186,15 @@ impl Rule {
                 .median(&tally.saved),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, compared.is_none());
-        finding.summary = format!(
-            "The server compresses each response while the client waits, and is slower at that than \
-             the network: {} (median) for {} of {} requests, {} of all request time.",
-            median(&tally.saved),
-            finding.affected.exchanges,
-            finding.affected.of,
-            percent(finding.share),
+        let affected = finding.affected;
+        WORDING.tell(
+            &mut finding,
+            &[
+                ("own", &median(&tally.saved)),
+                ("affected", &affected.exchanges),
+                ("all", &affected.of),
+            ],
         );
-        finding.ruled_out.push(ruled_out(
-            Id::BandwidthLimit,
-            "each part came through at once; between them nothing was under way",
-        ));
-        finding.overturned_by =
-            "the same request with `Accept-Encoding: identity` taking as long: then it is what \
-             makes the content"
-                .to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "compress beforehand and send that (nginx: gzip_static on; brotli_static on)",
-            ),
-            fix(
-                "server",
-                "a lower level (gzip_comp_level 4, brotli 4): nearly as small, several times faster",
-            ),
-            fix(
-                "server",
-                "cache the compressed response; leave out what does not shrink",
-            ),
-        ];
         finding
     }
 }

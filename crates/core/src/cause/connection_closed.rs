@@ -1,10 +1,23 @@
 //! `connection-closed`.
 
-use super::evidence::fix;
-use super::failures::{Failures, Kind, tell};
+use super::failures::{Failures, Kind};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Outcome, Side};
+
+const WORDING: Wording = Wording {
+    summary: "{service} accepts connections and closes them before it answers.",
+    ruled_out: &[],
+    overturned_by: "a whole response to the same request from elsewhere",
+    fix: &[
+        (
+            "server",
+            "read its error log: a crash, a limit on connections, or another protocol",
+        ),
+        ("client", "check that the port speaks plain HTTP"),
+    ],
+};
 
 const KIND: Kind = Kind {
     id: Id::ConnectionClosed,
@@ -47,20 +60,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.failures.conclude(case, &KIND, |finding| {
-            let endpoint = case.endpoint;
-            tell(
-                finding,
-                format!("{endpoint} accepts connections and closes them before it answers."),
-                "a whole response to the same request from elsewhere",
-                vec![
-                    fix(
-                        "server",
-                        "read its error log: a crash, a limit on connections, or another protocol",
-                    ),
-                    fix("client", "check that the port speaks plain HTTP"),
-                ],
-            );
-        })
+        self.failures
+            .conclude(case, &KIND, |finding| WORDING.tell(finding, &[]))
     }
 }

@@ -3,16 +3,59 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::evidence::{self, fix, human, percent, ruled_out};
+use super::evidence::{self, human};
 use super::tally::{Cost, Tally};
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, Outcome};
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
-use crate::report::{Evidence, EvidenceKind, Finding, Fix};
+use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::timeline::{Moment, by_host};
 use crate::wait::{Owner, WaitKind};
+
+/// Of a client that closes its connections, and makes one for each request.
+const WORDING: Wording = Wording {
+    summary: "Each request opens a connection of its own and pays {setup} (median) for it, {share} \
+        of the time including it.",
+    ruled_out: &[],
+    overturned_by: "exchanges that reuse these connections later on",
+    fix: &[POOL],
+};
+
+/// Where other requests have none of their own.
+const SOME: &str = "{paying} of {whole} requests open a connection of their own and pay {setup} \
+    (median) for it, {share} of the time including it.";
+
+/// Where the handshakes were seen, and none lost its SYN.
+const CONNECTED: &[(Id, &str)] = &[(
+    Id::SynLoss,
+    "none of {handshakes} handshakes had to repeat its SYN",
+)];
+
+/// Where the server closes connections.
+const OF_SERVER: &[(&str, &str)] = &[LET_LIVE];
+
+/// For both ends, where it is not known which of them closes connections.
+const OF_EITHER: &[(&str, &str)] = &[
+    (
+        "client",
+        "see whether its requests say `Connection: close` (`curl -v`), or its log does",
+    ),
+    POOL,
+    LET_LIVE,
+];
+
+/// What the client can change.
+const POOL: (&str, &str) = ("client", "keep connections alive and pool them");
+
+/// What the server can change.
+const LET_LIVE: (&str, &str) = (
+    "server",
+    "let connections live: keepalive_timeout and keepalive_requests above 0 (nginx), no \
+     `Connection: close`",
+);
 
 /// Of all exchanges, this share must have paid for a connection.
 const SHARE: f64 = 0.5;
@@ -205,33 +248,31 @@ impl Rule {
         );
         let is_apart = !self.is_habit(spared, case);
         finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, is_apart);
-        let whole = case.ledger.whole();
-        let [who, pays] = match self.tally.affected == whole {
-            true => [
-                "Each request opens a connection of its own".to_owned(),
-                "pays".to_owned(),
-            ],
-            false => [
-                format!(
-                    "{} of {whole} requests open a connection of their own",
-                    self.tally.affected
-                ),
-                "pay".to_owned(),
-            ],
-        };
-        finding.summary = format!(
-            "{who} and {pays} {setup} (median) for it, {} of the time including it.",
-            percent(finding.share),
-        );
+        let (paying, whole) = (self.tally.affected, case.ledger.whole());
         let setups = &case.ledger.setups;
-        if setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0 {
-            finding.ruled_out.push(ruled_out(
-                Id::SynLoss,
-                format!("none of {} handshakes had to repeat its SYN", setups.count),
-            ));
-        }
-        finding.overturned_by = "exchanges that reuse these connections later on".to_owned();
-        finding.fix = fixes(culprit);
+        let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;
+        let wording = Wording {
+            summary: match paying == whole {
+                true => WORDING.summary,
+                false => SOME,
+            },
+            ruled_out: if is_connected { CONNECTED } else { &[] },
+            fix: match culprit {
+                Owner::Client => WORDING.fix,
+                Owner::Unknown => OF_EITHER,
+                _ => OF_SERVER,
+            },
+            ..WORDING
+        };
+        wording.tell(
+            &mut finding,
+            &[
+                ("paying", &paying),
+                ("whole", &whole),
+                ("setup", &setup),
+                ("handshakes", &setups.count),
+            ],
+        );
         finding
     }
 
@@ -253,28 +294,6 @@ impl Rule {
                  stands within TLS"
             ),
         }
-    }
-}
-
-/// The changes for the end that closes connections; for both ends, where that is not known.
-fn fixes(culprit: Owner) -> Vec<Fix> {
-    let client = fix("client", "keep connections alive and pool them");
-    let server = fix(
-        "server",
-        "let connections live: keepalive_timeout and keepalive_requests above 0 (nginx), no \
-         `Connection: close`",
-    );
-    match culprit {
-        Owner::Client => vec![client],
-        Owner::Unknown => vec![
-            fix(
-                "client",
-                "see whether its requests say `Connection: close` (`curl -v`), or its log does",
-            ),
-            client,
-            server,
-        ],
-        _ => vec![server],
     }
 }
 

@@ -1,13 +1,37 @@
 //! `connection-refused`.
 
 use super::attempts::{Attempts, repeats};
-use super::evidence::{self, fix, ruled_out};
+use super::evidence;
 use super::refusals::Refusals;
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
 use crate::wait::Owner;
+
+const WORDING: Wording = Wording {
+    summary: "Nobody listens on {service}: its host answers each connection attempt with a reset.",
+    ruled_out: &[(
+        Id::FirewallDrop,
+        "the resets come from as far as the host's answers on other ports",
+    )],
+    overturned_by: "`ss -ltn` on the server listing port {port}",
+    fix: &[
+        ("server", "start the service, or bind it to {service}"),
+        ("client", "check host and port of the URL"),
+    ],
+};
+
+/// Of a host that is known by its resets only.
+const UNCOMPARED: Wording = Wording {
+    ruled_out: &[(
+        Id::FirewallDrop,
+        "an answer came; a packet filter that rejects by reset would look the same where nothing \
+         else of the host is seen",
+    )],
+    ..WORDING
+};
 
 /// Counts SYNs that the host answered by a reset. One that comes from another
 /// distance than the host's SYN/ACKs is a packet filter's (`firewall-drop`).
@@ -51,31 +75,11 @@ impl super::Rule for Rule {
         let has_look_alike = others > refused;
         finding.verdict = evidence::judge(&found, repeats(&found), has_look_alike);
         finding.evidence = found;
-        finding.summary = format!(
-            "Nobody listens on {}: its host answers each connection attempt with a reset.",
-            case.endpoint
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::FirewallDrop,
-            match case.facts.hosts.ttl(case.endpoint.addr) {
-                Some(_) => "the resets come from as far as the host's answers on other ports",
-                None => {
-                    "an answer came; a packet filter that rejects by reset would look the same \
-                         where nothing else of the host is seen"
-                }
-            },
-        ));
-        finding.overturned_by = format!(
-            "`ss -ltn` on the server listing port {}",
-            case.endpoint.port
-        );
-        finding.fix = vec![
-            fix(
-                "server",
-                format!("start the service, or bind it to {}", case.endpoint),
-            ),
-            fix("client", "check host and port of the URL"),
-        ];
+        let wording = match case.facts.hosts.ttl(case.endpoint.addr) {
+            Some(_) => &WORDING,
+            None => &UNCOMPARED,
+        };
+        wording.tell(&mut finding, &[("port", &case.endpoint.port)]);
         Conclusion::Finding(Box::new(finding))
     }
 }

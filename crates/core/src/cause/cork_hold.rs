@@ -7,15 +7,43 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, median, percent, ruled_out};
+use super::evidence::{self, median};
 use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
+use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, Side};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
+
+const WORDING: Wording = Wording {
+    summary: "The server told its kernel that more was to come (TCP_CORK or MSG_MORE), and nothing \
+        came: each response waits {held} (median) for a timer, {share} of all request time.",
+    ruled_out: &[
+        (
+            Id::ServerThink,
+            "a program's work or timer does not end on the kernel's 4 ms tick, every time",
+        ),
+        (
+            Id::NagleDelayedAck,
+            "nothing of the server was unacknowledged meanwhile",
+        ),
+    ],
+    overturned_by: "getsockopt(TCP_CORK) reading 0 during the wait, and no MSG_MORE in the \
+        server's sends",
+    fix: &[
+        (
+            "server",
+            "take the cork off (TCP_CORK 0) when the message is complete",
+        ),
+        (
+            "server",
+            "send the last part without MSG_MORE; sendfile(2): no SPLICE_F_MORE",
+        ),
+    ],
+};
 
 /// The least retransmission timeout (`TCP_RTO_MIN`).
 const LEAST: Duration = Duration::from_millis(200);
@@ -183,33 +211,8 @@ impl Rule {
                 .median(&self.tally.saved),
         );
         finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
-        finding.summary = format!(
-            "The server told its kernel that more was to come (TCP_CORK or MSG_MORE), and nothing \
-             came: each response waits {} (median) for a timer, {} of all request time.",
-            median(&self.tally.saved),
-            percent(finding.share)
-        );
-        finding.ruled_out.push(ruled_out(
-            Id::ServerThink,
-            "a program's work or timer does not end on the kernel's 4 ms tick, every time",
-        ));
-        finding.ruled_out.push(ruled_out(
-            Id::NagleDelayedAck,
-            "nothing of the server was unacknowledged meanwhile",
-        ));
-        finding.overturned_by =
-            "getsockopt(TCP_CORK) reading 0 during the wait, and no MSG_MORE in the server's sends"
-                .to_owned();
-        finding.fix = vec![
-            fix(
-                "server",
-                "take the cork off (TCP_CORK 0) when the message is complete",
-            ),
-            fix(
-                "server",
-                "send the last part without MSG_MORE; sendfile(2): no SPLICE_F_MORE",
-            ),
-        ];
+        let held = median(&self.tally.saved);
+        WORDING.tell(&mut finding, &[("held", &held)]);
         finding
     }
 }

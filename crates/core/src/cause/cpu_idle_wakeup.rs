@@ -3,10 +3,47 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, human, ruled_out};
+use super::evidence::human;
 use super::served::{self, Place};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
+
+const WORDING: Wording = Wording {
+    summary: " with the program's threads ready to run and an idle processor slow to take them up: \
+        it sleeps too deeply.",
+    ruled_out: &[
+        (
+            Id::CpuQuota,
+            "no control group of these threads has a quota",
+        ),
+        (
+            Id::WorkerSaturation,
+            "the processor that ran them had had nothing else to do",
+        ),
+    ],
+    overturned_by: "the same times while a program keeps `/dev/cpu_dma_latency` open with 0 in \
+        it, so that no processor sleeps",
+    fix: &[
+        (
+            "server's machine",
+            "`cpupower idle-set -D 10` and the `performance` governor, or a `tuned` profile for \
+             latency: no deep sleep between requests",
+        ),
+        (
+            "server's machine",
+            "in a virtual machine: processors of its own (pinned, not shared with others), as far \
+             as steal time grows",
+        ),
+    ],
+};
+
+/// Where the hypervisor took time of the processors.
+const STOLEN: Wording = Wording {
+    summary: " with the program's threads ready to run and an idle processor slow to take them up: \
+        the hypervisor had given it to others.",
+    ..WORDING
+};
 
 /// Processors that are slow to wake, or that the hypervisor has given away.
 #[derive(Clone, Debug, Default)]
@@ -27,16 +64,6 @@ impl super::Rule for Rule {
 
 fn told(mut finding: Finding, stolen: Option<Duration>) -> Finding {
     let stolen = stolen.filter(|stolen| !stolen.is_zero());
-    finding.summary += match stolen {
-        Some(_) => {
-            " with the program's threads ready to run and an idle processor slow to take them up: \
-             the hypervisor had given it to others."
-        }
-        None => {
-            " with the program's threads ready to run and an idle processor slow to take them up: \
-             it sleeps too deeply."
-        }
-    };
     if let Some(stolen) = stolen {
         let text = format!(
             "meanwhile the hypervisor gave {} of its processors' time to others (steal time)",
@@ -46,27 +73,10 @@ fn told(mut finding: Finding, stolen: Option<Duration>) -> Finding {
             .evidence
             .push(Evidence::circumstance(EvidenceKind::Counter, text));
     }
-    finding.ruled_out.push(ruled_out(
-        Id::CpuQuota,
-        "no control group of these threads has a quota",
-    ));
-    finding.ruled_out.push(ruled_out(
-        Id::WorkerSaturation,
-        "the processor that ran them had had nothing else to do",
-    ));
-    finding.overturned_by =
-        "the same times while a program keeps `/dev/cpu_dma_latency` open with \
-                             0 in it, so that no processor sleeps"
-            .to_owned();
-    finding.fix = vec![
-        fix(
-            "server's machine",
-            "`cpupower idle-set -D 10` and the `performance` governor, or a `tuned` profile for latency: no deep sleep between requests",
-        ),
-        fix(
-            "server's machine",
-            "in a virtual machine: processors of its own (pinned, not shared with others), as far as steal time grows",
-        ),
-    ];
+    let wording = match stolen {
+        Some(_) => &STOLEN,
+        None => &WORDING,
+    };
+    wording.tell(&mut finding, &[]);
     finding
 }

@@ -1,10 +1,32 @@
 //! `cpu-quota`: the server's kernel shows that its threads were ready, and its
 //! control group that it was why they did not run.
 
-use super::evidence::{fix, ruled_out};
 use super::served::{self, Place};
+use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::report::Finding;
+
+const WORDING: Wording = Wording {
+    summary: " with the program's threads ready to run and not let run: its control group's quota \
+        is used up, and they stand still until the next period.",
+    ruled_out: &[(
+        Id::StopTheWorld,
+        "the threads did not wait for each other: they were ready to run",
+    )],
+    overturned_by: "`nr_throttled` in the group's cpu.stat standing still",
+    fix: &[
+        (
+            "server",
+            "a higher quota (`cpu.max`, `--cpus`, `CPUQuota=`, a higher CPU limit of the pod) or \
+             none",
+        ),
+        (
+            "server",
+            "as many threads as the quota has processors: more of them use it up sooner",
+        ),
+        ("server", "`cpu.max.burst`, where the load comes in bursts"),
+    ],
+};
 
 /// Threads that are ready and may not run before the next period.
 #[derive(Clone, Debug, Default)]
@@ -21,23 +43,6 @@ impl super::Rule for Rule {
 }
 
 fn told(mut finding: Finding) -> Finding {
-    finding.summary += " with the program's threads ready to run and not let run: its control \
-                        group's quota is used up, and they stand still until the next period.";
-    finding.ruled_out.push(ruled_out(
-        Id::StopTheWorld,
-        "the threads did not wait for each other: they were ready to run",
-    ));
-    finding.overturned_by = "`nr_throttled` in the group's cpu.stat standing still".to_owned();
-    finding.fix = vec![
-        fix(
-            "server",
-            "a higher quota (`cpu.max`, `--cpus`, `CPUQuota=`, a higher CPU limit of the pod) or none",
-        ),
-        fix(
-            "server",
-            "as many threads as the quota has processors: more of them use it up sooner",
-        ),
-        fix("server", "`cpu.max.burst`, where the load comes in bursts"),
-    ];
+    WORDING.tell(&mut finding, &[]);
     finding
 }
