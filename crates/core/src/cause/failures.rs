@@ -9,7 +9,7 @@ use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Id};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Outcome};
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, Fix};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
 /// Of all requests, this share must have come to nothing if they are many …
@@ -124,11 +124,4 @@ fn probed(case: &Case<'_>, kind: &Kind) -> Vec<Evidence> {
     let is_answer =
         |answer| (kind.is_answer)(answer) && (has_connected || answer != ProbeAnswer::Silence);
     attempts.requests(is_answer, kind.is_failure, kind.what)
-}
-
-/// A finding's remaining words.
-pub(super) fn tell(finding: &mut Finding, summary: String, overturned_by: &str, fixes: Vec<Fix>) {
-    finding.summary = summary;
-    overturned_by.clone_into(&mut finding.overturned_by);
-    finding.fix = fixes;
 }

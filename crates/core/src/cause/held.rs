@@ -64,6 +64,8 @@ pub(crate) struct Held {
     pub(crate) late: u64,
     /// Of the released, those that only the sender's kernel calls so.
     timed: u64,
+    /// Of the delayed, those that no packet shows.
+    unseen: u64,
     /// Of the late, those that only the sender's kernel shows to be.
     written: u64,
     pub(crate) packets: Option<[u64; 3]>,
@@ -129,8 +131,9 @@ impl Held {
         }
         self.delayed += 1;
         self.ack_delay.record(hold.ack_delay);
-        if hold.packets[1] == 0 && hold.release == HoldRelease::Timed {
-            // No packet shows its acknowledgement.
+        if hold.release == HoldRelease::Timed {
+            // No packet shows the acknowledgement that released it.
+            self.unseen += 1;
             return;
         }
         let reaction = u64::try_from(hold.reaction_ns).unwrap_or_default();
@@ -151,6 +154,7 @@ impl Held {
         self.eager += other.eager;
         self.late += other.late;
         self.timed += other.timed;
+        self.unseen += other.unseen;
         self.written += other.written;
         self.packets = self.packets.into_iter().chain(other.packets).min();
         self.prompt = self.prompt.into_iter().chain(other.prompt).min();
@@ -212,13 +216,21 @@ impl Held {
         self.released
     }
 
+    /// How many of these and of the late ones left with the acknowledgement and late by the
+    /// packets, whatever the sender's kernel calls them.
+    pub(crate) fn by_packets(&self) -> [u64; 2] {
+        let released = self.released.saturating_sub(self.timed);
+        [released, self.late + (self.released - released)]
+    }
+
     /// What the packets show.
     pub(crate) fn wire(&self, sender: &str, receiver: &str) -> Evidence {
+        let seen = self.delayed - self.unseen;
         let text = format!(
             "{} times the {sender} sent a small segment, the {receiver} acknowledged it only \
              after {} (median), and the {sender}'s next small segment left {} (median) after \
              that ACK reached it",
-            self.delayed,
+            seen,
             evidence::median(&self.ack_delay),
             evidence::median(&self.reaction),
         );
@@ -228,7 +240,7 @@ impl Held {
             false => Evidence::mechanism(EvidenceKind::Wire, text),
         };
         evidence
-            .count(self.delayed)
+            .count(seen)
             .median(&self.ack_delay)
             .packets(&self.packets.unwrap_or_default())
     }

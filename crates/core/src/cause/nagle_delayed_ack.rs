@@ -324,13 +324,13 @@ fn counter(case: &Case<'_>) -> Option<Evidence> {
 /// Rules out what looks alike.
 fn rule_out(finding: &mut Finding, held: &Held, case: &Case<'_>) {
     if case.has_packets {
-        let stalls = held.released();
+        let [stalls, late] = held.by_packets();
         ON_THE_WIRE.tell(
             finding,
             &[
-                ("parts", &(stalls + held.late + held.eager)),
+                ("parts", &(stalls + late + held.eager)),
                 ("stalls", &stalls),
-                ("late", &held.late),
+                ("late", &late),
                 ("eager", &held.eager),
             ],
         );
