@@ -12,6 +12,10 @@ use crate::mark::Mark;
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, WaitKind};
 
+/// Segments of others between a request and its response that are looked at; behind more of
+/// them it is not told what held the response back.
+const MAX_OTHERS: usize = 128;
+
 /// What a gap in a sender's data says of its socket's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Buffer {
@@ -49,6 +53,9 @@ impl Tiler<'_> {
             return false;
         };
         let asked = from + travel;
+        if others(trace, asked, first).nth(MAX_OTHERS).is_some() {
+            return false;
+        }
         let (mut free, mut is_held) = (asked, false);
         for (index, before, mark) in others(trace, asked, first) {
             let gap = mark.at.since(before.at);
