@@ -56,7 +56,7 @@ pub(crate) struct Served {
     pub(crate) beyond: Tally,
     /// What the host took beyond all that packets leave for it.
     pub(crate) within: Tally,
-    /// What packets and host say in each of these: in those `beyond`, and those `within`.
+    /// The two figures of each disagreement: of those `beyond`, and of those `within`.
     pub(crate) said: [Said; 2],
 }
 
@@ -146,8 +146,8 @@ impl Served {
         with_time(&self.splits)
     }
 
-    /// How many exchanges have a notable wait that this is the name of, by the packets and
-    /// for the rules.
+    /// The numbers of exchanges with a notable wait of this kind, by the packets and for the
+    /// rules.
     pub(crate) fn counts(&self, kind: WaitKind) -> [u64; 2] {
         let at = KINDS.iter().position(|&other| other == kind);
         let count = |splits: &Splits| {
@@ -223,12 +223,12 @@ fn at_host(kind: WaitKind, turn: &ServedTurn) -> Duration {
     }
 }
 
-/// How long the host took until the answer's first byte left.
+/// The host's time until the answer's first byte left.
 fn until_first(turn: &ServedTurn) -> Duration {
     turn.sent.since(was_whole(turn)) + first_queued(turn)
 }
 
-/// How long from there to its last.
+/// The host's time from there to its last.
 fn after_first(turn: &ServedTurn) -> Duration {
     turn.left().since(turn.sent + first_queued(turn))
 }

@@ -13,11 +13,11 @@ use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::wait::Owner;
 
-/// What is seen of it.
+/// The evidence on the wire.
 const SEEN: &str = "{bytes} bytes went through at a constant {rate}, evenly spaced, and waited in a \
     queue before";
 
-/// What is seen with a full receiver's window in the queue.
+/// The evidence of a receiver's whole window that stands in the queue.
 const QUEUED: &str = "{bytes} bytes went through at {rate}, with a full receiver's window ({window}) \
     in flight: each byte was acknowledged {queued} after it was sent, on a path with a round trip \
     of {trip}, so it waited in a queue";
@@ -47,7 +47,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of a queue that a full receiver's window stands in.
+/// The wording for a queue that a receiver's whole window stands in.
 const FULL_WINDOW: Wording = Wording {
     ruled_out: &[
         QUEUEING,

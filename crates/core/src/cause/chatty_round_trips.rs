@@ -67,8 +67,8 @@ const SHARE: f64 = 0.8;
 /// are a client that always has another, not actions. And each exchange takes
 /// a round trip and no more: a slow server is another cause.
 ///
-/// Where a protocol has the client wait for each reply (FTP, POP3, news), that is not the
-/// client's choice, and nobody is named.
+/// A protocol that has the client wait for each reply (FTP, SMTP, POP3, news) leaves it no
+/// choice: nobody is named there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     /// Connections on which a server of such a protocol greeted.
@@ -162,7 +162,7 @@ fn may_be_timeout((from, to): (Timestamp, Timestamp), travel: Duration) -> bool 
     (LEAST_TIMEOUT..=LEAST_TIMEOUT + travel * MOST_TRIPS + PAUSE).contains(&pause)
 }
 
-/// How many moments the pauses make: those that overlap are one.
+/// The number of moments that the pauses make: those that overlap are one.
 fn moments(mut pauses: Vec<(Timestamp, Timestamp)>) -> usize {
     pauses.sort_unstable();
     let mut until = None;

@@ -27,7 +27,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Where the handshakes were seen, and none lost its SYN.
+/// The wording where the handshakes were seen, and none lost its SYN.
 const CONNECTED: Wording = Wording {
     ruled_out: &[(
         Id::ConnectionNotReused,

@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 use crate::timeline::{Moment, by_host};
 use crate::wait::{Owner, WaitKind};
 
-/// Of a client that closes its connections, and makes one for each request.
+/// The wording for a client that closes its connections, and makes one for each request.
 const WORDING: Wording = Wording {
     summary: "Each request opens a connection of its own and pays {setup} (median) for it, {share} \
         of the time including it.",
@@ -24,17 +24,17 @@ const WORDING: Wording = Wording {
     fix: &[POOL],
 };
 
-/// Where other requests have none of their own.
+/// The summary where only some requests have a connection of their own.
 const SOME: &str = "{paying} of {whole} requests open a connection of their own and pay {setup} \
     (median) for it, {share} of the time including it.";
 
-/// Where the handshakes were seen, and none lost its SYN.
+/// The look-alike that handshakes rule out, none of which lost its SYN.
 const CONNECTED: &[(Id, &str)] = &[(
     Id::SynLoss,
     "none of {handshakes} handshakes had to repeat its SYN",
 )];
 
-/// Where the server closes connections.
+/// The changes where the server closes connections.
 const OF_SERVER: &[(&str, &str)] = &[LET_LIVE];
 
 /// For both ends, where it is not known which of them closes connections.
@@ -47,10 +47,10 @@ const OF_EITHER: &[(&str, &str)] = &[
     LET_LIVE,
 ];
 
-/// What the client can change.
+/// The change at the client.
 const POOL: (&str, &str) = ("client", "keep connections alive and pool them");
 
-/// What the server can change.
+/// The change at the server.
 const LET_LIVE: (&str, &str) = (
     "server",
     "let connections live: keepalive_timeout and keepalive_requests above 0 (nginx), no \

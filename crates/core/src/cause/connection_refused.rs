@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of a host that is known by its resets only.
+/// The wording for a host that is known by its resets only.
 const UNCOMPARED: Wording = Wording {
     ruled_out: &[(
         Id::FirewallDrop,

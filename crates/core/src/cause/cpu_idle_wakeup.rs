@@ -38,7 +38,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Where the hypervisor took time of the processors.
+/// The wording where the hypervisor took time of the processors.
 const STOLEN: Wording = Wording {
     summary: " with the program's threads ready to run and an idle processor slow to take them up: \
         the hypervisor had given it to others.",

@@ -33,7 +33,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of a server whose own kernel was watched.
+/// The wording for a server whose own kernel was watched.
 const WATCHED: Wording = Wording {
     summary: " between a request of its own to {behind} and the answer: it is late because that \
         one is.",
@@ -41,7 +41,7 @@ const WATCHED: Wording = Wording {
     ..WORDING
 };
 
-/// Of a proxy by its configuration.
+/// The wording for a proxy that is known by its configuration.
 const CONFIGURED: Wording = Wording {
     summary: "The server hands these requests on to {behind} and takes {took} (median) until its \
         answer begins, {share} of all request time: it is late because the server behind it is, or \

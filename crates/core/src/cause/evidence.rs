@@ -8,7 +8,7 @@ use crate::event::ProbeMethod;
 use crate::histogram::Distribution;
 use crate::report::{
     Affected, Evidence, EvidenceKind, Exemplar, Figures, Finding, Fix, PredictedLatency,
-    Prediction, RuledOut, Verdict,
+    Prediction, RuledOut, Unit, Verdict,
 };
 use crate::wait::{Owner, WaitKind};
 
@@ -74,18 +74,44 @@ impl Measures {
     }
 }
 
-/// A finding for `cause` with what `tally` counted; evidence is still to come.
-pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Finding {
+/// A finding about `service` of which nothing is known yet.
+pub(crate) fn blank(id: Id, culprit: Owner, service: String) -> Finding {
     let cause = id.cause();
-    let total = case.ledger.total().max(1);
-    let predicted = tally.without(&case.ledger.latency);
     Finding {
         cause: id,
         title: cause.title.to_owned(),
         verdict: Verdict::Possible,
         culprit,
         waits: cause.waits.to_vec(),
-        service: case.endpoint.to_string(),
+        service,
+        cost_ns: 0,
+        cost_low_ns: 0,
+        cost_high_ns: 0,
+        wall_ns: 0,
+        share: 0.0,
+        affected: Affected::default(),
+        unit: Unit::default(),
+        summary: String::new(),
+        evidence: Vec::new(),
+        display_filter: None,
+        ruled_out: Vec::new(),
+        candidates: Vec::new(),
+        overturned_by: String::new(),
+        fix: Vec::new(),
+        predicted: None,
+        exemplars: Vec::new(),
+        locates: cause.is_place,
+        location: None,
+        witnesses: Vec::new(),
+        next: Vec::new(),
+    }
+}
+
+/// A finding for `cause` with what `tally` counted; evidence is still to come.
+pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Finding {
+    let total = case.ledger.total().max(1);
+    let predicted = tally.without(&case.ledger.latency);
+    Finding {
         cost_ns: case.weigh(tally.cost.likely),
         cost_low_ns: case.weigh(tally.cost.low),
         cost_high_ns: case.weigh(tally.cost.high),
@@ -96,19 +122,9 @@ pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) ->
             of: case.weigh(case.ledger.count),
         },
         unit: case.ledger.unit,
-        summary: String::new(),
-        evidence: Vec::new(),
-        display_filter: None,
-        ruled_out: Vec::new(),
-        candidates: Vec::new(),
-        overturned_by: String::new(),
-        fix: Vec::new(),
         predicted: prediction(case, id, &predicted),
         exemplars: tally.exemplars(),
-        locates: id.cause().is_place,
-        location: None,
-        witnesses: Vec::new(),
-        next: Vec::new(),
+        ..blank(id, culprit, case.endpoint.to_string())
     }
 }
 

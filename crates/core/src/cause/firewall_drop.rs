@@ -37,7 +37,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of a filter that answers in the host's place.
+/// The wording for a filter that answers in the host's place.
 const TURNED_DOWN: Wording = Wording {
     summary: "A packet filter on the way, not the host itself, turns down the attempts at \
         {service}.",

@@ -62,11 +62,11 @@ pub(crate) struct Held {
     pub(crate) eager: u64,
     /// Left some time after the acknowledgement.
     pub(crate) late: u64,
-    /// Of the released, those that only the sender's kernel calls so.
+    /// The part of the released that only the sender's kernel calls so.
     timed: u64,
-    /// Of the delayed, those that no packet shows.
+    /// The part of the delayed that no packet shows.
     unseen: u64,
-    /// Of the late, those that only the sender's kernel shows to be.
+    /// The part of the late that only the sender's kernel shows to be.
     written: u64,
     pub(crate) packets: Option<[u64; 3]>,
     /// The first that a prompt acknowledgement released.
@@ -190,8 +190,8 @@ impl Held {
         }
     }
 
-    /// What the sender's kernel shows of those that packets call otherwise, where that is
-    /// plain: the others look alike.
+    /// The verdict of the sender's kernel on those that packets call otherwise: held or not;
+    /// `None` where it is not plain. The others look alike.
     fn sample(&self) -> Option<bool> {
         let named = self.timed + self.written;
         let is_most = |part: u64| part as f64 >= named as f64 * SHARE_RELEASED;
@@ -216,8 +216,8 @@ impl Held {
         self.released
     }
 
-    /// How many of these and of the late ones left with the acknowledgement and late by the
-    /// packets, whatever the sender's kernel calls them.
+    /// The numbers that left with the acknowledgement and later by the packets alone, whatever
+    /// the sender's kernel calls them.
     pub(crate) fn by_packets(&self) -> [u64; 2] {
         let released = self.released.saturating_sub(self.timed);
         [released, self.late + (self.released - released)]
@@ -245,7 +245,7 @@ impl Held {
             .packets(&self.packets.unwrap_or_default())
     }
 
-    /// Whether packets show what the parts waited for.
+    /// Returns true if packets show what the parts waited for.
     pub(crate) fn is_on_the_wire(&self) -> bool {
         self.timed == 0 || !self.reaction.is_empty()
     }

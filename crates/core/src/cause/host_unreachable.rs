@@ -26,7 +26,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of packets that open no connection.
+/// The wording for packets that open no connection.
 const TOLD: Wording = Wording {
     fix: &[
         WORDING.fix[0],
@@ -39,7 +39,7 @@ const TOLD: Wording = Wording {
     ..WORDING
 };
 
-/// Of such packets that a packet filter turned down.
+/// The wording for such packets that a packet filter turned down.
 const REJECTED: Wording = Wording {
     summary: "A packet filter rejects packets to {host}, and says so by ICMP.",
     ..TOLD

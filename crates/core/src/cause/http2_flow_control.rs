@@ -40,7 +40,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of a server's windows, which hold up what requests bring.
+/// The wording for a server's windows, which hold up what requests bring.
 const OF_THE_SERVER: Wording = Wording {
     fix: &[(
         "server",

@@ -179,15 +179,15 @@ pub(super) trait Kind: Default + Clone + fmt::Debug {
     /// What it cost this message; `None` where it did not limit it.
     fn cost(delivery: &Delivery) -> Option<Duration>;
 
-    /// Whose fault it is.
+    /// The side at fault.
     fn culprit(sender: Side) -> Owner {
         owner(sender)
     }
 
-    /// What was seen on the wire, and what is said of it, by the message that lost most.
+    /// The evidence on the wire and the wording, by the message that lost most.
     fn words(worst: &Delivery) -> (&'static str, &'static Wording);
 
-    /// What a case has beside that.
+    /// Adds what only some cases have.
     fn complete(finding: &mut Finding, case: &Case<'_>, worst: &Delivery) {
         let _ = (finding, case, worst);
     }
@@ -212,7 +212,7 @@ pub(crate) struct Limited<K> {
 struct Messages {
     tally: Tally,
     stops: u64,
-    /// Those of exchanges that open a connection.
+    /// Messages of the first exchanges of connections.
     opening: u64,
     /// The one that lost most: what it was like.
     worst: Option<Delivery>,

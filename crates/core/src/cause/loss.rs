@@ -305,7 +305,7 @@ fn slowed(exchange: &Exchange) -> Cost {
         .fold(Cost::default(), Cost::plus)
 }
 
-/// What overturns that a few segments were lost.
+/// The observation that overturns a finding of few losses.
 pub(super) const IN_TIME: &str =
     "a capture at the other end that shows these segments arriving in time";
 

@@ -11,7 +11,7 @@ use super::limited::{Congestion, Kind, Limited, beyond_slow_start, congestion};
 use super::wording::Wording;
 use crate::delivery::Delivery;
 
-/// What is seen of it.
+/// The evidence on the wire.
 const SEEN: &str = "{stops} times the {from} stopped with no more than {most_segments} full \
     segments in flight, and went on with the ACKs for them; connections begin with \
     10";

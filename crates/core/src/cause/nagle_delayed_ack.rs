@@ -32,13 +32,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of a server whose configuration switches `TCP_NODELAY` off.
+/// The wording for a server whose configuration switches `TCP_NODELAY` off.
 const SWITCHED_OFF: Wording = Wording {
     fix: &[("{place}", "tcp_nodelay on;"), IN_ONE_CALL, BY_ROUTE],
     ..WORDING
 };
 
-/// What packets rule out.
+/// The look-alikes that packets rule out.
 const ON_THE_WIRE: Wording = Wording {
     ruled_out: &[
         (
@@ -58,7 +58,7 @@ const ON_THE_WIRE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// What the experiment rules out where no packets are seen.
+/// The look-alikes that the experiment rules out where no packets are seen.
 const BY_EXPERIMENT: Wording = Wording {
     ruled_out: &[(
         Id::ServerPause,

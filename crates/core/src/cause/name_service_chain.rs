@@ -27,7 +27,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of questions by multicast DNS.
+/// The wording for questions by multicast DNS.
 const MULTICAST: Wording = Wording {
     fix: &[
         (

@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of a host that nobody speaks for.
+/// The wording for a host that nobody answers for.
 const SILENT: Wording = Wording {
     summary: "Nobody on the link of {asker} answers for {target}. The kernel gives up after three \
         tries, a second apart, and tells the program that the host is unreachable; no packet is \

@@ -16,10 +16,10 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// What most answers are, where they are TLS records.
+/// The words for answers most of which are TLS records.
 const TLS: &str = "TLS: the port wants https";
 
-/// What they may be, where most are not.
+/// The words for other answers.
 const OTHER: &str = "another protocol, or TLS";
 
 const KIND: Kind = Kind {

@@ -13,7 +13,7 @@ use crate::delivery::{Delivery, Limit};
 use crate::report::{Finding, Verdict};
 use crate::time::Timestamp;
 
-/// What is seen of it.
+/// The evidence on the wire.
 const SEEN: &str = "full segments of the {from} left at a constant {rate}, {stops} times with \
     nothing to wait for: the window open, and no queue on the way";
 

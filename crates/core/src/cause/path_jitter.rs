@@ -26,7 +26,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of delays that the server's clock shows too.
+/// The wording for delays that the sender's clock shows too.
 const BY_CLOCK: Wording = Wording {
     ruled_out: &[
         WORDING.ruled_out[0],

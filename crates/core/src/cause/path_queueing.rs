@@ -30,7 +30,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of requests behind data of the same client.
+/// The wording for requests behind data of the same client.
 const BEHIND_UPLOAD: Wording = Wording {
     summary: "Requests wait in a queue on the path to the server, behind data that the client \
         uploads there: {saved} (median) each, {share} of all request time.",
@@ -46,7 +46,7 @@ const BEHIND_UPLOAD: Wording = Wording {
     ],
 };
 
-/// Of delays that lie outside of the exchanges.
+/// The wording for delays that lie outside of the exchanges.
 const OUTSIDE: Wording = Wording {
     ruled_out: &[(Id::ServerThink, "the server had answered")],
     ..WORDING

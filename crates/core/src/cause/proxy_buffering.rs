@@ -25,7 +25,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of a request that is taken whole before it is passed on.
+/// The wording for a request that is taken whole before it is passed on.
 const UPLOAD: Wording = Wording {
     summary: "The proxy takes the whole request, {upload} (median), before it asks {behind}: two \
         things one after the other of which {saved} (median) could have gone side by side.",

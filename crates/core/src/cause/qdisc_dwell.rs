@@ -50,7 +50,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of one whose own kernel was watched.
+/// The wording for a server whose own kernel was watched.
 const WATCHED: Wording = Wording {
     summary: " in the queueing disciplines of its own device, behind what else it sends: TCP has \
         sent the answer, and the network has not had it yet.",

@@ -40,7 +40,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of requests that bear the client's clock.
+/// The wording for requests that bear the client's clock.
 const STAMPED: Wording = Wording {
     ruled_out: &[
         (

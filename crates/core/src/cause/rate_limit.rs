@@ -25,7 +25,7 @@ const WORDING: Wording = Wording {
     fix: &[("server", RAISE), ASK_LESS],
 };
 
-/// Of a limit that the configuration sets.
+/// The wording for a limit that the configuration sets.
 const CONFIGURED: Wording = Wording {
     summary: "The server lets one request through every {turn}, {rate} a second, because its \
         configuration says so: the others wait their turn, {saved} (median), {share} of all \

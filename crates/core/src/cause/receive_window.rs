@@ -14,7 +14,7 @@ use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::wait::Owner;
 
-/// What is seen of it.
+/// The evidence on the wire.
 const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {window}) and went \
     on as soon as an ACK moved it";
 
@@ -48,7 +48,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of a receiver that opens its window late.
+/// The wording for a receiver that opens its window late.
 const UNREAD: Wording = Wording {
     summary: "The {to} reads what arrives at its own pace: it takes {window} at most ahead of that \
         and makes room for as much again only {queued} later, on a path of {trip}: {cost}.",

@@ -11,7 +11,7 @@ use super::limited::{Kind, Limited, beyond_slow_start};
 use super::wording::Wording;
 use crate::delivery::{Delivery, Limit};
 
-/// What is seen of it.
+/// The evidence on the wire.
 const SEEN: &str = "{stops} times the {from} stopped behind a segment that was not full, with at \
     most {most} in flight and the {to}'s window open, and went on as soon as that was acknowledged";
 

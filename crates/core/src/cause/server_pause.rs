@@ -38,7 +38,7 @@ const RHYTHM: &str = "Its parts come at an even pace: a rhythm that was set or a
 /// Why it pauses elsewhere.
 const WAITING: &str = "It waits for itself or for something behind it";
 
-/// What rules Nagle's algorithm out, where most parts did not wait for an acknowledgement.
+/// The reason why it is not Nagle's algorithm, where most parts waited for no acknowledgement.
 const NO_NAGLE: Wording = Wording {
     ruled_out: &[(
         Id::NagleDelayedAck,
@@ -48,7 +48,7 @@ const NO_NAGLE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// What rules it out where some left with one.
+/// The reason where some left with one.
 const CHANCE: Wording = Wording {
     ruled_out: &[(
         Id::NagleDelayedAck,
@@ -75,7 +75,7 @@ pub(crate) struct Rule {
     /// With those that ended near an acknowledgement, which is chance where
     /// Nagle's algorithm is not at work.
     all: Tally,
-    /// Of those, the ones that the server's kernel shows to be chance.
+    /// The part of those that the server's kernel shows to be chance.
     written: u64,
     /// Pauses in responses that came at an even pace.
     rhythmic: u64,

@@ -31,7 +31,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// What is said of the others, where nothing else looks the same.
+/// The sentence on the network and the client, where nothing else looks the same.
 const NOBODY_ELSE: &str = " The network and the client have no part in it.";
 
 /// The change at a server that may serve several at a time.

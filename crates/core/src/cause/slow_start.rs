@@ -15,7 +15,7 @@ use super::{Case, Id};
 use crate::delivery::Delivery;
 use crate::report::Finding;
 
-/// What is seen of it.
+/// The evidence on the wire.
 const SEEN: &str = "{stops} times the {from} had sent as many full segments as its congestion \
     window allows (from {first} up to {most}) and went on with the ACKs for them";
 
@@ -44,7 +44,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of older systems, which begin with fewer segments than new ones (RFC 3390, RFC 6928).
+/// The words for older systems, which begin with fewer segments than new ones (RFC 3390, RFC 6928).
 const OLDER: Wording = Wording {
     summary: "The connection was sent {first_segments} segments at first and twice as many each \
         round trip ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. It \

@@ -12,7 +12,7 @@ use super::limited::{Congestion, Kind, Limited, congestion};
 use super::wording::Wording;
 use crate::delivery::Delivery;
 
-/// What is seen of it.
+/// The evidence on the wire.
 const SEEN: &str = "after a rest of {rested} the {from} stopped with {first} in flight for ACKs, \
     though the same connection had carried {earlier} at once before";
 

@@ -33,13 +33,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of silences, whose summary is told by then.
+/// The wording for silences, whose summary is told by then.
 const OF_SILENCES: Wording = Wording {
     summary: "",
     ..WORDING
 };
 
-/// What stand-stills rule out that are longer than a quota's period.
+/// The look-alike that stand-stills longer than a quota's period rule out.
 const LONG: Wording = Wording {
     ruled_out: &[(
         Id::CpuQuota,
@@ -149,13 +149,13 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     finding
 }
 
-/// What is said of silences beside their summary.
+/// A finding of silences with the rest of its wording.
 fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
     OF_SILENCES.tell(&mut finding, &[("change", &change(case))]);
     finding
 }
 
-/// What to change in the server's program.
+/// The change in the server's program.
 fn change(case: &Case<'_>) -> &'static str {
     one_thread::change_for(case, NOTHING_LONG)
 }

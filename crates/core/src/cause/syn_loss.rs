@@ -31,14 +31,14 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of SYNs that were seen next to a server which did not answer them.
+/// The wording for SYNs seen beside a server that did not answer them.
 const IGNORED: Wording = Wording {
     summary: "The server's host ignores connection attempts: on {odd} of the connections the first \
         SYN reached it and was not answered, so that they started {late} (median) late.",
     ..WORDING
 };
 
-/// Of attempts that were all given up.
+/// The wording for attempts that were all given up.
 const GIVEN_UP: Wording = Wording {
     summary: "Connection attempts are lost: {given_up} of {attempts} were repeated for {waited} \
         (median) and given up. From this side lost SYNs and lost answers look the same.",
@@ -46,7 +46,7 @@ const GIVEN_UP: Wording = Wording {
     ..WORDING
 };
 
-/// Of what only our own probes met.
+/// The wording for what only our own probes met.
 const PROBED: Wording = Wording {
     summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
         started {late} (median) late. Our own probes show it.",

@@ -11,7 +11,7 @@ use super::limited::{Congestion, Kind, Limited, congestion};
 use super::wording::Wording;
 use crate::delivery::Delivery;
 
-/// What is seen of it.
+/// The evidence on the wire.
 const SEEN: &str = "the {from} sent {whole} in {segments} segments; with {most_segments} of them \
     in flight its congestion window was full, and the rest left with the first ACKs";
 

@@ -25,7 +25,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of a port that speaks something else.
+/// The wording for a port that speaks something else.
 const PLAIN: Wording = Wording {
     summary: "{service} speaks no TLS: it answers a handshake with other bytes.",
     fix: &[
@@ -41,7 +41,7 @@ const PLAIN: Wording = Wording {
     ..WORDING
 };
 
-/// Of a certificate that was turned down.
+/// The wording for a certificate that was turned down.
 const UNTRUSTED: Wording = Wording {
     fix: &[
         (
@@ -93,7 +93,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// What is said of it, by what came of the handshakes.
+/// The wording for what came of the handshakes.
 fn wording(met: &Attempts) -> &'static Wording {
     if met.has_met(ProbeAnswer::NotTls, None) {
         &PLAIN

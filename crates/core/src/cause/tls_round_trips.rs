@@ -232,7 +232,7 @@ impl Rule {
         finding
     }
 
-    /// What to change, by what was seen.
+    /// The changes, by what was seen.
     fn changes(&self) -> impl Iterator<Item = &'static Wording> {
         let is_client = self.culprit() == Owner::Client;
         let is_full = self.full > 0;

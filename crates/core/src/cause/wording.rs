@@ -6,14 +6,14 @@ use super::Id;
 use super::evidence::{fix, percent, ruled_out};
 use crate::report::Finding;
 
-/// What a finding says beside its evidence. `{name}` stands for a value that the rule gives;
+/// The sentences of a finding beside its evidence. `{name}` stands for a value that the rule gives;
 /// `{share}`, `{part}` (of the exchanges) and `{service}` are the finding's own.
 pub(super) struct Wording {
     pub(super) summary: &'static str,
-    /// What else it might have been, and why it is not.
+    /// The look-alikes, and why it is none of them.
     pub(super) ruled_out: &'static [(Id, &'static str)],
     pub(super) overturned_by: &'static str,
-    /// Where to change what.
+    /// The changes, each with its place.
     pub(super) fix: &'static [(&'static str, &'static str)],
 }
 
@@ -36,7 +36,7 @@ impl Wording {
             let because = filled(because, finding, values);
             finding.ruled_out.push(ruled_out(cause, because));
         }
-        finding.overturned_by = filled(self.overturned_by, finding, values);
+        finding.overturned_by += &filled(self.overturned_by, finding, values);
         for &(place, change) in self.fix {
             let place = filled(place, finding, values);
             finding
@@ -51,7 +51,9 @@ pub(super) fn filled(text: &str, finding: &Finding, values: &Values<'_>) -> Stri
     let mut pieces = text.split('{');
     let mut filled = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        let (name, rest) = piece.split_once('}').unwrap_or((piece, ""));
+        let named = piece.split_once('}');
+        debug_assert!(named.is_some(), "a name without an end in {text}");
+        let (name, rest) = named.unwrap_or(("", piece));
         match values.iter().find(|(known, _)| *known == name) {
             Some((_, value)) => filled += &value.to_string(),
             None => filled += &own(finding, name),
@@ -78,7 +80,8 @@ fn own(finding: &Finding, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Affected, Unit, Verdict};
+    use crate::cause::evidence::blank;
+    use crate::report::Affected;
     use crate::wait::Owner;
 
     #[test]
@@ -126,6 +129,13 @@ mod tests {
     }
 
     #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "a name without an end")]
+    fn a_name_that_does_not_end_is_noticed() {
+        filled("{took bytes", &finding(), &[("took", &"3 ms")]);
+    }
+
+    #[test]
     fn a_wording_is_told_behind_what_is_told_already() {
         const FIRST: Wording = Wording {
             summary: "It takes {took}",
@@ -161,35 +171,12 @@ mod tests {
     /// A finding of which nothing is told yet.
     fn finding() -> Finding {
         Finding {
-            cause: Id::ServerThink,
-            title: String::new(),
-            verdict: Verdict::Possible,
-            culprit: Owner::Server,
-            waits: Vec::new(),
-            service: "10.0.0.2:80".to_owned(),
-            cost_ns: 0,
-            cost_low_ns: 0,
-            cost_high_ns: 0,
-            wall_ns: 0,
             share: 0.25,
             affected: Affected {
                 exchanges: 3,
                 of: 4,
             },
-            unit: Unit::default(),
-            summary: String::new(),
-            evidence: Vec::new(),
-            display_filter: None,
-            ruled_out: Vec::new(),
-            candidates: Vec::new(),
-            overturned_by: String::new(),
-            fix: Vec::new(),
-            predicted: None,
-            exemplars: Vec::new(),
-            locates: false,
-            location: None,
-            witnesses: Vec::new(),
-            next: Vec::new(),
+            ..blank(Id::ServerThink, Owner::Server, "10.0.0.2:80".to_owned())
         }
     }
 }

@@ -25,7 +25,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of turns that may be a limit's.
+/// The wording for turns that may be a limit's.
 const IN_TURNS: Wording = Wording {
     summary: "The server answers one request at a time, {turn} after the one before; the others \
         wait in line, {saved} (median), {share} of all request time. It is work that takes a turn \
@@ -34,7 +34,7 @@ const IN_TURNS: Wording = Wording {
     ..WORDING
 };
 
-/// Of a server that serves several at a time.
+/// The wording for a server that serves several at a time.
 const SEVERAL: Wording = Wording {
     summary: "The server serves about {served} at a time and needs {alone} for each; the others \
         wait until it is their turn, {saved} (median), {share} of all request time. The wait grows \

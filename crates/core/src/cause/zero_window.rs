@@ -13,7 +13,7 @@ use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::wait::Owner;
 
-/// What is seen of it.
+/// The evidence on the wire.
 const SEEN: &str = "the {to} advertised a window of zero; the {from} stood still ({stopped} in the \
     worst {message}) until the {to} opened it again";
 
@@ -37,7 +37,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Of a request, which the client sends.
+/// The wording for a request, which the client sends.
 const OF_A_REQUEST: Wording = Wording {
     ruled_out: &[(Id::ClientThink, WORDING.ruled_out[0].1)],
     ..WORDING

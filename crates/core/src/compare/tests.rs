@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cause::Id;
+use crate::cause::evidence::blank;
 use crate::histogram::Distribution;
 use crate::report::{
     Cluster, Details, Evidence, EvidenceKind, Exchanges, Figures, Finding, Fix, PhaseSpan,
@@ -326,20 +327,12 @@ fn offered_rates_that_differ_are_not_judged() {
 
 fn nagle() -> Finding {
     Finding {
-        cause: Id::NagleDelayedAck,
-        title: "Nagle's algorithm on the server waits for our delayed ACK".to_owned(),
         verdict: Verdict::Proven,
-        culprit: Owner::Server,
-        waits: Vec::new(),
-        service: "10.77.0.2:8080".to_owned(),
         cost_ns: 1,
         cost_low_ns: 1,
         cost_high_ns: 1,
         wall_ns: 1,
         share: 0.98,
-        affected: crate::report::Affected::default(),
-        unit: crate::report::Unit::default(),
-        summary: String::new(),
         evidence: vec![Evidence {
             kind: EvidenceKind::Configuration,
             shows_mechanism: true,
@@ -350,10 +343,6 @@ fn nagle() -> Finding {
             display_filter: None,
             location: Some("nginx.conf:12".to_owned()),
         }],
-        display_filter: None,
-        ruled_out: Vec::new(),
-        candidates: Vec::new(),
-        overturned_by: String::new(),
         fix: vec![Fix {
             r#where: "nginx.conf:12".to_owned(),
             change: "tcp_nodelay on;".to_owned(),
@@ -366,11 +355,11 @@ fn nagle() -> Finding {
             },
             closed_loop_rate: Some((40_000.0, 90_000.0)),
         }),
-        exemplars: Vec::new(),
-        locates: false,
-        location: None,
-        witnesses: Vec::new(),
-        next: Vec::new(),
+        ..blank(
+            Id::NagleDelayedAck,
+            Owner::Server,
+            "10.77.0.2:8080".to_owned(),
+        )
     }
 }
 

@@ -122,7 +122,7 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     Ok(finding)
 }
 
-/// Whether most of the joined waits that the packets call so have another name by the
+/// Returns true if most of the joined waits that the packets call so have another name by the
 /// server's kernel.
 fn is_renamed(kind: WaitKind, served: &Served) -> bool {
     let [shown, named] = served.counts(kind);
@@ -196,7 +196,7 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     )
 }
 
-/// How many requests were joined, where not all were.
+/// The share of requests that were joined, in words; empty where all were.
 fn sample(served: &Served) -> String {
     match served.exchanges < served.offered {
         true => format!(

@@ -13,7 +13,7 @@ use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::turn::ServedTurn;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
 
-/// What a wait is called: its kind and its owner.
+/// A wait's name: its kind and its owner.
 type Name = (WaitKind, Owner);
 
 const THINK: Name = (WaitKind::ServerThink, Owner::Server);
@@ -56,7 +56,7 @@ pub(super) fn rename(exchange: &mut Exchange, turn: &ServedTurn, error: Duration
     exchange.waits = waits;
 }
 
-/// Whether the turn says where its time went, and the packets do not show anything that
+/// Returns true if the turn says where its time went, and the packets do not show anything that
 /// lengthens the server's waits without being one: a part that had to be sent again, a
 /// request that was long in coming, somebody between who answers for it.
 fn can_tell(exchange: &Exchange, turn: &ServedTurn) -> bool {
@@ -71,8 +71,8 @@ fn notable<'a>(exchange: &'a Exchange, kinds: &[WaitKind]) -> impl Iterator<Item
     waits.filter(move |wait| kinds.contains(&wait.kind) && wait.duration() >= NOTABLE)
 }
 
-/// Whose the time is that a host shows to lie beyond it: where its device's queue was not
-/// looked at, that may be it.
+/// The name of time that a host shows to lie beyond it. Its own device's queue may have held
+/// it, unless that was looked at.
 fn beyond(turn: &ServedTurn) -> Name {
     let owner = match turn.departure {
         Some(_) => Owner::Path,
@@ -118,7 +118,7 @@ fn think(
     ])
 }
 
-/// How much of `excess` went by before the request reached the host: by its clock, which is
+/// The part of `excess` that went by before the request reached the host, by its clock, which is
 /// that of the packets. `None` where the host's time does not lie within the wait.
 fn lies_before(
     wait: &Wait,
@@ -139,7 +139,7 @@ fn lies_before(
     })
 }
 
-/// What the kernel says of the stops within an answer.
+/// The kernel's names for the stops within an answer.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
     /// Nothing, or it is open of which.

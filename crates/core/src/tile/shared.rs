@@ -16,7 +16,7 @@ use crate::wait::{Bound, Owner, WaitKind};
 /// them it is not told what held the response back.
 const MAX_OTHERS: usize = 128;
 
-/// What a gap in a sender's data says of its socket's buffer.
+/// The state of a sender's socket buffer, by a gap in its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Buffer {
     /// Nothing held the sender back: it had nothing to send, so the response was not there yet.
@@ -83,8 +83,8 @@ impl Tiler<'_> {
     }
 }
 
-/// What the server sent of other responses and of this one up to `first`, each behind what it
-/// sent before and later than `since`, with its place among the marks.
+/// The server's segments of other responses and of this one up to `first`, each behind the one
+/// before and later than `since`, with its place among the marks.
 fn others<'t>(
     trace: &'t Trace<'_>,
     since: Timestamp,

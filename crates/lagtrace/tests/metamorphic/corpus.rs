@@ -41,7 +41,7 @@ pub(crate) struct Said {
     pub(crate) first: Option<First>,
     /// All of them, by cause and culprit.
     pub(crate) all: Vec<(Id, Owner)>,
-    /// Those that accuse somebody, and do not only say where time went.
+    /// The findings that accuse somebody, and do not only say where time went.
     pub(crate) accused: Vec<(Id, Owner)>,
 }
 

@@ -11,7 +11,7 @@ use crate::packet::Way;
 const MS: i64 = 1_000_000;
 /// The least and the longest stand-still, shorter than any timer.
 const STALL: (i64, i64) = (40 * MS, 170 * MS);
-/// What was under way when the path stood still comes together.
+/// Packets under way when the path stood still come together, within this time.
 const TOGETHER: i64 = 3 * MS;
 
 /// One connection, by the way from its client.
@@ -34,7 +34,7 @@ struct Passing {
     has_data: bool,
 }
 
-/// What stands still for a moment.
+/// The one that stands still for a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Still {
     Client,

@@ -80,7 +80,7 @@ fn response(length: usize) -> Vec<u8> {
     (head(body) + &"b".repeat(body)).into_bytes()
 }
 
-/// How long an exchange waited so, in µs.
+/// An exchange's wait of a kind, in µs.
 fn micros(exchange: &Exchange, kind: WaitKind, owner: Owner) -> i64 {
     let waits = exchange.waits.iter();
     let meant = waits.filter(|wait| (wait.kind, wait.owner) == (kind, owner));
@@ -151,7 +151,7 @@ fn a_pause_that_was_held_in_part_is_cut_in_two() {
     assert!((paused - (HELD + LATE - 20_000)).abs() < 1_000, "{paused}");
 }
 
-/// What follows the acknowledgement by chance was written only then.
+/// A part that follows the acknowledgement by chance was written only then.
 #[test]
 fn a_hold_that_the_program_wrote_late_is_a_pause() {
     let at_once = |wire: &mut Wire, begin| in_two(wire, begin, 5);
@@ -282,7 +282,7 @@ fn what_the_host_took_at_another_time_stays() {
     assert_eq!(exchange.waits, before);
 }
 
-/// Whatever a kernel stamps, the waits add up to the exchange.
+/// The waits add up to the exchange, whatever its kernel stamps.
 #[test]
 fn no_turn_breaks_the_tiling() {
     let stamps = [-9_000, 0, 3_999, 4_700, 24_000, 44_001, 61_000];
