@@ -12,9 +12,8 @@ use crate::mark::Mark;
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, WaitKind};
 
-/// Segments of others between a request and its response that are looked at; behind more of
-/// them it is not told what held the response back.
-const MAX_OTHERS: usize = 128;
+/// Segments of other responses before one that are looked at.
+const MAX_OTHERS: usize = 64;
 
 /// The state of a sender's socket buffer, by a gap in its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +26,28 @@ enum Buffer {
     Untold,
 }
 
-impl Buffer {
-    fn after(kind: WaitKind, gap: Duration) -> Self {
-        match kind {
-            WaitKind::ServerPause | WaitKind::ServerThink => Self::Empty,
-            WaitKind::WindowFull
-            | WaitKind::CongestionWindow
-            | WaitKind::SendBuffer
-            | WaitKind::Paced
-            | WaitKind::Recovery => Self::Full,
-            WaitKind::ResponseTransfer if gap > REORDERING => Self::Full,
-            _ => Self::Untold,
+/// The time before a segment of the server's, on a connection that others' fill too.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    until: Timestamp,
+    number: u64,
+    gap: Duration,
+    name: Option<(WaitKind, Owner)>,
+}
+
+impl Step {
+    fn buffer(&self) -> Buffer {
+        match self.name.map(|(kind, _)| kind) {
+            Some(WaitKind::ServerPause | WaitKind::ServerThink) => Buffer::Empty,
+            Some(
+                WaitKind::WindowFull
+                | WaitKind::CongestionWindow
+                | WaitKind::SendBuffer
+                | WaitKind::Paced
+                | WaitKind::Recovery,
+            ) => Buffer::Full,
+            Some(WaitKind::ResponseTransfer) if self.gap > REORDERING => Buffer::Full,
+            _ => Buffer::Untold,
         }
     }
 }
@@ -53,59 +63,76 @@ impl Tiler<'_> {
             return false;
         };
         let asked = from + travel;
-        if others(trace, asked, first).nth(MAX_OTHERS).is_some() {
+        let (begun, steps) = steps(trace, asked, first);
+        let empty = steps
+            .iter()
+            .rposition(|step| step.buffer() == Buffer::Empty);
+        let line = steps
+            .get(empty.map_or(0, |at| at + 1)..)
+            .unwrap_or_default();
+        // So many in a row, and never nothing left: the line was never empty.
+        let is_endless = begun > asked && empty.is_none();
+        if !is_endless && !line.iter().any(|step| step.buffer() == Buffer::Full) {
             return false;
         }
-        let (mut free, mut is_held) = (asked, false);
-        for (index, before, mark) in others(trace, asked, first) {
-            let gap = mark.at.since(before.at);
-            let kind = gap::name(trace, &Flow::default(), before, mark, index).wait;
-            match kind.map_or(Buffer::Untold, |(kind, _)| Buffer::after(kind, gap)) {
-                Buffer::Empty => (free, is_held) = (mark.at, false),
-                Buffer::Full => is_held = true,
-                Buffer::Untold => {}
-            }
-        }
-        if !is_held {
-            return false;
-        }
+        let free = empty
+            .and_then(|at| steps.get(at))
+            .map_or(begun, |step| step.until);
         let (path, inferred) = (Owner::Path, Bound::Inferred(trace.to_server.split_error()));
         self.push(from + travel / 2, WaitKind::RoundTrip, path, None, inferred);
-        let think = WaitKind::ServerThink;
-        self.push(free - travel / 2, think, Owner::Server, None, inferred);
-        self.push(free, WaitKind::RoundTrip, path, None, inferred);
-        for (index, before, mark) in others(trace, free, first) {
-            let wait = gap::name(trace, &Flow::default(), before, mark, index).wait;
-            let (kind, owner) = wait.unwrap_or((WaitKind::ResponseTransfer, path));
-            self.push(mark.at, kind, owner, Some(mark.number), Bound::Observed);
+        match is_endless {
+            // Whether the response was there when its line began does not show.
+            true => self.push(free, WaitKind::Unknown, Owner::Unknown, None, inferred),
+            false => {
+                let think = WaitKind::ServerThink;
+                self.push(free - travel / 2, think, Owner::Server, None, inferred);
+                self.push(free, WaitKind::RoundTrip, path, None, inferred);
+            }
+        }
+        for step in line {
+            let (kind, owner) = step.name.unwrap_or((WaitKind::ResponseTransfer, path));
+            self.push(step.until, kind, owner, Some(step.number), Bound::Observed);
         }
         true
     }
 }
 
-/// The server's segments of other responses and of this one up to `first`, each behind the one
-/// before and later than `since`, with its place among the marks.
-fn others<'t>(
-    trace: &'t Trace<'_>,
-    since: Timestamp,
-    first: &Mark,
-) -> impl Iterator<Item = (usize, &'t Mark, &'t Mark)> {
+/// The server's segments of other responses and of this one up to `first`, the latest ones that
+/// came after `asked`, and the time from which on they are looked at: `asked`, or later where
+/// they are too many.
+fn steps(trace: &Trace<'_>, asked: Timestamp, first: &Mark) -> (Timestamp, Vec<Step>) {
     let (number, start) = (first.number, first.data.map_or(0, |data| data.span.start));
-    let counts = move |mark: &Mark| {
+    let counts = |mark: &Mark| {
         let is_other = mark.data.is_some_and(|data| {
             let is_sent = !matches!(data.arrival, Arrival::Copy | Arrival::KeepAlive);
             is_sent && data.need != Need::Spurious && data.span.end <= start
         });
         mark.by == Side::Server && (is_other || mark.number == number)
     };
-    let until = first.at;
-    let marks = trace.marks.iter().enumerate();
-    let sent = marks.filter(move |(_, mark)| mark.at <= until && counts(mark));
-    let pairs = sent.scan(None, |last: &mut Option<&'t Mark>, (index, mark)| {
-        Some((index, last.replace(mark), mark))
-    });
-    pairs.filter_map(move |(index, before, mark)| {
-        let before = before.filter(|_| mark.at > since)?;
-        Some((index, before, mark))
-    })
+    let end = trace.marks.partition_point(|mark| mark.at <= first.at);
+    let marks = trace.marks.get(..end).unwrap_or_default().iter();
+    let mut sent = marks.enumerate().rev().filter(|(_, mark)| counts(mark));
+    let Some(mut last) = sent.next() else {
+        return (asked, Vec::new());
+    };
+    let (mut begun, mut steps) = (asked, Vec::new());
+    for (place, before) in sent {
+        let (index, mark) = last;
+        if mark.at <= asked {
+            break;
+        }
+        if steps.len() >= MAX_OTHERS {
+            begun = mark.at;
+            break;
+        }
+        steps.push(Step {
+            until: mark.at,
+            number: mark.number,
+            gap: mark.at.since(before.at),
+            name: gap::name(trace, &Flow::default(), before, mark, index).wait,
+        });
+        last = (place, before);
+    }
+    steps.reverse();
+    (begun, steps)
 }
