@@ -160,13 +160,13 @@ pub(crate) const CHANGES: [Change; 21] = [
             let is_at_server = it.subject.name.ends_with("/server");
             let is_service = |port| services.contains(&port);
             let capture = delay::stalled(&it.capture, is_service, is_at_server, draw)?;
-            it.is_healthy().then(|| plain(&capture))?
+            it.subject.is_healthy().then(|| plain(&capture))?
         },
     ),
     delay("pauses before requests", |it, draw| {
         let services = place::services(&it.capture, it.label.port);
         let capture = delay::paused(&it.capture, |port| services.contains(&port), draw);
-        it.is_healthy().then(|| plain(&capture))?
+        it.subject.is_healthy().then(|| plain(&capture))?
     }),
 ];
 

@@ -90,6 +90,11 @@ impl Subject {
         }
     }
 
+    /// Returns true if there is no fault in it.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.label().truth.expected.is_empty()
+    }
+
     fn label(&self) -> Label {
         let path = self.path.with_file_name("truth.json");
         let text = fs::read_to_string(path).expect("the truth");
@@ -105,16 +110,11 @@ impl Subject {
 }
 
 impl Loaded<'_> {
-    /// Returns true if there is no fault in it.
-    pub(crate) fn is_healthy(&self) -> bool {
-        self.label.truth.expected.is_empty()
-    }
-
     /// A healthy capture, drawn, of which nothing is said; `None` if a few are none.
     pub(crate) fn healthy(&self, draw: &mut Draw) -> Option<Capture> {
         for _ in 0..20 {
             let other = &self.all[draw.from(0, self.all.len() as i64 - 1) as usize];
-            if other.label().truth.expected.is_empty() {
+            if other.is_healthy() {
                 let capture = Capture::read(&other.path);
                 let file = capture.file(Form::PLAIN, usize::MAX);
                 if Said::of(&analyse(file)).first.is_none() {

@@ -1,7 +1,8 @@
 //! Changes of a capture that must change nothing of its diagnosis: the recordings of
 //! `corpus/` in other formats, at other times, of other hosts, with other parts left out.
 //!
-//! A sample of them is changed in each way in the tests. `METAMORPHIC_SEED` draws others;
+//! A sample of them is changed in each way in the tests, and each healthy one in the ways that
+//! add time. `METAMORPHIC_SEED` draws others;
 //! with `METAMORPHIC_WHOLE=1` it is every capture, and what became of them is told
 //! (`./figures metamorphic`).
 #![allow(clippy::print_stdout)]
@@ -23,6 +24,7 @@ mod size;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use change::Change;
 use corpus::{Subject, subjects};
 use draw::Draw;
 use libtest_mimic::{Arguments, Trial};
@@ -30,7 +32,7 @@ use outcome::{Outcome, outcomes, tell};
 
 /// The seed of the sample and its changes, where nobody asks for another.
 const SEED: u64 = 7;
-/// The number of captures that the tests change.
+/// The number of captures that the tests change in each way.
 const SAMPLE: usize = 24;
 
 fn main() -> ExitCode {
@@ -41,10 +43,10 @@ fn main() -> ExitCode {
         return whole(&subjects, seed);
     }
     let subjects = Arc::new(subjects);
-    let trial = |index: usize| {
+    let trial = |index: usize, name: String, changes: fn(&Change) -> bool| {
         let subjects = Arc::clone(&subjects);
-        Trial::test(subjects[index].name.clone(), move || {
-            let outcomes = outcomes(&subjects[index], &subjects, seed);
+        Trial::test(name, move || {
+            let outcomes = outcomes(&subjects[index], &subjects, seed, changes);
             let faults: Vec<_> = outcomes.iter().filter_map(Outcome::fault).collect();
             match faults.is_empty() {
                 true => Ok(()),
@@ -52,10 +54,16 @@ fn main() -> ExitCode {
             }
         })
     };
-    let trials = sample(subjects.len(), seed)
-        .into_iter()
-        .map(trial)
-        .collect();
+    let name = |index: usize| subjects[index].name.clone();
+    let all = sample(subjects.len(), seed).into_iter();
+    let all = all.map(|index| trial(index, name(index), |change| !change.adds_time));
+    // What only healthy captures bear is made of each of them: it is soon done.
+    let healthy = (0..subjects.len()).filter(|&index| subjects[index].is_healthy());
+    let delayed = healthy.map(|index| {
+        let name = format!("{}, later", name(index));
+        trial(index, name, |change| change.adds_time)
+    });
+    let trials = all.chain(delayed).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -76,7 +84,7 @@ fn whole(subjects: &[Subject], seed: u64) -> ExitCode {
         let share = |first: usize| {
             let mine = subjects.iter().skip(first).step_by(threads);
             scope.spawn(move || -> Vec<Outcome> {
-                mine.flat_map(|subject| outcomes(subject, subjects, seed))
+                mine.flat_map(|subject| outcomes(subject, subjects, seed, |_| true))
                     .collect()
             })
         };

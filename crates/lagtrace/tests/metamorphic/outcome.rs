@@ -23,8 +23,13 @@ pub(crate) struct Outcome {
     adds_time: bool,
 }
 
-/// The outcome of each change that the capture can bear.
-pub(crate) fn outcomes(subject: &Subject, all: &[Subject], seed: u64) -> Vec<Outcome> {
+/// The outcome of each of these changes that the capture can bear.
+pub(crate) fn outcomes(
+    subject: &Subject,
+    all: &[Subject],
+    seed: u64,
+    changes: impl Fn(&Change) -> bool,
+) -> Vec<Outcome> {
     let it = subject.load(all);
     let outcome = |change: &Change| {
         let mut draw = Draw::new(seed, &format!("{} {}", change.name, subject.name));
@@ -43,7 +48,8 @@ pub(crate) fn outcomes(subject: &Subject, all: &[Subject], seed: u64) -> Vec<Out
         }
         Some(outcome)
     };
-    CHANGES.iter().filter_map(outcome).collect()
+    let changes = CHANGES.iter().filter(|change| changes(change));
+    changes.filter_map(outcome).collect()
 }
 
 /// Writes the changed capture where `METAMORPHIC_KEEP` says, to look at.
