@@ -6,9 +6,10 @@
 //! them. How many shards there are and what is whose rests on neither the
 //! threads nor the hash's seed.
 
-mod clocks;
-mod counters;
+mod clock;
+mod counter;
 mod entrance;
+mod hosts;
 mod points;
 mod ruler;
 mod services;

@@ -82,6 +82,8 @@ enum End {
 impl Connection {
     /// One that begins with this segment, with its numbers collected if
     /// `stream`, Wireshark's number of it, is wanted.
+    // Made where it is kept: it is large to move.
+    #[inline(always)]
     pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
         Self {
             flow: first.flow,
@@ -142,9 +144,11 @@ impl Connection {
     /// answer its client has taken: a server behind several doors answers each copy of a SYN
     /// by itself, and counts from another number.
     fn is_second_answer(&self, segment: &Segment) -> bool {
+        if !segment.flags.contains(TcpFlags::SYN.with(TcpFlags::ACK)) {
+            return false;
+        }
         let asked = self.half(segment.direction.reverse());
-        segment.flags.contains(TcpFlags::SYN.with(TcpFlags::ACK))
-            && self.setup.is_made()
+        self.setup.is_made()
             && self.client == Some(segment.direction.reverse())
             && asked.has_start
             && asked.base() == Some(segment.ack)
@@ -227,19 +231,16 @@ impl Connection {
             self.follow_handshake(segment, payload, closed);
         }
         let (ack, is_new_ack) = self.take_ack(segment);
-        let window = self.window(segment);
+        let (own, peer) = self.both_mut(segment.direction);
+        let window = own.window(peer, segment);
         let is_closed = segment.window == 0 && segment.flags.contains(TcpFlags::ACK);
-        let own = self.half_mut(segment.direction);
         own.had_no_window |= is_closed;
         own.has_no_window = is_closed;
-        let mss = self
-            .half(segment.direction)
-            .mss(self.half(segment.direction.reverse()));
+        let mss = own.mss(peer);
         let reply = match is_new_ack {
-            true => self.half(segment.direction.reverse()).latest_reply(),
+            true => peer.latest_reply(),
             false => None,
         };
-        let own = self.half_mut(segment.direction);
         let (skipped, order) = own.place_in_order(segment, mss);
         let queued = own.transit.queued(segment, reply);
         let sacks = self.hear(segment, ack, skipped);
@@ -418,6 +419,14 @@ impl Connection {
         match direction {
             Direction::Forward => &mut self.forward,
             Direction::Backward => &mut self.backward,
+        }
+    }
+
+    /// The half that sends in this direction, and the other one.
+    fn both_mut(&mut self, direction: Direction) -> (&mut Half, &mut Half) {
+        match direction {
+            Direction::Forward => (&mut self.forward, &mut self.backward),
+            Direction::Backward => (&mut self.backward, &mut self.forward),
         }
     }
 

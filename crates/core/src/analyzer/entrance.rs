@@ -5,8 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Sink;
-use super::clocks::Clocks;
-use super::counters::{Counters, Sender};
+use super::hosts::{Hosts, Sender};
 use super::points::{Points, Vantages};
 use super::ruler::Ruler;
 use super::shard::{self, News, Tidings};
@@ -27,8 +26,7 @@ pub struct Entrance {
     points: Points,
     ruler: Ruler,
     strides: Strides,
-    counters: Counters,
-    clocks: Clocks,
+    hosts: Hosts,
     /// What connections followed; the only place where flows meet.
     approaches: Approaches,
     /// Pings, and the ICMP errors about packets.
@@ -51,10 +49,7 @@ pub struct Admission {
     pub(super) stream: Option<u32>,
     /// What came before, if it opens a connection.
     pub(super) approach: Option<Box<Approach>>,
-    /// True if all its sender's connections are numbered by one counter.
-    pub(super) shares_counter: bool,
-    /// Its sender's tick in nanoseconds, if it is known to be longer than a millisecond.
-    pub(super) tick_ns: Option<u32>,
+    pub(super) sender: Sender,
 }
 
 impl Admission {
@@ -86,8 +81,7 @@ impl Entrance {
             points: Points::default(),
             ruler: Ruler::default(),
             strides: Strides::default(),
-            counters: Counters::default(),
-            clocks: Clocks::default(),
+            hosts: Hosts::default(),
             approaches: Approaches::default(),
             words: Words::default(),
             collected,
@@ -121,14 +115,13 @@ impl Entrance {
             true => self.collected.number(segment),
             false => None,
         };
-        let sender = Sender::of(segment);
+        let flow = segment.flow.tag();
         Admission {
-            shard: segment.flow.share(self.shards),
+            shard: flow.share(self.shards),
             ordinal: self.packets,
             stream,
             approach,
-            shares_counter: self.counters.take(segment, sender),
-            tick_ns: self.clocks.take(segment, sender),
+            sender: self.hosts.take(segment, flow),
         }
     }
 

@@ -262,8 +262,8 @@ impl Shard {
             id: ordinal,
             stream: self.is_collecting.then_some(admission.stream),
             approach: admission.approach,
-            shares_counter: admission.shares_counter,
-            tick_ns: admission.tick_ns,
+            shares_counter: admission.sender.shares_counter,
+            tick_ns: admission.sender.tick_ns,
             client: common.client_of(segment),
         };
         self.connections

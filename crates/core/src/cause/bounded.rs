@@ -1,6 +1,9 @@
 //! Lists that traffic can grow, bounded: the least are kept, so that it does not
 //! matter in which order they come.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 /// Shares of the flows that may be merged before their list is put in order.
 const SHARES: usize = 8;
 
@@ -61,68 +64,61 @@ impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
 /// What belongs to the `MOST` least of all keys that came.
 #[derive(Clone, Debug)]
 pub(super) struct Few<K, V, const MOST: usize> {
-    /// The keys in order, each with the place of its value: values are large,
-    /// and room for a key is made by moving all that are greater.
-    list: Vec<(K, usize)>,
+    /// The keys, each with the place of its value: values are large to move.
+    places: BTreeMap<K, usize>,
     values: Vec<V>,
 }
 
 impl<K, V, const MOST: usize> Default for Few<K, V, MOST> {
     fn default() -> Self {
         Self {
-            list: Vec::new(),
+            places: BTreeMap::new(),
             values: Vec::new(),
         }
     }
 }
 
-impl<K: Ord, V: Default, const MOST: usize> Few<K, V, MOST> {
+impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
     /// What belongs to `key`, if that is among them.
     pub(super) fn of(&mut self, key: K) -> Option<&mut V> {
-        // Of many keys most are none of them: the last one says so at once.
-        let last = self.list.get(MOST - 1);
-        if last.is_some_and(|(last, _)| *last < key) {
+        let is_full = self.places.len() >= MOST;
+        let greatest = self.places.last_key_value().filter(|_| is_full);
+        // Of many keys most are none of them.
+        if greatest.is_some_and(|(greatest, _)| *greatest < key) {
             return None;
         }
-        let value = match self.list.binary_search_by(|(other, _)| other.cmp(&key)) {
-            Ok(place) => self.list.get(place)?.1,
-            Err(place) if place >= MOST => return None,
-            Err(place) => {
-                let value = self.make_room();
-                self.list.insert(place, (key, value));
-                value
+        let place = match self.places.entry(key) {
+            Entry::Occupied(place) => *place.get(),
+            Entry::Vacant(vacant) if !is_full => {
+                self.values.push(V::default());
+                *vacant.insert(self.values.len() - 1)
             }
+            Entry::Vacant(_) => self.replace_greatest(key)?,
         };
-        self.values.get_mut(value)
+        self.values.get_mut(place)
     }
 
-    /// The place of a new value: that of the greatest key, if there is no other.
-    fn make_room(&mut self) -> usize {
-        if self.list.len() >= MOST
-            && let Some((_, greatest)) = self.list.pop()
-        {
-            if let Some(value) = self.values.get_mut(greatest) {
-                *value = V::default();
-            }
-            return greatest;
-        }
-        self.values.push(V::default());
-        self.values.len() - 1
+    /// The place of a new key's value, where the greatest key's was.
+    fn replace_greatest(&mut self, key: K) -> Option<usize> {
+        let (_, place) = self.places.pop_last()?;
+        *self.values.get_mut(place)? = V::default();
+        self.places.insert(key, place);
+        Some(place)
     }
 
     pub(super) fn merge(&mut self, mut other: Self, add: impl Fn(&mut V, V)) {
-        for (key, value) in other.list {
+        for (key, place) in other.places {
             // All that follow are greater.
             let Some(own) = self.of(key) else { break };
-            if let Some(value) = other.values.get_mut(value) {
+            if let Some(value) = other.values.get_mut(place) {
                 add(own, core::mem::take(value));
             }
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        let list = self.list.iter();
-        list.filter_map(|(key, value)| Some((key, self.values.get(*value)?)))
+        let places = self.places.iter();
+        places.filter_map(|(key, &place)| Some((key, self.values.get(place)?)))
     }
 }
 

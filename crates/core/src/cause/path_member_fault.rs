@@ -7,7 +7,6 @@ use super::evidence::{self, percent};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
-use crate::flow::Endpoint;
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
 
@@ -53,7 +52,8 @@ const CHANCE: f64 = 0.01;
 /// Compares the connections' losses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    connections: Few<Endpoint, Seen, MAX_CONNECTIONS>,
+    /// By their clients' [places](crate::flow::Endpoint::place).
+    connections: Few<(u128, u16), Seen, MAX_CONNECTIONS>,
 }
 
 /// What was seen of a connection.
@@ -66,7 +66,8 @@ struct Seen {
 /// The connections by what they lose.
 #[derive(Clone, Debug, Default)]
 struct Sorted {
-    bad: Vec<Endpoint>,
+    /// The ports of their clients.
+    bad: Vec<u16>,
     clean: u64,
     clean_exchanges: u64,
     neither: u64,
@@ -76,9 +77,15 @@ struct Sorted {
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        if let Some(seen) = self.connections.of(exchange.client) {
-            seen.exchanges += 1;
-            seen.lossy += u64::from(!exchange.recoveries.is_empty());
+        let is_lossy = !exchange.recoveries.is_empty();
+        // Of many connections it is the only one, and says nothing then.
+        if exchange.ordinal == 0 && !is_lossy {
+            return;
+        }
+        if let Some(seen) = self.connections.of(exchange.client.place()) {
+            let is_second = exchange.ordinal == 1 && seen.exchanges == 0;
+            seen.exchanges += 1 + u64::from(is_second);
+            seen.lossy += u64::from(is_lossy);
         }
     }
 
@@ -102,7 +109,7 @@ impl super::Rule for Rule {
         let ports: Vec<String> = sorted
             .bad
             .iter()
-            .map(|e| e.port.to_string())
+            .map(ToString::to_string)
             .take(12)
             .collect();
         let text = format!(
@@ -124,7 +131,7 @@ impl super::Rule for Rule {
             &mut finding,
             &[(
                 "part",
-                &percent(sorted.bad.len() as f64 / self.connections.iter().count().max(1) as f64),
+                &percent(sorted.bad.len() as f64 / sorted.connections().max(1) as f64),
             )],
         );
         Conclusion::Finding(Box::new(finding))
@@ -134,7 +141,7 @@ impl super::Rule for Rule {
 impl Rule {
     fn sort(&self) -> Sorted {
         let mut sorted = Sorted::default();
-        for (&client, &seen) in self.connections.iter() {
+        for (&(_, port), &seen) in self.connections.iter() {
             if seen.exchanges < LEAST_EXCHANGES {
                 sorted.neither += u64::from(seen.lossy > 0);
                 continue;
@@ -146,7 +153,7 @@ impl Rule {
                 sorted.clean += 1;
                 sorted.clean_exchanges += seen.exchanges;
             } else if seen.lossy >= BAD_LOSSES && is_often {
-                sorted.bad.push(client);
+                sorted.bad.push(port);
             } else {
                 sorted.neither += 1;
             }
@@ -156,6 +163,11 @@ impl Rule {
 }
 
 impl Sorted {
+    /// Connections that say something.
+    fn connections(&self) -> u64 {
+        self.bad.len() as u64 + self.clean + self.neither
+    }
+
     fn is_telling(&self) -> bool {
         let bad = self.bad.len() as u64;
         let share = self.lossy as f64 / self.exchanges.max(1) as f64;
@@ -163,7 +175,7 @@ impl Sorted {
         let chance = (1.0 - share).powf(self.clean_exchanges as f64);
         bad >= LEAST_BAD
             && self.clean >= LEAST_CLEAN
-            && self.neither * 100 <= (bad + self.clean + self.neither) * NEITHER
+            && self.neither * 100 <= self.connections() * NEITHER
             && chance <= CHANCE
     }
 }

@@ -24,26 +24,6 @@ impl Connection {
         (after, after > before)
     }
 
-    /// The window that the segment advertises, in bytes; `None` where the
-    /// scaling was not seen (RFC 7323 §2.2: it holds only if both SYNs offer it).
-    pub(super) fn window(&self, segment: &Segment) -> Option<u64> {
-        let (own, peer) = (
-            self.half(segment.direction),
-            self.half(segment.direction.reverse()),
-        );
-        if let Some(shift) = own.told_shift {
-            return Some(u64::from(segment.window) << shift.min(14));
-        }
-        if !own.has_start || !peer.has_start {
-            return None;
-        }
-        let shift = match (own.window_scale, peer.window_scale) {
-            (Some(shift), Some(_)) => shift.min(14),
-            _ => 0,
-        };
-        Some(u64::from(segment.window) << shift)
-    }
-
     /// The sender of `direction` allows its peer to send up to `edge`; whether
     /// that is further than before.
     pub(super) fn remember_window(&mut self, direction: Direction, edge: u64) -> bool {

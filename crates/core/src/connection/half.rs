@@ -126,7 +126,8 @@ impl Half {
         let base = *self.base.get_or_insert(seq);
         let near = base.wrapping_add(self.next as u32);
         let delta = i64::from(seq.wrapping_sub(near) as i32);
-        self.next.saturating_add_signed(delta)
+        // No capture has the 2^63 bytes that would turn this over.
+        (self.next as i64 + delta).max(0) as u64
     }
 
     /// Whether an acknowledgement of a SYN, the only thing that this side has
@@ -240,6 +241,23 @@ impl Half {
             None if self.largest >= DEFAULT_MSS => DEFAULT_MSS,
             None => DEFAULT_MSS.max(self.largest),
         }
+    }
+
+    /// The window that a segment of this side advertises, in bytes; `None` where the
+    /// scaling was not seen (RFC 7323 §2.2: it holds only if both SYNs offer it).
+    #[inline]
+    pub(crate) fn window(&self, peer: &Self, segment: &Segment) -> Option<u64> {
+        if let Some(shift) = self.told_shift {
+            return Some(u64::from(segment.window) << shift.min(14));
+        }
+        if !self.has_start || !peer.has_start {
+            return None;
+        }
+        let shift = match (self.window_scale, peer.window_scale) {
+            (Some(shift), Some(_)) => shift.min(14),
+            _ => 0,
+        };
+        Some(u64::from(segment.window) << shift)
     }
 
     /// How this side sends.

@@ -48,6 +48,9 @@ const MOST_DRIFT: i64 = 430_000_000;
 const QUICKEST_NS: i64 = 1_000;
 /// … and a leap of more ticks than this, a second of these, is no clock's.
 const LEAP: i64 = 1_000_000;
+/// What is further from the first segment, seventy years, is no connection's: the clock here was
+/// set. Lags in nanoseconds and their differences stay within 64 bits.
+pub(crate) const FAR_NS: i64 = 1 << 61;
 /// Replies stray by less; a clock that is further off after this long drifts.
 const DRIFT_AFTER: Duration = Duration::from_millis(150);
 
@@ -199,7 +202,8 @@ impl Transit {
         };
         let at = segment.at;
         let (mut passed_ns, mut ticks) = self.first.until(at, tsval);
-        if !self.has_begun || passed_ns < 0 || leaps(passed_ns, ticks) {
+        let is_of_it = (0..FAR_NS).contains(&passed_ns) && !leaps(passed_ns, ticks);
+        if !self.has_begun || !is_of_it {
             // The clock here was set, or the first stamp was wrong: some hosts put zero into a SYN/ACK.
             self.begin(Stamps { at, tsval });
             (passed_ns, ticks) = (0, 0);
@@ -212,7 +216,7 @@ impl Transit {
             self.look_for_coarse(passed_ns, ticks, reply);
         }
         let tick_ns = self.tick.nanos();
-        let lag_ns = passed_ns.saturating_sub(ticks * tick_ns);
+        let lag_ns = passed_ns - ticks * tick_ns;
         let is_small = segment.payload_len < line::SMALL;
         let is_on_line = self.line.take(at, lag_ns, is_small, tick_ns);
         if let Some(drift) = self.line.drift().filter(|_| is_on_line) {
@@ -220,7 +224,7 @@ impl Transit {
             self.set_least_lag(lag_ns, at);
         }
         let least_lag_ns = self.least_lag(at, lag_ns, reply);
-        let beyond = lag_ns.saturating_sub(least_lag_ns).saturating_sub(tick_ns);
+        let beyond = lag_ns - least_lag_ns - tick_ns;
         if beyond <= 0 {
             return Queued::default();
         }
@@ -304,24 +308,23 @@ impl Transit {
     /// The lag that a segment would have now that did not queue.
     #[inline]
     fn least_lag(&mut self, at: Timestamp, lag_ns: i64, reply: Option<Reply>) -> i64 {
-        let since_ns = self.least_lag_at.map_or(0, |then| at.signed_since(then));
         let drifted_ns = match self.drift {
             0 => 0,
-            drift => at_rate(drift, since_ns),
+            drift => at_rate(drift, self.since_least(at)),
         };
         let expected = self.least_lag_ns.saturating_add(drifted_ns);
         if lag_ns <= expected {
             self.set_least_lag(lag_ns, at);
             return lag_ns;
         }
-        let Some(reply) = reply else {
+        let tick_ns = self.tick.nanos();
+        // No later than a tick: no reply says more.
+        let Some(reply) = reply.filter(|_| lag_ns - tick_ns > expected) else {
             return expected;
         };
         let beyond = |most: Duration| {
             let most_ns = i64::try_from(most.as_nanos()).unwrap_or(i64::MAX);
-            lag_ns
-                .saturating_sub(most_ns)
-                .saturating_sub(self.tick.nanos())
+            lag_ns.saturating_sub(most_ns).saturating_sub(tick_ns)
         };
         // The least reply may have queued itself, but of a clock that drifts nothing
         // else is known.
@@ -332,9 +335,18 @@ impl Transit {
         if shown <= expected {
             return expected;
         }
-        self.learn_drift(shown.saturating_sub(self.least_lag_ns), since_ns);
+        self.learn_drift(
+            shown.saturating_sub(self.least_lag_ns),
+            self.since_least(at),
+        );
         self.set_least_lag(shown, at);
         shown
+    }
+
+    /// Nanoseconds since the least lag was seen.
+    #[inline]
+    fn since_least(&self, at: Timestamp) -> i64 {
+        self.least_lag_at.map_or(0, |then| at.signed_since(then))
     }
 
     #[inline]

@@ -24,6 +24,7 @@ pub(crate) struct Open {
 const _: () = assert!(size_of::<Open>() <= 2_048, "an open connection grew");
 
 impl Open {
+    #[inline(always)]
     pub(super) fn new(id: u64, hash: u64, connection: Connection) -> Self {
         Self {
             id,

@@ -48,6 +48,18 @@ impl Count {
         }
     }
 
+    /// Counts on where a number is the one expected and none before it is missing; false, and
+    /// nothing else, where it is not so.
+    #[inline]
+    pub(super) fn goes_on_with(&mut self, id: u16) -> bool {
+        let is_next = self.expected == Some(id) && self.missing == 0;
+        if is_next {
+            self.expected = Some(id.wrapping_add(1));
+            self.rising = self.rising.saturating_add(1);
+        }
+        is_next
+    }
+
     /// Counts on from a number that is no gap's.
     #[inline]
     pub(super) fn go_on(&mut self, id: u16, parts: u16) {

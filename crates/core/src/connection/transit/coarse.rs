@@ -52,8 +52,8 @@ impl Coarse {
     #[inline]
     pub(crate) fn take(&mut self, passed_ns: i64, ticks: i64, goes_on: bool) {
         // Within a moment of the last one and with the same stamp it fits as well as that.
-        let since_ns = passed_ns.saturating_sub(self.last.1);
-        let is_told = ticks == self.last.0 && since_ns.unsigned_abs() < MOMENT_NS;
+        let since_ns = passed_ns.abs_diff(self.last.1);
+        let is_told = ticks == self.last.0 && since_ns < MOMENT_NS;
         if self.fits_none() || (is_told && !goes_on) {
             return;
         }
@@ -159,11 +159,11 @@ fn slack(tick_ns: i64, stray_ns: i64) -> i64 {
     tick_ns * 3 / 2 + stray_ns
 }
 
-/// The time by which so many ticks differ from what passed.
+/// The time by which so many ticks, of 32 bits, differ from what passed, less than
+/// [`FAR_NS`](super::FAR_NS): it fits 64 bits.
+#[inline]
 fn off(tick_ns: i64, passed_ns: i64, ticks: i64) -> i64 {
-    passed_ns
-        .saturating_sub(ticks.saturating_mul(tick_ns))
-        .saturating_abs()
+    (passed_ns - ticks * tick_ns).abs()
 }
 
 #[cfg(test)]

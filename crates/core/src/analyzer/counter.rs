@@ -1,18 +1,13 @@
-//! Hosts whose connections number their packets by one counter.
+//! The counter by which a host numbers the packets of all its connections.
 //!
 //! A gap in the identifications of a connection is a loss only where the connection has a
 //! counter of its own. Where all of a host's share one, a packet of one connection bears
 //! the number that follows the last packet of another: that is seen only where connections
 //! meet.
 
-use core::net::IpAddr;
-
-use crate::event::PointId;
-use crate::flow::FlowKey;
+use crate::flow::Tag;
 use crate::segment::Segment;
 
-/// The number of hosts remembered; of two that fall on one place, the later one stays.
-pub(super) const PLACES: usize = 512;
 /// The least numbers in a row, from one connection to another, that are no chance: each has a
 /// chance of one in 65,536.
 const LEAST_STEPS: u32 = 3;
@@ -25,18 +20,11 @@ const USUAL_SEGMENT: u32 = 1460;
 /// The least and the most that each of them holds.
 const PIECES: (u32, u32) = (536, 8948);
 
-/// The numbering of each host's packets, as far as connections of one point show it.
-#[derive(Debug)]
-pub(super) struct Counters {
-    places: Box<[Option<Host>]>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Host {
-    point: PointId,
-    address: IpAddr,
-    /// The connection of its last numbered packet.
-    flow: FlowKey,
+/// The numbering of a host's packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counter {
+    /// The connection of the last numbered packet.
+    flow: Option<Tag>,
     /// The number of that packet, and by how many the next may differ.
     last: u16,
     ahead: (u16, u16),
@@ -47,91 +35,32 @@ struct Host {
     steps: u32,
 }
 
-impl Default for Counters {
-    fn default() -> Self {
-        Self {
-            places: vec![None; PLACES].into(),
-        }
-    }
-}
-
-impl Counters {
-    /// Takes in a segment, and returns true if its sender's connections share a counter.
+impl Counter {
+    /// Takes in a segment of the flow with this tag, and returns true if its sender's
+    /// connections share a counter.
     #[inline]
-    pub(super) fn take(&mut self, segment: &Segment, sender: Sender<'_>) -> bool {
+    pub(super) fn take(&mut self, segment: &Segment, flow: Tag) -> bool {
         let Some(id) = segment.ip.id.filter(|&id| id != 0) else {
             return false;
         };
-        let Some(place) = self.places.get_mut(sender.place % PLACES) else {
-            return false;
-        };
-        match place {
-            Some(host) if host.point == segment.point && host.address == *sender.address => {
-                host.take(segment, id)
-            }
-            _ => {
-                *place = Some(Host::new(segment, id, *sender.address));
-                false
-            }
-        }
-    }
-}
-
-/// The host that sends a segment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sender<'a> {
-    pub(super) address: &'a IpAddr,
-    /// Its place among [`PLACES`].
-    pub(super) place: usize,
-}
-
-impl<'a> Sender<'a> {
-    #[inline]
-    pub(super) fn of(segment: &'a Segment) -> Self {
-        let address = segment.flow.sender(segment.direction);
-        Self {
-            address,
-            place: place_of(*address),
-        }
-    }
-}
-
-/// A place for each address, which nothing but the address decides.
-#[inline]
-fn place_of(address: IpAddr) -> usize {
-    let bits = match address {
-        IpAddr::V4(address) => u64::from(address.to_bits()),
-        IpAddr::V6(address) => address.to_bits() as u64,
-    };
-    (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
-}
-
-impl Host {
-    fn new(segment: &Segment, id: u16, address: IpAddr) -> Self {
-        Self {
-            point: segment.point,
-            address,
-            flow: segment.flow,
-            last: id,
-            ahead: ahead(segment),
-            changes: 0,
-            steps: 0,
-        }
-    }
-
-    #[inline]
-    fn take(&mut self, segment: &Segment, id: u16) -> bool {
-        if self.flow != segment.flow {
-            let (least, most) = self.ahead;
-            let goes_on = (least..=most).contains(&id.wrapping_sub(self.last));
-            self.changes = self.changes.saturating_add(1);
-            self.steps = self.steps.saturating_add(u32::from(goes_on));
-            self.flow = segment.flow;
+        if self.flow != Some(flow) {
+            self.change(id, flow);
         }
         (self.last, self.ahead) = (id, ahead(segment));
         let (part, of) = MOST;
         self.steps >= LEAST_STEPS
             && self.steps.saturating_mul(of) >= self.changes.saturating_mul(part)
+    }
+
+    /// The next number is of another connection.
+    #[inline]
+    fn change(&mut self, id: u16, flow: Tag) {
+        if self.flow.replace(flow).is_some() {
+            let (least, most) = self.ahead;
+            let goes_on = (least..=most).contains(&id.wrapping_sub(self.last));
+            self.changes = self.changes.saturating_add(1);
+            self.steps = self.steps.saturating_add(u32::from(goes_on));
+        }
     }
 }
 
@@ -155,7 +84,7 @@ mod tests {
     /// For each of these packets (port, identification), true if its host is known to have
     /// one counter.
     fn shared(packets: &[(u16, u16)]) -> Vec<bool> {
-        let mut counters = Counters::default();
+        let mut counter = Counter::default();
         let take = |&(port, id): &(u16, u16)| {
             let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
             let segment = Segment {
@@ -166,7 +95,7 @@ mod tests {
                 },
                 ..Segment::sent(end(1, port), end(2, 80), Timestamp::default())
             };
-            counters.take(&segment, Sender::of(&segment))
+            counter.take(&segment, segment.flow.tag())
         };
         packets.iter().map(take).collect()
     }

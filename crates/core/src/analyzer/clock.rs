@@ -1,14 +1,10 @@
-//! Hosts whose timestamps tick slower than in milliseconds.
+//! The clock of a host, where its timestamps tick slower than in milliseconds.
 //!
 //! A connection tells its sender's tick only after some segments. A host has one for all its
 //! connections: where these together tell it, each goes by it sooner.
 
-use core::net::IpAddr;
-
-use super::counters::{PLACES, Sender};
 use crate::connection::transit::{self, Coarse};
-use crate::event::PointId;
-use crate::flow::FlowKey;
+use crate::flow::Tag;
 use crate::segment::Segment;
 use crate::time::Timestamp;
 
@@ -22,22 +18,11 @@ const MAX_LOOKS: u32 = 4096;
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
 
-/// The ticks of hosts, as far as their connections at one point show them; of two hosts that
-/// fall on one place, the later one stays.
-#[derive(Debug)]
-pub(super) struct Clocks {
-    places: Box<[Option<Host>]>,
-}
-
-#[derive(Debug)]
-struct Host {
-    point: PointId,
-    address: IpAddr,
-    tick: Tick,
-}
-
-#[derive(Debug)]
-enum Tick {
+/// The tick of a host, as far as its connections at one point show it.
+#[derive(Debug, Default)]
+pub(super) enum Clock {
+    #[default]
+    Unseen,
     /// The only connection so far looks for it by itself.
     Single(Followed),
     Sought(Box<Search>),
@@ -48,7 +33,7 @@ enum Tick {
 
 /// The search for the tick of a host, by its connections together.
 #[derive(Debug, Default)]
-struct Search {
+pub(super) struct Search {
     flows: Vec<Followed>,
     /// The place of the next one.
     next: usize,
@@ -56,87 +41,63 @@ struct Search {
     looks: u32,
     coarse: Coarse,
     /// The last segment that was looked at.
-    last: Option<(Timestamp, u32, FlowKey)>,
+    last: Option<(Timestamp, u32, Tag)>,
 }
 
 /// A connection of the host: its first stamps, and its ticks since then.
 #[derive(Clone, Copy, Debug)]
-struct Followed {
-    flow: FlowKey,
+pub(super) struct Followed {
+    flow: Tag,
     begin: Timestamp,
     base: u32,
     ticks: i64,
 }
 
-impl Default for Clocks {
-    fn default() -> Self {
-        Self {
-            places: core::iter::repeat_with(|| None).take(PLACES).collect(),
-        }
-    }
-}
-
-impl Clocks {
-    /// Takes in a segment, and returns its sender's tick in nanoseconds where that is known
-    /// to be longer than a millisecond.
+impl Clock {
+    /// Takes in a segment of the flow with this tag, and returns its sender's tick in
+    /// nanoseconds where that is known to be longer than a millisecond.
     #[inline]
-    pub(super) fn take(&mut self, segment: &Segment, sender: Sender<'_>) -> Option<u32> {
+    pub(super) fn take(&mut self, segment: &Segment, flow: Tag) -> Option<u32> {
         let (tsval, _) = segment.options.timestamps?;
-        let place = self.places.get_mut(sender.place % PLACES)?;
-        let host = match place {
-            Some(host) if host.point == segment.point && host.address == *sender.address => host,
-            _ => {
-                *place = Some(Host::new(segment, tsval, *sender.address));
-                return None;
-            }
-        };
-        match &mut host.tick {
-            Tick::Coarse(nanos) => Some(*nanos),
-            Tick::Other => None,
-            Tick::Single(first) if first.flow == segment.flow => {
-                if first.is_of_milliseconds(segment, tsval) {
-                    host.tick = Tick::Other;
+        match self {
+            Self::Coarse(nanos) => Some(*nanos),
+            Self::Other => None,
+            Self::Single(first) if first.flow == flow => {
+                if first.is_of_milliseconds(segment.at, tsval) {
+                    *self = Self::Other;
                 }
                 None
             }
-            Tick::Single(_) | Tick::Sought(_) => host.seek(segment, tsval),
-        }
-    }
-}
-
-impl Host {
-    fn new(segment: &Segment, tsval: u32, address: IpAddr) -> Self {
-        Self {
-            point: segment.point,
-            address,
-            tick: Tick::Single(Followed::new(segment, tsval)),
+            _ => self.seek(segment.at, tsval, flow),
         }
     }
 
-    /// Looks for its tick by the stamps of several connections together.
-    fn seek(&mut self, segment: &Segment, tsval: u32) -> Option<u32> {
-        if let Tick::Single(first) = self.tick {
-            self.tick = Tick::Sought(Box::new(Search::beginning_with(first)));
+    /// Looks for it by the stamps of several connections together.
+    #[inline]
+    fn seek(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> Option<u32> {
+        match *self {
+            Self::Unseen => *self = Self::Single(Followed::new(at, tsval, flow)),
+            Self::Single(first) => *self = Self::Sought(Box::new(Search::beginning_with(first))),
+            _ => {}
         }
-        let Tick::Sought(search) = &mut self.tick else {
-            return None;
-        };
-        if !search.is_due(segment, tsval) {
-            return None;
+        if let Self::Sought(search) = self {
+            if !search.is_due(at, tsval, flow) {
+                return None;
+            }
+            *self = search.take(at, tsval, flow)?;
         }
-        self.tick = search.take(segment, tsval)?;
-        match self.tick {
-            Tick::Coarse(nanos) => Some(nanos),
+        match self {
+            Self::Coarse(nanos) => Some(*nanos),
             _ => None,
         }
     }
 }
 
 impl Followed {
-    fn new(segment: &Segment, tsval: u32) -> Self {
+    fn new(at: Timestamp, tsval: u32, flow: Tag) -> Self {
         Self {
-            flow: segment.flow,
-            begin: segment.at,
+            flow,
+            begin: at,
             base: tsval,
             ticks: 0,
         }
@@ -144,15 +105,15 @@ impl Followed {
 
     /// Nanoseconds and ticks since its first stamps.
     #[inline]
-    fn passed(&self, segment: &Segment, tsval: u32) -> (i64, i64) {
+    fn passed(&self, at: Timestamp, tsval: u32) -> (i64, i64) {
         let ticks = tsval.wrapping_sub(self.base) as i32;
-        (segment.at.signed_since(self.begin), i64::from(ticks))
+        (at.signed_since(self.begin), i64::from(ticks))
     }
 
     /// Returns true if a segment shows that the ticks are milliseconds, or none of a clock.
     #[inline]
-    fn is_of_milliseconds(&self, segment: &Segment, tsval: u32) -> bool {
-        let (passed_ns, ticks) = self.passed(segment, tsval);
+    fn is_of_milliseconds(&self, at: Timestamp, tsval: u32) -> bool {
+        let (passed_ns, ticks) = self.passed(at, tsval);
         passed_ns < 0 || transit::are_milliseconds(passed_ns, ticks)
     }
 }
@@ -169,38 +130,37 @@ impl Search {
     /// Returns true unless the segment comes within a moment of the last one of its connection
     /// and with the same stamp: then it tells what that one did.
     #[inline]
-    fn is_due(&mut self, segment: &Segment, tsval: u32) -> bool {
-        let is_told = self.last.is_some_and(|(at, stamp, flow)| {
-            stamp == tsval
-                && segment.at.signed_since(at).unsigned_abs() < MOMENT_NS
-                && flow == segment.flow
+    fn is_due(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> bool {
+        let is_told = self.last.is_some_and(|(last, stamp, of)| {
+            stamp == tsval && of == flow && at.signed_since(last).unsigned_abs() < MOMENT_NS
         });
         if !is_told {
-            self.last = Some((segment.at, tsval, segment.flow));
+            self.last = Some((at, tsval, flow));
         }
         !is_told
     }
 
     /// Takes in a segment of the host; its tick, if that is told now.
-    fn take(&mut self, segment: &Segment, tsval: u32) -> Option<Tick> {
+    fn take(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> Option<Clock> {
         self.looks += 1;
-        let flow = self.flow(segment, tsval);
-        let (passed_ns, ticks) = flow.passed(segment, tsval);
+        let flow = self.flow(at, tsval, flow);
+        let (passed_ns, ticks) = flow.passed(at, tsval);
         let goes_on = ticks > flow.ticks;
         flow.ticks = flow.ticks.max(ticks);
         let is_over = self.looks >= MAX_LOOKS;
-        if is_over || passed_ns < 0 || transit::are_milliseconds(passed_ns, ticks) {
-            return Some(Tick::Other);
+        let is_of_it = (0..transit::FAR_NS).contains(&passed_ns);
+        if is_over || !is_of_it || transit::are_milliseconds(passed_ns, ticks) {
+            return Some(Clock::Other);
         }
         self.coarse.take(passed_ns, ticks, goes_on);
-        self.coarse.tick(false).map(Tick::Coarse)
+        self.coarse.tick(false).map(Clock::Coarse)
     }
 
     /// The connection of the segment; one that was not followed begins with it.
-    fn flow(&mut self, segment: &Segment, tsval: u32) -> &mut Followed {
-        let known = self.flows.iter().position(|one| one.flow == segment.flow);
+    fn flow(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> &mut Followed {
+        let known = self.flows.iter().position(|one| one.flow == flow);
         let place = known.unwrap_or_else(|| {
-            let one = Followed::new(segment, tsval);
+            let one = Followed::new(at, tsval, flow);
             let place = self.next % MAX_FLOWS;
             self.next = self.next.wrapping_add(1);
             match self.flows.get_mut(place) {
@@ -222,7 +182,7 @@ mod tests {
 
     /// The ticks told with segments given as (connection, milliseconds, stamp).
     fn told(stamps: &[(u16, i64, u32)]) -> Vec<Option<u32>> {
-        let mut clocks = Clocks::default();
+        let mut clock = Clock::default();
         let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
         let mut take = |&(port, ms, tsval): &(u16, i64, u32)| {
             let at = Timestamp::from_nanos(ms * 1_000_000);
@@ -233,7 +193,7 @@ mod tests {
                 },
                 ..Segment::sent(end(2, 80), end(1, port), at)
             };
-            clocks.take(&segment, Sender::of(&segment))
+            clock.take(&segment, segment.flow.tag())
         };
         stamps.iter().map(&mut take).collect()
     }
