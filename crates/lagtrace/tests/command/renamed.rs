@@ -41,10 +41,10 @@ fn a_late_write_behind_a_hold_is_the_programs() {
         let port = server.port().to_string();
         let watch = ["watch", "-p", &port, "-d", "60s", "--format", "json"];
         let watching = Streamed::start(watch);
-        let load = ["-c", "2", "-d", "1s", "--rate", "40", "--format", "json"];
-        let diagnosed = lagtrace(["diagnose", &server.url()].iter().chain(&load)).expect(1);
+        let load = ["-c", "4", "-d", "1s", "--rate", "80", "--format", "json"];
+        let diagnosed = lagtrace(["diagnose", &server.url()].iter().chain(&load));
         watching.interrupt();
-        let watched = watching.end().expect(1);
+        let watched = watching.end();
         is_renamed(&diagnosed.json(), pause);
         is_renamed(&watched.json(), pause);
     });

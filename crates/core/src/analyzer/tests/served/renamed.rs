@@ -204,11 +204,14 @@ fn turns_without_an_exchange_take_no_room_for_ever() {
 #[test]
 fn a_pause_that_was_held_in_part_is_cut_in_two() {
     let late = |wire: &mut Wire, begin| in_two(wire, begin, LATE);
-    let (_, list) = seen(late, |_, arrived| {
+    let (report, list) = seen(late, |_, arrived| {
         let mut turn = held(arrived, 20_000);
         turn.written_last = Some(turn.sent_last - Duration::from_micros(20_000));
         Some(turn)
     });
+    let evidence = report.findings.iter().flat_map(|found| &found.evidence);
+    let mut texts = evidence.map(|piece| piece.text.as_str());
+    assert!(texts.any(|text| text.contains("in 30 of them it was then held")));
     let exchange = &list[5];
     assert_tiled(exchange);
     assert_eq!(
