@@ -194,16 +194,20 @@ impl Analyzer {
         }
     }
 
-    /// Counts a turn, and keeps it until its exchange closes.
+    /// Counts a turn, and keeps it until its exchange closes: turns come before the
+    /// packets that close their exchanges.
     fn turn(&mut self, turn: &ServedTurn) {
-        let (counts, is_awaited) = self.common.expects(turn);
-        if counts {
-            self.common.facts.turns.take(turn);
+        if !self.common.counts(turn) {
+            return;
         }
+        self.common.facts.turns.take(turn);
         let (flow, _) = FlowKey::new(Transport::Tcp, turn.remote, turn.local);
         let share = flow.share(self.shards.len());
-        if let Some(shard) = self.shards.get_mut(share).filter(|_| is_awaited) {
-            shard.waiting.put(turn.clone());
+        let is_endless = self.options.targets.is_empty();
+        match self.shards.get_mut(share) {
+            Some(shard) if is_endless => shard.waiting.put_watched(turn.clone()),
+            Some(shard) => shard.waiting.put(turn.clone()),
+            None => {}
         }
     }
 

@@ -1,4 +1,10 @@
 //! `lagtrace watch`: live requests from the kernel's view.
+//!
+//! The kernel is two witnesses here: segments at the border of its network stack, which become
+//! exchanges as a capture's do, and turns, timed where programs read and write and where TCP
+//! holds something back. The analysis joins and renames them as it does for `diagnose`. What has
+//! only one of the two cannot be joined: turns that `--slow` shows beyond the sample have no
+//! segments, and requests that a watched program makes of others have no turns.
 
 mod live;
 mod place;

@@ -33,6 +33,7 @@ mod command {
     mod privileges;
     mod probes;
     mod program;
+    mod renamed;
     #[path = "../runs/replay.rs"]
     mod replay;
     mod route;

@@ -77,6 +77,8 @@ pub(crate) struct Rule {
     all: Tally,
     /// The part of those that the server's kernel shows to be chance.
     written: u64,
+    /// The part that was written within what packets show as a hold.
+    then_held: u64,
     /// Pauses in responses that came at an even pace.
     rhythmic: u64,
     /// Pauses within responses that stream events as they happen.
@@ -117,6 +119,7 @@ impl super::Rule for Rule {
         let mut holds = exchange.holds.iter();
         let is_written = holds.any(|hold| hold.release == HoldRelease::Written);
         self.written += u64::from(all >= NOTABLE && is_written);
+        self.then_held += u64::from(all >= NOTABLE && is_then_held(exchange));
         self.rhythmic += u64::from(all >= NOTABLE && has_rhythm(exchange));
         if all >= NOTABLE {
             self.all.add(exchange, Cost::exactly(all), Duration::ZERO);
@@ -127,6 +130,7 @@ impl super::Rule for Rule {
         self.pauses.merge(other.pauses);
         self.all.merge(other.all);
         self.written += other.written;
+        self.then_held += other.then_held;
         self.rhythmic += other.rhythmic;
         self.streamed.absorb(other.streamed);
     }
@@ -180,6 +184,13 @@ impl Rule {
                  program write only then"
             ),
         };
+        let text = match self.then_held {
+            0 => text,
+            some => format!(
+                "{text}; in {some} of them it was then held for one, and only the server's kernel \
+                 saw when the program had written it"
+            ),
+        };
         let kind = if case.has_packets {
             EvidenceKind::Wire
         } else {
@@ -224,6 +235,15 @@ impl Rule {
         );
         finding
     }
+}
+
+/// Returns true if the server's kernel parted a pause from the hold behind it: no packet ended
+/// the one.
+fn is_then_held(exchange: &Exchange) -> bool {
+    let pairs = exchange.waits.iter().zip(exchange.waits.iter().skip(1));
+    let kinds = [WaitKind::ServerPause, WaitKind::ResponseHeld];
+    let mut held = pairs.filter(|(first, then)| [first.kind, then.kind] == kinds);
+    held.any(|(pause, _)| pause.released_by.is_none())
 }
 
 /// Returns true if the parts of the response came at an even pace: several stops, all about

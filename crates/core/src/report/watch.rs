@@ -70,7 +70,8 @@ pub struct WatchedService {
     pub joined: Option<JoinedTurns>,
 }
 
-/// Requests that were measured elsewhere, by packets or their sender's own
+/// Requests that were measured elsewhere, by packets (captured, or as the
+/// kernel shows them at the border of its network stack) or their sender's own
 /// stamps, joined by connection and time to what the server's kernel saw.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JoinedTurns {

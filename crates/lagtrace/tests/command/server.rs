@@ -24,6 +24,9 @@ pub(crate) enum Manner {
     Answers(&'static [u8]),
     /// Answers with these bytes after this long.
     AnswersAfter(Duration, &'static [u8]),
+    /// Answers by the one part at once and by the other after this long, with Nagle's
+    /// algorithm.
+    AnswersApart(Duration, [&'static [u8]; 2]),
     /// Takes this long over each, one after the other: the rest wait.
     AnswersInTurn(Duration, &'static [u8]),
     /// Closes as soon as it has accepted.
@@ -54,6 +57,10 @@ impl Server {
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/page", self.address)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// Waits until it has answered so many more requests.
@@ -106,7 +113,8 @@ fn serve(
     answered: &AtomicU64,
 ) {
     let mut buffer = [0; 4096];
-    stream.set_nodelay(true).ok();
+    let is_apart = matches!(manner, Manner::AnswersApart(..));
+    stream.set_nodelay(!is_apart).ok();
     stream
         .set_read_timeout(Some(Duration::from_millis(200)))
         .ok();
@@ -119,6 +127,13 @@ fn serve(
                     Manner::AnswersAfter(delay, bytes) => {
                         thread::sleep(delay);
                         bytes
+                    }
+                    Manner::AnswersApart(pause, [first, last]) => {
+                        if stream.write_all(first).is_err() {
+                            return;
+                        }
+                        thread::sleep(pause);
+                        last
                     }
                     Manner::AnswersInTurn(work, bytes) => {
                         let _mine = turn.lock().unwrap();

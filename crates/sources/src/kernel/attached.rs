@@ -26,7 +26,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use self::object::{Attached, Wanted, attached, close_open_turns, of_look, what_is_missing};
 pub(super) use self::object::{configure, refused};
 use self::quota::Quotas;
-use self::record::{Told, read};
+use self::record::{Told, is_turn, read};
 use self::sampling::Sampling;
 use self::settings::config;
 use self::steal::Steal;
@@ -77,6 +77,18 @@ pub struct Watch {
 struct Inbox {
     bytes: Vec<u8>,
     lengths: Vec<usize>,
+}
+
+impl Inbox {
+    /// Each record's bytes.
+    fn records(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.bytes.as_slice();
+        self.lengths.iter().map(move |&length| {
+            let (record, behind) = rest.split_at_checked(length).unwrap_or_default();
+            rest = behind;
+            record
+        })
+    }
 }
 
 impl fmt::Debug for Watch {
@@ -150,51 +162,16 @@ impl Watch {
         &self.missing
     }
 
-    /// Takes in what there is now; the caller pauses between two calls.
+    /// Takes in what there is now, its turns first; the caller pauses between two calls.
+    ///
+    /// A turn is over when its connection is asked again, and told a moment behind the
+    /// segment that asks: by then the exchange that it belongs to would have closed.
     pub fn take(&mut self, mut visit: impl FnMut(Sighting<'_>)) {
         let _ = self.ring.consume_raw_n(BATCH);
         let inbox = self.inbox.take();
-        let mut at = 0;
-        for &length in &inbox.lengths {
-            let bytes = inbox.bytes.get(at..at + length).unwrap_or_default();
-            at += length;
-            self.number += 1;
-            match read(bytes, self.number, &self.clock) {
-                Some(Told::Segment {
-                    record,
-                    is_own,
-                    namespace,
-                    terms,
-                }) => {
-                    if self.ended.is_some_and(|ended| record.at > Some(ended)) {
-                        continue;
-                    }
-                    let point = point_of(&mut self.namespaces, namespace);
-                    let mut packet = self.decoder.packet(&record, point);
-                    if let Packet::Tcp(segment, _) = &mut packet {
-                        segment.ip.is_own = is_own;
-                        segment.options.mss = Some(terms.mss);
-                        segment.options.window_scale = Some(terms.window_scale);
-                    }
-                    visit(Sighting::Packet(&packet));
-                }
-                Some(Told::Opening(opening)) => {
-                    let point = point_of(&mut self.namespaces, opening.namespace);
-                    let segments = opening.segments(self.number, point);
-                    self.number += 2;
-                    for segment in segments {
-                        visit(Sighting::Packet(&Packet::Tcp(segment, b"")));
-                    }
-                }
-                Some(Told::Turn(turn)) => {
-                    self.turns += 1;
-                    if let Some(program) = &turn.program {
-                        self.quotas.meet(program.pid);
-                    }
-                    visit(Sighting::Turn(&turn));
-                }
-                None => {}
-            }
+        let (turns, others): (Vec<_>, Vec<_>) = inbox.records().partition(|bytes| is_turn(bytes));
+        for bytes in turns.into_iter().chain(others) {
+            self.tell(bytes, &mut visit);
         }
         // Its memory is used again.
         let Inbox {
@@ -205,6 +182,47 @@ impl Watch {
         lengths.clear();
         *self.inbox.borrow_mut() = Inbox { bytes, lengths };
         self.adjust();
+    }
+
+    /// Shows one record.
+    fn tell(&mut self, bytes: &[u8], visit: &mut impl FnMut(Sighting<'_>)) {
+        self.number += 1;
+        match read(bytes, self.number, &self.clock) {
+            Some(Told::Segment {
+                record,
+                is_own,
+                namespace,
+                terms,
+            }) => {
+                if self.ended.is_some_and(|ended| record.at > Some(ended)) {
+                    return;
+                }
+                let point = point_of(&mut self.namespaces, namespace);
+                let mut packet = self.decoder.packet(&record, point);
+                if let Packet::Tcp(segment, _) = &mut packet {
+                    segment.ip.is_own = is_own;
+                    segment.options.mss = Some(terms.mss);
+                    segment.options.window_scale = Some(terms.window_scale);
+                }
+                visit(Sighting::Packet(&packet));
+            }
+            Some(Told::Opening(opening)) => {
+                let point = point_of(&mut self.namespaces, opening.namespace);
+                let segments = opening.segments(self.number, point);
+                self.number += 2;
+                for segment in segments {
+                    visit(Sighting::Packet(&Packet::Tcp(segment, b"")));
+                }
+            }
+            Some(Told::Turn(turn)) => {
+                self.turns += 1;
+                if let Some(program) = &turn.program {
+                    self.quotas.meet(program.pid);
+                }
+                visit(Sighting::Turn(&turn));
+            }
+            None => {}
+        }
     }
 
     /// Detaches, and takes in what was left.

@@ -152,6 +152,11 @@ pub(super) fn read<'a>(bytes: &'a [u8], number: u64, clock: &'a Clock) -> Option
     }
 }
 
+/// Returns true if the record is a turn.
+pub(super) fn is_turn(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&TURN)
+}
+
 struct Fields<'a> {
     bytes: &'a [u8],
     clock: &'a Clock,

@@ -28,10 +28,20 @@ fn seen(
     turn: impl Fn(i64, i64) -> Option<ServedTurn>,
 ) -> (Report, Vec<Exchange>) {
     let [_, server] = ends();
+    seen_of(vec![(TargetId::Subject, server)], shape, turn)
+}
+
+/// The same of these targets; of none as `watch` sees it.
+fn seen_of(
+    targets: Vec<(TargetId, Endpoint)>,
+    shape: impl Fn(&mut Wire, i64),
+    turn: impl Fn(i64, i64) -> Option<ServedTurn>,
+) -> (Report, Vec<Exchange>) {
+    let [_, server] = ends();
     let list = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&list);
     let options = Options {
-        targets: vec![(TargetId::Subject, server)],
+        targets,
         ..Options::default()
     };
     let mut analyzer = Analyzer::new(options).with_sink(Box::new(move |exchange| {
@@ -132,15 +142,76 @@ fn a_pause_that_the_kernel_timed_as_held_is_a_hold() {
     }
 }
 
+/// A service that is watched has no target, and no other way from there on.
+#[test]
+fn what_is_watched_is_renamed_too() {
+    let late = |wire: &mut Wire, begin| in_two(wire, begin, LATE);
+    let turn = |_, arrived| Some(held(arrived, HELD + LATE));
+    let (watched, list) = seen_of(Vec::new(), late, turn);
+    assert_eq!(causes(&watched), [Id::NagleDelayedAck]);
+    for (watched, diagnosed) in list.iter().zip(&seen(late, turn).1) {
+        assert_eq!(watched.waits, diagnosed.waits);
+    }
+    let joined = joined(&watched).expect("there").exchanges.count;
+    assert_eq!(joined, EXCHANGES as u64);
+}
+
+/// A near miss: each turn is told when its exchange has closed.
+#[test]
+fn what_is_told_too_late_renames_nothing() {
+    let late = |wire: &mut Wire, begin| in_two(wire, begin, LATE);
+    let (watched, list) = seen_of(Vec::new(), late, |n, arrived| {
+        (n > 0).then(|| held(arrived - APART, HELD + LATE))
+    });
+    assert!(joined(&watched).is_none());
+    assert!(micros(&list[5], WaitKind::ServerPause, Owner::Server) > HELD);
+}
+
+/// What the kernel shows of a request begins when its stack took it up; where that
+/// was late, what its driver had waited for it is no part of the exchange.
+#[test]
+fn a_request_that_was_taken_up_late_is_joined_by_then() {
+    const WAITED: u64 = 5_000;
+    let mut waiting = Waiting::default();
+    let whole = exchange(40_000);
+    let mut turn = thought(0, 44_000);
+    (turn.arrived, turn.entered) = (at(0) - Duration::from_micros(WAITED), Some(at(0)));
+    for entered in [None, turn.entered] {
+        let turn = ServedTurn {
+            entered,
+            ..turn.clone()
+        };
+        waiting.put(turn);
+        let taken = waiting.take(&whole).map(|turn| turn.arrived);
+        assert_eq!(taken, entered);
+    }
+}
+
+/// Turns of exchanges that are never shown do not keep later ones from being joined.
+#[test]
+fn turns_without_an_exchange_take_no_room_for_ever() {
+    let mut waiting = Waiting::default();
+    for n in 0..100_000 {
+        let mut turn = thought(-10_000_000, 40);
+        turn.remote.port = (n % 60_000) as u16 + 1;
+        waiting.put_watched(turn);
+    }
+    waiting.put_watched(thought(WAY, 40_000));
+    assert!(waiting.take(&exchange(40_000)).is_some());
+}
+
 /// The program wrote late, and what it wrote was held for the rest.
 #[test]
 fn a_pause_that_was_held_in_part_is_cut_in_two() {
     let late = |wire: &mut Wire, begin| in_two(wire, begin, LATE);
-    let (_, list) = seen(late, |_, arrived| {
+    let (report, list) = seen(late, |_, arrived| {
         let mut turn = held(arrived, 20_000);
         turn.written_last = Some(turn.sent_last - Duration::from_micros(20_000));
         Some(turn)
     });
+    let evidence = report.findings.iter().flat_map(|found| &found.evidence);
+    let mut texts = evidence.map(|piece| piece.text.as_str());
+    assert!(texts.any(|text| text.contains("in 30 of them it was then held")));
     let exchange = &list[5];
     assert_tiled(exchange);
     assert_eq!(
