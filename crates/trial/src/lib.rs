@@ -23,8 +23,9 @@
 //! [`busy`](Live::busy) takes the place of two, and one that is [`alone`](Live::alone) the whole
 //! machine. So run them with three times as many threads as there are processors: some wait.
 //!
-//! If `LAGTRACE_VOID_LOG` names a file, each test appends `run NAME` when it begins and
-//! `void NAME REASON` if it is void, so that whoever runs the tests can count both.
+//! If `LAGTRACE_VOID_LOG` names a file, each test appends `run NAME` when it begins,
+//! `took SECONDS NAME` when it has ended and `void NAME REASON` if it is void, so that whoever
+//! runs the tests can count both and see the longest.
 
 mod log;
 mod machine;
@@ -33,7 +34,7 @@ mod watcher;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use machine::Standstill;
 
@@ -128,7 +129,9 @@ impl<'a> Live<'a> {
     pub fn judge(self, body: impl FnOnce()) -> Outcome {
         let _place = Places::of_this_process().take(self.of_machine);
         let machine = Machine::watch();
+        let begun = Instant::now();
         let ended = catch_unwind(AssertUnwindSafe(body));
+        log::took(self.name, begun.elapsed());
         let standstill = machine.standstill();
         match ended {
             Ok(()) => Outcome::Passed,

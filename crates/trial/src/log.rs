@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
+use std::time::Duration;
 
 /// The environment variable that names the log's file.
 const LOG: &str = "LAGTRACE_VOID_LOG";
@@ -10,6 +11,11 @@ const LOG: &str = "LAGTRACE_VOID_LOG";
 /// Notes that a test begins.
 pub(crate) fn run(name: &str) {
     append(&format!("run {name}\n"));
+}
+
+/// Notes how long a test took once it had its place.
+pub(crate) fn took(name: &str, time: Duration) {
+    append(&format!("took {:.1} {name}\n", time.as_secs_f64()));
 }
 
 /// Notes that a test is void, and tells it on standard error even where the test harness keeps
