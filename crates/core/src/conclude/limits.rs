@@ -121,7 +121,7 @@ pub(super) fn limits(facts: &Facts) -> Vec<Limit> {
 }
 
 fn limit(facts: &Facts, limits: &KernelLimits, setting: &KernelSetting) -> Limit {
-    let (bearing, text) = bearing(facts, setting);
+    let (bearing, text) = bearing(facts, setting, limits.namespace);
     let in_use = limits
         .settings
         .iter()
@@ -137,7 +137,11 @@ fn limit(facts: &Facts, limits: &KernelLimits, setting: &KernelSetting) -> Limit
     }
 }
 
-fn bearing(facts: &Facts, setting: &KernelSetting) -> (Bearing, Option<String>) {
+fn bearing(
+    facts: &Facts,
+    setting: &KernelSetting,
+    namespace: Option<u64>,
+) -> (Bearing, Option<String>) {
     let Some(rule) = RULES.iter().find(|rule| rule.setting == setting.name) else {
         return (Bearing::Shown, None);
     };
@@ -160,7 +164,7 @@ fn bearing(facts: &Facts, setting: &KernelSetting) -> (Bearing, Option<String>) 
     let told = told.join(", ");
     match rule.proof {
         Proof::Count => (Bearing::Evidence, Some(told)),
-        Proof::Socket => at_sockets(facts, setting, &told),
+        Proof::Socket => at_sockets(facts, (setting, namespace), &told),
         Proof::None => (Bearing::Shown, Some(told)),
     }
 }
@@ -169,9 +173,15 @@ fn words((count, what): &(u64, &str)) -> String {
     format!("{count} {what}")
 }
 
-/// Whose loss it was, among the sockets that were looked at.
-fn at_sockets(facts: &Facts, setting: &KernelSetting, told: &str) -> (Bearing, Option<String>) {
+/// Whose loss it was, among the sockets that were looked at: those of the namespace whose
+/// setting it is and whose counters rose.
+fn at_sockets(
+    facts: &Facts,
+    (setting, namespace): (&KernelSetting, Option<u64>),
+    told: &str,
+) -> (Bearing, Option<String>) {
     let seen = facts.live.list.values();
+    let seen = seen.filter(|seen| seen.socket.namespace == namespace);
     let lost: Vec<&LiveSocket> = seen
         .filter(|seen| seen.full.count > 0 && seen.dropped().is_some_and(|dropped| dropped > 0))
         .map(|seen| &seen.socket)
@@ -216,6 +226,8 @@ fn limit_of(setting: &KernelSetting, socket: &LiveSocket) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::event::{CounterChange, CounterScope};
+    use crate::flow::Endpoint;
+    use crate::live::{Buffers, Ends};
 
     fn facts(counter: Option<u64>) -> Facts {
         let setting = |name: &str, value: &str| KernelSetting {
@@ -264,5 +276,59 @@ mod tests {
         assert_eq!(list.len(), 3);
         assert_eq!(list[1].bearing, Bearing::Shown);
         assert_eq!(list[1].text.as_deref(), Some("262143 in use"));
+    }
+
+    /// A listener whose queue is as long as the setting allows, and which loses meanwhile.
+    fn losing(namespace: Option<u64>, drops: u32) -> LiveSocket {
+        let address = Endpoint::new([127, 0, 0, 1].into(), 80);
+        LiveSocket {
+            protocol: Protocol::Tcp,
+            namespace,
+            cookie: 1,
+            state: "LISTEN",
+            ends: Ends::Ip {
+                local: address,
+                remote: address,
+            },
+            holders: Vec::new(),
+            cgroup: None,
+            container: None,
+            uid: 0,
+            receive_queue: 4,
+            send_queue: 3,
+            timer: None,
+            buffers: Some(Buffers {
+                drops,
+                ..Buffers::default()
+            }),
+            congestion: None,
+            tcp: None,
+            options: None,
+            is_chosen: true,
+        }
+    }
+
+    #[test]
+    fn sockets_of_other_namespaces_lose_by_settings_of_their_own() {
+        for (own, bearing) in [(None, Bearing::Evidence), (Some(7), Bearing::Shown)] {
+            let mut facts = facts(None);
+            facts.counters.push(CounterChange {
+                name: "TcpExt:ListenOverflows".to_owned(),
+                before: 0,
+                after: 5,
+                scope: CounterScope::Both,
+            });
+            facts.limits = Some(KernelLimits {
+                namespace: None,
+                settings: vec![KernelSetting {
+                    name: ACCEPT.to_owned(),
+                    value: "3".to_owned(),
+                }],
+            });
+            for drops in [0, 5] {
+                facts.live.take(losing(own, drops));
+            }
+            assert_eq!(limits(&facts)[0].bearing, bearing, "{own:?}");
+        }
     }
 }

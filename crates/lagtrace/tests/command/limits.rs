@@ -92,9 +92,11 @@ fn followed<T>(
     lines.collect()
 }
 
-/// Waits until something that was dropped has been seen.
+/// Waits until something that was dropped here has been seen: other tests may fill queues in
+/// namespaces of theirs.
 fn drops_are_seen(following: &mut Streamed) {
-    following.until(|line| line.contains(r#""drops":["#));
+    let is_here = |line: &str| line.contains(r#""namespace":null"#);
+    following.until(|line| line.contains(r#""drops":["#) && is_here(line));
 }
 
 fn of<'a>(lines: &'a [Value], kind: &str) -> impl Iterator<Item = &'a Value> {
