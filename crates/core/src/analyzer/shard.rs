@@ -377,6 +377,11 @@ impl Shard {
                 self.services.take_dead_peer(dead_peer);
             }
         }
+        for &(server, trip) in &self.closed.partings {
+            if common.targets.is_empty() {
+                self.services.take_parting(server, trip);
+            }
+        }
     }
 
     fn fold_setups(&mut self, common: &Common) {
