@@ -1,6 +1,7 @@
 mod ended;
 mod guessed;
 mod marked;
+mod parted;
 mod served;
 mod silent;
 mod starved;
