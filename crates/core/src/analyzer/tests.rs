@@ -1,3 +1,4 @@
+mod answered_early;
 mod ended;
 mod guessed;
 mod marked;

@@ -76,7 +76,10 @@ impl Pairing {
     /// was lost before.
     #[cold]
     pub(super) fn data_behind_fin(&mut self, at: Timestamp, arrival: Arrival) {
-        let last = self.farewell.as_mut().and_then(|fin| fin.last_word.as_mut());
+        let last = self
+            .farewell
+            .as_mut()
+            .and_then(|fin| fin.last_word.as_mut());
         if let Some(last) = last.filter(|_| is_progress(arrival)) {
             *last = at.max(*last);
             self.end_body();
@@ -89,7 +92,9 @@ impl Pairing {
     #[cold]
     pub(super) fn heard_behind_fin(&mut self, offset: u64) {
         let before = self.response_acked;
-        let Some(fin) = &mut self.farewell else { return };
+        let Some(fin) = &mut self.farewell else {
+            return;
+        };
         let heard = fin.end.map_or(offset, |end| end.min(offset));
         if fin.given_up().is_some() && heard > before {
             fin.is_half_closed = true;
@@ -100,7 +105,9 @@ impl Pairing {
     /// Ends a response with the server's FIN, if all bytes before that are there.
     fn end_body(&mut self) {
         let position = self.responses.position();
-        let Some(fin) = &mut self.farewell else { return };
+        let Some(fin) = &mut self.farewell else {
+            return;
+        };
         // Who leaves first has given up: the server's end tells nothing after that.
         let is_whole = fin.end.is_some_and(|end| position >= end) && fin.given_up().is_none();
         let Some(at) = fin.last_word.take_if(|_| is_whole) else {
