@@ -9,6 +9,7 @@ mod starved;
 mod stopped;
 mod unanswered;
 mod watched;
+mod watched_stream;
 
 use std::sync::{Arc, Mutex};
 
