@@ -3,6 +3,7 @@ mod ended;
 mod guessed;
 mod marked;
 mod parted;
+mod proxied;
 mod served;
 mod silent;
 mod starved;
