@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::half::Half;
 use super::rtt::LEAST_ERROR;
 use super::{Closed, Connection, End, Parting, View, Watched};
 use crate::exchange::Side;
@@ -80,7 +81,16 @@ impl Connection {
         self.pairing.fin(by, segment.at, end);
         if self.forward.fin.is_some() && self.backward.fin.is_some() {
             self.end = Some(End::Finished);
-            self.pairing.finish(Some((Some(by), segment.at, false)));
+            self.pairing.part((Some(by), segment.at, false));
+        }
+    }
+
+    /// Ends what both sides have ended, once all that they sent is acknowledged: what was
+    /// lost of it comes again until then.
+    fn settle_parting(&mut self) {
+        let is_acked = |half: &Half| half.fin.is_some_and(|fin| half.acked >= fin);
+        if self.pairing.is_parting() && is_acked(&self.forward) && is_acked(&self.backward) {
+            self.pairing.finish(None);
         }
     }
 
@@ -138,6 +148,9 @@ impl Connection {
     /// Hands out what closed. Mostly nothing did.
     #[inline]
     pub(super) fn collect(&mut self, closed: &mut Closed) {
+        if self.end.is_some() {
+            self.settle_parting();
+        }
         if self.pairing.has_closed() {
             self.hand_out(closed);
         }
