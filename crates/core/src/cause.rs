@@ -96,6 +96,7 @@ mod served;
 mod server_pause;
 mod server_think;
 mod silence;
+mod silences;
 mod slow_request_upload;
 mod slow_start;
 mod slow_start_after_idle;
@@ -194,10 +195,14 @@ impl Case<'_> {
         (sum as f64 * self.weight).round() as u64
     }
 
-    /// The least round trip between the ends: of a handshake, or of an exchange where the
-    /// capture begins later.
+    /// The least round trip between the ends: of a handshake, or of an exchange or a
+    /// connection's end where the capture begins later.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
-        self.ledger.round_trip.or(self.gathered.trips.least)
+        let later = || {
+            let trips = self.gathered.trips.least().into_iter();
+            trips.chain(self.ledger.parting).min()
+        };
+        self.ledger.round_trip.or_else(later)
     }
 }
 

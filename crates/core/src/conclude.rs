@@ -354,7 +354,7 @@ fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> 
     let whole = account::whole(&booked);
     let mut places = Vec::new();
     for ((case, _), booked) in cases.iter().zip(&booked) {
-        places.extend(account::locate(case, booked, whole, certainty));
+        places.extend(account::locate(case, booked, whole, findings, certainty));
     }
     if let Some((case, _)) = cases.iter().find(|(case, _)| case.target.is_some()) {
         let experiments = tables::experiments(&evidence.facts);

@@ -321,6 +321,8 @@ pub struct Travel {
     pub ttl: u8,
     /// Segments of the client missing just before the request, by its numbers.
     pub skipped: u16,
+    /// True if those numbers tell what is missing.
+    pub is_numbered: bool,
 }
 
 /// A response whose full segments were lost every time, while smaller ones

@@ -171,6 +171,9 @@ pub(crate) struct Ledger {
     pub(crate) latency: Distribution,
     /// Least round trip to the client plus that to the server.
     pub(crate) round_trip: Option<Duration>,
+    /// The least round trip between the ends by the way connections ended of which no
+    /// handshake was seen.
+    pub(crate) parting: Option<Duration>,
     pub(crate) waits: Shares,
     pub(crate) places: Places,
     /// The time that slow start takes of messages that stood still, whatever their sender
@@ -253,7 +256,7 @@ impl Ledger {
         self.latency.record(latency);
         self.bands.take(exchange);
         self.waits.add(&exchange.waits);
-        self.places.take(&exchange.waits);
+        self.places.take(exchange);
         for delivery in &exchange.deliveries {
             self.slow_start = self.slow_start.saturating_add(delivery.spared);
             if delivery.sender == Side::Client && delivery.limit == Limit::Bottleneck {
@@ -297,6 +300,11 @@ impl Ledger {
         self.setups.handshakes.take(setup);
     }
 
+    /// Takes in the round trip that the end of a connection tells.
+    pub(crate) fn take_parting(&mut self, trip: Duration) {
+        self.parting = self.parting.into_iter().chain([trip]).min();
+    }
+
     fn extend_span(&mut self, begin: Timestamp, end: Timestamp) {
         self.span = Some(match self.span {
             Some((first, last)) => (first.min(begin), last.max(end)),
@@ -317,6 +325,7 @@ impl Ledger {
         self.relayed += other.relayed;
         self.latency.absorb(other.latency);
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
+        self.parting = self.parting.into_iter().chain(other.parting).min();
         self.waits.merge(&other.waits);
         self.places.merge(other.places);
         self.slow_start = self.slow_start.saturating_add(other.slow_start);

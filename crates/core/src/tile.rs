@@ -332,6 +332,7 @@ fn travel(
         beyond: trace.to_client.floor().unwrap_or_default(),
         ttl: first.map_or(0, |first| first.ttl),
         skipped: request.map_or(0, |mark| mark.skipped),
+        is_numbered: trace.pipes.first().is_some_and(|client| client.is_numbered),
     }
 }
 

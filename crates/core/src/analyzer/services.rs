@@ -1,5 +1,7 @@
 //! The services of a share of the flows.
 
+use core::time::Duration;
+
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -88,6 +90,14 @@ impl Services {
         let place = self.place(dead_peer.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
             service.take_dead_peer(dead_peer);
+        }
+    }
+
+    /// Takes in a round trip that the end of a connection of its server tells.
+    pub(super) fn take_parting(&mut self, server: Endpoint, trip: Duration) {
+        let place = self.places.get(&server);
+        if let Some((_, service)) = place.and_then(|&place| self.list.get_mut(place)) {
+            service.ledger.take_parting(trip);
         }
     }
 

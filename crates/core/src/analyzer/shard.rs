@@ -364,8 +364,10 @@ impl Shard {
         }
     }
 
-    /// Counts what passed outside of exchanges: in a capture on its own, where it may be
-    /// what somebody waits for.
+    /// Counts what passed outside of exchanges, in a capture on its own or on a server that is
+    /// watched: there it may be what somebody waits for. An investigation waits for nothing
+    /// but the answers to its own HTTP requests, which are exchanges by construction; what
+    /// others move on the same server meanwhile is no part of its figures.
     fn fold_transfers(&mut self, common: &Common) {
         for transfer in &self.closed.transfers {
             if common.targets.is_empty() {
@@ -375,6 +377,11 @@ impl Shard {
         for dead_peer in &self.closed.dead_peers {
             if common.targets.is_empty() {
                 self.services.take_dead_peer(dead_peer);
+            }
+        }
+        for &(server, trip) in &self.closed.partings {
+            if common.targets.is_empty() {
+                self.services.take_parting(server, trip);
             }
         }
     }

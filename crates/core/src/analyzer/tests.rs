@@ -1,12 +1,16 @@
+mod answered_early;
 mod ended;
 mod guessed;
 mod marked;
+mod parted;
+mod proxied;
 mod served;
 mod silent;
 mod starved;
 mod stopped;
 mod unanswered;
 mod watched;
+mod watched_stream;
 
 use std::sync::{Arc, Mutex};
 

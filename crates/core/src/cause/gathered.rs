@@ -5,6 +5,7 @@ use super::features::Features;
 use super::held::Held;
 use super::loss::Losses;
 use super::secured::Bearing;
+use super::silences::Silences;
 use super::starved::Starved;
 use super::thinking::Thinking;
 use super::trips::Trips;
@@ -19,7 +20,8 @@ pub(crate) struct Gathered {
     pub(super) held_responses: Held,
     /// Small parts of requests.
     pub(super) held_requests: Held,
-    pub(super) trips: Trips,
+    pub(crate) trips: Trips,
+    pub(crate) silences: Silences,
     pub(super) bearing: Bearing,
     pub(super) thinking: Thinking,
     /// Connections that are never served.
@@ -33,6 +35,7 @@ impl Gathered {
         }
         self.losses.requests.observe(exchange);
         self.losses.hear(exchange);
+        self.silences.observe(exchange);
         if features.has_any(Disorders::CONCERNS) {
             self.disorders.observe(exchange);
         }
@@ -54,6 +57,7 @@ impl Gathered {
         self.held_responses.merge(other.held_responses);
         self.held_requests.merge(other.held_requests);
         self.trips.merge(other.trips);
+        self.silences.merge(other.silences);
         self.bearing.merge(other.bearing);
         self.thinking.merge(other.thinking);
         self.starved.merge(other.starved);

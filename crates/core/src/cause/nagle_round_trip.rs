@@ -38,7 +38,7 @@ impl super::Rule for Rule {
         for (held, side) in sides {
             // With delayed ACKs among them the larger cause has them all.
             let is_seen = held.is_by_acknowledgement() && !held.is_delayed();
-            if is_seen && evidence::is_material(case, &held.tally) && has_round_trip(case) {
+            if is_seen && evidence::is_material(case, &held.tally) && has_round_trip(case, held) {
                 return Conclusion::Finding(Box::new(finding(case, held, side)));
             }
         }
@@ -47,10 +47,15 @@ impl super::Rule for Rule {
 }
 
 /// On a path without distance an ACK comes back at once: what leaves with it
-/// may as well have been written just then.
-fn has_round_trip(case: &Case<'_>) -> bool {
-    case.round_trip()
-        .is_some_and(|trip| trip >= nagle_delayed_ack::LEAST_DROP)
+/// may as well have been written just then. Where no handshake bounds the round trip, what left
+/// sooner than that may have left before the ACK came.
+fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
+    let Some(trip) = case.round_trip() else {
+        return false;
+    };
+    let typical = held.tally.saved.quantile(0.5).unwrap_or_default();
+    let is_bounded = case.ledger.round_trip.is_some();
+    trip >= nagle_delayed_ack::LEAST_DROP && (is_bounded || typical >= trip * 7 / 8)
 }
 
 fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {

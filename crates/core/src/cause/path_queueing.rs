@@ -117,7 +117,7 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let trips = &case.gathered.trips;
     // A handshake is a round trip too, and the first.
     let least = trips
-        .least
+        .least()
         .into_iter()
         .chain(case.ledger.round_trip)
         .min()

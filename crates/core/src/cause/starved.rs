@@ -178,6 +178,8 @@ fn stretch(at: Timestamp) -> i64 {
 fn is_left(exchange: &Exchange) -> bool {
     match exchange.outcome {
         Outcome::Complete(_) => waited(exchange, WaitKind::ServerThink) >= PATIENCE,
+        // Its answer may be what the capture missed.
+        Outcome::Cut if !exchange.signs.is_left_waiting => false,
         Outcome::Cut | Outcome::TimedOut => {
             !exchange.signs.has_response && exchange.signs.is_request_acked
         }

@@ -22,6 +22,8 @@ pub(super) const FACTOR: u32 = 2;
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
 /// Less is no delay to charge to a path that is known to delay.
 const SLIGHT: Duration = Duration::from_millis(1);
+/// What a sender puts on the way at once, ten segments (RFC 6928).
+const FIRST_FLIGHT: u64 = 14_600;
 /// Samples kept in time order: the earliest.
 const MAX_SAMPLES: usize = 1024;
 
@@ -32,6 +34,15 @@ const STEP_SHARE: f64 = 0.15;
 /// So many in a hundred may stand on the wrong side of it.
 const ASTRAY: usize = 5;
 
+/// The longest delayed ACK of Linux, or the round trip where that is longer
+/// (`tcp_send_delayed_ack()` in `net/ipv4/tcp_output.c`), and the time to live that it begins
+/// with, as some others do (`ip_default_ttl`).
+const LINUX_DELAYED_ACK: Duration = Duration::from_millis(40);
+const LINUX_TTL: u8 = 64;
+/// One request in so many may be acknowledged before it is answered by a server that is not
+/// waited for.
+const ACKED: u64 = 10;
+
 /// Of the exchanges so many are late where a queue stands, or so many …
 const MOSTLY: f64 = 0.5;
 const OFTEN: f64 = 0.25;
@@ -40,15 +51,19 @@ const SMOOTH: f64 = 0.5;
 
 /// What round trips did over time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Trips {
+pub(crate) struct Trips {
     /// Exchanges whose round trip outgrew the least by the factor.
     pub(super) tally: Tally,
     /// The same with what the way to the server may have added, which shows
     /// only as a later answer.
     pub(super) both_ways: Tally,
+    /// What lies outside of the exchanges, whatever the rest of them took.
+    late_outside: Tally,
     /// Exchanges that took longer than the least by a step's share.
     pub(super) beyond: Tally,
-    pub(super) least: Option<Duration>,
+    /// Seen from nearer to the client, and to the server.
+    least_near: LeastTrip,
+    least_afar: LeastTrip,
     /// The least of the own connection of each that was late.
     own_least: Distribution,
     /// Of late ones, what lies before the request came to the point and after
@@ -67,8 +82,24 @@ pub(super) struct Trips {
     samples: Vec<Sample>,
     /// No sample later than this is kept; `None`: there is room.
     until: Option<Timestamp>,
+    /// Those that the server's kernel acknowledged before it answered.
+    acked_first: u64,
     /// The earliest, of which the way back need not be told.
     passages: Least<Passage, MAX_SAMPLES>,
+}
+
+/// The least of some exchanges' round trips.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeastTrip {
+    count: u64,
+    least: Option<Duration>,
+}
+
+impl LeastTrip {
+    fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.least = self.least.into_iter().chain(other.least).min();
+    }
 }
 
 /// A request's way, as far as it shows: later than its own connection's least, or not.
@@ -115,14 +146,12 @@ impl Trips {
         let (outside, is_whole) = outside(exchange);
         let beyond = exchange.travel.beyond;
         let trip = seen + beyond + outside;
+        self.acked_first += u64::from(exchange.travel.is_acked_first);
         self.told += u64::from(is_whole);
         self.untold += u64::from(!is_whole);
-        self.least = match is_whole {
-            true => self.least.into_iter().chain([trip]).min(),
-            false => self.least,
-        };
         // Of its own connection: the service's least depends on who came first.
         let least = exchange.least_trip.unwrap_or(seen) + beyond;
+        self.note_least(exchange, trip, least);
         let late = trip.saturating_sub(least);
         let is_late = trip >= least * FACTOR && late >= NOTABLE;
         if is_late {
@@ -179,10 +208,50 @@ impl Trips {
     /// connections, where another host is far nearer to the server.
     pub(super) fn least_of_late(&self, case: &Case<'_>) -> Duration {
         // A handshake is a round trip too.
-        let least = self.least.into_iter().chain(case.ledger.round_trip).min();
+        let least = self.least();
+        let least = least.into_iter().chain(case.ledger.round_trip).min();
         let least = least.unwrap_or_default();
         let own = self.own_least.quantile(0.5).unwrap_or_default();
         if own >= least * FACTOR { own } else { least }
+    }
+
+    /// The end of a long response waits behind the rest of it where the way is narrow: that
+    /// transmits, and is not late.
+    fn note_outside(&mut self, exchange: &Exchange, outside: Duration) {
+        let [asked, _] = exchange.travel.queued;
+        let asked = asked.min(outside);
+        let heard = match exchange.response_bytes <= FIRST_FLIGHT {
+            true => outside - asked,
+            false => Duration::ZERO,
+        };
+        if asked + heard < SLIGHT {
+            return;
+        }
+        let outside = asked + heard;
+        self.late_outside
+            .add(exchange, Cost::exactly(outside), outside);
+        self.late_outside
+            .add_wall(exchange.begin - asked, exchange.end + heard);
+    }
+
+    /// Beside the server what tells of the client may have come late each time: the least that
+    /// its connection knows holds no more than one that came in time.
+    fn note_least(&mut self, exchange: &Exchange, trip: Duration, least: Duration) {
+        let (known, trip) = match is_far(exchange) {
+            true => (&mut self.least_afar, least),
+            false => (&mut self.least_near, trip),
+        };
+        known.count += 1;
+        known.least = known.least.into_iter().chain([trip]).min();
+    }
+
+    /// The least round trip, by where most exchanges were seen from: before the first reply of
+    /// a client that was connected earlier nothing shows how far it is.
+    pub(crate) fn least(&self) -> Option<Duration> {
+        match self.least_afar.count > self.least_near.count {
+            true => self.least_afar.least,
+            false => self.least_near.least,
+        }
     }
 
     fn note_both_ways(&mut self, exchange: &Exchange, late: Duration, outside: Duration) {
@@ -200,13 +269,16 @@ impl Trips {
             high: nanos(late + answered_late),
         };
         self.both_ways.add(exchange, cost, outside);
+        self.note_outside(exchange, outside);
     }
 
     pub(super) fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.both_ways.merge(other.both_ways);
+        self.late_outside.merge(other.late_outside);
         self.beyond.merge(other.beyond);
-        self.least = self.least.into_iter().chain(other.least).min();
+        self.least_near.merge(other.least_near);
+        self.least_afar.merge(other.least_afar);
         self.own_least.absorb(other.own_least);
         self.outside = self.outside.saturating_add(other.outside);
         self.clocked += other.clocked;
@@ -214,9 +286,34 @@ impl Trips {
         self.heard_slightly = self.heard_slightly.saturating_add(other.heard_slightly);
         self.told += other.told;
         self.untold += other.untold;
+        self.acked_first += other.acked_first;
         self.samples.extend(other.samples);
         self.passages.merge(other.passages);
         self.settle();
+    }
+
+    /// What clients' clocks and acknowledgements show of lateness outside of the exchanges, if
+    /// that is most of what was late, and no single moment's.
+    pub(crate) fn late_outside(&self) -> Option<&Tally> {
+        let late = &self.late_outside;
+        let longest = late.saved.quantile(1.0)?;
+        let recurs = || late.times(longest) >= OCCASIONS;
+        (late.affected >= evidence::REPEATS && self.is_outside() && recurs()).then_some(late)
+    }
+
+    /// Returns true if replies that mostly took so much longer than a least of `least` were on
+    /// their way: a Linux kernel whose program thinks for as long acknowledges first.
+    pub(crate) fn are_on_way(&self, least: Duration) -> bool {
+        let Some((_, typical, _)) = level(&self.in_order()) else {
+            return false;
+        };
+        let delayed_ack = LINUX_DELAYED_ACK.max(least);
+        let is_linux = self
+            .samples
+            .iter()
+            .all(|one| (1..=LINUX_TTL).contains(&one.ttl));
+        let is_silent = self.acked_first * ACKED <= self.told;
+        is_linux && is_silent && typical.saturating_sub(least) * 2 >= delayed_ack * 3
     }
 
     /// Returns true if the late ones are those that met an upload to their server on the way.
@@ -242,7 +339,7 @@ impl Trips {
         if evidence::is_material(case, tally) {
             return true;
         }
-        let least = self.least.unwrap_or_default();
+        let least = self.least().unwrap_or_default();
         // A moment in which a host stood still delays all that was on its way.
         let typical = self.tally.saved.quantile(0.5).unwrap_or_default();
         let recurs = self.tally.times(typical) >= OCCASIONS;
@@ -257,7 +354,7 @@ impl Trips {
     /// The share of the requests' whole time that `finding` costs.
     pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, finding: &mut Finding) {
         if self.is_outside() {
-            finding.share = share_outside(case, tally, self.least.unwrap_or_default());
+            finding.share = share_outside(case, tally, self.least().unwrap_or_default());
         }
     }
 

@@ -1,5 +1,9 @@
 //! What a proxy does behind: the same capture holds its clients' side and its
 //! upstream's, and each request is followed from the one to the other.
+//!
+//! A proxy mostly asks from the address at which it is asked. One that has an address
+//! towards its clients and another towards its upstream is known by its requests' times,
+//! if these agree more closely than chance allows.
 
 use core::cell::OnceCell;
 use core::time::Duration;
@@ -26,6 +30,18 @@ const JITTER: Duration = Duration::from_millis(1);
 const MAINLY: f64 = 0.5;
 /// Share of the pairs that must agree on what is said of all.
 const MOST: f64 = 0.9;
+
+/// Where no address ties the two: the pairs that are needed, the share of the wait in front
+/// that each request behind must fill, …
+const LEAST_BY_TIMES: usize = 10;
+const FILLED: f64 = 0.8;
+/// … the most requests behind that may fall into the place of one by chance, …
+const BY_CHANCE: f64 = 0.1;
+/// … and the most that is left of the spread in front once the time behind is taken off: what
+/// is asked of two servers at the same time varies by itself at each.
+const LEFT: f64 = 0.5;
+/// Requests behind that are tried for one in front where no address ties the two.
+const MAX_TRIED: usize = 16;
 
 /// A service's upstream, and what waits for what between the two.
 #[derive(Debug)]
@@ -76,6 +92,15 @@ impl Pair {
         self.first_byte().min(self.front.answered).since(from)
     }
 
+    /// What of the time in front, until its answer began, is not the request behind.
+    fn room(&self) -> Duration {
+        let took = self.first_byte().since(self.back.begin);
+        self.front
+            .answered
+            .since(self.front.begin)
+            .saturating_sub(took)
+    }
+
     /// The way to the upstream and back.
     pub(super) fn travel(&self) -> Duration {
         self.back.asked.since(self.back.sent) * 2
@@ -110,7 +135,8 @@ impl Upstream {
                 pairs.len() >= LEAST_PAIRS
                     && pairs.len() as f64 >= own.moments.len() as f64 * FOLLOWED
             })
-            .max_by_key(|(back, _, pairs)| (pairs.len(), core::cmp::Reverse(*back)))?;
+            .max_by_key(|(back, _, pairs)| (pairs.len(), core::cmp::Reverse(*back)))
+            .or_else(|| by_times(front, own, rhythms))?;
         let gate = rhythm.gate();
         let role = role(&pairs, gate.as_ref());
         Some(Self {
@@ -270,6 +296,89 @@ fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
         }
     }
     pairs
+}
+
+/// The service that another address asks for each request of `front`, and for nothing else:
+/// a proxy's on another side of it.
+fn by_times<'a>(
+    front: Endpoint,
+    own: &Rhythm,
+    rhythms: &'a BTreeMap<Endpoint, Rhythm>,
+) -> Option<(Endpoint, &'a Rhythm, Vec<Pair>)> {
+    let asked = own.moments.len() as f64;
+    let is_as_often = |rhythm: &Rhythm| {
+        let behind = rhythm.moments.len() as f64;
+        behind >= asked * FOLLOWED && asked >= behind * FOLLOWED
+    };
+    let others = rhythms.iter().filter(|(back, rhythm)| {
+        back.addr != front.addr && is_as_often(rhythm) && !may_be_behind(front, rhythm)
+    });
+    let found = others.take(MAX_CANDIDATES).filter_map(|(&back, rhythm)| {
+        let pairs = pairs_by_times(&own.moments, &rhythm.moments);
+        let all = own.moments.len().max(rhythm.moments.len());
+        let is_all = pairs.len() >= LEAST_BY_TIMES && pairs.len() as f64 >= all as f64 * FOLLOWED;
+        (is_all && is_driven(&pairs, &rhythm.moments)).then_some((back, rhythm, pairs))
+    });
+    // Of several, each behind the other, it asks the one that takes longest.
+    found.max_by_key(|(back, _, pairs)| {
+        let waited: Duration = pairs.iter().map(Pair::waited).sum();
+        (waited, core::cmp::Reverse(*back))
+    })
+}
+
+/// Each request in front with one behind that fills it, by another client.
+fn pairs_by_times(asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
+    let mut taken = vec![false; behind.len()];
+    let mut pairs = Vec::new();
+    for &front in asked.iter().filter(|moment| moment.is_clear) {
+        let from = behind.partition_point(|back| back.begin < front.begin);
+        let tried = behind.iter().zip(&mut taken).skip(from).take(MAX_TRIED);
+        let mut free = tried.filter(|(_, taken)| !**taken);
+        let found = free.find(|(back, _)| {
+            is_filled(&Pair {
+                front,
+                back: **back,
+            })
+        });
+        if let Some((&back, taken)) = found {
+            *taken = true;
+            pairs.push(Pair { front, back });
+        }
+    }
+    pairs
+}
+
+/// Whether the request behind lies within the one in front and takes nearly all of it.
+fn is_filled(pair: &Pair) -> bool {
+    let Pair { front, back } = pair;
+    let think = front.think();
+    back.point == front.point
+        && back.client.addr != front.client.addr
+        && back.begin >= front.begin
+        && back.answered <= front.answered
+        && think >= NOTABLE
+        && pair.waited().as_secs_f64() >= think.as_secs_f64() * FILLED
+}
+
+/// Whether the time in front is the time behind: requests as those `behind` would not fall into
+/// their places by chance, and the one varies as the other does.
+fn is_driven(pairs: &[Pair], behind: &[Moment]) -> bool {
+    let (Some(first), Some(last)) = (behind.first(), behind.last()) else {
+        return false;
+    };
+    let lasted = last.begin.since(first.begin).as_secs_f64();
+    let room = sorted(pairs.iter().map(Pair::room));
+    let fitting = behind.len() as f64 * quantile(&room, 0.5).as_secs_f64();
+    let spread = |sorted: &[Duration]| {
+        let middle = quantile(sorted, 0.5);
+        sorted
+            .iter()
+            .map(|each| each.abs_diff(middle))
+            .sum::<Duration>()
+    };
+    let thinks = sorted(pairs.iter().map(|pair| pair.front.think()));
+    fitting <= lasted * BY_CHANCE
+        && spread(&room).as_secs_f64() <= spread(&thinks).as_secs_f64() * LEFT
 }
 
 /// Whether a service was asked by the host of `front` often enough.

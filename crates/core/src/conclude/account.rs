@@ -6,6 +6,7 @@
 //! change removes is inherent, and what remains nobody explains: where that matters, a
 //! finding of its own says where it is.
 
+mod beyond;
 mod certainty;
 mod locate;
 mod material;
@@ -141,6 +142,31 @@ impl<'a> Booked<'a> {
             };
             set_aside(booking, inherent);
         }
+        self.doubt_trips();
+    }
+
+    /// Books as nobody's what every exchange took longer than the way its connection ended,
+    /// where no handshake bounds the round trip: the way, or a server as slow each time.
+    fn doubt_trips(&mut self) {
+        let ledger = &self.service.ledger;
+        let of_exchange = ledger.places.of(Place::Path).min();
+        let (None, Some(parting), Some(least)) = (ledger.round_trip, ledger.parting, of_exchange)
+        else {
+            return;
+        };
+        if self.service.rules.gathered.trips.are_on_way(parting) {
+            return;
+        }
+        let count = self.scaled(ledger.latency.count());
+        let doubtful = count.saturating_mul(nanos(Some(least.saturating_sub(parting))));
+        let exchanges = &mut self.account.exchanges;
+        let is_trip = |b: &Booking| (b.kind, b.owner) == (WaitKind::RoundTrip, Owner::Path);
+        if let Some(at) = exchanges.iter().position(is_trip) {
+            let doubted = exchanges
+                .get_mut(at)
+                .and_then(|trips| part(trips, doubtful));
+            exchanges.splice(at + 1..at + 1, doubted);
+        }
     }
 
     /// The least travel of all exchanges: one round trip each.
@@ -200,6 +226,22 @@ fn take(
         });
     }
     got
+}
+
+/// Parts up to so much of what is unclaimed from a booking, as nobody's.
+fn part(booking: &mut Booking, at_most: u64) -> Option<Booking> {
+    let parted = booking.unclaimed_ns.min(at_most);
+    booking.booked_ns -= parted;
+    booking.unclaimed_ns -= parted;
+    (parted > 0).then(|| Booking {
+        kind: booking.kind,
+        owner: Owner::Unknown,
+        booked_ns: parted,
+        inherent_ns: 0,
+        claimed_ns: 0,
+        unclaimed_ns: parted,
+        claims: Vec::new(),
+    })
 }
 
 fn set_aside(booking: &mut Booking, at_most: u64) -> u64 {

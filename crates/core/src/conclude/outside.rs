@@ -1,6 +1,9 @@
 //! Transfers outside of exchanges: stretches of data that no request asked for or that were
 //! not answered. The rules on transport weigh them as they do messages, and where exchanges
 //! show the same finding, theirs is further evidence of it.
+//!
+//! A server that is watched is shown from its kernel all the same, if only now and then where
+//! there is much: what lies in such a pause is a hole, and the time beside it nobody's.
 
 use core::time::Duration;
 
@@ -30,9 +33,6 @@ const SPEAKS: [Id; 10] = [
 
 /// Adds what was found outside of exchanges to what was found within them.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
-    if super::is_only_watched(evidence) {
-        return;
-    }
     let services = evidence.services.iter();
     let outside =
         services.filter_map(|(&at, service)| Some((at, service, service.outside.as_ref()?)));

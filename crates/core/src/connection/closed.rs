@@ -1,12 +1,14 @@
 //! What closes on a connection.
 
 use core::net::IpAddr;
+use core::time::Duration;
 
 use super::dead_peer::DeadPeer;
 use super::pairing::Scratch;
 use super::{Setup, Watched};
 use crate::event::PointId;
 use crate::exchange::Exchange;
+use crate::flow::Endpoint;
 
 /// What closed on the connections of a shard.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub(crate) struct Closed {
     /// Connections that ended or were given up: their point, and where it
     /// stands: 0 at the client, 1 at the server, 2 between, 3 untold.
     pub(crate) connections: Vec<(PointId, usize)>,
+    /// Round trips that the ends of connections tell, by their server.
+    pub(crate) partings: Vec<(Endpoint, Duration)>,
     /// The same ones with their facts, if those are wanted.
     pub(crate) watched: Vec<Watched>,
     /// Servers whose data was seen, and its time to live.
@@ -39,6 +43,7 @@ impl Closed {
         self.told != (self.exchanges.len(), self.setups.len())
             || !self.connections.is_empty()
             || !self.transfers.is_empty()
+            || !self.partings.is_empty()
             || !self.dead_peers.is_empty()
     }
 
@@ -50,6 +55,7 @@ impl Closed {
         }
         self.transfers.clear();
         self.dead_peers.clear();
+        self.partings.clear();
         self.connections.clear();
         self.watched.clear();
         self.servers.clear();

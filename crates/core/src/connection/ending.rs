@@ -1,9 +1,12 @@
 //! How a connection ends, and what closes on it.
 
+use core::time::Duration;
+
+use super::half::Half;
 use super::rtt::LEAST_ERROR;
 use super::{Closed, Connection, End, Parting, View, Watched};
 use crate::exchange::Side;
-use crate::flow::Direction;
+use crate::flow::{Direction, Endpoint};
 use crate::mark::Data;
 use crate::segment::{Segment, TcpFlags, hops};
 
@@ -74,11 +77,20 @@ impl Connection {
             Some(data) => data.span.end,
             None => half.offset(segment.seq),
         };
-        half.finish(end);
+        half.finish(end, segment.at);
         self.pairing.fin(by, segment.at, end);
         if self.forward.fin.is_some() && self.backward.fin.is_some() {
             self.end = Some(End::Finished);
-            self.pairing.finish(Some((Some(by), segment.at, false)));
+            self.pairing.part((Some(by), segment.at, false));
+        }
+    }
+
+    /// Ends what both sides have ended, once all that they sent is acknowledged: what was
+    /// lost of it comes again until then.
+    fn settle_parting(&mut self) {
+        let is_acked = |half: &Half| half.fin.is_some_and(|fin| half.acked >= fin);
+        if self.pairing.is_parting() && is_acked(&self.forward) && is_acked(&self.backward) {
+            self.pairing.finish(None);
         }
     }
 
@@ -91,6 +103,7 @@ impl Connection {
             self.note_dead_peer(closed);
         }
         closed.connections.push((self.point, self.vantage()));
+        closed.partings.extend(self.least_parting());
         if let (Some(client), true) = (self.client, self.server_ttl > 0) {
             let server = self.flow.destination(client).addr;
             closed.servers.push((server, self.server_ttl));
@@ -101,6 +114,16 @@ impl Connection {
         self.pairing.finish(None);
         self.collect(closed);
         closed.watched.extend(self.watched(parting));
+    }
+
+    /// The round trip that both FINs and their replies add up to, by its server, where no SYN was
+    /// seen.
+    fn least_parting(&self) -> Option<(Endpoint, Duration)> {
+        let halves = [&self.forward, &self.backward];
+        let [forward, backward] = halves.map(|half| half.to_peer.parting());
+        let trip = forward? + backward?;
+        let is_told = self.client.is_some() && halves.iter().all(|half| !half.has_start);
+        is_told.then(|| (self.endpoints().1, trip))
     }
 
     pub(super) fn watched(&mut self, parting: Parting) -> Option<Watched> {
@@ -125,6 +148,9 @@ impl Connection {
     /// Hands out what closed. Mostly nothing did.
     #[inline]
     pub(super) fn collect(&mut self, closed: &mut Closed) {
+        if self.end.is_some() {
+            self.settle_parting();
+        }
         if self.pairing.has_closed() {
             self.hand_out(closed);
         }

@@ -334,8 +334,21 @@ impl Half {
     }
 
     /// Notes a FIN after the payload that ends at `end`.
-    pub(crate) fn finish(&mut self, end: u64) {
-        self.fin.get_or_insert(end);
+    pub(crate) fn finish(&mut self, end: u64, at: Timestamp) {
+        let span = Span {
+            start: end,
+            end: end + 1,
+        };
+        if self.fin.is_some() {
+            self.timing.spoil(span);
+            return;
+        }
+        self.fin = Some(end);
+        self.timing.push(Timed {
+            end: span.end,
+            at,
+            is_repeated: false,
+        });
     }
 
     fn place(&mut self, span: Span) -> Arrival {
@@ -453,6 +466,10 @@ impl Half {
         let last = self.timing.take_until(offset);
         if let Some(timed) = last.filter(|timed| timed.end == offset && !timed.is_repeated) {
             let took = at.since(timed.at);
+            if self.fin.is_some_and(|fin| offset > fin) {
+                self.to_peer.sample_parting(took);
+                return;
+            }
             match is_bare {
                 true => self.to_peer.sample_receipt(took),
                 false => self.to_peer.sample(took),
@@ -488,7 +505,7 @@ impl Half {
     pub(crate) fn retire(&mut self) {
         self.holes = Vec::new();
         self.repeats.retire();
-        self.timing = Timing::default();
+        self.timing.keep_last();
     }
 }
 

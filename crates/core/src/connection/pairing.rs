@@ -11,6 +11,7 @@ mod flights;
 mod http2;
 mod loose;
 mod messages;
+mod parting;
 mod tls;
 mod turns;
 
@@ -20,6 +21,7 @@ use std::collections::VecDeque;
 use draft::Draft;
 use loose::Loose;
 use messages::Steps;
+use parting::Farewell;
 
 use super::View;
 use super::half::{Arrival, Span};
@@ -82,10 +84,8 @@ pub(crate) struct Pairing {
     response_acked: u64,
     /// How far the server acknowledged the client's.
     request_acked: u64,
-    /// The server's FIN was seen.
-    has_fin: bool,
-    /// The client's FIN, if it came first.
-    left: Option<Timestamp>,
+    /// What the FINs said, once one was seen.
+    farewell: Option<Box<Farewell>>,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
     /// True if somebody on the way reset it in the server's name.
@@ -145,8 +145,7 @@ impl Default for Pairing {
             kept_window: 0,
             response_acked: 0,
             request_acked: 0,
-            has_fin: false,
-            left: None,
+            farewell: None,
             is_orphaned: false,
             is_reset_on_way: false,
             spoken: None,
@@ -193,6 +192,9 @@ impl Pairing {
     ) {
         self.pair(mark, data, payload, view, scratch);
         self.take_loose(mark, data, view, scratch);
+        if self.farewell.is_some() && mark.by == Side::Server {
+            self.data_behind_fin(mark.at, data.arrival);
+        }
     }
 
     /// Finds the exchange that the segment belongs to.
@@ -285,46 +287,14 @@ impl Pairing {
 
     /// The peer of `sender` acknowledged its bytes up to `offset`.
     pub(crate) fn acknowledged(&mut self, sender: Side, offset: u64) {
+        if self.farewell.is_some() && sender == Side::Server {
+            self.heard_behind_fin(offset);
+        }
         let acked = match sender {
             Side::Server => &mut self.response_acked,
             Side::Client => &mut self.request_acked,
         };
         *acked = offset.max(*acked);
-    }
-
-    /// A FIN: it ends a body that lasts until the connection closes.
-    /// `end` is where its sender's bytes end.
-    pub(crate) fn fin(&mut self, by: Side, at: Timestamp, end: u64) {
-        if by == Side::Client {
-            if !self.has_fin {
-                self.left.get_or_insert(at);
-            }
-            return;
-        }
-        self.has_fin = true;
-        let (request_acked, left) = (self.request_acked, self.left);
-        // Who leaves first has given up: the server's end tells nothing after that.
-        let is_close_delimited = left.is_none() && self.responses.messages.ends_with_connection();
-        let position = self.responses.position();
-        // Where the capture has all that was sent.
-        let missing = self
-            .responses
-            .messages
-            .awaited_bytes()
-            .filter(|_| position == end && left.is_none());
-        if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
-            draft.server_asked |= left.is_none();
-            // It was sent before the request came.
-            draft.signs.was_closing |= request_acked < draft.request.end;
-            if let Some(missing) = missing {
-                draft.cut_short = Some((at, missing));
-                draft.response.end = position.max(draft.response.start);
-            }
-            if is_close_delimited {
-                draft.complete(position, at, draft.last_number);
-                draft.ends_with_fin = true;
-            }
-        }
     }
 
     /// The capture ends: of a response in progress it is known how it began.
@@ -333,7 +303,7 @@ impl Pairing {
     /// even acknowledged nobody knows whether the server holds more. A connection's only
     /// exchange is taken as it is.
     pub(crate) fn capture_ended(&mut self) {
-        if self.has_fin || self.left.is_some() {
+        if self.farewell.is_some() {
             return;
         }
         match self.mode {
@@ -368,8 +338,10 @@ impl Pairing {
         }
     }
 
-    /// No more will come: `None` because the capture ended.
+    /// No more will come: `None` because the capture ended, if nothing ended it before.
     pub(crate) fn finish(&mut self, ending: Option<Ending>) {
+        let farewell = self.farewell.as_mut();
+        let ending = farewell.and_then(|fin| fin.ending.take()).or(ending);
         if matches!(self.mode, Mode::Turns | Mode::Tls) {
             self.finish_turn();
         }
@@ -379,7 +351,8 @@ impl Pairing {
         }
         // Who says first that it wants no more has given up, whatever the other does then;
         // it may reset what it has ended itself.
-        let left = self.left.map(|at| (Some(Side::Client), at, false));
+        let left = self.farewell.as_ref().and_then(|fin| fin.given_up());
+        let left = left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {
             Some((Some(Side::Client), _, true)) => ending,
             _ => left.or(ending),
@@ -433,6 +406,7 @@ impl Pairing {
         self.open = VecDeque::new();
         self.tls = None;
         self.loose = None;
+        self.farewell = None;
     }
 
     fn cut_awaited(&mut self) {
@@ -472,8 +446,9 @@ impl Pairing {
             number,
             was_behind,
         ));
+        let has_fin = self.has_fin();
         if let Some(draft) = self.open.back_mut() {
-            draft.signs.was_closing = self.has_fin;
+            draft.signs.was_closing = has_fin;
         }
         self.next_ordinal = self.next_ordinal.saturating_add(1);
     }

@@ -29,7 +29,7 @@ pub(crate) struct RoundTrip {
     /// Whether a handshake was among the samples: a kernel answers it at once,
     /// while every other reply may have waited for its program or a timer.
     has_handshake: bool,
-    /// The least of those in a handshake.
+    /// The least of those in a handshake; where none was seen, of those to a FIN.
     handshake: Option<Duration>,
     /// True if a bare acknowledgement that no timer delayed was among them.
     has_receipt: bool,
@@ -66,13 +66,25 @@ impl RoundTrip {
         let (Some(handshake), Some(least)) = (self.handshake, self.least) else {
             return false;
         };
-        handshake >= NOTABLE && least * FARTHER <= handshake
+        self.has_handshake && handshake >= NOTABLE && least * FARTHER <= handshake
     }
 
     /// A bare acknowledgement of data, by which a kernel alone replies.
     pub(crate) fn sample_receipt(&mut self, took: Duration) {
         self.has_receipt |= took < LEAST_DELAYED_ACK;
         self.sample(took);
+    }
+
+    /// The reply to a FIN, where no handshake was seen: the kernel's, or its program's own FIN.
+    pub(crate) fn parting(&self) -> Option<Duration> {
+        self.handshake.filter(|_| !self.has_handshake)
+    }
+
+    /// A reply to a FIN. It comes too late to tell anything of the exchanges before it.
+    pub(crate) fn sample_parting(&mut self, took: Duration) {
+        if !self.has_handshake {
+            self.handshake = self.handshake.into_iter().chain([took]).min();
+        }
     }
 
     /// A reply within the handshake.

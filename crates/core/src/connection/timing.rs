@@ -56,6 +56,15 @@ impl Timing {
         last
     }
 
+    /// Forgets all but the last one: a FIN that is still to be answered.
+    pub(super) fn keep_last(&mut self) {
+        let last = self.rest.back().copied().or(self.first);
+        *self = Self {
+            first: last,
+            rest: VecDeque::new(),
+        };
+    }
+
     #[inline]
     fn front(&self) -> Option<&Timed> {
         self.first.as_ref().or_else(|| self.rest.front())

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::cause::tally::nanos;
+use crate::exchange::Exchange;
 use crate::histogram::Distribution;
 use crate::wait::{Owner, Wait, WaitKind};
 
@@ -30,8 +32,8 @@ impl Place {
     }
 }
 
-/// The time that each exchange spent in each place, transmission aside; exchanges that
-/// spent none there are in no distribution.
+/// The time that each exchange spent in each place, transmission and what slow start takes
+/// aside; exchanges that spent none there are in no distribution.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     times: [Distribution; Place::ALL.len()],
@@ -39,23 +41,36 @@ pub(crate) struct Places {
 
 impl Places {
     /// Books one exchange's waits.
-    pub(crate) fn take(&mut self, waits: &[Wait]) {
+    pub(crate) fn take(&mut self, exchange: &Exchange) {
         let mut sums = [0_u64; Place::ALL.len()];
-        for wait in waits {
+        let spared = exchange.deliveries.iter().map(|delivery| delivery.spared);
+        let mut spared = nanos(spared.sum());
+        for wait in &exchange.waits {
             if matches!(
                 wait.kind,
                 WaitKind::RequestTransfer | WaitKind::ResponseTransfer
             ) {
                 continue;
             }
+            let time = match wait.kind {
+                WaitKind::CongestionWindow => beyond(&mut spared, wait),
+                _ => wait.nanos(),
+            };
             if let Some(sum) = sums.get_mut(Place::of(wait.kind, wait.owner) as usize) {
-                *sum = sum.saturating_add(wait.nanos());
+                *sum = sum.saturating_add(time);
             }
         }
-        for (times, sum) in self.times.iter_mut().zip(sums) {
+        for (place, sum) in Place::ALL.into_iter().zip(sums) {
             if sum > 0 {
-                times.record(Duration::from_nanos(sum));
+                self.note(place, Duration::from_nanos(sum));
             }
+        }
+    }
+
+    /// Notes the time of one exchange in a place.
+    pub(crate) fn note(&mut self, place: Place, time: Duration) {
+        if let Some(times) = self.times.get_mut(place as usize) {
+            times.record(time);
         }
     }
 
@@ -74,4 +89,11 @@ impl Places {
             ours.absorb(theirs);
         }
     }
+}
+
+/// The time of a wait beyond what is left of that which was `spared`.
+fn beyond(spared: &mut u64, wait: &Wait) -> u64 {
+    let inherent = wait.nanos().min(*spared);
+    *spared -= inherent;
+    wait.nanos() - inherent
 }

@@ -76,6 +76,15 @@ pub(super) fn segments(port: u16, steps: Vec<Step>) -> Vec<(Segment, &'static [u
     made
 }
 
+/// A connection that is answered all the time, of whose first answer the capture missed all
+/// but its acknowledgement.
+fn missed() -> Vec<(bool, Step)> {
+    let mut steps: Vec<_> = left().into_iter().map(|step| (true, step)).collect();
+    steps.insert(5, (false, (40, false, ACK, RESPONSE)));
+    steps.insert(6, (true, (41, true, ACK, b"")));
+    steps
+}
+
 /// The causes found where others are answered from this millisecond on.
 fn found(served_from: i64, phase: Phase) -> Vec<Id> {
     let [_, server] = ends(0);
@@ -105,6 +114,26 @@ fn found(served_from: i64, phase: Phase) -> Vec<Id> {
         }
     }
     causes(analyzer, all)
+}
+
+#[test]
+fn whose_answer_the_capture_missed_was_not_left_without_one() {
+    let found = |is_missed: bool| {
+        let mut all = segments(0, answered(1));
+        for port in 1..5 {
+            let (seen, steps): (Vec<_>, Vec<_>) = missed().into_iter().unzip();
+            let made = match is_missed {
+                true => segments(port, steps),
+                false => segments(port, left()),
+            };
+            let is_seen = |at: usize| !is_missed || seen.get(at).copied().unwrap_or(true);
+            let made = made.into_iter().enumerate();
+            all.extend(made.filter(|&(at, _)| is_seen(at)).map(|(_, each)| each));
+        }
+        causes(Analyzer::new(Options::default()), all)
+    };
+    assert!(found(false).contains(&Id::WorkerSaturation));
+    assert!(!found(true).contains(&Id::WorkerSaturation));
 }
 
 #[test]

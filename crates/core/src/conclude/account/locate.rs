@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::beyond::Beyond;
 use super::material::is_told;
 use super::shape::{self, shape};
 use super::spot::{SPOTS, Spot};
@@ -17,16 +18,22 @@ use crate::service::Place;
 use crate::wait::{Owner, WaitKind};
 
 /// The finding for each place of a service whose unclaimed time matters, of `whole`
-/// nanoseconds in all services.
+/// nanoseconds in all services; what the `findings` claim of what lies beyond the exchanges
+/// is theirs.
 pub(crate) fn locate(
     case: &Case<'_>,
     booked: &Booked<'_>,
     whole: u128,
+    findings: &[Finding],
     certainty: impl Fn(&Finding) -> (Verdict, String),
 ) -> Vec<Finding> {
-    let material = SPOTS.iter().filter(|spot| is_told(spot, booked, whole));
+    let beyond = Beyond::all(case, findings);
+    let beyond = |spot: &Spot| beyond.iter().find(|beyond| beyond.is_in(spot.place));
+    let material = SPOTS
+        .iter()
+        .filter(|spot| beyond(spot).is_some() || is_told(spot, booked, whole));
     let located = material.map(|spot| {
-        let mut finding = finding(spot, case, booked, whole);
+        let mut finding = finding(spot, case, booked, whole, beyond(spot));
         let (certainty, because) = certainty(&finding);
         if let Some(location) = finding.location.as_mut()
             && finding.culprit != Owner::Unknown
@@ -82,29 +89,44 @@ pub(crate) fn resolution(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-fn finding(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>, whole: u128) -> Finding {
+fn finding(
+    spot: &Spot,
+    case: &Case<'_>,
+    booked: &Booked<'_>,
+    whole: u128,
+    beyond: Option<&Beyond>,
+) -> Finding {
     let ledger = &booked.service.ledger;
     let bookings = spot.bookings(booked);
     let unclaimed = sum(bookings.iter().copied(), |b| b.unclaimed_ns);
     let count = booked.scaled(spot.count(ledger)).max(1);
-    let mean = Duration::from_nanos(unclaimed / count);
-    let shape = spot.place.and_then(|place| shape(case, ledger, place));
-    let share = unclaimed as f64 / whole.max(1) as f64;
+    let (late, ways) = beyond.map_or((0, 0), |beyond| (beyond.unclaimed, beyond.ways));
+    let cost = unclaimed.saturating_add(late);
+    let mean = Duration::from_nanos(cost / count);
+    let inside = spot.place.filter(|_| beyond.is_none());
+    let shape = inside.and_then(|place| shape(case, ledger, place));
+    let booked_share = unclaimed as f64 / whole.max(1) as f64;
+    let whole = whole + u128::from(late) + u128::from(ways);
+    let share = cost as f64 / whole.max(1) as f64;
     let mut finding = evidence::bare_finding(spot.id, spot.culprit(&bookings), case);
     finding.waits = kinds(&bookings);
-    finding.cost_ns = unclaimed;
-    finding.cost_high_ns = unclaimed;
+    finding.cost_ns = cost;
+    finding.cost_high_ns = cost;
     finding.share = share.min(1.0);
-    finding.affected = affected(spot, booked, count);
+    finding.affected = affected(spot, booked, count, beyond);
     finding.location = Some(Location {
         certainty: Verdict::Possible,
         because: "no evidence shows the place".to_owned(),
         claimed_ns: unclaimed,
-        share,
+        // What lies beyond the exchanges is not booked.
+        share: booked_share,
         shape,
     });
     finding.summary = summary(spot, case, mean, share, shape);
-    finding.evidence.push(inside(case, &bookings, count));
+    finding.evidence.extend(beyond.map(Beyond::evidence));
+    if unclaimed > 0 {
+        finding.evidence.push(within(case, &bookings, count));
+    }
     finding.evidence.extend(elsewhere(case, booked, spot));
     if spot.place == Some(Place::Server) && case.has_packets {
         finding.candidates = candidates::of_server(case);
@@ -116,9 +138,10 @@ fn finding(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>, whole: u128) -> Fi
     finding
 }
 
-fn affected(spot: &Spot, booked: &Booked<'_>, count: u64) -> Affected {
+fn affected(spot: &Spot, booked: &Booked<'_>, count: u64, beyond: Option<&Beyond>) -> Affected {
     let ledger = &booked.service.ledger;
-    let times = spot.place.map(|place| ledger.places.of(place).count());
+    let inside = spot.place.map(|place| ledger.places.of(place).count());
+    let times = beyond.map(Beyond::affected).or(inside);
     Affected {
         exchanges: times.map_or(count, |with| booked.scaled(with)),
         of: count,
@@ -172,7 +195,7 @@ fn summary(
 }
 
 /// The waits that make up the time of the place.
-fn inside(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
+fn within(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     let mut list: Vec<_> = bookings.iter().filter(|b| b.unclaimed_ns > 0).collect();
     list.sort_by_key(|b| (core::cmp::Reverse(b.unclaimed_ns), b.kind));
     let parts: Vec<String> = list

@@ -194,6 +194,7 @@ impl Draft {
     /// The connection ended before the response did.
     pub(super) fn give_up(&mut self, ending: Option<Ending>) {
         let Some((by, at, is_reset)) = ending else {
+            self.signs.is_left_waiting = true;
             self.cut();
             return;
         };

@@ -169,7 +169,9 @@ impl Pairing {
             (Mode::Turns, Side::Client) => self.open.back().is_none_or(|last| !last.has_response()),
             (Mode::Turns, Side::Server) => !self.open.iter().any(holds),
             (Mode::Http, Side::Server) => self.is_orphaned,
-            (Mode::Http | Mode::Http2 | Mode::Tls, _) => false,
+            // The rest of a request that was answered early.
+            (Mode::Http, Side::Client) => !self.open.iter().any(Draft::is_awaited),
+            (Mode::Http2 | Mode::Tls, _) => false,
         }
     }
 

@@ -1,0 +1,168 @@
+//! A proxy that is asked at one address and asks from another, both sides in one capture.
+
+use super::*;
+use crate::cause::Id;
+
+const SYN: TcpFlags = TcpFlags::SYN;
+const ROUNDS: i64 = 20;
+/// From one request to the next, in µs.
+const APART: i64 = 100_000;
+/// What the proxy takes before it asks, and before it passes on an answer, in µs.
+const OWN: i64 = 200;
+const CLIENT: [u8; 4] = [10, 1, 0, 1];
+/// Another host on the clients' side.
+const OTHER: [u8; 4] = [10, 1, 0, 9];
+const PROXY: [u8; 4] = [10, 1, 0, 2];
+const INNER: [u8; 4] = [10, 2, 0, 1];
+const UPSTREAM: [u8; 4] = [10, 2, 0, 2];
+
+/// A connection by this host to a server, with its requests: when each begins and is
+/// answered, in µs.
+fn connection(
+    from: [u8; 4],
+    to: [u8; 4],
+    asked: impl IntoIterator<Item = (i64, i64)>,
+) -> Vec<(Segment, &'static [u8])> {
+    let ends = [
+        Endpoint::new(from.into(), 40_000),
+        Endpoint::new(to.into(), 80),
+    ];
+    let mut next = [0_u32; 2];
+    let mut made = Vec::new();
+    let mut add = |micros: i64, by_client: bool, flags, payload: &'static [u8]| {
+        let [own, other] = [usize::from(!by_client), usize::from(by_client)];
+        let at = Timestamp::from_nanos(1_700_000_000_000_000_000 + micros * 1000);
+        let segment = Segment {
+            seq: next[own],
+            ack: next[other],
+            flags,
+            payload_len: payload.len() as u32,
+            ..Segment::sent(ends[own], ends[other], at)
+        };
+        let is_syn = flags == SYN || flags == SYN.with(ACK);
+        next[own] += payload.len() as u32 + u32::from(is_syn);
+        made.push((segment, payload));
+    };
+    add(0, true, SYN, b"");
+    add(10, false, SYN.with(ACK), b"");
+    add(20, true, ACK, b"");
+    for (begin, answered) in asked {
+        add(begin, true, ACK, REQUEST);
+        add(begin + 10, false, ACK, b"");
+        add(answered, false, ACK, RESPONSE);
+        add(answered + 10, true, ACK, b"");
+    }
+    made
+}
+
+/// A number below `range` drawn for request number `n` of what has this `salt`.
+fn drawn(n: i64, salt: u64, range: u64) -> i64 {
+    let mixed = (n as u64 ^ salt << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    ((mixed ^ mixed >> 32) % range) as i64
+}
+
+/// What the server takes for its request number `n`, in µs: between 30 and 60 ms.
+fn takes(n: i64, salt: u64) -> i64 {
+    30_000 + drawn(n, salt, 30_000)
+}
+
+/// Requests of a client, each of which takes the proxy so long behind and its own time.
+fn in_front(behind: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
+    let each = |n| (n * APART, n * APART + behind(n) + 2 * OWN);
+    (1..=ROUNDS).map(each).collect()
+}
+
+/// The proxy's own requests, or those of whoever asks right after a client does.
+fn behind(takes: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
+    let each = |n| (n * APART + OWN, n * APART + OWN + takes(n));
+    (1..=ROUNDS).map(each).collect()
+}
+
+/// The services that are said to wait for another one.
+fn waiting(all: Vec<Vec<(Segment, &'static [u8])>>) -> Vec<String> {
+    let mut all = all.concat();
+    all.sort_by_key(|(segment, _)| segment.at);
+    let mut analyzer = Analyzer::new(Options::default());
+    for (number, (mut segment, payload)) in (1..).zip(all) {
+        segment.number = number;
+        analyzer.segment(&segment, payload);
+    }
+    let findings = analyzer.finish().findings.into_iter();
+    let waiting = findings.filter(|finding| finding.cause == Id::DownstreamWait);
+    waiting.map(|finding| finding.service).collect()
+}
+
+#[test]
+fn what_fills_each_request_and_varies_with_it_is_what_it_waits_for() {
+    let front = connection(CLIENT, PROXY, in_front(|n| takes(n, 0)));
+    let back = connection(INNER, UPSTREAM, behind(|n| takes(n, 0)));
+    assert_eq!(waiting(vec![front, back]), ["10.1.0.2:80"]);
+}
+
+#[test]
+fn of_a_line_of_proxies_each_waits_for_the_next() {
+    let inner = |n: i64| takes(n, 0);
+    let front = connection(CLIENT, PROXY, in_front(|n| inner(n) + 2 * OWN));
+    let middle = connection(INNER, UPSTREAM, behind(|n| inner(n) + 2 * OWN));
+    let last = behind(inner).into_iter();
+    let last = last
+        .map(|(from, until)| (from + OWN, until + OWN))
+        .collect::<Vec<_>>();
+    let last = connection([10, 3, 0, 1], [10, 3, 0, 2], last);
+    let waiting = waiting(vec![front, middle, last]);
+    assert_eq!(waiting, ["10.1.0.2:80", "10.2.0.2:80"]);
+}
+
+#[test]
+fn who_asks_two_at_the_same_time_makes_neither_wait_for_the_other() {
+    for salt in 1..100 {
+        let one = connection(CLIENT, PROXY, in_front(|n| 60_000 + drawn(n, 0, 8_000)));
+        // The other one is a little quicker each time, or mostly.
+        for (least, range) in [(54_000, 5_000), (54_000, 10_000), (50_000, 20_000)] {
+            let quicker = behind(|n| least + drawn(n, salt, range));
+            let other = connection(OTHER, UPSTREAM, quicker);
+            assert_eq!(waiting(vec![one.clone(), other]), [] as [&str; 0], "{salt}");
+        }
+    }
+    let steady = connection(CLIENT, PROXY, in_front(|_| 40_000));
+    let shorter = connection(OTHER, UPSTREAM, behind(|n| 38_000 + drawn(n, 1, 1_000)));
+    assert_eq!(waiting(vec![steady, shorter]), [] as [&str; 0]);
+}
+
+#[test]
+fn the_client_s_own_request_is_not_its_server_s() {
+    let front = connection(CLIENT, PROXY, in_front(|n| takes(n, 0)));
+    let back = connection(CLIENT, UPSTREAM, behind(|n| takes(n, 0)));
+    assert_eq!(waiting(vec![front, back]), [] as [&str; 0]);
+}
+
+#[test]
+fn what_is_asked_more_often_than_the_proxy_is_somebody_else_s() {
+    let front = connection(CLIENT, PROXY, in_front(|n| takes(n, 0)));
+    let between = |n| (n * APART + 70_000, n * APART + 90_000);
+    let both = behind(|n| takes(n, 0))
+        .into_iter()
+        .zip((1..=ROUNDS).map(between));
+    let both: Vec<_> = both.flat_map(|(one, other)| [one, other]).collect();
+    let back = connection(INNER, UPSTREAM, both);
+    assert_eq!(waiting(vec![front, back]), [] as [&str; 0]);
+}
+
+#[test]
+fn where_many_are_asked_at_a_time_one_fits_by_chance() {
+    // Forty of each at a time, at two servers that take the same.
+    let many = |from: [u8; 4], to, late: i64| {
+        let one = move |n: i64| (n * 2_500 + late, n * 2_500 + late + takes(n / 7, 0));
+        (0..40_u8).map(move |lane| {
+            let [a, b, c, d] = from;
+            let host = [a, b, c, d + 10 + lane];
+            let asked = (1..=ROUNDS).map(move |n| one(n * 40 + i64::from(lane)));
+            connection(host, to, asked.collect::<Vec<_>>())
+        })
+    };
+    let all: Vec<_> = many(CLIENT, PROXY, 0)
+        .chain(many(INNER, UPSTREAM, 1_000))
+        .collect();
+    assert_eq!(waiting(all), [] as [&str; 0]);
+}

@@ -1,0 +1,56 @@
+//! What a watched server sends unasked.
+
+use super::starved::{Step, at, opened, segments};
+use super::*;
+use crate::cause::Id;
+use crate::event::{Event, EventBody, Phase};
+use crate::turn::WatchTally;
+
+const PART: &[u8] = &[b'x'; 1000];
+/// The parts of a stream, 1 ms apart, before and after the client has no room.
+const PARTS: i64 = 40;
+/// The milliseconds from and until which it has none.
+const SHUT: (i64, i64) = (60, 900);
+
+/// A stream that nobody asks for.
+fn stream() -> Vec<Step> {
+    let said = |from| (from..from + PARTS).map(|ms| (ms, false, ACK, PART));
+    let heard = |ms| (ms, true, ACK, b"".as_slice());
+    let probe = [(500, false, ACK, b"".as_slice()), heard(500)];
+    let first = said(10).chain([heard(SHUT.0)]).chain(probe);
+    let second = [heard(SHUT.1)].into_iter().chain(said(SHUT.1));
+    opened(first.chain(second).chain([heard(SHUT.1 + PARTS)]))
+}
+
+/// The causes found by watching five of them, without what passed between these milliseconds.
+fn found(is_shut: bool, unseen: (i64, i64)) -> Vec<Id> {
+    let mut all: Vec<_> = (0..5).flat_map(|port| segments(port, stream())).collect();
+    for (segment, _) in &mut all {
+        let by_client = segment.flow.destination(segment.direction).port == 80;
+        if is_shut && by_client && segment.at >= at(SHUT.0) && segment.at < at(SHUT.1) {
+            segment.window = 0;
+        }
+    }
+    let is_seen = |segment: &Segment| segment.at < at(unseen.0) || segment.at >= at(unseen.1);
+    all.retain(|(segment, _)| is_seen(segment));
+    let mut analyzer = Analyzer::new(Options::default());
+    let tally = EventBody::Watched(WatchTally::default());
+    analyzer.observe(Event::here(at(0), Phase::Baseline, tally));
+    causes(analyzer, all)
+}
+
+#[test]
+fn a_client_that_has_no_room_for_a_stream_is_told() {
+    assert_eq!(found(true, (0, 0)), [Id::ZeroWindow]);
+}
+
+#[test]
+fn a_server_that_rests_is_not() {
+    assert_eq!(found(false, (0, 0)), []);
+}
+
+/// It may have had room again and none once more.
+#[test]
+fn what_passed_while_nobody_watched_is_nobodys() {
+    assert_eq!(found(true, (SHUT.0 + 5, SHUT.1 + 5)), []);
+}

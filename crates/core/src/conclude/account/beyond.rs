@@ -1,0 +1,98 @@
+//! Time that lies before requests come to a point beside the server, and after responses left
+//! it: in no exchange as it is seen there.
+
+use core::time::Duration;
+
+use crate::cause::Case;
+use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human, median};
+use crate::cause::tally::{Tally, nanos};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::Place;
+use crate::wait::Owner;
+
+/// Such time of one place, as much of it as no finding claims.
+pub(super) struct Beyond {
+    /// The requests that were late, and by how much.
+    tally: Tally,
+    place: Place,
+    /// The least round trip.
+    least: Duration,
+    /// What nobody claims of it, in nanoseconds.
+    pub(super) unclaimed: u64,
+    /// The least of all ways together, which is inherent.
+    pub(super) ways: u64,
+}
+
+impl Beyond {
+    /// What is beyond the exchanges of this service in each place.
+    pub(super) fn all(case: &Case<'_>, findings: &[Finding]) -> Vec<Self> {
+        let late = case.gathered.trips.late_outside().cloned();
+        let timers = case.gathered.silences.timers();
+        let tallies = [(Place::Path, late), (Place::Unknown, timers)];
+        let known = tallies
+            .into_iter()
+            .filter_map(|(p, tally)| Some((p, tally?)));
+        known
+            .filter_map(|(place, tally)| Self::of(place, tally, case, findings))
+            .collect()
+    }
+
+    /// That of one place, if it matters to who asks and the `findings` on the path do not cost
+    /// as much.
+    fn of(place: Place, tally: Tally, case: &Case<'_>, findings: &[Finding]) -> Option<Self> {
+        let service = case.endpoint.to_string();
+        let own = findings.iter().filter(|finding| finding.service == service);
+        // What the server takes lies within the exchanges.
+        let claims = own.filter(|finding| finding.culprit != Owner::Server);
+        let claimed = claims.fold(0, |sum: u64, finding| sum.saturating_add(finding.cost_ns));
+        let count = case.ledger.count.max(1);
+        let least = case.round_trip().unwrap_or_default();
+        let ways = nanos(least).saturating_mul(count);
+        let late = case.weigh(tally.cost.likely);
+        let whole = case
+            .ledger
+            .total()
+            .saturating_add(ways)
+            .saturating_add(late);
+        let unclaimed = late.saturating_sub(claimed);
+        let is_long = Duration::from_nanos(unclaimed / count) >= MATERIAL_TIME;
+        let is_much = unclaimed as f64 >= whole as f64 * MATERIAL_SHARE;
+        (is_long && is_much).then_some(Self {
+            tally,
+            place,
+            least,
+            unclaimed,
+            ways,
+        })
+    }
+
+    /// What shows it.
+    pub(super) fn evidence(&self) -> Evidence {
+        let (count, by) = (self.tally.affected, median(&self.tally.saved));
+        let text = match self.place {
+            Place::Path => format!(
+                "{count} requests came, or their responses were acknowledged, {by} (median) later \
+                 than the least round trip, after the client's clock says that they were on the \
+                 way"
+            ),
+            _ => format!(
+                "{count} requests came after a silence of {by} (median), as long as the timer \
+                 that repeats what was lost on a way of {}; the clients' packets bear no numbers \
+                 that would tell whether they were sent before, and lost",
+                human(self.least)
+            ),
+        };
+        Evidence::circumstance(EvidenceKind::Wire, text)
+            .count(self.tally.affected)
+            .median(&self.tally.saved)
+    }
+
+    pub(super) fn is_in(&self, place: Option<Place>) -> bool {
+        Some(self.place) == place
+    }
+
+    /// How many requests it was.
+    pub(super) fn affected(&self) -> u64 {
+        self.tally.affected
+    }
+}
