@@ -200,7 +200,7 @@ impl Case<'_> {
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         let later = || {
             let trips = self.gathered.trips.least().into_iter();
-            trips.chain(self.ledger.parting).min()
+            trips.chain(self.ledger.fin_trip).min()
         };
         self.ledger.round_trip.or_else(later)
     }

@@ -321,7 +321,7 @@ pub struct Travel {
     pub ttl: u8,
     /// Segments of the client missing just before the request, by its numbers.
     pub skipped: u16,
-    /// True if those numbers tell what is missing.
+    /// True if the client's identifications tell what is missing.
     pub is_numbered: bool,
 }
 

@@ -47,8 +47,8 @@ impl Endpoint {
         }
     }
 
-    /// Its address, of IPv4 as IPv6 maps it, and its port: one of its own for each endpoint, and
-    /// quicker to compare.
+    /// The address as a number, of IPv4 as IPv6 maps it, and the port: as different as endpoints
+    /// are, and quicker to compare.
     #[inline]
     pub(crate) fn place(&self) -> (u128, u16) {
         let address = match self.addr {
@@ -249,7 +249,7 @@ impl FlowKey {
     }
 }
 
-/// What tells a flow from others where a mistake costs little: cheaper to compare than its key.
+/// A short stand-in for a flow's key where a mistake costs little: cheaper to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u64);
 

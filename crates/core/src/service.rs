@@ -171,9 +171,9 @@ pub(crate) struct Ledger {
     pub(crate) latency: Distribution,
     /// Least round trip to the client plus that to the server.
     pub(crate) round_trip: Option<Duration>,
-    /// The least round trip between the ends by the way connections ended of which no
-    /// handshake was seen.
-    pub(crate) parting: Option<Duration>,
+    /// The least round trip between the ends by the FINs of connections whose handshake was not
+    /// seen.
+    pub(crate) fin_trip: Option<Duration>,
     pub(crate) waits: Shares,
     pub(crate) places: Places,
     /// The time that slow start takes of messages that stood still, whatever their sender
@@ -301,8 +301,8 @@ impl Ledger {
     }
 
     /// Takes in the round trip that the end of a connection tells.
-    pub(crate) fn take_parting(&mut self, trip: Duration) {
-        self.parting = self.parting.into_iter().chain([trip]).min();
+    pub(crate) fn take_fin_trip(&mut self, trip: Duration) {
+        self.fin_trip = self.fin_trip.into_iter().chain([trip]).min();
     }
 
     fn extend_span(&mut self, begin: Timestamp, end: Timestamp) {
@@ -325,7 +325,7 @@ impl Ledger {
         self.relayed += other.relayed;
         self.latency.absorb(other.latency);
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
-        self.parting = self.parting.into_iter().chain(other.parting).min();
+        self.fin_trip = self.fin_trip.into_iter().chain(other.fin_trip).min();
         self.waits.merge(&other.waits);
         self.places.merge(other.places);
         self.slow_start = self.slow_start.saturating_add(other.slow_start);

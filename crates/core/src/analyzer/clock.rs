@@ -72,7 +72,7 @@ impl Clock {
         }
     }
 
-    /// Looks for it by the stamps of several connections together.
+    /// Looks for the tick by the stamps of several connections together.
     #[inline]
     fn seek(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> Option<u32> {
         match *self {

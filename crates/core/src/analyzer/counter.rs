@@ -52,7 +52,7 @@ impl Counter {
             && self.steps.saturating_mul(of) >= self.changes.saturating_mul(part)
     }
 
-    /// The next number is of another connection.
+    /// Takes in the number of another connection than the last.
     #[inline]
     fn change(&mut self, id: u16, flow: Tag) {
         if self.flow.replace(flow).is_some() {

@@ -1,4 +1,4 @@
-//! What the connections of a host show together.
+//! Hosts, as all their connections together show them.
 
 use core::net::IpAddr;
 
@@ -25,7 +25,7 @@ struct Host {
     clock: Clock,
 }
 
-/// What is known of a segment's sender from all its connections.
+/// The sender of a segment, as all its connections show it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sender {
     /// True if they are numbered by one counter.

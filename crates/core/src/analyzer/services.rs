@@ -93,11 +93,11 @@ impl Services {
         }
     }
 
-    /// Takes in a round trip that the end of a connection of its server tells.
-    pub(super) fn take_parting(&mut self, server: Endpoint, trip: Duration) {
+    /// Takes in the round trip that the end of a connection to this server shows.
+    pub(super) fn take_fin_trip(&mut self, server: Endpoint, trip: Duration) {
         let place = self.places.get(&server);
         if let Some((_, service)) = place.and_then(|&place| self.list.get_mut(place)) {
-            service.ledger.take_parting(trip);
+            service.ledger.take_fin_trip(trip);
         }
     }
 

@@ -379,9 +379,9 @@ impl Shard {
                 self.services.take_dead_peer(dead_peer);
             }
         }
-        for &(server, trip) in &self.closed.partings {
+        for &(server, trip) in &self.closed.fin_trips {
             if common.targets.is_empty() {
-                self.services.take_parting(server, trip);
+                self.services.take_fin_trip(server, trip);
             }
         }
     }

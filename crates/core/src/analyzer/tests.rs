@@ -1,8 +1,8 @@
 mod answered_early;
 mod ended;
+mod fins;
 mod guessed;
 mod marked;
-mod parted;
 mod proxied;
 mod served;
 mod silent;

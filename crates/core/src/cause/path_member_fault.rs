@@ -52,7 +52,7 @@ const CHANCE: f64 = 0.01;
 /// Compares the connections' losses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    /// By their clients' [places](crate::flow::Endpoint::place).
+    /// The connections, each by its client's [place](crate::flow::Endpoint::place).
     connections: Few<(u128, u16), Seen, MAX_CONNECTIONS>,
 }
 
@@ -78,7 +78,8 @@ struct Sorted {
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let is_lossy = !exchange.recoveries.is_empty();
-        // Of many connections it is the only one, and says nothing then.
+        // Most connections have one exchange only: a clean one says nothing of its path. It is
+        // counted with the second, if there is one.
         if exchange.ordinal == 0 && !is_lossy {
             return;
         }
@@ -163,7 +164,7 @@ impl Rule {
 }
 
 impl Sorted {
-    /// Connections that say something.
+    /// The number of connections that were compared.
     fn connections(&self) -> u64 {
         self.bad.len() as u64 + self.clean + self.neither
     }

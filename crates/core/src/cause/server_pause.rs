@@ -77,7 +77,7 @@ pub(crate) struct Rule {
     all: Tally,
     /// The part of those that the server's kernel shows to be chance.
     written: u64,
-    /// The part that was written within what packets show as a hold.
+    /// The number of those whose second part was then held, as only the kernel shows.
     then_held: u64,
     /// Pauses in responses that came at an even pace.
     rhythmic: u64,

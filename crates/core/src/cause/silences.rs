@@ -1,6 +1,7 @@
-//! Silences before requests that last as long as the timer which repeats what was lost, at a
-//! point beside the server and from clients that number nothing: it sees a lost request's
-//! repetition only, and nothing in that tells it from the request of a client that paused.
+//! Silences before requests that last as long as a retransmission timeout.
+//!
+//! A capture at the server sees of a lost request only the repetition. Where the client's packets
+//! bear no identifications (IPv6), nothing in that tells it from the request of a client that paused.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -18,32 +19,33 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 /// … one more before it where the acknowledgement of the response came with the request, and
 /// this for the kernel's tick and what the round trip varied by.
 const STRAY: Duration = Duration::from_millis(50);
-/// A probe and a timeout, or a timeout and its double, last so many times as long.
+/// The timeouts that may follow each other, as multiples of one: a probe and a timeout, or a
+/// timeout and its double.
 const TIMES: core::ops::RangeInclusive<u32> = 2..=3;
-/// The middle half of a timer's silences differs by so much: a kernel's tick, and what the round
+/// The most by which the middle half of a timer's silences differ: a kernel's tick, and what the round
 /// trip varied by; a few are longer where an acknowledgement was lost as well.
 const ALIKE: Duration = Duration::from_millis(12);
-/// Clients pause now and then, and in step with what they do: of so many silences of a timer's
-/// length one may last longer, …
+/// The least number of silences of a timer's length for each one that is longer (clients pause
+/// now and then, and in step with what they do), …
 const PAUSES: u64 = 4;
-/// … and of so many requests one may come after such a silence.
+/// … and the least number of requests for each that comes after such a silence.
 const RARE: u64 = 4;
-/// What is lost is lost on so many connections.
+/// The least number of connections with such silences.
 const SPREAD: usize = 3;
-/// Connections told apart.
+/// The most connections told apart.
 const MAX_CLIENTS: usize = 64;
 
 /// The silences before one service's requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Silences {
-    /// Those of a timer's length.
+    /// The silences of a timer's length.
     tally: Tally,
     clients: BTreeSet<Endpoint>,
-    /// As long or longer, and no timer's.
+    /// The number of silences that are longer, and no timer's.
     pauses: u64,
-    /// All of clients whose packets bear no numbers.
+    /// All silences of clients whose packets bear no identifications.
     silences: Distribution,
-    /// Requests whose client's numbers tell what is missing.
+    /// The number of requests whose client's identifications tell what is missing.
     numbered: u64,
 }
 
@@ -84,8 +86,8 @@ impl Silences {
         self.numbered += other.numbered;
     }
 
-    /// Those that look like timers and not like clients that rest, less the silence that any
-    /// request has before it.
+    /// The silences that look like timers and not like clients that rest, less the silence that
+    /// any request has before it.
     pub(crate) fn timers(&self) -> Option<Tally> {
         let affected = self.tally.affected;
         let all = self.silences.count();

@@ -22,7 +22,7 @@ pub(super) const FACTOR: u32 = 2;
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
 /// Less is no delay to charge to a path that is known to delay.
 const SLIGHT: Duration = Duration::from_millis(1);
-/// What a sender puts on the way at once, ten segments (RFC 6928).
+/// The initial congestion window, ten segments (RFC 6928).
 const FIRST_FLIGHT: u64 = 14_600;
 /// Samples kept in time order: the earliest.
 const MAX_SAMPLES: usize = 1024;
@@ -57,11 +57,11 @@ pub(crate) struct Trips {
     /// The same with what the way to the server may have added, which shows
     /// only as a later answer.
     pub(super) both_ways: Tally,
-    /// What lies outside of the exchanges, whatever the rest of them took.
+    /// Lateness outside of the exchanges, whatever the rest of them took.
     late_outside: Tally,
     /// Exchanges that took longer than the least by a step's share.
     pub(super) beyond: Tally,
-    /// Seen from nearer to the client, and to the server.
+    /// The least round trip as seen from nearer to the client, and to the server.
     least_near: LeastTrip,
     least_afar: LeastTrip,
     /// The least of the own connection of each that was late.
@@ -82,13 +82,13 @@ pub(crate) struct Trips {
     samples: Vec<Sample>,
     /// No sample later than this is kept; `None`: there is room.
     until: Option<Timestamp>,
-    /// Those that the server's kernel acknowledged before it answered.
+    /// The number of exchanges that the server's kernel acknowledged before it answered.
     acked_first: u64,
     /// The earliest, of which the way back need not be told.
     passages: Least<Passage, MAX_SAMPLES>,
 }
 
-/// The least of some exchanges' round trips.
+/// The least round trip of some exchanges, and their number.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeastTrip {
     count: u64,
@@ -215,8 +215,8 @@ impl Trips {
         if own >= least * FACTOR { own } else { least }
     }
 
-    /// The end of a long response waits behind the rest of it where the way is narrow: that
-    /// transmits, and is not late.
+    /// Notes lateness before and after the exchange. The end of a long response waits behind the
+    /// rest of it where the way is narrow: that is transmission, and not late.
     fn note_outside(&mut self, exchange: &Exchange, outside: Duration) {
         let [asked, _] = exchange.travel.queued;
         let asked = asked.min(outside);
@@ -234,8 +234,8 @@ impl Trips {
             .add_wall(exchange.begin - asked, exchange.end + heard);
     }
 
-    /// Beside the server what tells of the client may have come late each time: the least that
-    /// its connection knows holds no more than one that came in time.
+    /// Notes the least round trip. Beside the server every reply of the client may have come late:
+    /// there the least that its connection knows counts.
     fn note_least(&mut self, exchange: &Exchange, trip: Duration, least: Duration) {
         let (known, trip) = match is_far(exchange) {
             true => (&mut self.least_afar, least),
@@ -292,8 +292,8 @@ impl Trips {
         self.settle();
     }
 
-    /// What clients' clocks and acknowledgements show of lateness outside of the exchanges, if
-    /// that is most of what was late, and no single moment's.
+    /// Lateness outside of the exchanges by clients' clocks and acknowledgements, if that is most
+    /// of what was late, and no single moment's.
     pub(crate) fn late_outside(&self) -> Option<&Tally> {
         let late = &self.late_outside;
         let longest = late.saved.quantile(1.0)?;

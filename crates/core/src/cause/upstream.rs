@@ -35,7 +35,7 @@ const MOST: f64 = 0.9;
 /// that each request behind must fill, …
 const LEAST_BY_TIMES: usize = 10;
 const FILLED: f64 = 0.8;
-/// … the most requests behind that may fall into the place of one by chance, …
+/// … the most requests behind that may fit one in front by chance, …
 const BY_CHANCE: f64 = 0.1;
 /// … and the most that is left of the spread in front once the time behind is taken off: what
 /// is asked of two servers at the same time varies by itself at each.
@@ -92,7 +92,7 @@ impl Pair {
         self.first_byte().min(self.front.answered).since(from)
     }
 
-    /// What of the time in front, until its answer began, is not the request behind.
+    /// The time in front, until its answer began, less that of the request behind.
     fn room(&self) -> Duration {
         let took = self.first_byte().since(self.back.begin);
         self.front

@@ -145,26 +145,26 @@ impl<'a> Booked<'a> {
         self.doubt_trips();
     }
 
-    /// Books as nobody's what every exchange took longer than the way its connection ended,
-    /// where no handshake bounds the round trip: the way, or a server as slow each time.
+    /// Books as nobody's the time by which all exchanges took longer than the round trip that the
+    /// FINs show, where no handshake bounds it: it was the way, or a server as slow each time.
     fn doubt_trips(&mut self) {
         let ledger = &self.service.ledger;
         let of_exchange = ledger.places.of(Place::Path).min();
-        let (None, Some(parting), Some(least)) = (ledger.round_trip, ledger.parting, of_exchange)
+        let (None, Some(fin_trip), Some(least)) = (ledger.round_trip, ledger.fin_trip, of_exchange)
         else {
             return;
         };
-        if self.service.rules.gathered.trips.are_on_way(parting) {
+        if self.service.rules.gathered.trips.are_on_way(fin_trip) {
             return;
         }
         let count = self.scaled(ledger.latency.count());
-        let doubtful = count.saturating_mul(nanos(Some(least.saturating_sub(parting))));
+        let doubtful = count.saturating_mul(nanos(Some(least.saturating_sub(fin_trip))));
         let exchanges = &mut self.account.exchanges;
         let is_trip = |b: &Booking| (b.kind, b.owner) == (WaitKind::RoundTrip, Owner::Path);
         if let Some(at) = exchanges.iter().position(is_trip) {
             let doubted = exchanges
                 .get_mut(at)
-                .and_then(|trips| part(trips, doubtful));
+                .and_then(|trips| take_out(trips, doubtful));
             exchanges.splice(at + 1..at + 1, doubted);
         }
     }
@@ -228,8 +228,8 @@ fn take(
     got
 }
 
-/// Parts up to so much of what is unclaimed from a booking, as nobody's.
-fn part(booking: &mut Booking, at_most: u64) -> Option<Booking> {
+/// Takes up to so much unclaimed time out of a booking, and books it as nobody's.
+fn take_out(booking: &mut Booking, at_most: u64) -> Option<Booking> {
     let parted = booking.unclaimed_ns.min(at_most);
     booking.booked_ns -= parted;
     booking.unclaimed_ns -= parted;

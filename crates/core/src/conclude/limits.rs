@@ -173,8 +173,8 @@ fn words((count, what): &(u64, &str)) -> String {
     format!("{count} {what}")
 }
 
-/// Whose loss it was, among the sockets that were looked at: those of the namespace whose
-/// setting it is and whose counters rose.
+/// The sockets that lost something, of those looked at in the namespace whose setting it is and
+/// whose counters rose.
 fn at_sockets(
     facts: &Facts,
     (setting, namespace): (&KernelSetting, Option<u64>),

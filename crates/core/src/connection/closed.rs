@@ -25,7 +25,7 @@ pub(crate) struct Closed {
     /// stands: 0 at the client, 1 at the server, 2 between, 3 untold.
     pub(crate) connections: Vec<(PointId, usize)>,
     /// Round trips that the ends of connections tell, by their server.
-    pub(crate) partings: Vec<(Endpoint, Duration)>,
+    pub(crate) fin_trips: Vec<(Endpoint, Duration)>,
     /// The same ones with their facts, if those are wanted.
     pub(crate) watched: Vec<Watched>,
     /// Servers whose data was seen, and its time to live.
@@ -43,7 +43,7 @@ impl Closed {
         self.told != (self.exchanges.len(), self.setups.len())
             || !self.connections.is_empty()
             || !self.transfers.is_empty()
-            || !self.partings.is_empty()
+            || !self.fin_trips.is_empty()
             || !self.dead_peers.is_empty()
     }
 
@@ -55,7 +55,7 @@ impl Closed {
         }
         self.transfers.clear();
         self.dead_peers.clear();
-        self.partings.clear();
+        self.fin_trips.clear();
         self.connections.clear();
         self.watched.clear();
         self.servers.clear();

@@ -81,15 +81,15 @@ impl Connection {
         self.pairing.fin(by, segment.at, end);
         if self.forward.fin.is_some() && self.backward.fin.is_some() {
             self.end = Some(End::Finished);
-            self.pairing.part((Some(by), segment.at, false));
+            self.pairing.end_once_acked((Some(by), segment.at, false));
         }
     }
 
     /// Ends what both sides have ended, once all that they sent is acknowledged: what was
     /// lost of it comes again until then.
-    fn settle_parting(&mut self) {
+    fn settle_fins(&mut self) {
         let is_acked = |half: &Half| half.fin.is_some_and(|fin| half.acked >= fin);
-        if self.pairing.is_parting() && is_acked(&self.forward) && is_acked(&self.backward) {
+        if self.pairing.awaits_last_acks() && is_acked(&self.forward) && is_acked(&self.backward) {
             self.pairing.finish(None);
         }
     }
@@ -103,7 +103,7 @@ impl Connection {
             self.note_dead_peer(closed);
         }
         closed.connections.push((self.point, self.vantage()));
-        closed.partings.extend(self.least_parting());
+        closed.fin_trips.extend(self.fin_trip());
         if let (Some(client), true) = (self.client, self.server_ttl > 0) {
             let server = self.flow.destination(client).addr;
             closed.servers.push((server, self.server_ttl));
@@ -118,9 +118,9 @@ impl Connection {
 
     /// The round trip that both FINs and their replies add up to, by its server, where no SYN was
     /// seen.
-    fn least_parting(&self) -> Option<(Endpoint, Duration)> {
+    fn fin_trip(&self) -> Option<(Endpoint, Duration)> {
         let halves = [&self.forward, &self.backward];
-        let [forward, backward] = halves.map(|half| half.to_peer.parting());
+        let [forward, backward] = halves.map(|half| half.to_peer.fin_trip());
         let trip = forward? + backward?;
         let is_told = self.client.is_some() && halves.iter().all(|half| !half.has_start);
         is_told.then(|| (self.endpoints().1, trip))
@@ -149,7 +149,7 @@ impl Connection {
     #[inline]
     pub(super) fn collect(&mut self, closed: &mut Closed) {
         if self.end.is_some() {
-            self.settle_parting();
+            self.settle_fins();
         }
         if self.pairing.has_closed() {
             self.hand_out(closed);

@@ -467,7 +467,7 @@ impl Half {
         if let Some(timed) = last.filter(|timed| timed.end == offset && !timed.is_repeated) {
             let took = at.since(timed.at);
             if self.fin.is_some_and(|fin| offset > fin) {
-                self.to_peer.sample_parting(took);
+                self.to_peer.sample_fin(took);
                 return;
             }
             match is_bare {

@@ -123,7 +123,7 @@ impl Numbering {
         })
     }
 
-    /// Places a segment that bears the next number, where none is missing: as most do.
+    /// Places a segment that bears the next number, while none before it is missing: most do.
     #[inline]
     fn next(&mut self, segment: &Segment, by_stamp: Order) -> (u16, Order) {
         if !may_be_linux(segment) {

@@ -7,11 +7,11 @@
 
 mod closing;
 mod draft;
+mod fins;
 mod flights;
 mod http2;
 mod loose;
 mod messages;
-mod parting;
 mod tls;
 mod turns;
 
@@ -19,9 +19,9 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use draft::Draft;
+use fins::Fins;
 use loose::Loose;
 use messages::Steps;
-use parting::Farewell;
 
 use super::View;
 use super::half::{Arrival, Span};
@@ -84,8 +84,8 @@ pub(crate) struct Pairing {
     response_acked: u64,
     /// How far the server acknowledged the client's.
     request_acked: u64,
-    /// What the FINs said, once one was seen.
-    farewell: Option<Box<Farewell>>,
+    /// The FINs, once one was seen.
+    fins: Option<Box<Fins>>,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
     /// True if somebody on the way reset it in the server's name.
@@ -145,7 +145,7 @@ impl Default for Pairing {
             kept_window: 0,
             response_acked: 0,
             request_acked: 0,
-            farewell: None,
+            fins: None,
             is_orphaned: false,
             is_reset_on_way: false,
             spoken: None,
@@ -192,7 +192,7 @@ impl Pairing {
     ) {
         self.pair(mark, data, payload, view, scratch);
         self.take_loose(mark, data, view, scratch);
-        if self.farewell.is_some() && mark.by == Side::Server {
+        if self.fins.is_some() && mark.by == Side::Server {
             self.data_behind_fin(mark.at, data.arrival);
         }
     }
@@ -287,7 +287,7 @@ impl Pairing {
 
     /// The peer of `sender` acknowledged its bytes up to `offset`.
     pub(crate) fn acknowledged(&mut self, sender: Side, offset: u64) {
-        if self.farewell.is_some() && sender == Side::Server {
+        if self.fins.is_some() && sender == Side::Server {
             self.heard_behind_fin(offset);
         }
         let acked = match sender {
@@ -303,7 +303,7 @@ impl Pairing {
     /// even acknowledged nobody knows whether the server holds more. A connection's only
     /// exchange is taken as it is.
     pub(crate) fn capture_ended(&mut self) {
-        if self.farewell.is_some() {
+        if self.fins.is_some() {
             return;
         }
         match self.mode {
@@ -340,8 +340,8 @@ impl Pairing {
 
     /// No more will come: `None` because the capture ended, if nothing ended it before.
     pub(crate) fn finish(&mut self, ending: Option<Ending>) {
-        let farewell = self.farewell.as_mut();
-        let ending = farewell.and_then(|fin| fin.ending.take()).or(ending);
+        let fins = self.fins.as_mut();
+        let ending = fins.and_then(|fin| fin.ending.take()).or(ending);
         if matches!(self.mode, Mode::Turns | Mode::Tls) {
             self.finish_turn();
         }
@@ -351,7 +351,7 @@ impl Pairing {
         }
         // Who says first that it wants no more has given up, whatever the other does then;
         // it may reset what it has ended itself.
-        let left = self.farewell.as_ref().and_then(|fin| fin.given_up());
+        let left = self.fins.as_ref().and_then(|fin| fin.given_up());
         let left = left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {
             Some((Some(Side::Client), _, true)) => ending,
@@ -406,7 +406,7 @@ impl Pairing {
         self.open = VecDeque::new();
         self.tls = None;
         self.loose = None;
-        self.farewell = None;
+        self.fins = None;
     }
 
     fn cut_awaited(&mut self) {

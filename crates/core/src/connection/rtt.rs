@@ -76,12 +76,12 @@ impl RoundTrip {
     }
 
     /// The reply to a FIN, where no handshake was seen: the kernel's, or its program's own FIN.
-    pub(crate) fn parting(&self) -> Option<Duration> {
+    pub(crate) fn fin_trip(&self) -> Option<Duration> {
         self.handshake.filter(|_| !self.has_handshake)
     }
 
-    /// A reply to a FIN. It comes too late to tell anything of the exchanges before it.
-    pub(crate) fn sample_parting(&mut self, took: Duration) {
+    /// Takes in the reply to a FIN. It comes too late to tell anything of the exchanges before it.
+    pub(crate) fn sample_fin(&mut self, took: Duration) {
         if !self.has_handshake {
             self.handshake = self.handshake.into_iter().chain([took]).min();
         }

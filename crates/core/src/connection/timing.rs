@@ -56,7 +56,7 @@ impl Timing {
         last
     }
 
-    /// Forgets all but the last one: a FIN that is still to be answered.
+    /// Forgets all segments but the last: a FIN that is still to be answered.
     pub(super) fn keep_last(&mut self) {
         let last = self.rest.back().copied().or(self.first);
         *self = Self {

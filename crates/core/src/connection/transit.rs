@@ -48,7 +48,7 @@ const MOST_DRIFT: i64 = 430_000_000;
 const QUICKEST_NS: i64 = 1_000;
 /// … and a leap of more ticks than this, a second of these, is no clock's.
 const LEAP: i64 = 1_000_000;
-/// What is further from the first segment, seventy years, is no connection's: the clock here was
+/// The longest time from a connection's first segment, seventy years: beyond it the clock here was
 /// set. Lags in nanoseconds and their differences stay within 64 bits.
 pub(crate) const FAR_NS: i64 = 1 << 61;
 /// Replies stray by less; a clock that is further off after this long drifts.

@@ -15,7 +15,8 @@ pub(crate) struct Signs {
     pub(crate) is_request_acked: bool,
     /// A response began.
     pub(crate) has_response: bool,
-    /// True if it was waited for when the capture ended; not if the capture missed some of it.
+    /// True if its response was still awaited when the capture ended; false if the capture missed
+    /// a part of it.
     pub(crate) is_left_waiting: bool,
     /// True for a TLS handshake that the server answered and that was never over.
     pub(crate) has_hello: bool,

@@ -10,8 +10,8 @@ use crate::turn::ServedTurn;
 
 /// Turns kept; those beyond are left out.
 const MAX_TURNS: usize = 1 << 16;
-/// Turns kept while watching goes on without an end: several times what is taken in
-/// at once.
+/// The most turns kept by a watch that has no end: several times as many as are taken in at
+/// once.
 const MAX_WATCHED: usize = 1 << 13;
 
 /// Turns by their connection, in the order in which they began.
@@ -34,8 +34,8 @@ impl Waiting {
         self.count += 1;
     }
 
-    /// Keeps a turn of what is watched for as long as one likes. Many are of exchanges
-    /// that nobody is shown: all go before they take the room of those to come.
+    /// Keeps a turn of a watch that has no end. Many are of exchanges that are never shown: when
+    /// the room is full, all are let go, so that those to come can be joined.
     pub(crate) fn put_watched(&mut self, turn: ServedTurn) {
         if self.count >= MAX_WATCHED {
             *self = Self::default();
@@ -76,7 +76,7 @@ impl Waiting {
     }
 }
 
-/// When a request came, as its packets are stamped: in a capture as the driver handed
+/// The time at which a request came by its packets' stamps: in a capture as the driver handed
 /// them over, and where the kernel shows segments, as its stack took them up. That may
 /// be much later, and what lay between is no part of the exchange.
 fn came(turn: &ServedTurn, begin: Timestamp) -> Timestamp {

@@ -91,7 +91,7 @@ impl Places {
     }
 }
 
-/// The time of a wait beyond what is left of that which was `spared`.
+/// The time of a wait beyond what is left of `spared`.
 fn beyond(spared: &mut u64, wait: &Wait) -> u64 {
     let inherent = wait.nanos().min(*spared);
     *spared -= inherent;

@@ -13,9 +13,12 @@ use crate::time::Timestamp;
 /// Segments among which a copy is looked for: those of several devices follow
 /// each other at once.
 const RECENT: usize = 8;
-/// The same on a connection that has shown copies: what comes from another
-/// host lies as many packets behind as are under way.
+/// The same on a connection that has shown copies, at first: what comes from another
+/// host lies as many packets behind as are under way. Where they lie in the farther half, there
+/// may soon be more …
 const MANY: usize = 256;
+/// … up to this: 16 kB for a connection that had as many packets, each twice.
+const MOST: usize = 4096;
 
 /// The segments of one connection that were seen last.
 #[derive(Debug, Default)]
@@ -24,7 +27,8 @@ pub(super) struct Copies {
     next: usize,
     /// When the last segment came.
     last: Option<Timestamp>,
-    many: Option<Box<[u32; MANY]>>,
+    /// More of them, once there was a copy: a power of two.
+    many: Option<Box<[u32]>>,
 }
 
 impl Copies {
@@ -41,38 +45,45 @@ impl Copies {
         let Some(print) = fingerprint(segment) else {
             return false;
         };
-        let is_known = match &self.many {
-            Some(many) => many.contains(&print),
-            None => self.recent.contains(&print),
-        };
+        let prints = self.many.as_deref().unwrap_or(&self.recent);
+        let is_known = prints.contains(&print);
         if !is_known {
             self.remember(print);
-        } else if self.many.is_none() {
+        } else if self.many.is_none() || self.is_far_behind(print) {
             self.widen();
         }
         is_known
     }
 
+    /// Returns true if the print stands in the farther half, and there may be more.
+    fn is_far_behind(&self, print: u32) -> bool {
+        let prints = self.many.as_deref().unwrap_or(&self.recent);
+        let slot = prints.iter().position(|known| *known == print);
+        let behind = slot.map_or(0, |slot| self.next.wrapping_sub(slot) % prints.len());
+        behind >= prints.len() / 2 && prints.len() < MOST
+    }
+
     #[inline]
     fn remember(&mut self, print: u32) {
         self.next = self.next.wrapping_add(1);
-        let slot = match &mut self.many {
-            Some(many) => many.get_mut(self.next % MANY),
-            None => self.recent.get_mut(self.next % RECENT),
-        };
-        if let Some(slot) = slot {
+        let prints = self.many.as_deref_mut().unwrap_or(&mut self.recent);
+        let next = self.next % prints.len();
+        if let Some(slot) = prints.get_mut(next) {
             *slot = print;
         }
     }
 
+    /// Makes room for more, the latest ones last.
     #[cold]
     fn widen(&mut self) {
-        let mut many = Box::new([0; MANY]);
-        for (slot, print) in many.iter_mut().zip(self.recent) {
-            *slot = print;
-        }
-        self.next = RECENT - 1;
-        self.many = Some(many);
+        let prints = self.many.as_deref().unwrap_or(&self.recent);
+        let len = prints.len();
+        let oldest = self.next.wrapping_add(1) % len;
+        let (newer, older) = prints.split_at(oldest);
+        let mut wide = [older, newer].concat();
+        wide.resize(MANY.max(len * 2), 0);
+        self.next = len - 1;
+        self.many = Some(wide.into());
     }
 }
 
@@ -185,13 +196,33 @@ mod tests {
         }
     }
 
+    fn packet(n: u32) -> Segment {
+        segment(n * 100, 100, Some(n as u16 + 1), None)
+    }
+
     #[test]
     fn once_there_was_a_copy_they_are_found_far_behind() {
-        let packet = |n: u32| segment(n * 100, 100, Some(n as u16 + 1), None);
         let mut list = vec![packet(0), packet(0)];
         list.extend((1..200).map(packet));
         list.extend((1..200).map(packet));
         let found = copies(&list).into_iter().filter(|&is| is).count();
         assert_eq!(found, 200);
+    }
+
+    /// A sender that sends two packets for each that has come, seen as they leave and as they come.
+    #[test]
+    fn copies_are_found_while_more_and_more_are_under_way() {
+        let rounds =
+            |most: u32| (0..most).flat_map(|n| [packet(2 * n), packet(2 * n + 1), packet(n)]);
+        for (most, missed) in [(3_500, 0), (9_000, 1)] {
+            let mut list = vec![packet(0)];
+            list.extend(rounds(most));
+            let mut copied = Copies::default();
+            let found = list.iter().filter(|one| copied.is_copy(one)).count();
+            // The first one comes three times.
+            let all = most as usize + 1;
+            assert_eq!(found < all, missed > 0, "{found} of {all}");
+            assert!(copied.many.is_some_and(|many| many.len() <= MOST));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Waits that packets call otherwise than the server's kernel does, which is the better witness.
+//! Waits that the server's kernel renames: packets alone call them otherwise.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;

@@ -24,8 +24,8 @@ pub(crate) enum Manner {
     Answers(&'static [u8]),
     /// Answers with these bytes after this long.
     AnswersAfter(Duration, &'static [u8]),
-    /// Answers by the one part at once and by the other after this long, with Nagle's
-    /// algorithm.
+    /// Sends the first part of its answer at once and the other after this long, with Nagle's
+    /// algorithm on.
     AnswersApart(Duration, [&'static [u8]; 2]),
     /// Takes this long over each, one after the other: the rest wait.
     AnswersInTurn(Duration, &'static [u8]),

@@ -5,9 +5,9 @@ use crate::cause::Id;
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const ROUNDS: i64 = 20;
-/// From one request to the next, in µs.
+/// The time from one request to the next, in µs.
 const APART: i64 = 100_000;
-/// What the proxy takes before it asks, and before it passes on an answer, in µs.
+/// The time of the proxy before it asks, and before it passes on an answer, in µs.
 const OWN: i64 = 200;
 const CLIENT: [u8; 4] = [10, 1, 0, 1];
 /// Another host on the clients' side.
@@ -62,7 +62,7 @@ fn drawn(n: i64, salt: u64, range: u64) -> i64 {
     ((mixed ^ mixed >> 32) % range) as i64
 }
 
-/// What the server takes for its request number `n`, in µs: between 30 and 60 ms.
+/// The time of the server for its request number `n`, in µs: between 30 and 60 ms.
 fn takes(n: i64, salt: u64) -> i64 {
     30_000 + drawn(n, salt, 30_000)
 }

@@ -1,4 +1,4 @@
-//! What a watched server sends unasked.
+//! Streams that a watched server sends without a request.
 
 use super::starved::{Step, at, opened, segments};
 use super::*;
@@ -9,7 +9,7 @@ use crate::turn::WatchTally;
 const PART: &[u8] = &[b'x'; 1000];
 /// The parts of a stream, 1 ms apart, before and after the client has no room.
 const PARTS: i64 = 40;
-/// The milliseconds from and until which it has none.
+/// The milliseconds from and until which the client has no room.
 const SHUT: (i64, i64) = (60, 900);
 
 /// A stream that nobody asks for.
@@ -49,7 +49,7 @@ fn a_server_that_rests_is_not() {
     assert_eq!(found(false, (0, 0)), []);
 }
 
-/// It may have had room again and none once more.
+/// A near miss: the client may have had room again, and none once more.
 #[test]
 fn what_passed_while_nobody_watched_is_nobodys() {
     assert_eq!(found(true, (SHUT.0 + 5, SHUT.1 + 5)), []);

@@ -1,5 +1,5 @@
-//! Time that lies before requests come to a point beside the server, and after responses left
-//! it: in no exchange as it is seen there.
+//! Time before requests reach a capture at the server and after responses have left it: within
+//! no exchange as it is seen there.
 
 use core::time::Duration;
 
@@ -10,21 +10,21 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::Place;
 use crate::wait::Owner;
 
-/// Such time of one place, as much of it as no finding claims.
+/// Time beyond the exchanges in one place, as much of it as no finding claims.
 pub(super) struct Beyond {
     /// The requests that were late, and by how much.
     tally: Tally,
     place: Place,
     /// The least round trip.
     least: Duration,
-    /// What nobody claims of it, in nanoseconds.
+    /// The time that nobody claims, in nanoseconds.
     pub(super) unclaimed: u64,
-    /// The least of all ways together, which is inherent.
+    /// The least round trips of all requests together, in nanoseconds: inherent.
     pub(super) ways: u64,
 }
 
 impl Beyond {
-    /// What is beyond the exchanges of this service in each place.
+    /// The time beyond the exchanges of this service, by place.
     pub(super) fn all(case: &Case<'_>, findings: &[Finding]) -> Vec<Self> {
         let late = case.gathered.trips.late_outside().cloned();
         let timers = case.gathered.silences.timers();
@@ -37,8 +37,8 @@ impl Beyond {
             .collect()
     }
 
-    /// That of one place, if it matters to who asks and the `findings` on the path do not cost
-    /// as much.
+    /// The time of one place, if it matters to whoever asks, less what `findings` outside of the
+    /// server cost.
     fn of(place: Place, tally: Tally, case: &Case<'_>, findings: &[Finding]) -> Option<Self> {
         let service = case.endpoint.to_string();
         let own = findings.iter().filter(|finding| finding.service == service);
@@ -66,7 +66,7 @@ impl Beyond {
         })
     }
 
-    /// What shows it.
+    /// The evidence of it.
     pub(super) fn evidence(&self) -> Evidence {
         let (count, by) = (self.tally.affected, median(&self.tally.saved));
         let text = match self.place {
@@ -91,7 +91,7 @@ impl Beyond {
         Some(self.place) == place
     }
 
-    /// How many requests it was.
+    /// The number of requests that were late.
     pub(super) fn affected(&self) -> u64 {
         self.tally.affected
     }

@@ -102,7 +102,7 @@ fn weighted(times: &Distribution, least: Duration) -> Duration {
 /// connection ended.
 pub(super) fn least_trip(ledger: &Ledger) -> Option<Duration> {
     let of_exchange = ledger.places.of(Place::Path).min();
-    let least = || of_exchange.into_iter().chain(ledger.parting).min();
+    let least = || of_exchange.into_iter().chain(ledger.fin_trip).min();
     ledger.round_trip.or_else(least)
 }
 

@@ -31,7 +31,7 @@ fn seen(
     seen_of(vec![(TargetId::Subject, server)], shape, turn)
 }
 
-/// The same of these targets; of none as `watch` sees it.
+/// The report and the exchanges of these targets; without any, as `watch` sees them.
 fn seen_of(
     targets: Vec<(TargetId, Endpoint)>,
     shape: impl Fn(&mut Wire, i64),
@@ -142,7 +142,7 @@ fn a_pause_that_the_kernel_timed_as_held_is_a_hold() {
     }
 }
 
-/// A service that is watched has no target, and no other way from there on.
+/// A watched service has no target, and is joined and renamed as a target is.
 #[test]
 fn what_is_watched_is_renamed_too() {
     let late = |wire: &mut Wire, begin| in_two(wire, begin, LATE);
@@ -167,8 +167,8 @@ fn what_is_told_too_late_renames_nothing() {
     assert!(micros(&list[5], WaitKind::ServerPause, Owner::Server) > HELD);
 }
 
-/// What the kernel shows of a request begins when its stack took it up; where that
-/// was late, what its driver had waited for it is no part of the exchange.
+/// An exchange that the kernel shows begins when its stack took the request up; where that was
+/// late, the time since the driver had it is no part of the exchange.
 #[test]
 fn a_request_that_was_taken_up_late_is_joined_by_then() {
     const WAITED: u64 = 5_000;

@@ -1,4 +1,4 @@
-//! What a FIN ends, and what still comes behind it.
+//! The FINs of a connection: what they end, and what still comes behind them.
 //!
 //! A client that has said all may read on (a half-closed connection, RFC 9293 §3.6), and
 //! what was lost of the last bytes comes again behind the FIN that ends them.
@@ -9,12 +9,12 @@ use crate::connection::is_progress;
 use crate::exchange::Side;
 use crate::time::Timestamp;
 
-/// What the FINs of a connection said.
+/// The FINs of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Farewell {
-    /// The client's, if it came first.
+pub(super) struct Fins {
+    /// When the client's FIN came, if it came first.
     left: Option<Timestamp>,
-    /// True if the client acknowledged data behind that: it has said all, and reads on.
+    /// True if the client acknowledged data behind its FIN: it has said all, and reads on.
     is_half_closed: bool,
     /// Where the server's bytes end.
     end: Option<u64>,
@@ -24,7 +24,7 @@ pub(super) struct Farewell {
     pub(super) ending: Option<Ending>,
 }
 
-impl Farewell {
+impl Fins {
     /// When the client gave up: it left first, and nothing shows that it reads on.
     pub(super) fn given_up(&self) -> Option<Timestamp> {
         self.left.filter(|_| !self.is_half_closed)
@@ -32,19 +32,19 @@ impl Farewell {
 }
 
 impl Pairing {
-    /// A FIN: it ends a body that lasts until the connection closes.
+    /// Takes in a FIN: it ends a body that lasts until the connection closes.
     /// `end` is where its sender's bytes end.
     pub(crate) fn fin(&mut self, by: Side, at: Timestamp, end: u64) {
-        let farewell = self.farewell.get_or_insert_default();
+        let fins = self.fins.get_or_insert_default();
         if by == Side::Client {
-            if farewell.end.is_none() {
-                farewell.left.get_or_insert(at);
+            if fins.end.is_none() {
+                fins.left.get_or_insert(at);
             }
             return;
         }
-        farewell.end.get_or_insert(end);
-        farewell.last_word = Some(at).filter(|_| self.mode == Mode::Http);
-        let (request_acked, left) = (self.request_acked, farewell.left);
+        fins.end.get_or_insert(end);
+        fins.last_word = Some(at).filter(|_| self.mode == Mode::Http);
+        let (request_acked, left) = (self.request_acked, fins.left);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             draft.server_asked |= left.is_none();
             // It was sent before the request came.
@@ -53,46 +53,43 @@ impl Pairing {
         self.end_body();
     }
 
-    /// Both sides have sent their FIN, the last one at `ending`. It is over once all bytes
-    /// are acknowledged.
-    pub(crate) fn part(&mut self, ending: Ending) {
-        let farewell = self.farewell.get_or_insert_default();
-        farewell.ending.get_or_insert(ending);
+    /// Notes that both sides have sent their FIN, the last one at `ending`: the connection is over
+    /// once all bytes are acknowledged.
+    pub(crate) fn end_once_acked(&mut self, ending: Ending) {
+        let fins = self.fins.get_or_insert_default();
+        fins.ending.get_or_insert(ending);
     }
 
     /// Returns true if only acknowledgements, and what was lost, are still to come.
-    pub(crate) fn is_parting(&self) -> bool {
-        let farewell = self.farewell.as_ref();
-        farewell.is_some_and(|fin| fin.ending.is_some())
+    pub(crate) fn awaits_last_acks(&self) -> bool {
+        let fins = self.fins.as_ref();
+        fins.is_some_and(|fins| fins.ending.is_some())
     }
 
     /// Returns true if the server's FIN was seen.
     pub(super) fn has_fin(&self) -> bool {
-        let farewell = self.farewell.as_ref();
-        farewell.is_some_and(|fin| fin.end.is_some())
+        let fins = self.fins.as_ref();
+        fins.is_some_and(|fins| fins.end.is_some())
     }
 
-    /// Data of the server came behind a FIN: what a client that left reads still, or what
-    /// was lost before.
+    /// Takes in data of the server behind a FIN: a client that left still reads it, or it was
+    /// lost before.
     #[cold]
     pub(super) fn data_behind_fin(&mut self, at: Timestamp, arrival: Arrival) {
-        let last = self
-            .farewell
-            .as_mut()
-            .and_then(|fin| fin.last_word.as_mut());
+        let last = self.fins.as_mut().and_then(|fins| fins.last_word.as_mut());
         if let Some(last) = last.filter(|_| is_progress(arrival)) {
             *last = at.max(*last);
             self.end_body();
         }
     }
 
-    /// The client acknowledges up to `offset` behind a FIN. Where its program had closed the
+    /// Takes in the client's acknowledgement up to `offset` behind a FIN. Had its program closed the
     /// connection, its kernel would reset it instead (RFC 9293 §3.10.7.4, Linux
     /// `tcp_rcv_state_process()`): so there is still somebody who reads.
     #[cold]
     pub(super) fn heard_behind_fin(&mut self, offset: u64) {
         let before = self.response_acked;
-        let Some(fin) = &mut self.farewell else {
+        let Some(fin) = &mut self.fins else {
             return;
         };
         let heard = fin.end.map_or(offset, |end| end.min(offset));
@@ -105,7 +102,7 @@ impl Pairing {
     /// Ends a response with the server's FIN, if all bytes before that are there.
     fn end_body(&mut self) {
         let position = self.responses.position();
-        let Some(fin) = &mut self.farewell else {
+        let Some(fin) = &mut self.fins else {
             return;
         };
         // Who leaves first has given up: the server's end tells nothing after that.

@@ -1,4 +1,4 @@
-//! What comes behind a FIN: a client that has said all and reads on, and what was lost of
+//! Data behind a FIN: a half-closed client that reads on, and what was lost of
 //! the last bytes.
 
 use core::time::Duration;
@@ -20,7 +20,7 @@ const HEAD: u32 = 1 + UNTIL_CLOSE.len() as u32;
 const FIRST: u32 = HEAD + PART.len() as u32;
 const SECOND: u32 = FIRST + PART.len() as u32;
 
-/// Who sends it, at which millisecond, flags, numbers and payload.
+/// A segment: who sends it, at which millisecond, its flags, numbers and payload.
 type Step = (bool, i64, TcpFlags, u32, u32, &'static [u8]);
 
 /// The handshake, and a request of an HTTP/1.0 client.
