@@ -59,6 +59,7 @@ pub(crate) struct Rule {
 /// What was seen of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
+    /// Those up to the last that was seen.
     exchanges: u64,
     lossy: u64,
 }
@@ -78,21 +79,19 @@ struct Sorted {
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let is_lossy = !exchange.recoveries.is_empty();
-        // Most connections have one exchange only: a clean one says nothing of its path. It is
-        // counted with the second, if there is one.
+        // Most connections have one exchange only, and a clean one says nothing of its path.
         if exchange.ordinal == 0 && !is_lossy {
             return;
         }
         if let Some(seen) = self.connections.of(exchange.client.place()) {
-            let is_second = exchange.ordinal == 1 && seen.exchanges == 0;
-            seen.exchanges += 1 + u64::from(is_second);
+            seen.exchanges = seen.exchanges.max(u64::from(exchange.ordinal) + 1);
             seen.lossy += u64::from(is_lossy);
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.connections.merge(other.connections, |own, other| {
-            own.exchanges += other.exchanges;
+            own.exchanges = own.exchanges.max(other.exchanges);
             own.lossy += other.lossy;
         });
     }

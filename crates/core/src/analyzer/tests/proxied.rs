@@ -130,6 +130,21 @@ fn who_asks_two_at_the_same_time_makes_neither_wait_for_the_other() {
     assert_eq!(waiting(vec![steady, shorter]), [] as [&str; 0]);
 }
 
+/// A near miss: both wait for the same third one, the one server for longer than the other, and
+/// are seldom asked.
+#[test]
+fn servers_that_wait_for_the_same_do_not_wait_for_each_other() {
+    let seldom = |late: i64, took: &dyn Fn(i64) -> i64| {
+        let each = |n| (n * 10 * APART + late, n * 10 * APART + late + took(n));
+        (1..=ROUNDS).map(each).collect::<Vec<_>>()
+    };
+    for salt in 0..20 {
+        let front = connection(CLIENT, PROXY, seldom(0, &|n| takes(n, salt) * 8 / 5));
+        let back = connection(OTHER, UPSTREAM, seldom(OWN, &|n| takes(n, salt)));
+        assert_eq!(waiting(vec![front, back]), [] as [&str; 0], "{salt}");
+    }
+}
+
 #[test]
 fn the_client_s_own_request_is_not_its_server_s() {
     let front = connection(CLIENT, PROXY, in_front(|n| takes(n, 0)));

@@ -89,12 +89,12 @@ impl Pairing {
     #[cold]
     pub(super) fn heard_behind_fin(&mut self, offset: u64) {
         let before = self.response_acked;
-        let Some(fin) = &mut self.fins else {
+        let Some(fins) = &mut self.fins else {
             return;
         };
-        let heard = fin.end.map_or(offset, |end| end.min(offset));
-        if fin.given_up().is_some() && heard > before {
-            fin.is_half_closed = true;
+        let heard = fins.end.map_or(offset, |end| end.min(offset));
+        if fins.given_up().is_some() && heard > before {
+            fins.is_half_closed = true;
             self.end_body();
         }
     }
@@ -102,18 +102,18 @@ impl Pairing {
     /// Ends a response with the server's FIN, if all bytes before that are there.
     fn end_body(&mut self) {
         let position = self.responses.position();
-        let Some(fin) = &mut self.fins else {
+        let Some(fins) = &mut self.fins else {
             return;
         };
         // Who leaves first has given up: the server's end tells nothing after that.
-        let is_whole = fin.end.is_some_and(|end| position >= end) && fin.given_up().is_none();
-        let Some(at) = fin.last_word.take_if(|_| is_whole) else {
+        let is_whole = fins.end.is_some_and(|end| position >= end) && fins.given_up().is_none();
+        let Some(at) = fins.last_word.take_if(|_| is_whole) else {
             return;
         };
         let messages = &self.responses.messages;
         // Where the capture has all that was sent.
         let missing = messages.awaited_bytes();
-        let missing = missing.filter(|_| fin.end == Some(position));
+        let missing = missing.filter(|_| fins.end == Some(position));
         let is_close_delimited = messages.ends_with_connection();
         let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) else {
             return;
