@@ -288,7 +288,7 @@ impl Pairing {
     /// The peer of `sender` acknowledged its bytes up to `offset`.
     pub(crate) fn acknowledged(&mut self, sender: Side, offset: u64) {
         if self.fins.is_some() && sender == Side::Server {
-            self.heard_behind_fin(offset);
+            self.heard_behind_fin();
         }
         let acked = match sender {
             Side::Server => &mut self.response_acked,

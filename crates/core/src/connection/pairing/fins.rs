@@ -83,17 +83,16 @@ impl Pairing {
         }
     }
 
-    /// Takes in the client's acknowledgement up to `offset` behind a FIN. Had its program closed the
-    /// connection, its kernel would reset it instead (RFC 9293 §3.10.7.4, Linux
-    /// `tcp_rcv_state_process()`): so there is still somebody who reads.
+    /// Takes in the client's acknowledgement of more data behind a FIN: that of the server's FIN
+    /// alone is none, for then all is over. Had its program closed the connection, its kernel
+    /// would reset it instead (RFC 9293 §3.10.7.4, Linux `tcp_rcv_state_process()`): so there is
+    /// still somebody who reads.
     #[cold]
-    pub(super) fn heard_behind_fin(&mut self, offset: u64) {
-        let before = self.response_acked;
+    pub(super) fn heard_behind_fin(&mut self) {
         let Some(fins) = &mut self.fins else {
             return;
         };
-        let heard = fins.end.map_or(offset, |end| end.min(offset));
-        if fins.given_up().is_some() && heard > before {
+        if fins.given_up().is_some() {
             fins.is_half_closed = true;
             self.end_body();
         }
