@@ -62,6 +62,8 @@ pub(crate) struct Connection {
     /// Last segment's time.
     pub(crate) last_seen: Timestamp,
     end: Option<End>,
+    /// True if it is over, and nothing was sent since its memory was freed.
+    is_retired: bool,
     /// Time to live of the server's last data; 0 before there was any.
     server_ttl: u8,
     /// The furthest byte that each side allows its peer to send.
@@ -98,6 +100,7 @@ impl Connection {
             has_history: false,
             last_seen: first.at,
             end: None,
+            is_retired: false,
             server_ttl: 0,
             windows: [None, None],
             windows_before: [None, None],
@@ -201,6 +204,7 @@ impl Connection {
         }
         let idle = segment.at.since(self.last_seen);
         self.last_seen = self.last_seen.max(segment.at);
+        self.is_retired &= segment.sequence_len() == 0;
         if segment.ip.is_own {
             self.half_mut(segment.direction.reverse()).stand_at_peer();
         }

@@ -87,10 +87,13 @@ impl RequestLine {
 
 /// FNV-1a of a request target: enough to tell whether a redirect was followed.
 pub(crate) fn fingerprint(target: &[u8]) -> u64 {
+    fingerprint_of(target.iter().copied())
+}
+
+fn fingerprint_of(bytes: impl Iterator<Item = u8>) -> u64 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
-    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
-    target.iter().fold(BASIS, mix)
+    bytes.fold(BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
 /// [`fingerprint`] of an origin's name, in any case and with or without the port that goes
@@ -101,7 +104,7 @@ pub(crate) fn origin(name: &[u8]) -> u64 {
     let name = name.strip_suffix(b".").unwrap_or(name);
     match name.is_empty() {
         true => 0,
-        false => fingerprint(&name.to_ascii_lowercase()),
+        false => fingerprint_of(name.iter().map(u8::to_ascii_lowercase)),
     }
 }
 

@@ -115,7 +115,7 @@ pub(crate) struct Arrived {
 
 impl Arrived {
     /// The connection that a segment begins.
-    #[inline]
+    #[inline(always)]
     fn begin(&self, segment: &Segment) -> Connection {
         let mut connection = Connection::begin(segment, self.stream);
         if let Some(client) = self.client {
@@ -294,8 +294,9 @@ impl Table {
         if self.open.len() >= self.max {
             self.evict(closed);
         }
-        let connection = arrived.begin(segment);
-        let mut open = Box::new(Open::new(arrived.id, hash, connection));
+        // Made where it is kept: it is large to move.
+        let open = Open::new(arrived.id, hash, arrived.begin(segment));
+        let mut open = Box::write(Box::new_uninit(), open);
         open.take(segment, payload, closed);
         if let Some(approach) = arrived.approach {
             open.connection.follows(approach, segment.at);

@@ -155,7 +155,8 @@ impl Connection {
             self.hand_out(closed);
         }
         self.pairing.forget(&mut closed.scratch);
-        if self.end.is_some() && self.pairing.is_idle() {
+        if self.end.is_some() && !self.is_retired && self.pairing.is_idle() {
+            self.is_retired = true;
             self.forward.retire();
             self.backward.retire();
             self.pairing.retire();

@@ -257,9 +257,9 @@ fn number(digits: &[u8]) -> Option<u64> {
 fn is<const N: usize>(text: &[u8], word: &[u8; N]) -> bool {
     let case = |letter: u8| u8::from(letter.is_ascii_lowercase()) << 5;
     let agrees = |(byte, letter): (&u8, &u8)| byte | case(*letter) == *letter;
-    let pairs = text.iter().zip(word);
-    let begins = pairs.clone().next().is_some_and(agrees);
-    begins && text.len() == N && pairs.fold(true, |is, pair| is & agrees(pair))
+    // Arrays of one known length are compared many bytes at a time.
+    let text: Result<&[u8; N], _> = text.try_into();
+    text.is_ok_and(|text| text.iter().zip(word).fold(true, |is, pair| is & agrees(pair)))
 }
 
 fn has_token<const N: usize>(list: &[u8], token: &[u8; N]) -> bool {

@@ -45,8 +45,11 @@ impl Copies {
         let Some(print) = fingerprint(segment) else {
             return false;
         };
-        let prints = self.many.as_deref().unwrap_or(&self.recent);
-        let is_known = prints.contains(&print);
+        let is_known = match &self.many {
+            // All of them at once: cheaper than to stop at the right one.
+            None => self.recent.iter().fold(false, |is, &known| is | (known == print)),
+            Some(many) => many.contains(&print),
+        };
         if !is_known {
             self.remember(print);
         } else if self.many.is_none() || self.is_far_behind(print) {
@@ -67,7 +70,8 @@ impl Copies {
     fn remember(&mut self, print: u32) {
         self.next = self.next.wrapping_add(1);
         let prints = self.many.as_deref_mut().unwrap_or(&mut self.recent);
-        let next = self.next % prints.len();
+        // Their number is a power of two.
+        let next = self.next & (prints.len() - 1);
         if let Some(slot) = prints.get_mut(next) {
             *slot = print;
         }
