@@ -133,10 +133,10 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::connection::Setup;
-use crate::event::TargetId;
 use crate::exchange::Exchange;
 use crate::facts::Facts;
-use crate::flow::Endpoint;
+use crate::observed::event::TargetId;
+use crate::observed::flow::Endpoint;
 use crate::report::{Finding, Remark};
 use crate::service::{Ledger, Stretches, Uploads};
 use evidence::Measures;

@@ -3,6 +3,7 @@
 mod account;
 mod blank;
 mod calls;
+mod client_timings;
 mod connection;
 mod consequence;
 mod dead_peers;
@@ -34,28 +35,27 @@ pub(crate) use quic::quic_record;
 
 use blank::Blank;
 
-use crate::approach::{Asked, Silent};
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::upstream::Upstream;
 use crate::cause::{self, Case, Conclusion, Id};
 use crate::connection::SetupOutcome;
-use crate::event::TargetId;
+use crate::connection::table::Tallied;
 use crate::exchange::Outcome;
-use crate::experiment::Experiment;
+use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
-use crate::flow::Endpoint;
-use crate::histogram::Distribution;
-use crate::own;
+use crate::facts::icmp_errors::Told;
+use crate::observed::event::TargetId;
+use crate::observed::experiment::Experiment;
+use crate::observed::flow::Endpoint;
+use crate::preconnect::{Asked, Silent};
 use crate::report::{
     Account, Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA,
     SetupOutcome as SetupCount, Setups, StatusCount, Verdict,
 };
-use crate::served::Waiting;
+use crate::service::kernel_join::Waiting;
 use crate::service::{Counts, Ledger, Service, Stretches, Uploads};
-use crate::table::Tallied;
-use crate::told::Told;
-use crate::wait::WaitKind;
+use crate::stats::histogram::Distribution;
 use account::Booked;
 
 /// Shorter waits are not worth an experiment.
@@ -250,7 +250,7 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
     for &(target, endpoint) in &evidence.targets {
         let service = evidence.services.entry(endpoint).or_default();
         if !service.ledger.has_exchanges() {
-            for mut exchange in own::exchanges(&evidence.facts, target, endpoint) {
+            for mut exchange in client_timings::exchanges(&evidence.facts, target, endpoint) {
                 // Turns are taken in while we are observed only.
                 if evidence.facts.loads.is_observed(exchange.begin) {
                     let turn = evidence.waiting.take(&exchange);

@@ -18,6 +18,7 @@ pub(crate) mod repeats;
 pub(crate) mod rtt;
 mod setup;
 mod stream;
+pub(crate) mod table;
 mod timing;
 pub(crate) mod transit;
 mod view;
@@ -33,14 +34,14 @@ use pairing::Pairing;
 pub(crate) use setup::{Setup, SetupOutcome};
 pub(crate) use view::View;
 
-use crate::approach::Approach;
-use crate::event::PointId;
+use crate::attribution::mark::{Brief, Data, Mark};
 use crate::exchange::Side;
-use crate::flow::{Direction, Endpoint, FlowKey};
-use crate::icmp::{IcmpError, IcmpKind};
-use crate::mark::{Brief, Data, Mark};
-use crate::segment::{Segment, TcpFlags};
-use crate::time::Timestamp;
+use crate::observed::event::PointId;
+use crate::observed::flow::{Direction, Endpoint, FlowKey};
+use crate::observed::icmp::{IcmpError, IcmpKind};
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::Timestamp;
+use crate::preconnect::Approach;
 
 /// A connection at one observation point.
 #[derive(Debug)]

@@ -40,11 +40,11 @@ use fragment::{Fragments, Progress};
 use plain::Plain;
 use read::{Read, alone, first_part, read, transport};
 
-use crate::datagram::{Datagram, Neighbour};
-use crate::event::PointId;
-use crate::icmp::{Echo, IcmpError};
-use crate::segment::Segment;
-use crate::time::Timestamp;
+use crate::observed::datagram::{Datagram, Neighbour};
+use crate::observed::event::PointId;
+use crate::observed::icmp::{Echo, IcmpError};
+use crate::observed::segment::Segment;
+use crate::observed::time::Timestamp;
 
 /// One captured frame, its bytes borrowed from the buffer they were read into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,23 +1,26 @@
 //! Exchanges: one request and its response, closed and tiled.
 
+pub mod delivery;
 mod drops;
 mod packing;
 mod signs;
+pub mod tls_handshake;
+pub mod wait;
 
 use core::fmt;
 use core::time::Duration;
 
-use crate::delivery::Delivery;
-use crate::event::PointId;
-use crate::flow::Endpoint;
-use crate::handshake::Handshake;
-use crate::time::Timestamp;
+use crate::exchange::delivery::Delivery;
+use crate::exchange::tls_handshake::Handshake;
+use crate::observed::event::PointId;
+use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
 pub use drops::{DropSlot, Drops};
 pub use packing::{Gathered, Packing};
 pub(crate) use signs::{Foreign, Signs, Staleness};
 
-use crate::turn::ServedTurn;
-use crate::wait::{Owner, Wait, WaitKind};
+use crate::exchange::wait::{Owner, Wait, WaitKind};
+use crate::observed::kernel_span::ServedTurn;
 
 /// A request and its response at one observation point.
 ///

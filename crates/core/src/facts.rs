@@ -4,6 +4,7 @@
 
 mod calls;
 pub(crate) mod host;
+pub(crate) mod icmp_errors;
 mod live;
 mod load;
 mod socket;
@@ -21,17 +22,17 @@ pub(crate) use socket::SocketFacts;
 pub(crate) use sweep::{StepTally, Sweep};
 pub(crate) use turn::{Act, ServiceTurns, Turns};
 
-use crate::event::{
+use crate::observed::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
     FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, PointId, ProbeAnswer,
     ProbeMethod, ProbeSample, ProbeTls, Resolution, Stamp, TargetId,
 };
-use crate::flow::Endpoint;
-use crate::histogram::Distribution;
-use crate::live::KernelLimits;
+use crate::observed::flow::Endpoint;
+use crate::observed::sockets::KernelLimits;
+use crate::observed::time::Timestamp;
 use crate::report::Remark;
 use crate::route::RouteTally;
-use crate::time::Timestamp;
+use crate::stats::histogram::Distribution;
 
 /// Entries kept of each list.
 const MAX_ENTRIES: usize = 512;
@@ -237,7 +238,7 @@ impl Facts {
         self.probes.entry(key).or_default().take(sample);
     }
 
-    fn socket(&mut self, sample: &crate::event::SocketSample) {
+    fn socket(&mut self, sample: &crate::observed::event::SocketSample) {
         let key = (sample.target, socket::owner_name(&sample.owner));
         if self.sockets.contains_key(&key) || self.sockets.len() < MAX_ENTRIES {
             self.sockets.entry(key).or_default().take(sample);

@@ -7,16 +7,19 @@
 //! thread says so, and its caller goes by turns.
 
 mod answered;
+pub(crate) mod dns;
 pub(crate) mod greeting;
+pub(crate) mod http;
 pub(crate) mod http2;
 pub(crate) mod memcached;
 mod messages;
 pub(crate) mod mysql;
 mod postgres;
+pub(crate) mod quic;
 mod redis;
 pub(crate) mod tls;
 
-use crate::http::{self, Head, Messages, RequestLine, Role};
+use self::http::{Head, Messages, RequestLine, Role};
 
 /// What feeding bytes brought about, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Id;
-use crate::experiment::Experiment;
-use crate::histogram::Distribution;
-use crate::wait::{Owner, WaitKind};
+use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::experiment::Experiment;
+use crate::stats::histogram::Distribution;
 
 mod account;
 mod calls;

@@ -13,7 +13,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Stamp;
+use crate::observed::event::Stamp;
 
 pub use tally::RouteTally;
 pub(crate) use weigh::alike;

@@ -1,8 +1,12 @@
 //! What all exchanges with one server amount to.
 
 mod counts;
+pub(crate) mod kernel_join;
+pub(crate) mod latency_modes;
 mod places;
 mod stretches;
+pub(crate) mod tcp_handshakes;
+pub(crate) mod timeline;
 mod uploads;
 
 use core::time::Duration;
@@ -12,16 +16,16 @@ use crate::cause::example::Worst;
 use crate::cause::tally::nanos;
 use crate::connection::dead_peer::DeadPeer;
 use crate::connection::{Setup, SetupOutcome};
-use crate::delivery::Limit;
+use crate::exchange::delivery::Limit;
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome, Side};
-use crate::handshakes::Handshakes;
-use crate::histogram::Distribution;
-use crate::modes::Bands;
+use crate::observed::time::Timestamp;
 use crate::report::Unit;
-use crate::served::Served;
-use crate::time::Timestamp;
-use crate::timeline::Timeline;
-use crate::wait::{Owner, WaitKind};
+use crate::service::kernel_join::Served;
+use crate::service::latency_modes::Bands;
+use crate::service::tcp_handshakes::Handshakes;
+use crate::service::timeline::Timeline;
+use crate::stats::histogram::Distribution;
 pub(crate) use counts::{Counts, Shares};
 pub(crate) use places::{Place, Places};
 pub(crate) use stretches::Stretches;

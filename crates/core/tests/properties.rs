@@ -10,10 +10,10 @@ mod reading;
 use core::net::IpAddr;
 
 use books::account_fault;
-use lagtrace_core::event::PointId;
-use lagtrace_core::flow::{Direction, Endpoint, FlowKey, Transport};
-use lagtrace_core::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::PointId;
+use lagtrace_core::observed::flow::{Direction, Endpoint, FlowKey, Transport};
+use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::observed::time::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

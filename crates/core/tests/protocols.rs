@@ -9,9 +9,9 @@ mod reading;
 
 use core::time::Duration;
 
+use lagtrace_core::exchange::tls_handshake::Handshake;
+use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::exchange::{Exchange, Outcome};
-use lagtrace_core::handshake::Handshake;
-use lagtrace_core::wait::WaitKind;
 use reading::{Captured, analyse, recording, segments, tiling_fault};
 
 fn captured(name: &str) -> Vec<Captured> {
@@ -305,7 +305,7 @@ fn calls_are_told_apart_though_a_snapshot_length_cut_the_first_of_them() {
     assert_eq!(whole(&calls(1000, 10)), 11);
     let cut = calls(100, 10);
     assert_eq!(whole(&cut), 10);
-    let pauses = |wait: &lagtrace_core::wait::Wait| {
+    let pauses = |wait: &lagtrace_core::exchange::wait::Wait| {
         matches!(wait.kind, WaitKind::ServerPause | WaitKind::RequestPause)
     };
     assert!(!cut.iter().flat_map(|exchange| &exchange.waits).any(pauses));

@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::Path;
 
-use lagtrace_core::compare::Comparison;
 use lagtrace_core::report::{ExchangeRecord, Report};
+use lagtrace_core::views::compare::Comparison;
 use schemars::{JsonSchema, schema_for};
 
 /// Compares a type's schema with its file, or writes it when asked to.

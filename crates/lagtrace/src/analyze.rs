@@ -8,9 +8,11 @@ use clap::Args;
 use indicatif::ProgressBar;
 use lagtrace_core::analyzer::Sink;
 use lagtrace_core::decode::Packet;
-use lagtrace_core::event::{CaptureSummary, Event, EventBody, Note, Origin, Phase, PointId};
+use lagtrace_core::observed::event::{
+    CaptureSummary, Event, EventBody, Note, Origin, Phase, PointId,
+};
+use lagtrace_core::observed::time::{ClockId, Timestamp};
 use lagtrace_core::report::Report;
-use lagtrace_core::time::{ClockId, Timestamp};
 use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
 use crate::arguments::Format;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::Args;
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::decode::MAX_CAPTURED;
-use lagtrace_core::event::{Event, EventBody, Origin, Phase, PointId};
-use lagtrace_core::time::ClockId;
+use lagtrace_core::observed::event::{Event, EventBody, Origin, Phase, PointId};
+use lagtrace_core::observed::time::ClockId;
 use lagtrace_sources::capture::{
     Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome, Written,
 };

@@ -4,10 +4,10 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
 use lagtrace_core::analyzer;
-use lagtrace_core::event::{Event, EventBody, Note, Phase, TargetId};
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::Report;
-use lagtrace_core::time::Timestamp;
 
 use crate::arguments::Format;
 use crate::console::Console;

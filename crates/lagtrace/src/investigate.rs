@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use lagtrace_core::event::{KernelRoute, Note, TargetId};
+use lagtrace_core::observed::event::{KernelRoute, Note, TargetId};
 use lagtrace_core::report::Report;
 use lagtrace_sources::load::Target;
 use lagtrace_sources::privilege::HostError;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::event::{Event, EventBody};
+use lagtrace_core::observed::event::{Event, EventBody};
 use lagtrace_core::report::Report;
 use lagtrace_sources::load::{self, LaneSummary, Plan, Progress, Summary};
 

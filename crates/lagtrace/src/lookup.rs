@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use lagtrace_core::event::Event;
+use lagtrace_core::observed::event::Event;
 use lagtrace_sources::resolve::resolve;
 use lagtrace_sources::url::{Host, Url};
 

@@ -10,7 +10,7 @@ mod targets;
 use std::io::Write;
 
 use anyhow::Context as _;
-use lagtrace_core::event::ProbeAnswer;
+use lagtrace_core::observed::event::ProbeAnswer;
 use lagtrace_core::report::{Probe, Report};
 use lagtrace_sources::tls::Carried;
 

@@ -5,8 +5,8 @@
 //! network or a file are escaped where they are put on the page, all in one
 //! place ([`page`]), so that no terminal obeys them.
 
-use lagtrace_core::compare::Comparison;
 use lagtrace_core::report::{Connections, ExchangeRecord, Hop, Report};
+use lagtrace_core::views::compare::Comparison;
 
 use crate::lab::catalogue::Group;
 use crate::lab::score::sum::Score;

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::event::{Event, EventBody, Phase};
-use lagtrace_core::live::LiveSocket;
+use lagtrace_core::observed::event::{Event, EventBody, Phase};
+use lagtrace_core::observed::sockets::LiveSocket;
 use lagtrace_core::report::Report;
 use lagtrace_sources::socket::survey::Survey;
 
@@ -146,7 +146,7 @@ impl Session<'_> {
     fn show(
         &mut self,
         changes: &[change::Change<'_>],
-        at: lagtrace_core::time::Timestamp,
+        at: lagtrace_core::observed::time::Timestamp,
     ) -> Result<()> {
         let output = self.console.output();
         for change in changes {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use lagtrace_core::analyzer::{self, Analyzer};
 use lagtrace_core::decode::Packet;
-use lagtrace_core::event::{CaptureSummary, Event, EventBody, Phase};
+use lagtrace_core::observed::event::{CaptureSummary, Event, EventBody, Phase};
 use lagtrace_core::report::Report;
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 use lagtrace_sources::privilege::NetworkNamespace;

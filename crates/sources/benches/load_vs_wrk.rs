@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use lagtrace_core::event::{Phase, TargetId};
+use lagtrace_core::observed::event::{Phase, TargetId};
 use lagtrace_sources::load::{Lane, Method, Plan, Target, run};
 use lagtrace_sources::url::Url;
 use nginx::Nginx;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use lagtrace_core::event::PointId;
+use lagtrace_core::observed::event::PointId;
 use lagtrace_sources::capture::FileCapture;
 
 fn main() -> ExitCode {

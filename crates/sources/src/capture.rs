@@ -1,6 +1,6 @@
 //! Packets from capture files and from live interfaces.
 //!
-//! Both yield [`Segment`](lagtrace_core::segment::Segment)s with their
+//! Both yield [`Segment`](lagtrace_core::observed::segment::Segment)s with their
 //! payload and end in a [`CaptureSummary`] that says what was lost, cut or
 //! damaged. Nothing here knows what a segment means.
 
@@ -22,7 +22,7 @@ pub use packets::Packets;
 pub use writer::Written;
 
 use lagtrace_core::decode::{Packet, Record};
-use lagtrace_core::event::CaptureSummary;
+use lagtrace_core::observed::event::CaptureSummary;
 
 /// Counts a record before it is known what it holds.
 #[inline]

@@ -1,6 +1,6 @@
 //! The time of our own stamps.
 
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// How often the offset between the clocks is read; the tightest reading counts.

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use lagtrace_core::event::{CounterChange, CounterScope};
+use lagtrace_core::observed::event::{CounterChange, CounterScope};
 
 use crate::privilege::{self, Capability, HostError};
 

@@ -6,8 +6,8 @@
 //! target's packets pass, and cannot be shown to be about other packets. That
 //! errs upward: a count of zero clears the firewall, another accuses nobody.
 
-use lagtrace_core::event::FirewallState;
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::event::FirewallState;
+use lagtrace_core::observed::flow::Endpoint;
 
 use crate::privilege::{HostError, NetworkNamespace};
 

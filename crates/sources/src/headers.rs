@@ -3,7 +3,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use lagtrace_core::segment::TcpFlags;
+use lagtrace_core::observed::segment::TcpFlags;
 
 use crate::checksum::{fold, pseudo, sum};
 

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lagtrace_core::decode::Packet;
-use lagtrace_core::turn::{ServedTurn, WatchTally};
+use lagtrace_core::observed::kernel_span::{ServedTurn, WatchTally};
 
 pub use attached::Watch;
 pub use calls::Calls;

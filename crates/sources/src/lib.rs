@@ -1,8 +1,8 @@
 //! Makes observations: captures, probes, load, sockets, counters, configuration.
 //!
 //! Each source does I/O of one kind and hands out the core's vocabulary:
-//! [`Segment`](lagtrace_core::segment::Segment)s and
-//! [`Event`](lagtrace_core::event::Event)s. None of them judges: connections,
+//! [`Segment`](lagtrace_core::observed::segment::Segment)s and
+//! [`Event`](lagtrace_core::observed::event::Event)s. None of them judges: connections,
 //! exchanges, waits, causes and reports are not known here. Whatever needs a
 //! privilege is asked for in one small place of its source and refused with an
 //! error that names the capability.

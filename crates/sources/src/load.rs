@@ -40,8 +40,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 
 use core::time::Duration;
 
-use lagtrace_core::event::{Event, RequestFailure};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{Event, RequestFailure};
+use lagtrace_core::observed::time::Timestamp;
 
 pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target, WeightedUrl};
 pub use recent::Recent;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 
-use lagtrace_core::event::Note;
+use lagtrace_core::observed::event::Note;
 
 mod namespace;
 mod process;

@@ -17,11 +17,11 @@ use std::time::Instant;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use lagtrace_core::event::{
+use lagtrace_core::observed::event::{
     Coming, Event, EventBody, Note, Phase, ProbeAnswer, ProbeMethod, ProbeSample, Stamp, TargetId,
 };
-use lagtrace_core::flow::Endpoint;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::time::Timestamp;
 
 pub use http::{Ask, RequestPlan, http, request};
 pub use steady::{

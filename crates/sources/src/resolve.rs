@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use lagtrace_core::event::{Event, EventBody, Phase, Resolution};
+use lagtrace_core::observed::event::{Event, EventBody, Phase, Resolution};
 
 use crate::clock::Clock;
 use crate::url::Host;

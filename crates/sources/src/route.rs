@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use lagtrace_core::event::KernelRoute;
+use lagtrace_core::observed::event::KernelRoute;
 
 use crate::netlink::message::{Attributes, array_at, push_attribute, text, u32_at};
 use crate::netlink::{NetlinkProtocol, NetlinkSocket, attributes_after};

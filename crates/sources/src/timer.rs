@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lagtrace_core::event::{KernelRoute, KernelTimers};
+use lagtrace_core::observed::event::{KernelRoute, KernelTimers};
 use rustix::time::{ClockId, clock_getres};
 
 use crate::privilege::NetworkNamespace;

@@ -10,7 +10,7 @@ mod validity;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lagtrace_core::event::{ProbeAnswer, RequestFailure};
+use lagtrace_core::observed::event::{ProbeAnswer, RequestFailure};
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{

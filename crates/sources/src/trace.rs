@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use lagtrace_core::event::Event;
+use lagtrace_core::observed::event::Event;
 use lagtrace_core::route::RouteMethod;
 
 pub use engine::hops_of;

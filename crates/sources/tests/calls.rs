@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lagtrace_core::call::{CallTally, Request, SocketCall, SocketKind};
+use lagtrace_core::observed::syscall::{CallTally, Request, SocketCall, SocketKind};
 use lagtrace_sources::kernel::{CallOptions, Calls, KernelError};
 use lagtrace_sources::socket::cgroup::{Group, Groups};
 use lagtrace_sources::socket::survey::{Choice, End};

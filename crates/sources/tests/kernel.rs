@@ -14,8 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lagtrace_core::decode::Packet;
-use lagtrace_core::segment::Segment;
-use lagtrace_core::turn::{ServedTurn, Stage};
+use lagtrace_core::observed::kernel_span::{ServedTurn, Stage};
+use lagtrace_core::observed::segment::Segment;
 use lagtrace_trial::live;
 use nix::sys::socket::{setsockopt, sockopt};
 

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fake::{ClosedPort, FullBacklog, Server};
-use lagtrace_core::event::{Event, EventBody, Phase, RequestFailure, TargetId};
-use lagtrace_core::experiment::Experiment;
-use lagtrace_core::histogram::Distribution;
+use lagtrace_core::observed::event::{Event, EventBody, Phase, RequestFailure, TargetId};
+use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::load::{
     Arrangement, Ending, Lane, LaneSummary, LoadError, Method, Pace, Plan, Summary, Target, run,
 };

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use fake::Server;
 
-use lagtrace_core::event::{Event, EventBody, Phase, RequestFailure, TargetId};
+use lagtrace_core::observed::event::{Event, EventBody, Phase, RequestFailure, TargetId};
 use lagtrace_sources::load::{
     Ending, Lane, LoadError, Method, Pace, Plan, Summary, Target, WeightedUrl, run,
 };

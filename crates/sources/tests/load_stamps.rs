@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fake::{Server, answer_after};
-use lagtrace_core::event::{EventBody, LoadStages, Phase, TargetId};
+use lagtrace_core::observed::event::{EventBody, LoadStages, Phase, TargetId};
 use lagtrace_sources::load::{Lane, LoadError, Method, Pace, Plan, Summary, Target, run};
 use lagtrace_sources::url::Url;
 use lagtrace_trial::live;

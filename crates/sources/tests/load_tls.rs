@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use lagtrace_core::event::{Event, EventBody, Phase, RequestFailure, TargetId};
-use lagtrace_core::experiment::Experiment;
+use lagtrace_core::observed::event::{Event, EventBody, Phase, RequestFailure, TargetId};
+use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_sources::load::{Ending, Lane, LaneSummary, Method, Plan, Summary, Target, run};
 use lagtrace_sources::tls::{Carried, TlsClient, Trust};
 use nginx::Nginx;

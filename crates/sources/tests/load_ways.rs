@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fake::{RESPONSE, Server};
-use lagtrace_core::event::{Event, EventBody, Phase, TargetId};
+use lagtrace_core::observed::event::{Event, EventBody, Phase, TargetId};
 use lagtrace_sources::load::{
     Lane, LaneSummary, LoadError, Method, Pace, Plan, Summary, Target, run,
 };

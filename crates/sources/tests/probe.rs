@@ -12,10 +12,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use fake::{ClosedPort, FullBacklog, Server};
-use lagtrace_core::event::{
+use lagtrace_core::observed::event::{
     Event, EventBody, ProbeAnswer, ProbeMethod, ProbeSample, Stamp, TargetId,
 };
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
 use lagtrace_sources::probe::{
     Ask, ProbeError, ProbePlan, RequestPlan, connect, http, request, syn,
 };

@@ -10,8 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use fake::{ClosedPort, FullBacklog};
-use lagtrace_core::event::{Coming, EventBody, ProbeAnswer, ProbeSample, Stamp, TargetId};
-use lagtrace_core::segment::TcpFlags;
+use lagtrace_core::observed::event::{
+    Coming, EventBody, ProbeAnswer, ProbeSample, Stamp, TargetId,
+};
+use lagtrace_core::observed::segment::TcpFlags;
 use lagtrace_sources::probe::{
     PacketPlan, ProbeError, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
 };

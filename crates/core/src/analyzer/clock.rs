@@ -4,9 +4,9 @@
 //! connections: where these together tell it, each goes by it sooner.
 
 use crate::connection::transit::{self, Coarse};
-use crate::flow::Tag;
-use crate::segment::Segment;
-use crate::time::Timestamp;
+use crate::observed::flow::Tag;
+use crate::observed::segment::Segment;
+use crate::observed::time::Timestamp;
 
 /// The connections of a host that are followed at a time, the latest.
 const MAX_FLOWS: usize = 8;
@@ -177,8 +177,8 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Endpoint;
-    use crate::segment::TcpOptions;
+    use crate::observed::flow::Endpoint;
+    use crate::observed::segment::TcpOptions;
 
     /// The ticks told with segments given as (connection, milliseconds, stamp).
     fn told(stamps: &[(u16, i64, u32)]) -> Vec<Option<u32>> {

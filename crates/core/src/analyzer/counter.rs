@@ -5,8 +5,8 @@
 //! the number that follows the last packet of another: that is seen only where connections
 //! meet.
 
-use crate::flow::Tag;
-use crate::segment::Segment;
+use crate::observed::flow::Tag;
+use crate::observed::segment::Segment;
 
 /// The least numbers in a row, from one connection to another, that are no chance: each has a
 /// chance of one in 65,536.
@@ -77,9 +77,9 @@ fn ahead(segment: &Segment) -> (u16, u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Endpoint;
-    use crate::segment::IpFacts;
-    use crate::time::Timestamp;
+    use crate::observed::flow::Endpoint;
+    use crate::observed::segment::IpFacts;
+    use crate::observed::time::Timestamp;
 
     /// For each of these packets (port, identification), true if its host is known to have
     /// one counter.

@@ -10,13 +10,13 @@ use super::points::{Points, Vantages};
 use super::ruler::Ruler;
 use super::shard::{self, News, Tidings};
 use super::stride::Strides;
-use crate::approach::{Approach, Approaches, Asked, Silent};
-use crate::connections::{Collected, ConnectionSink};
-use crate::datagram::{Datagram, Neighbour};
-use crate::icmp::{Echo, IcmpError};
+use crate::facts::icmp_errors::{Told, Words};
+use crate::observed::datagram::{Datagram, Neighbour};
+use crate::observed::icmp::{Echo, IcmpError};
+use crate::observed::segment::Segment;
+use crate::preconnect::{Approach, Approaches, Asked, Silent};
 use crate::report::Connections;
-use crate::segment::Segment;
-use crate::told::{Told, Words};
+use crate::views::connections::{Collected, ConnectionSink};
 
 /// Where all packets pass in their order, and what closed is told in it.
 pub struct Entrance {

@@ -4,9 +4,9 @@ use core::net::IpAddr;
 
 use super::clock::Clock;
 use super::counter::Counter;
-use crate::event::PointId;
-use crate::flow::Tag;
-use crate::segment::Segment;
+use crate::observed::event::PointId;
+use crate::observed::flow::Tag;
+use crate::observed::segment::Segment;
 
 /// The number of hosts remembered; of two that fall on one place, the later one stays.
 const PLACES: usize = 512;

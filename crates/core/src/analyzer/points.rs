@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::decode::LinkType;
-use crate::event::{CaptureSummary, PointId};
+use crate::observed::event::{CaptureSummary, PointId};
+use crate::observed::segment::Segment;
+use crate::observed::time::Timestamp;
 use crate::report::{Capture, CapturePoint, UnreadLink};
-use crate::segment::Segment;
-use crate::time::Timestamp;
 
 /// Where connections were seen from, by point: at the client, at the server,
 /// between the two, and untold.

@@ -3,7 +3,7 @@
 //! Who makes a capture out of bytes, or removes what is private from one, often stamps its
 //! packets one step after the other. What such times tell is how the file was made.
 
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// Distances that differ by no more are the same: times are written in microseconds.
 const SAME: u64 = 1_000;

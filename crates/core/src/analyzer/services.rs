@@ -9,9 +9,9 @@ use hashbrown::hash_map::Entry;
 use crate::connection::Setup;
 use crate::connection::dead_peer::DeadPeer;
 use crate::exchange::Exchange;
-use crate::flow::Endpoint;
-use crate::served::Served;
+use crate::observed::flow::Endpoint;
 use crate::service::Service;
+use crate::service::kernel_join::Served;
 
 /// Servers with figures of their own; what is beyond counts nowhere.
 const MAX_SERVICES: usize = 256;

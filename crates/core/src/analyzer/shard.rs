@@ -9,19 +9,19 @@ use hashbrown::HashMap;
 use super::entrance::Admission;
 use super::points::Vantages;
 use super::services::Services;
+use crate::connection::table::{Arrived, Table, Tallied};
 use crate::connection::{Closed, Setup, Watched};
-use crate::event::{Phase, TargetId};
 use crate::exchange::Exchange;
 use crate::facts::{Facts, Hosts};
-use crate::flow::{Direction, Endpoint, FlowKey, Transport};
-use crate::icmp::IcmpError;
-use crate::quic;
-use crate::segment::Segment;
-use crate::served::Waiting;
+use crate::observed::event::{Phase, TargetId};
+use crate::observed::flow::{Direction, Endpoint, FlowKey, Transport};
+use crate::observed::icmp::IcmpError;
+use crate::observed::kernel_span::ServedTurn;
+use crate::observed::segment::Segment;
+use crate::observed::time::Timestamp;
+use crate::protocol::quic;
 use crate::service::Service;
-use crate::table::{Arrived, Table, Tallied};
-use crate::time::Timestamp;
-use crate::turn::ServedTurn;
+use crate::service::kernel_join::Waiting;
 
 /// Flows whose phase is remembered.
 const MAX_FLOWS: usize = 1 << 20;

@@ -6,9 +6,9 @@
 
 use core::time::Duration;
 
-use crate::flow::Direction;
-use crate::segment::Segment;
-use crate::time::Timestamp;
+use crate::observed::flow::Direction;
+use crate::observed::segment::Segment;
+use crate::observed::time::Timestamp;
 
 /// Packets nearer together came together.
 const TOGETHER: Duration = Duration::from_micros(200);
@@ -97,7 +97,7 @@ fn bucket(gap: Duration) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Endpoint;
+    use crate::observed::flow::Endpoint;
 
     /// Packets by the client or not, how long after the one before in microseconds, and their
     /// payload.

@@ -15,9 +15,9 @@ mod watched_stream;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::event::PointId;
-use crate::flow::{FlowKey, Transport};
-use crate::segment::{IpFacts, TcpFlags, TcpOptions};
+use crate::observed::event::PointId;
+use crate::observed::flow::{FlowKey, Transport};
+use crate::observed::segment::{IpFacts, TcpFlags, TcpOptions};
 
 const ACK: TcpFlags = TcpFlags::ACK;
 const FIN: TcpFlags = TcpFlags::ACK.with(TcpFlags::FIN);

@@ -5,11 +5,11 @@ use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::connection::Setup;
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
-use crate::handshakes::{self, Why};
-use crate::histogram::Distribution;
 use crate::report::Finding;
-use crate::wait::{Owner, WaitKind};
+use crate::service::tcp_handshakes::{self, Why};
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The queue of connections that the program behind {service} has still to accept is \
@@ -68,11 +68,13 @@ impl super::Rule for Rule {
     }
 
     fn observe_setup(&mut self, setup: &Setup) {
-        let (is_unread, is_repeated) =
-            (handshakes::is_unread(setup), handshakes::is_repeated(setup));
+        let (is_unread, is_repeated) = (
+            tcp_handshakes::is_unread(setup),
+            tcp_handshakes::is_repeated(setup),
+        );
         if is_unread || is_repeated {
             self.delays
-                .add_setup(handshakes::lost_until_taken(setup), setup);
+                .add_setup(tcp_handshakes::lost_until_taken(setup), setup);
             self.unread += u64::from(is_unread);
             self.repeated += u64::from(is_repeated);
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Case;
-use crate::event::{ProbeAnswer, ProbeMethod, RequestFailure};
+use crate::observed::event::{ProbeAnswer, ProbeMethod, RequestFailure};
 use crate::report::{Evidence, EvidenceKind};
 
 /// Probes and load requests of a target, by outcome.

@@ -9,9 +9,9 @@ use core::time::Duration;
 use super::Id;
 use super::limited::{Kind, Limited, beyond_slow_start, standing};
 use super::wording::Wording;
-use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
-use crate::wait::Owner;
+use crate::exchange::delivery::{Delivery, Limit};
+use crate::exchange::wait::Owner;
 
 /// The evidence on the wire.
 const SEEN: &str = "{bytes} bytes went through at a constant {rate}, evenly spaced, and waited in a \

@@ -8,7 +8,7 @@ use super::evidence::{self, OCCASIONS, REPEATS};
 use super::rhythm::{quantile, sorted};
 use super::tally::Tally;
 use super::thinking::NOTABLE;
-use crate::timeline::Moment;
+use crate::service::timeline::Moment;
 
 /// The least share of the late requests that met an upload, and of the requests that met none
 /// that were quick.

@@ -9,11 +9,11 @@ use core::time::Duration;
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Id};
-use crate::delivery::{Delivery, Pause};
+use crate::exchange::delivery::{Delivery, Pause};
+use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side};
-use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
+use crate::stats::histogram::Distribution;
 
 /// Shorter pauses are ordinary work.
 const NOTABLE: Duration = Duration::from_millis(20);

@@ -7,9 +7,9 @@ use super::evidence::{human, percent};
 use super::rhythm::{NOTABLE, median, quantile, thinks};
 use super::served::{self, Place};
 use super::{Case, Id};
+use crate::observed::time::Timestamp;
 use crate::report::Candidate;
-use crate::time::Timestamp;
-use crate::timeline::Moment;
+use crate::service::timeline::Moment;
 
 /// The kernel's default period of a CPU quota (`cpu.max`).
 pub(super) const QUOTA_PERIOD: Duration = Duration::from_millis(100);

@@ -13,7 +13,7 @@ use super::served::{self, Place};
 use super::tally::Tally;
 use super::thinking::idle_think;
 use super::{Case, evidence};
-use crate::timeline::Moment;
+use crate::service::timeline::Moment;
 
 /// The least time of a lone request: a shorter one cannot be told from the time of the
 /// kernel, or from the load's own.

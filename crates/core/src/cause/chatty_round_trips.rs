@@ -8,13 +8,13 @@ use super::sequence::{idle, is_at_once, round_trip, sequences};
 use super::tally::{Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::attribution::LEAST_TIMEOUT;
 use crate::connection::Setup;
+use crate::exchange::wait::Owner;
+use crate::observed::time::Timestamp;
 use crate::protocol::greeting::Greeting;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::tile::LEAST_TIMEOUT;
-use crate::time::Timestamp;
-use crate::timeline::Moment;
-use crate::wait::Owner;
+use crate::service::timeline::Moment;
 
 const WORDING: Wording = Wording {
     summary: "One action takes {requests} requests, one after the other, and {took} (median): \

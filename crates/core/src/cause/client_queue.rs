@@ -16,11 +16,11 @@ use super::sequence::{AT_ONCE, round_trip};
 use super::tally::{Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::flow::Endpoint;
+use crate::exchange::wait::Owner;
+use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::time::Timestamp;
-use crate::timeline::{Moment, by_host};
-use crate::wait::Owner;
+use crate::service::timeline::{Moment, by_host};
 
 const WORDING: Wording = Wording {
     summary: "The client wants to ask every {period} and has all its connections busy when a \

@@ -8,9 +8,9 @@ use super::sequence::{idle, is_at_once, sequences};
 use super::tally::{Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, candidates};
+use crate::exchange::wait::Owner;
+use crate::observed::time::Timestamp;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::time::Timestamp;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The client takes {pause} (median) between a response and its next request, {in_row} \

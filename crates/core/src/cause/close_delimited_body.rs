@@ -7,9 +7,9 @@ use super::tally::{Cost, Tally};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
-use crate::histogram::Distribution;
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The response is there and the client cannot know: it says nowhere where it ends, so \

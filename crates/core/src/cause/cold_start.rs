@@ -5,8 +5,8 @@ use super::rhythm::{Nature, Stall};
 use super::tally::Tally;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::{Owner, WaitKind};
 
 const WORDING: Wording = Wording {
     summary: "The first requests wait {took} for something that the server does once, and all that \

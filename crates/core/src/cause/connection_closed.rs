@@ -3,8 +3,8 @@
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Outcome, Side};
+use crate::observed::event::{ProbeAnswer, RequestFailure};
 
 const WORDING: Wording = Wording {
     summary: "{service} accepts connections and closes them before it answers.",

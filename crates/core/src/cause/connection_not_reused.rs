@@ -7,13 +7,13 @@ use super::evidence::{self, human};
 use super::tally::{Cost, Tally};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
-use crate::flow::Endpoint;
-use crate::histogram::Distribution;
+use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::time::Timestamp;
-use crate::timeline::{Moment, by_host};
-use crate::wait::{Owner, WaitKind};
+use crate::service::timeline::{Moment, by_host};
+use crate::stats::histogram::Distribution;
 
 /// The wording for a client that closes its connections, and makes one for each request.
 const WORDING: Wording = Wording {

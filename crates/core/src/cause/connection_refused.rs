@@ -6,9 +6,9 @@ use super::refusals::Refusals;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
-use crate::event::{ProbeAnswer, RequestFailure};
+use crate::exchange::wait::Owner;
+use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "Nobody listens on {service}: its host answers each connection attempt with a reset.",

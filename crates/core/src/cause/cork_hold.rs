@@ -12,11 +12,11 @@ use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
-use crate::histogram::Distribution;
+use crate::observed::time::Timestamp;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::time::Timestamp;
-use crate::wait::{Owner, WaitKind};
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server told its kernel that more was to come (TCP_CORK or MSG_MORE), and nothing \

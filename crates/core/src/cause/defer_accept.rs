@@ -7,8 +7,8 @@ use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
+use crate::exchange::wait::Owner;
 use crate::report::Finding;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The listener at {service} has TCP_DEFER_ACCEPT, and its protocol lets the server \

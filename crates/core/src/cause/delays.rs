@@ -6,9 +6,9 @@ use core::time::Duration;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
-use crate::histogram::Distribution;
+use crate::exchange::wait::Owner;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
+use crate::stats::histogram::Distribution;
 
 /// Packets named in a finding.
 const PACKETS: usize = 6;

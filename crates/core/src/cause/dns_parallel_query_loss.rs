@@ -4,8 +4,8 @@ use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, dns_retry};
 use crate::connection::Setup;
+use crate::exchange::wait::Owner;
 use crate::report::Finding;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "Of the queries for A and AAAA that leave one socket side by side, the second is \

@@ -4,10 +4,10 @@ use super::delays::Delays;
 use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::approach::Lost;
 use crate::connection::Setup;
+use crate::exchange::wait::Owner;
+use crate::preconnect::Lost;
 use crate::report::Finding;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "Queries for the name of {service}, or their answers, are lost. Nobody repeats a \

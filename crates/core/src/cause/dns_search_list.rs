@@ -5,9 +5,9 @@ use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
-use crate::histogram::Distribution;
+use crate::exchange::wait::Owner;
 use crate::report::Finding;
-use crate::wait::Owner;
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "Before the name of {service} itself, the client's library asks for it with {names} \

@@ -9,8 +9,8 @@ use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
+use crate::exchange::wait::Owner;
 use crate::report::Finding;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The resolver takes {late} (median) to find the name of {service}: it asks others \

@@ -5,8 +5,8 @@ use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
+use crate::exchange::wait::Owner;
 use crate::report::Finding;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The answer to the name of {service} is too long for the datagram that the client \

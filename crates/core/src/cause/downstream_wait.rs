@@ -8,9 +8,9 @@ use super::thinking::Claim;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, rate_limit, worker_saturation};
-use crate::event::ConfigurationLine;
+use crate::exchange::wait::Owner;
+use crate::observed::event::ConfigurationLine;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The server answers late because {behind} does, which it asks for each request: \

@@ -4,12 +4,12 @@ use core::cmp::Reverse;
 use core::time::Duration;
 
 use super::tally::nanos;
+use crate::exchange::wait::{Bound, Wait};
 use crate::exchange::{Exchange, Outcome};
-use crate::flow::Endpoint;
+use crate::observed::flow::Endpoint;
+use crate::observed::kernel_span::ServedTurn;
+use crate::observed::time::Timestamp;
 use crate::report::{Exemplar, HostStage, WaitSpan};
-use crate::time::Timestamp;
-use crate::turn::ServedTurn;
-use crate::wait::{Bound, Wait};
 
 /// Exemplars kept for one finding.
 const EXEMPLARS: usize = 5;

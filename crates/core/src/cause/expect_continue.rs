@@ -7,8 +7,8 @@ use super::tally::{Cost, Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The client asks whether it may send the request's body and the server does not say: \

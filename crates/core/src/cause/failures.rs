@@ -7,10 +7,10 @@ use super::attempts::{Attempts, repeats};
 use super::evidence::{self, REPEATS};
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Id};
-use crate::event::{ProbeAnswer, RequestFailure};
+use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
+use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 /// Of all requests, this share must have come to nothing if they are many …
 const SHARE: f64 = 0.05;

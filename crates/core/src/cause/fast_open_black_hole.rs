@@ -5,8 +5,8 @@ use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
+use crate::exchange::wait::Owner;
 use crate::report::Finding;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "Something on the way to {service} drops SYNs that carry data. TCP Fast Open, which \

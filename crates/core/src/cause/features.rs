@@ -1,8 +1,8 @@
 //! What an exchange has that a rule may ask for: found out once, so that a
 //! rule is not asked about exchanges that cannot change what it holds.
 
+use crate::exchange::wait::WaitKind;
 use crate::exchange::{Disorder, Exchange, Outcome};
-use crate::wait::WaitKind;
 
 /// A set of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

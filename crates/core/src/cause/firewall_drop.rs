@@ -6,9 +6,9 @@ use super::refusals::{Refusals, Seen};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
-use crate::event::{ProbeAnswer, RequestFailure};
+use crate::exchange::wait::Owner;
+use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "Nothing answers at {service}: neither the service nor a refusal. A packet filter \

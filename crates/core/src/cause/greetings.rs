@@ -6,10 +6,10 @@ use super::delays::Delays;
 use super::evidence::{self, fix, human, ruled_out};
 use super::{Case, Id};
 use crate::connection::Setup;
+use crate::exchange::wait::Owner;
 use crate::protocol::greeting::Greeting;
 use crate::report::{Finding, Unit};
 use crate::service::Counts;
-use crate::wait::Owner;
 
 /// A program that is started for a connection has greeted by then; what looks the
 /// client's name up, or waits on purpose, takes longer.

@@ -8,8 +8,8 @@ use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::{Owner, WaitKind};
 
 const WORDING: Wording = Wording {
     summary: "Several requests share a connection on which responses come in the order of the \

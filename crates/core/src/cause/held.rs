@@ -7,8 +7,8 @@ use super::evidence;
 use super::features::Features;
 use super::tally::{Cost, Tally};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
-use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind};
+use crate::stats::histogram::Distribution;
 
 /// A receiver that answers later than this delays its ACKs: a kernel's own
 /// answer takes microseconds, the least delayed ACK seen anywhere 20 ms less

@@ -7,10 +7,10 @@ use super::refusals::Refusals;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
-use crate::event::{ProbeAnswer, RequestFailure};
+use crate::exchange::wait::Owner;
+use crate::facts::icmp_errors::Word;
+use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
-use crate::told::Word;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The network says that {host} cannot be reached: no route, or nobody has that \

@@ -9,8 +9,8 @@ use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::{Owner, WaitKind};
 
 const WORDING: Wording = Wording {
     summary: "HTTP/2's flow-control window is smaller than what the path can have under way: each \

@@ -5,8 +5,8 @@ use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Outcome;
+use crate::exchange::wait::Owner;
 use crate::report::{Affected, Evidence, EvidenceKind};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "{service} answers with errors: {part} of its responses have a status of 400 or more. \

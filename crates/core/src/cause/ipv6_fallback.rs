@@ -7,8 +7,8 @@ use super::evidence::{self};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
+use crate::exchange::wait::Owner;
 use crate::report::Finding;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The server's name has an IPv6 address from which nothing comes back. The client \

@@ -8,10 +8,10 @@ use super::evidence::{self, human, median, percent};
 use super::tally::{Cost, Tally, nanos};
 use super::wording::{Wording, filled};
 use super::{Case, Conclusion, Features, Id};
-use crate::delivery::{Delivery, Limit};
+use crate::exchange::delivery::{Delivery, Limit};
+use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 /// A connection begins with this many segments (RFC 6928).
 pub(super) const INITIAL_WINDOW: u64 = 10;

@@ -11,11 +11,11 @@ use super::tally::{Cost, Tally};
 use super::trips::share_outside;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
-use crate::flow::Endpoint;
-use crate::histogram::Distribution;
+use crate::observed::flow::Endpoint;
 use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit};
-use crate::wait::{Owner, WaitKind};
+use crate::stats::histogram::Distribution;
 
 /// Losses on this many connections, and this many in all, are the path's:
 /// fewer may be one connection's bad luck.

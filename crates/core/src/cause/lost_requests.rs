@@ -11,8 +11,8 @@ use super::Case;
 use super::tally::{Cost, Tally, nanos};
 use super::trips::{is_far, matters_outside};
 use crate::exchange::Exchange;
-use crate::flow::Endpoint;
-use crate::histogram::Distribution;
+use crate::observed::flow::Endpoint;
+use crate::stats::histogram::Distribution;
 
 /// The least retransmission timeout (`TCP_RTO_MIN` in `include/net/tcp.h`).
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);

@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::Id;
 use super::limited::{Congestion, Kind, Limited, beyond_slow_start, congestion};
 use super::wording::Wording;
-use crate::delivery::Delivery;
+use crate::exchange::delivery::Delivery;
 
 /// The evidence on the wire.
 const SEEN: &str = "{stops} times the {from} stopped with no more than {most_segments} full \

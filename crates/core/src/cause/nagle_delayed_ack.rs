@@ -6,12 +6,12 @@ use super::evidence::{self, human, median, percent};
 use super::held::{self, Held};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::event::TargetId;
-use crate::experiment::Experiment;
+use crate::exchange::wait::Owner;
 use crate::facts::{ExperimentResult, Facts};
-use crate::histogram::Distribution;
+use crate::observed::event::TargetId;
+use crate::observed::experiment::Experiment;
 use crate::report::{Evidence, EvidenceKind, Finding, Tally};
-use crate::wait::Owner;
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server writes its response in small parts. Nagle's algorithm holds each until \

@@ -3,7 +3,7 @@
 use super::evidence::{self, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::wait::Owner;
+use crate::exchange::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The client writes its request in small parts. Nagle's algorithm holds each until the \

@@ -5,8 +5,8 @@ use super::held::Held;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, nagle_delayed_ack};
 use crate::exchange::Side;
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The {sender} writes in small parts, and Nagle's algorithm holds each until the one \

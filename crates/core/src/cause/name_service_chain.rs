@@ -7,8 +7,8 @@ use super::evidence::{self};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
+use crate::exchange::wait::Owner;
 use crate::report::Finding;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The client looks for the name of {service} on its own link first ({how}) and waits \

@@ -6,10 +6,10 @@ use super::delays::Delays;
 use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::approach::Silent;
 use crate::connection::Setup;
+use crate::exchange::wait::Owner;
+use crate::preconnect::Silent;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "Before the first packet to {service} can leave, the hardware address of the next hop \

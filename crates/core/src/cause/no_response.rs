@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Outcome};
-use crate::histogram::Distribution;
+use crate::observed::event::{ProbeAnswer, RequestFailure};
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "{service} accepts connections and requests and sends no response in the time \

@@ -3,8 +3,8 @@
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Foreign};
+use crate::observed::event::{ProbeAnswer, RequestFailure};
 
 const WORDING: Wording = Wording {
     summary: "What {service} answers is no HTTP/1.x: {what}.",

@@ -9,9 +9,9 @@ use core::time::Duration;
 use super::limited::{Kind, Limited, beyond_slow_start};
 use super::wording::Wording;
 use super::{Case, Id};
-use crate::delivery::{Delivery, Limit};
+use crate::exchange::delivery::{Delivery, Limit};
+use crate::observed::time::Timestamp;
 use crate::report::{Finding, Verdict};
-use crate::time::Timestamp;
 
 /// The evidence on the wire.
 const SEEN: &str = "full segments of the {from} left at a constant {rate}, {stops} times with \

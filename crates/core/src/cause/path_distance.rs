@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::evidence::{human, percent};
 use super::{Case, Conclusion, Id};
+use crate::exchange::wait::WaitKind;
 use crate::report::Remark;
-use crate::wait::WaitKind;
 
 /// Nearer ends are no distance.
 const NOTABLE: Duration = Duration::from_millis(1);

@@ -6,8 +6,8 @@ use super::evidence::{self, human, median, percent};
 use super::path_queueing::grown_handshakes;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The path delays some packets and not others: beside a least round trip of {least}, \

@@ -7,8 +7,8 @@ use super::evidence::{self, percent};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "One of several parallel paths to the server loses packets: {part} of the connections \
@@ -52,7 +52,7 @@ const CHANCE: f64 = 0.01;
 /// Compares the connections' losses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    /// The connections, each by its client's [place](crate::flow::Endpoint::place).
+    /// The connections, each by its client's [place](crate::observed::flow::Endpoint::place).
     connections: Few<(u128, u16), Seen, MAX_CONNECTIONS>,
 }
 

@@ -7,9 +7,9 @@ use super::tally::Tally;
 use super::trips::{FACTOR, NOTABLE};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, beside};
-use crate::event::{ProbeMethod, TargetId};
+use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::event::{ProbeMethod, TargetId};
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::{Owner, WaitKind};
 
 const WORDING: Wording = Wording {
     summary: "Packets queue on the path: round trips grow from {least} by {saved} (median of those \

@@ -12,8 +12,8 @@ use super::evidence::percent;
 use super::limited::bits;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::event::PointId;
 use crate::exchange::{DropSlot, Drops, Exchange, Side};
+use crate::observed::event::PointId;
 use crate::report::{Evidence, EvidenceKind, Finding};
 
 const WORDING: Wording = Wording {

@@ -13,9 +13,9 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
+use crate::exchange::wait::Owner;
+use crate::observed::time::Timestamp;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
-use crate::time::Timestamp;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The client {addr} has {ports} local ports for connections to {service}. While all \

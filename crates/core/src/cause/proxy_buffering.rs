@@ -5,8 +5,8 @@ use super::tally::Tally;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "{behind} has begun to answer and the proxy keeps it back for {saved} (median): its \

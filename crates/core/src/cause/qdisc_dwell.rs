@@ -17,8 +17,8 @@ use super::tally::{Cost, Tally};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "Responses wait in the queue of the server's own device for {saved} (median), behind \

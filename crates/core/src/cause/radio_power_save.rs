@@ -11,9 +11,9 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id, trips};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
-use crate::histogram::Distribution;
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
-use crate::wait::Owner;
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "Something on the way falls asleep: the first packet after a pause waits {waking} for \

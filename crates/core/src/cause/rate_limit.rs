@@ -6,11 +6,11 @@ use super::rhythm::{Gate, Nature};
 use super::tally::Tally;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::event::ConfigurationLine;
 use crate::exchange::Exchange;
+use crate::exchange::wait::Owner;
+use crate::observed::event::ConfigurationLine;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::timeline::Moment;
-use crate::wait::Owner;
+use crate::service::timeline::Moment;
 
 const WORDING: Wording = Wording {
     summary: "The server answers one request every {turn}, {rate} a second, whatever it is asked: \

@@ -10,9 +10,9 @@ use core::time::Duration;
 use super::limited::{Kind, Limited, beyond_slow_start, owner, read_late, standing};
 use super::wording::Wording;
 use super::{Case, Id};
-use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
-use crate::wait::Owner;
+use crate::exchange::delivery::{Delivery, Limit};
+use crate::exchange::wait::Owner;
 
 /// The evidence on the wire.
 const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {window}) and went \

@@ -8,10 +8,10 @@ use super::evidence::{self, human, median};
 use super::tally::{Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::histogram::Distribution;
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::timeline::Moment;
-use crate::wait::Owner;
+use crate::service::timeline::Moment;
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "A redirect leads to another redirect: the page comes after {whole} (median) instead \

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::Case;
 use crate::connection::{Setup, SetupOutcome};
-use crate::icmp::IcmpKind;
+use crate::observed::icmp::IcmpKind;
+use crate::observed::segment::hops;
 use crate::report::{Evidence, EvidenceKind};
-use crate::segment::hops;
 
 /// Packets shown of each kind.
 const PACKETS: usize = 5;

@@ -16,8 +16,8 @@ pub(crate) use row::{RouteProperty, SharedTime, SocketOption};
 use super::{Case, Conclusion, Features, Gathered, Rule};
 use crate::connection::Setup;
 use crate::exchange::Exchange;
-use crate::turn::Stage;
-use crate::wait::WaitKind;
+use crate::exchange::wait::WaitKind;
+use crate::observed::kernel_span::Stage;
 
 /// Makes the ids, their rows, and the struct that holds all rules. The modules are declared in
 /// `cause.rs`, where rustfmt sees them.

@@ -6,8 +6,8 @@
 use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The path delivers packets out of order. What arrives waits for what was overtaken, \

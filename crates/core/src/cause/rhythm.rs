@@ -23,7 +23,7 @@ use super::tally::{Tally, nanos};
 use super::{Case, evidence};
 use crate::report::Candidate;
 use crate::service::Service;
-use crate::timeline::{self, Late, Moment};
+use crate::service::timeline::{self, Late, Moment};
 
 /// Exchanges below which no rhythm is looked for.
 const LEAST_MOMENTS: usize = 10;

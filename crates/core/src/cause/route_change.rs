@@ -4,8 +4,8 @@
 use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The route changed {into} after the first request: the least round trip was {before} \

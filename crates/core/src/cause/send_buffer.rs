@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::Id;
 use super::limited::{Kind, Limited, beyond_slow_start};
 use super::wording::Wording;
-use crate::delivery::{Delivery, Limit};
+use crate::exchange::delivery::{Delivery, Limit};
 
 /// The evidence on the wire.
 const SEEN: &str = "{stops} times the {from} stopped behind a segment that was not full, with at \

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Case;
-use crate::timeline::Moment;
+use crate::service::timeline::Moment;
 
 /// A request that follows a response sooner than this was only waiting for it.
 pub(super) const AT_ONCE: Duration = Duration::from_millis(2);

@@ -8,11 +8,11 @@ use super::server_think::with_the_server;
 use super::tally::Tally;
 use super::thinking::Claim;
 use super::{Case, Id};
+use crate::exchange::wait::Owner;
 use crate::facts::ServiceTurns;
-use crate::flow::Endpoint;
+use crate::observed::flow::Endpoint;
+use crate::observed::kernel_span::{Stage, Throttling};
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::turn::{Stage, Throttling};
-use crate::wait::Owner;
 
 /// The part of the time that must pass in one place.
 const MOST: f64 = 0.5;

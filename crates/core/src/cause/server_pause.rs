@@ -9,10 +9,10 @@ use super::tally::{Cost, Tally};
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
-use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding, Remark};
-use crate::wait::{Owner, WaitKind};
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server begins its response and then pauses for {saved} (median) before it goes \

@@ -10,8 +10,8 @@ use super::{
     Case, Conclusion, Id, candidates, downstream_wait, one_thread, rate_limit, worker_saturation,
 };
 use crate::connection::Setup;
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The server has the whole request and takes {saved} (median) before it begins to \

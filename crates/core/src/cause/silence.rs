@@ -8,9 +8,9 @@ use super::rhythm::{LONG_STALL, OCCASIONS};
 use super::stop_the_world::{times, typical};
 use super::tally::{Tally, nanos};
 use super::{Case, Id};
-use crate::event::Silence;
+use crate::exchange::wait::Owner;
+use crate::observed::event::Silence;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 /// The least number of connections: that two wait together may be chance.
 const LEAST_CONNECTIONS: u32 = 3;

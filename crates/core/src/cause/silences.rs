@@ -10,8 +10,8 @@ use super::evidence::REPEATS;
 use super::tally::{Cost, Tally, nanos};
 use super::trips::is_far;
 use crate::exchange::Exchange;
-use crate::flow::Endpoint;
-use crate::histogram::Distribution;
+use crate::observed::flow::Endpoint;
+use crate::stats::histogram::Distribution;
 
 /// The least retransmission timeout, to which a round trip is added (`TCP_RTO_MIN` in
 /// `include/net/tcp.h`, `tcp_set_rto()`), …

@@ -9,8 +9,8 @@ use super::upstream::{Role, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind};
-use crate::wait::{Owner, WaitKind};
 
 const WORDING: Wording = Wording {
     summary: "The client begins its request and pauses before it goes on, {saved} (median), \

@@ -12,7 +12,7 @@ use super::limited::{
 };
 use super::wording::Wording;
 use super::{Case, Id};
-use crate::delivery::Delivery;
+use crate::exchange::delivery::Delivery;
 use crate::report::Finding;
 
 /// The evidence on the wire.

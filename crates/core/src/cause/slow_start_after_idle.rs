@@ -10,7 +10,7 @@ use super::Id;
 use super::evidence::{self};
 use super::limited::{Congestion, Kind, Limited, congestion};
 use super::wording::Wording;
-use crate::delivery::Delivery;
+use crate::exchange::delivery::Delivery;
 
 /// The evidence on the wire.
 const SEEN: &str = "after a rest of {rested} the {from} stopped with {first} in flight for ACKs, \

@@ -10,11 +10,11 @@ use super::tally::{Cost, Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::connection::Setup;
+use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Staleness};
-use crate::histogram::Distribution;
+use crate::observed::time::Timestamp;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
-use crate::time::Timestamp;
-use crate::wait::Owner;
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The client uses connections again that were idle for {idle} or longer, and that \

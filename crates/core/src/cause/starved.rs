@@ -10,10 +10,10 @@ use super::tally::{Tally, nanos};
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Id};
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
+use crate::observed::time::Timestamp;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
-use crate::time::Timestamp;
-use crate::wait::{Owner, WaitKind};
 
 const WORDING: Wording = Wording {
     summary: "{left} connections are never served while others are, again and again: each worker \

@@ -9,8 +9,8 @@ use super::silence::Silences;
 use super::tally::Tally;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, one_thread};
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding, Verdict};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The server as a whole stands still at times, for {length}, {times} in what was seen; \

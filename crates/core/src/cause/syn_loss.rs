@@ -6,11 +6,11 @@ use super::evidence::{self, human, percent};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
-use crate::event::{ProbeAnswer, TargetId};
-use crate::handshakes::{self, Why};
-use crate::histogram::Distribution;
+use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::event::{ProbeAnswer, TargetId};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding, Unit};
-use crate::wait::{Owner, WaitKind};
+use crate::service::tcp_handshakes::{self, Why};
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
@@ -86,7 +86,7 @@ impl super::Rule for Rule {
             }
             _ => return,
         }
-        if !handshakes::is_repeated(setup) {
+        if !tcp_handshakes::is_repeated(setup) {
             return;
         }
         self.repeated += 1;

@@ -5,9 +5,9 @@ use super::evidence::{self};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
-use crate::handshakes::{self, Why};
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
+use crate::service::tcp_handshakes::{self, Why};
 
 const WORDING: Wording = Wording {
     summary: "{service} has room for {room} connections that are only half made, and ignores \
@@ -52,7 +52,7 @@ pub(crate) struct Rule {
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
         self.cookies += u64::from(setup.opening.is_cookie());
-        if handshakes::is_repeated(setup) {
+        if tcp_handshakes::is_repeated(setup) {
             self.delays.add_setup(setup.repeated_for(), setup);
         }
     }

@@ -4,11 +4,11 @@ use core::time::Duration;
 
 use super::example::Worst;
 use crate::exchange::Exchange;
-use crate::histogram::Distribution;
+use crate::observed::kernel_span::ServedTurn;
+use crate::observed::time::Timestamp;
 use crate::report::Exemplar;
-use crate::time::Timestamp;
-use crate::timeline::Moment;
-use crate::turn::ServedTurn;
+use crate::service::timeline::Moment;
+use crate::stats::histogram::Distribution;
 
 /// Disjoint intervals kept; beyond that the nearest are joined.
 const MAX_INTERVALS: usize = 4096;

@@ -5,11 +5,11 @@ use core::time::Duration;
 use super::evidence::{self, human};
 use super::tally::{Cost, Tally};
 use super::{Case, beside, path_queueing};
-use crate::event::{ProbeMethod, TargetId};
 use crate::exchange::Exchange;
-use crate::histogram::Distribution;
+use crate::exchange::wait::WaitKind;
+use crate::observed::event::{ProbeMethod, TargetId};
 use crate::report::Remark;
-use crate::wait::WaitKind;
+use crate::stats::histogram::Distribution;
 
 /// Shorter think times are a server's ordinary work.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);

@@ -5,8 +5,8 @@ use super::evidence::{self};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
+use crate::exchange::wait::Owner;
 use crate::report::Finding;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The client comes from a port that it used shortly before, and {service} still \

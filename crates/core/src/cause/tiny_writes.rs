@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::Id;
 use super::limited::{Congestion, Kind, Limited, congestion};
 use super::wording::Wording;
-use crate::delivery::Delivery;
+use crate::exchange::delivery::Delivery;
 
 /// The evidence on the wire.
 const SEEN: &str = "the {from} sent {whole} in {segments} segments; with {most_segments} of them \

@@ -4,8 +4,8 @@ use super::attempts::Attempts;
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::Exchange;
+use crate::observed::event::{ProbeAnswer, RequestFailure};
 
 const WORDING: Wording = Wording {
     summary: "No TLS connection to {service} comes about: the notes say why.",

@@ -8,10 +8,10 @@ use super::tally::Cost;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
-use crate::handshake::{Handshake, Leg};
-use crate::histogram::Distribution;
+use crate::exchange::tls_handshake::{Handshake, Leg};
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server's certificates fill {bytes} bytes, more than a new connection may have \

@@ -8,10 +8,10 @@ use super::tally::{Cost, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
-use crate::handshake::Leg;
+use crate::exchange::tls_handshake::Leg;
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::Stretches;
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The client interrupts the TLS handshake to ask whether the certificate is revoked, \

@@ -8,9 +8,9 @@ use super::tally::{Cost, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
-use crate::handshake::{Handshake, Leg};
+use crate::exchange::tls_handshake::{Handshake, Leg};
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "Each TLS handshake takes one round trip more than TLS 1.3 needs, {extra} (median), \

@@ -9,9 +9,9 @@ use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
-use crate::histogram::Distribution;
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::{Owner, WaitKind};
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server takes {think} (median) before it answers within a TLS handshake, {share} \

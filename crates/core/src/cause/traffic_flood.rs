@@ -5,9 +5,9 @@ use super::evidence::{self};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
-use crate::handshakes::{self, Why};
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
+use crate::service::tcp_handshakes::{self, Why};
 
 const WORDING: Wording = Wording {
     summary: "A flood of SYNs at {service} fills the table of half-open connections. Those who are \
@@ -47,7 +47,7 @@ pub(crate) struct Rule {
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        if handshakes::is_repeated(setup) {
+        if tcp_handshakes::is_repeated(setup) {
             self.delays.add_setup(setup.repeated_for(), setup);
         }
         let is_left = matches!(

@@ -10,11 +10,11 @@ use super::features::Features;
 use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
 use crate::exchange::Exchange;
-use crate::histogram::Distribution;
+use crate::exchange::wait::WaitKind;
+use crate::observed::time::Timestamp;
 use crate::report::Finding;
 use crate::service::Uploads;
-use crate::time::Timestamp;
-use crate::wait::WaitKind;
+use crate::stats::histogram::Distribution;
 
 /// A round trip that grows by this factor …
 pub(super) const FACTOR: u32 = 2;

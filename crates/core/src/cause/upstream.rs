@@ -13,8 +13,8 @@ use super::rhythm::{Gate, NOTABLE, Rhythm, quantile, sorted};
 use super::sequence::round_trip;
 use super::tally::Tally;
 use super::{Case, evidence};
-use crate::flow::Endpoint;
-use crate::timeline::Moment;
+use crate::observed::flow::Endpoint;
+use crate::service::timeline::Moment;
 
 /// Requests that must be followed to tell one service's upstream.
 const LEAST_PAIRS: usize = 5;
@@ -82,7 +82,7 @@ pub(super) enum Role {
 
 impl Pair {
     /// The response's first byte as it came here.
-    fn first_byte(&self) -> crate::time::Timestamp {
+    fn first_byte(&self) -> crate::observed::time::Timestamp {
         self.back.answered + self.back.asked.since(self.back.sent)
     }
 

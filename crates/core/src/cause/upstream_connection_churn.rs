@@ -5,8 +5,8 @@ use super::tally::Tally;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The proxy connects to {behind} anew for every request, and connections are taken \

@@ -81,8 +81,8 @@ fn own(finding: &Finding, name: &str) -> String {
 mod tests {
     use super::*;
     use crate::cause::evidence::blank;
+    use crate::exchange::wait::Owner;
     use crate::report::Affected;
-    use crate::wait::Owner;
 
     #[test]
     fn a_value_is_filled_in_wherever_its_name_stands() {

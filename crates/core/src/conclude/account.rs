@@ -15,10 +15,10 @@ mod spot;
 mod tried;
 mod witnesses;
 
-use crate::flow::Endpoint;
+use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::flow::Endpoint;
 use crate::report::{Account, Booking, Claim, Finding, Location, Unit};
 use crate::service::{Place, Service, Shares};
-use crate::wait::{Owner, WaitKind};
 
 pub(super) use certainty::certainty;
 pub(super) use locate::{locate, resolution, unknown};

@@ -5,7 +5,7 @@ use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::{Case, Gathered};
 use crate::facts::Facts;
-use crate::flow::Endpoint;
+use crate::observed::flow::Endpoint;
 use crate::service::{Ledger, Stretches, Uploads};
 
 /// The empty measurements that such a case refers to.

@@ -6,13 +6,13 @@ use crate::connection::facts::spell::Spell;
 use crate::connection::facts::{Facts, system};
 use crate::connection::rtt::RoundTrip;
 use crate::connection::{Parting, Watched};
-use crate::flow::Direction;
+use crate::observed::flow::Direction;
+use crate::observed::time::Timestamp;
 use crate::report::{
     Acknowledgements, CongestionMarks, ConnectionEnd, ConnectionRecord, ConnectionSide, Delays,
     Handshake, InitialWindow, Lost, Retransmissions, RoundTripFigures, Spells, SystemFacts,
     Vantage, WindowFigures,
 };
-use crate::time::Timestamp;
 
 /// The record of a connection that is followed no further.
 pub(crate) fn connection_record(watched: &Watched) -> ConnectionRecord {

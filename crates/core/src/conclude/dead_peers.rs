@@ -8,10 +8,10 @@ use super::blank::Blank;
 use crate::cause::Id;
 use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, ruled_out};
 use crate::exchange::Side;
-use crate::flow::Endpoint;
+use crate::exchange::wait::Owner;
+use crate::observed::flow::Endpoint;
 use crate::report::{Evidence as Shown, EvidenceKind, Finding, Unit, Verdict};
 use crate::service::{DeadPeers, Service};
-use crate::wait::Owner;
 
 /// Findings that tell of the same silence, and more of it.
 const TOLD: [Id; 4] = [

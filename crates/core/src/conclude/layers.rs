@@ -3,15 +3,15 @@
 use core::time::Duration;
 
 use super::Evidence;
-use crate::approach::Asked;
 use crate::cause::Id;
 use crate::cause::evidence::{human, median, percent};
 use crate::connection::SetupOutcome;
-use crate::event::{ProbeMethod, TargetId};
+use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
+use crate::observed::event::{ProbeMethod, TargetId};
+use crate::preconnect::Asked;
 use crate::report::{Finding, Layer, LayerState};
 use crate::service::Ledger;
-use crate::wait::WaitKind;
 
 /// Counters whose rise accuses nobody by itself but clears their layer when
 /// they stay where they are.

@@ -5,7 +5,7 @@
 //! the settings and says nothing of them.
 
 use crate::facts::Facts;
-use crate::live::{KernelLimits, KernelSetting, LiveSocket, Protocol};
+use crate::observed::sockets::{KernelLimits, KernelSetting, LiveSocket, Protocol};
 use crate::report::{Bearing, Limit};
 
 /// Counters that speak of a setting.
@@ -225,9 +225,9 @@ fn limit_of(setting: &KernelSetting, socket: &LiveSocket) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{CounterChange, CounterScope};
-    use crate::flow::Endpoint;
-    use crate::live::{Buffers, Ends};
+    use crate::observed::event::{CounterChange, CounterScope};
+    use crate::observed::flow::Endpoint;
+    use crate::observed::sockets::{Buffers, Ends};
 
     fn facts(counter: Option<u64>) -> Facts {
         let setting = |name: &str, value: &str| KernelSetting {

@@ -8,7 +8,7 @@ mod unix;
 use std::collections::BTreeMap;
 
 use crate::facts::{LiveSockets, SeenSocket};
-use crate::live::{Holder, LiveSocket, Place, Protocol};
+use crate::observed::sockets::{Holder, LiveSocket, Place, Protocol};
 use crate::report::{self, Remark};
 
 /// The sockets, ours first, listeners before connections.
@@ -133,14 +133,14 @@ fn names(socket: Option<&LiveSocket>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::{self, Buffers, LiveOptions, Recovery, TcpInfo};
+    use crate::observed::sockets::{self, Buffers, LiveOptions, Recovery, TcpInfo};
 
-    fn ends(local: &str, remote: &str) -> live::Ends {
+    fn ends(local: &str, remote: &str) -> sockets::Ends {
         let [local, remote] = [local, remote].map(|text| {
             let address = text.parse::<core::net::SocketAddr>();
             address.expect("an address").into()
         });
-        live::Ends::Ip { local, remote }
+        sockets::Ends::Ip { local, remote }
     }
 
     /// A connection that holds a small write back.
@@ -351,7 +351,7 @@ mod tests {
         with(|socket| {
             (socket.protocol, socket.cookie, socket.tcp) =
                 (Protocol::UnixStream, inode.into(), None);
-            socket.ends = live::Ends::Unix {
+            socket.ends = sockets::Ends::Unix {
                 path: None,
                 inode,
                 peer: Some(peer),

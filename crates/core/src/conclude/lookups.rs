@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Evidence;
 use super::blank::Blank;
-use crate::approach::{Resolved, ResolvedKind};
 use crate::cause::Id;
 use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, median};
-use crate::dns;
-use crate::flow::Endpoint;
-use crate::histogram::Distribution;
+use crate::exchange::wait::Owner;
+use crate::observed::flow::Endpoint;
+use crate::preconnect::{Resolved, ResolvedKind};
+use crate::protocol::dns;
 use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit};
-use crate::wait::Owner;
+use crate::stats::histogram::Distribution;
 
 /// A name that is not known yet takes a resolver some round trips to others; what takes
 /// this much longer than the way to it is slow.

@@ -1,8 +1,8 @@
 //! What probes came to, one row for each method, target and load.
 
 use crate::cause::secured::version_name;
-use crate::event::{ProbeAnswer, ProbeMethod, ProbePhases, Stamp};
 use crate::facts::{Facts, ProbeGroup, ProbeKey};
+use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbePhases, Stamp};
 use crate::report::{Probe, ProbeFigures, ProbePhase, ProbeTlsFacts, Remark, StatusCount};
 
 /// The rows.
@@ -125,7 +125,7 @@ pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::TargetId;
+    use crate::observed::event::TargetId;
 
     #[test]
     fn silence_between_icmp_errors_is_told_to_be_no_loss() {

@@ -5,10 +5,10 @@
 
 use core::time::Duration;
 
-use crate::event::{ProbeMethod, Stamp};
 use crate::facts::{Facts, ProbeGroup, ProbeKey};
-use crate::histogram::Distribution;
+use crate::observed::event::{ProbeMethod, Stamp};
 use crate::report::Remark;
+use crate::stats::histogram::Distribution;
 
 /// Answers of each part below which nothing is said.
 const LEAST_ANSWERS: u64 = 5;
@@ -135,11 +135,11 @@ fn remark(id: &str, key: &ProbeKey, text: &str) -> Remark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{
+    use crate::observed::event::{
         Coming, Event, EventBody, Phase, PhaseStart, ProbeAnswer, ProbePhases, ProbeSample,
         TargetId,
     };
-    use crate::time::Timestamp;
+    use crate::observed::time::Timestamp;
 
     fn ms(millis: f64) -> Duration {
         Duration::from_secs_f64(millis / 1e3)

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::cause::tally::nanos;
 use crate::connection::facts::sample::Sample;
-use crate::quic::{Flow, Side};
+use crate::protocol::quic::{Flow, Side};
 use crate::report::{
     ConnectionEnd, ConnectionRecord, ConnectionSide, Handshake, QuicFacts, RoundTripFigures,
     Vantage,

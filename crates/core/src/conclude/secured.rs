@@ -4,10 +4,10 @@ use super::layers::layer;
 use crate::cause::LayerId;
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
-use crate::event::{LoadTls, ProbeMethod, TargetId};
 use crate::facts::Facts;
-use crate::histogram::Distribution;
+use crate::observed::event::{LoadTls, ProbeMethod, TargetId};
 use crate::report::{Finding, Layer, LayerState};
+use crate::stats::histogram::Distribution;
 
 /// The layers `tls` and `resumption`, where TLS was spoken or is accused.
 pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {

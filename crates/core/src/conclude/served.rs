@@ -4,13 +4,13 @@
 use crate::cause::evidence::{self, REPEATS, human, judge, median, percent};
 use crate::cause::tally::Tally;
 use crate::cause::{Case, Id};
+use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::kernel_span::{ServedTurn, Stage as TurnStage};
 use crate::report::{
     Candidate, Disagreement, Evidence, EvidenceKind, Figures, Finding, JoinedTurns, Remark, Stage,
     Tally as Count, Verdict, WaitSplit,
 };
-use crate::served::{KINDS, Served, Split};
-use crate::turn::{ServedTurn, Stage as TurnStage};
-use crate::wait::{Owner, WaitKind};
+use crate::service::kernel_join::{KINDS, Served, Split};
 
 /// Stages that make up so much of what the packets show are what it is.
 const EXPLAINED: f64 = 0.8;

@@ -7,10 +7,10 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 
-use crate::event::ProbeStep;
 use crate::facts::{Facts, ProbeKey, StepTally, Sweep};
+use crate::observed::event::ProbeStep;
+use crate::observed::segment::TcpFlags;
 use crate::report::{ProbeStepRow, Remark};
-use crate::segment::TcpFlags;
 
 use super::probes::answer_name;
 

@@ -5,19 +5,19 @@ use core::time::Duration;
 
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
-use crate::compare;
 use crate::decode::LinkType;
-use crate::event::{
+use crate::facts::{ExperimentResult, Facts};
+use crate::observed::event::{
     CaptureSummary, CounterScope, LoadStages, LoadUrl, Phase, PhaseStart, TargetId,
 };
-use crate::experiment::Experiment;
-use crate::facts::{ExperimentResult, Facts};
-use crate::histogram::Distribution;
+use crate::observed::experiment::Experiment;
+use crate::observed::time::Timestamp;
 use crate::report::{
     Cluster, Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Remark, Setting,
     SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun,
 };
-use crate::time::Timestamp;
+use crate::stats::histogram::Distribution;
+use crate::views::compare;
 
 /// Fewer responses than this share of what was due is a service that falls
 /// behind; what is in flight at the end is less.

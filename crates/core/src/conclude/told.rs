@@ -10,10 +10,10 @@ use super::blank::Blank;
 use crate::cause::evidence::{human, median, percent};
 use crate::cause::{self, Id};
 use crate::connection::SetupOutcome;
-use crate::flow::Endpoint;
-use crate::icmp::IcmpKind;
+use crate::facts::icmp_errors::{Pings, Word};
+use crate::observed::flow::Endpoint;
+use crate::observed::icmp::IcmpKind;
 use crate::report::{Finding, Remark, Unit};
-use crate::told::{Pings, Word};
 
 /// The most notes of one kind: a traced route or a scan is one story.
 const MAX_NOTES: usize = 8;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::served;
 use crate::facts::{ServiceTurns, Turns};
-use crate::flow::Endpoint;
+use crate::observed::flow::Endpoint;
+use crate::observed::kernel_span::{ServedTurn, WatchTally};
 use crate::report::{
     AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
 };
 use crate::service::Service;
-use crate::turn::{ServedTurn, WatchTally};
 
 /// What was watched; `None` where nothing was.
 pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Option<Watch> {

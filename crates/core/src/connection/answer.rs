@@ -3,8 +3,8 @@
 use super::half::Span;
 use super::repeats::{Answer, Need};
 use super::{Connection, empty_span};
-use crate::flow::Direction;
-use crate::segment::{Segment, TcpFlags};
+use crate::observed::flow::Direction;
+use crate::observed::segment::{Segment, TcpFlags};
 
 impl Connection {
     pub(super) fn take_ack(&mut self, segment: &Segment) -> (u64, bool) {

@@ -6,9 +6,9 @@ use core::time::Duration;
 use super::dead_peer::DeadPeer;
 use super::pairing::Scratch;
 use super::{Setup, Watched};
-use crate::event::PointId;
 use crate::exchange::Exchange;
-use crate::flow::Endpoint;
+use crate::observed::event::PointId;
+use crate::observed::flow::Endpoint;
 
 /// What closed on the connections of a shard.
 #[derive(Debug, Default)]

@@ -7,9 +7,9 @@ use super::Connection;
 use super::half::{Arrival, Span, carries_fin};
 use super::order::Order;
 use super::repeats::Need;
-use crate::flow::Direction;
-use crate::mark::Data;
-use crate::segment::Segment;
+use crate::attribution::mark::Data;
+use crate::observed::flow::Direction;
+use crate::observed::segment::Segment;
 
 impl Connection {
     /// Takes in the segment's payload, if it has any.

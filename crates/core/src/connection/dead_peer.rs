@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{Closed, Connection};
 use crate::exchange::Side;
-use crate::flow::{Direction, Endpoint};
+use crate::observed::flow::{Direction, Endpoint};
 
 /// The least number of repetitions of the same bytes: the first may be a probe, and a
 /// capture may end in the midst of the second.

@@ -5,10 +5,10 @@ use core::time::Duration;
 use super::half::Half;
 use super::rtt::LEAST_ERROR;
 use super::{Closed, Connection, End, Parting, View, Watched};
+use crate::attribution::mark::Data;
 use crate::exchange::Side;
-use crate::flow::{Direction, Endpoint};
-use crate::mark::Data;
-use crate::segment::{Segment, TcpFlags, hops};
+use crate::observed::flow::{Direction, Endpoint};
+use crate::observed::segment::{Segment, TcpFlags, hops};
 
 /// The most routers by which the paths of one host's packets differ: paths of equal length are
 /// chosen anew, and a load balancer stands before the host that it speaks for.

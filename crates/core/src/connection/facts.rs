@@ -17,13 +17,13 @@ use core::time::Duration;
 use end::End;
 
 use super::rtt::RoundTrip;
-use crate::event::PointId;
+use crate::attribution::mark::Data;
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
-use crate::flow::{Direction, Endpoint};
-use crate::mark::Data;
-use crate::segment::{Segment, TcpFlags};
-use crate::time::Timestamp;
-use crate::wait::{Owner, WaitKind};
+use crate::observed::event::PointId;
+use crate::observed::flow::{Direction, Endpoint};
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::Timestamp;
 
 /// A segment after the handshake, as its connection understood it.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// A sender that had nothing to send for this long begins anew with a small
 /// window whatever was before (`tcp_slow_start_after_idle`, one timeout).

@@ -9,8 +9,8 @@ use crate::connection::repeats::Repeats;
 use crate::connection::rtt::RoundTrip;
 use crate::connection::timing::{Timed, Timing};
 use crate::connection::transit::{Reply, Transit};
-use crate::segment::{Segment, TcpFlags};
-use crate::time::Timestamp;
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::Timestamp;
 
 /// Holes remembered at a time; more are a capture that lost its thread.
 const MAX_HOLES: usize = 32;

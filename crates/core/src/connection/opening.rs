@@ -2,9 +2,9 @@
 
 use super::pairing::Pairing;
 use super::{Closed, Connection};
-use crate::flow::Direction;
-use crate::http;
-use crate::segment::{Segment, TcpFlags};
+use crate::observed::flow::Direction;
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::protocol::http;
 
 impl Connection {
     /// Who asks: the SYN's sender, else who speaks a request, else the higher port.

@@ -6,9 +6,9 @@ use core::time::Duration;
 
 use count::{Count, MAX_SKIPPED, Step};
 
-use crate::segment::{Segment, TcpFlags};
-use crate::tile::LEAST_TIMEOUT;
-use crate::time::Timestamp;
+use crate::attribution::LEAST_TIMEOUT;
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::Timestamp;
 
 /// Steps of exactly one before a gap means anything: for hosts that answered a SYN as
 /// Linux does, and for others …
@@ -233,8 +233,8 @@ fn may_be_linux(segment: &Segment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Endpoint;
-    use crate::segment::{IpFacts, TcpOptions};
+    use crate::observed::flow::Endpoint;
+    use crate::observed::segment::{IpFacts, TcpOptions};
 
     /// A segment at so many milliseconds, with this identification and TSval.
     fn segment(ms: i64, id: Option<u16>, tsval: Option<u32>) -> Segment {

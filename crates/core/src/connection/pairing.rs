@@ -27,13 +27,13 @@ use super::View;
 use super::half::{Arrival, Span};
 use super::repeats::Need;
 use super::stream::Stream;
+use crate::attribution::Spare;
+use crate::attribution::mark::{Brief, Data, Mark, Marks, SpareMarks};
+use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::{Exchange, Outcome, Side};
-use crate::handshake::Handshake;
-use crate::http::Role;
-use crate::mark::{Brief, Data, Mark, Marks, SpareMarks};
+use crate::observed::time::Timestamp;
 use crate::protocol::Protocol;
-use crate::tile::Spare;
-use crate::time::Timestamp;
+use crate::protocol::http::Role;
 
 /// Exchanges open at once on one connection at most (pipelining).
 const MAX_OPEN: usize = 1024;

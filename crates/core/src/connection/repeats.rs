@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use super::half::Span;
 use super::rtt::LEAST_ERROR;
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// Repetitions watched at a time; more at once are one story.
 const MAX_WATCHED: usize = 64;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::tile::LEAST_DELAYED_ACK;
+use crate::attribution::LEAST_DELAYED_ACK;
 
 /// Error assumed of a round trip that was seen once or never varied: stamps of the two
 /// directions stray by as much.

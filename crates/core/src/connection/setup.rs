@@ -2,15 +2,15 @@
 
 use core::time::Duration;
 
-use crate::approach::{Approach, Lookup};
-use crate::event::PointId;
-use crate::flow::Endpoint;
-use crate::handshake::Handshake;
-use crate::icmp::IcmpKind;
+use crate::exchange::tls_handshake::Handshake;
+use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
+use crate::observed::event::PointId;
+use crate::observed::flow::Endpoint;
+use crate::observed::icmp::IcmpKind;
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::Timestamp;
+use crate::preconnect::{Approach, Lookup};
 use crate::protocol::greeting::Greeting;
-use crate::segment::{Segment, TcpFlags};
-use crate::time::Timestamp;
-use crate::wait::{Bound, Owner, Wait, WaitKind};
 
 /// A request this long after the handshake's end bears its cost at most.
 const PROMPT: Duration = Duration::from_millis(5);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::half::Span;
-use crate::http::Role;
+use crate::protocol::http::Role;
 use crate::protocol::{Parser, Protocol, Step};
 
 /// Bytes kept while earlier ones are missing; of what comes beyond that only

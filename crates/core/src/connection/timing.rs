@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::half::Span;
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// Segments remembered for round trips; older ones are no longer timed.
 const MAX_TIMED: usize = 64;

@@ -17,8 +17,8 @@ use core::time::Duration;
 pub(crate) use coarse::Coarse;
 use line::Line;
 
-use crate::segment::Segment;
-use crate::time::Timestamp;
+use crate::observed::segment::Segment;
+use crate::observed::time::Timestamp;
 
 /// Linux counts TSval in milliseconds (`TCP_TS_HZ` in `include/net/tcp.h`).
 const TICK_NS: i64 = 1_000_000;
@@ -410,8 +410,8 @@ fn is_alike(passed: Duration, ticks: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Endpoint;
-    use crate::segment::TcpOptions;
+    use crate::observed::flow::Endpoint;
+    use crate::observed::segment::TcpOptions;
 
     /// Queueing of segments given as (milliseconds here, TSval).
     fn queued(stamps: &[(i64, u32)]) -> Vec<u128> {

@@ -2,9 +2,9 @@
 
 use super::half::Half;
 use super::{half, rtt};
-use crate::event::PointId;
 use crate::exchange::Side;
-use crate::flow::{Direction, Endpoint, FlowKey};
+use crate::observed::event::PointId;
+use crate::observed::flow::{Direction, Endpoint, FlowKey};
 
 /// What pairing needs to know of its connection.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use super::pcap::Pcap;
 use super::pcapng::Pcapng;
 use super::snoop::Snoop;
 use super::{Damage, Fault, LinkType, Record};
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// The most bytes that a record may have captured: libpcap's `MAXIMUM_SNAPLEN`.
 pub const MAX_CAPTURED: u32 = 262_144;

@@ -12,9 +12,9 @@ use std::collections::VecDeque;
 
 use super::Packet;
 use super::ip::{Datagram, Fragment, protocol};
-use crate::event::PointId;
-use crate::segment::TcpFlags;
-use crate::time::Timestamp;
+use crate::observed::event::PointId;
+use crate::observed::segment::TcpFlags;
+use crate::observed::time::Timestamp;
 
 /// Incomplete packets kept at a time: the other fragments follow soon.
 const MAX_PACKETS: usize = 64;

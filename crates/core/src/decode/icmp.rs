@@ -3,10 +3,10 @@
 use super::byte_order::ByteOrder;
 use super::ip::{self, Datagram, protocol};
 use super::{Packet, Record};
-use crate::event::PointId;
-use crate::flow::{Endpoint, FlowKey, Transport};
-use crate::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
-use crate::segment::TcpFlags;
+use crate::observed::event::PointId;
+use crate::observed::flow::{Endpoint, FlowKey, Transport};
+use crate::observed::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
+use crate::observed::segment::TcpFlags;
 
 /// Type, code, checksum and four bytes whose meaning depends on the type.
 const HEADER: usize = 8;

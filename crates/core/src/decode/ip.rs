@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use super::byte_order::ByteOrder;
-use crate::segment::IpFacts;
+use crate::observed::segment::IpFacts;
 
 /// IANA protocol numbers.
 pub(super) mod protocol {

@@ -5,8 +5,8 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use super::ip::{Datagram, protocol};
 use super::{Record, link};
-use crate::datagram::Neighbour;
-use crate::event::PointId;
+use crate::observed::datagram::Neighbour;
+use crate::observed::event::PointId;
 
 /// Ethernet's hardware type, IPv4's protocol type, and the lengths of their
 /// addresses: how every ARP packet that matters begins.

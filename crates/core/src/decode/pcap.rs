@@ -7,7 +7,7 @@
 use super::byte_order::ByteOrder;
 use super::container::{Advance, Frame, MAX_CAPTURED};
 use super::{Fault, LinkType};
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// Seconds and microseconds.
 const MICROS: u32 = 0xa1b2_c3d4;

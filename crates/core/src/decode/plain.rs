@@ -5,10 +5,10 @@ use core::net::Ipv4Addr;
 use super::ip::protocol;
 use super::tcp;
 use super::{Packet, Record};
-use crate::event::PointId;
-use crate::flow::{FlowKey, Transport};
-use crate::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
-use crate::time::Timestamp;
+use crate::observed::event::PointId;
+use crate::observed::flow::{FlowKey, Transport};
+use crate::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use crate::observed::time::Timestamp;
 
 /// Version 4 and a header of five words: no options.
 const PLAIN_V4: u8 = 0x45;

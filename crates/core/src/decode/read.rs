@@ -2,8 +2,8 @@
 
 use super::ip::{self, protocol};
 use super::{Packet, Record, icmp, neighbour, tcp, tunnel, udp};
-use crate::event::PointId;
-use crate::segment::{Segment, TcpFlags};
+use crate::observed::event::PointId;
+use crate::observed::segment::{Segment, TcpFlags};
 
 /// The content of a record.
 pub(super) enum Read<'a> {

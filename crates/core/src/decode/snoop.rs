@@ -4,7 +4,7 @@
 use super::byte_order::ByteOrder;
 use super::container::{Advance, Frame, MAX_CAPTURED};
 use super::{Fault, LinkType};
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 const MAGIC: [u8; 8] = *b"snoop\0\0\0";
 const VERSION: u32 = 2;

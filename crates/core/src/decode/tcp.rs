@@ -2,8 +2,8 @@
 
 use super::byte_order::ByteOrder;
 use super::ip::Datagram;
-use crate::flow::{Direction, Endpoint, FlowKey, Transport};
-use crate::segment::{TcpFlags, TcpOptions};
+use crate::observed::flow::{Direction, Endpoint, FlowKey, Transport};
+use crate::observed::segment::{TcpFlags, TcpOptions};
 
 /// Option kinds, from IANA's TCP parameters.
 mod kind {

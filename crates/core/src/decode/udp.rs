@@ -3,9 +3,9 @@
 use super::Record;
 use super::byte_order::ByteOrder;
 use super::ip;
-use crate::datagram::Datagram;
-use crate::event::PointId;
-use crate::flow::{Endpoint, FlowKey, Transport};
+use crate::observed::datagram::Datagram;
+use crate::observed::event::PointId;
+use crate::observed::flow::{Endpoint, FlowKey, Transport};
 
 /// Ports, length and checksum.
 const HEADER: u16 = 8;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Side;
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// How finely the account of a path is kept.
 const SLOT: Duration = Duration::from_millis(2);

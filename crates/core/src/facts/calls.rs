@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use core::time::Duration;
 
-use crate::call::{CallTally, CalledSocket, SocketCall, SocketKind};
+use crate::observed::syscall::{CallTally, CalledSocket, SocketCall, SocketKind};
+use crate::observed::time::Timestamp;
 use crate::report::Tally;
-use crate::time::Timestamp;
 
 /// Sockets remembered one by one: those called upon last.
 const MAX_SOCKETS: usize = 4096;
@@ -281,8 +281,8 @@ fn extend(values: &mut BTreeSet<String>, others: &BTreeSet<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::{Argument, Caller, Request};
-    use crate::flow::Endpoint;
+    use crate::observed::flow::Endpoint;
+    use crate::observed::syscall::{Argument, Caller, Request};
 
     /// `TCP_CORK` set to `value` on socket `inode` at `at` microseconds.
     fn cork(inode: u64, at: i64, value: i32) -> SocketCall {

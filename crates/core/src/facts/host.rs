@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::connection::{Setup, SetupOutcome};
-use crate::flow::Endpoint;
+use crate::observed::flow::Endpoint;
 
 /// Hosts remembered.
 const MAX_HOSTS: usize = 4096;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::live::LiveSocket;
+use crate::observed::sockets::LiveSocket;
 use crate::report::Tally;
 
 /// Sockets kept.

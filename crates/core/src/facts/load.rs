@@ -3,14 +3,14 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use crate::event::{
+use crate::observed::event::{
     GeneratorSample, LoadCluster, LoadStages, LoadTransport, LoadUrl, Phase, PhaseStart,
     RequestFailure, RequestSample, Silence, TargetId,
 };
-use crate::experiment::Experiment;
-use crate::histogram::Distribution;
+use crate::observed::experiment::Experiment;
+use crate::observed::time::Timestamp;
 use crate::report::{Cluster, StatusCount};
-use crate::time::Timestamp;
+use crate::stats::histogram::Distribution;
 
 /// Phases remembered.
 const MAX_PHASES: usize = 1024;

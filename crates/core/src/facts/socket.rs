@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::event::{SocketOwner, SocketSample};
-use crate::flow::Endpoint;
-use crate::histogram::Distribution;
+use crate::observed::event::{SocketOwner, SocketSample};
+use crate::observed::flow::Endpoint;
 use crate::report::Tally;
+use crate::stats::histogram::Distribution;
 
 /// How our own sockets are called.
 pub(crate) const OWN: &str = "own";

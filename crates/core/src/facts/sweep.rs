@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use crate::event::{Coming, ProbeAnswer, ProbeSample, ProbeStep};
+use crate::observed::event::{Coming, ProbeAnswer, ProbeSample, ProbeStep};
 
 /// Values of a sweep that are told apart.
 const MAX_STEPS: usize = 4_096;

@@ -4,10 +4,10 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cause::tally::Tally;
-use crate::flow::Endpoint;
-use crate::histogram::Distribution;
-use crate::time::Timestamp;
-use crate::turn::{ServedTurn, Stage, WatchTally};
+use crate::observed::flow::Endpoint;
+use crate::observed::kernel_span::{ServedTurn, Stage, WatchTally};
+use crate::observed::time::Timestamp;
+use crate::stats::histogram::Distribution;
 
 /// Services told apart.
 const MAX_SERVICES: usize = 512;

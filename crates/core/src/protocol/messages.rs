@@ -2,7 +2,7 @@
 //! what was captured and what was not.
 
 use super::{Step, skip};
-use crate::http::{Head, RequestLine};
+use crate::protocol::http::{Head, RequestLine};
 
 /// Longest line or length prefix that is kept.
 const LONGEST_LINE: usize = 8 * 1024;

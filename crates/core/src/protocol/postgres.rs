@@ -7,7 +7,7 @@
 
 use super::Step;
 use super::messages::{Input, command, first_word, reply};
-use crate::http::Role;
+use crate::protocol::http::Role;
 
 /// Codes in place of a version: SSLRequest, GSSENCRequest.
 const SSL_REQUEST: u32 = 80_877_103;

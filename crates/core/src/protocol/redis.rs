@@ -6,7 +6,7 @@
 
 use super::Step;
 use super::messages::{Input, command, reply};
-use crate::http::Role;
+use crate::protocol::http::Role;
 
 /// Elements of one reply at most; more are no reply worth reading.
 const MAX_ELEMENTS: u64 = 1 << 24;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{EvidenceKind, Verdict};
 use crate::cause::Id;
-use crate::wait::{Owner, WaitKind};
+use crate::exchange::wait::{Owner, WaitKind};
 
 /// The time of one service, each nanosecond of it booked once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

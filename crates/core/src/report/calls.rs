@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Tally;
-use crate::call::SocketKind;
+use crate::observed::syscall::SocketKind;
 
 /// What tracing the calls came to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

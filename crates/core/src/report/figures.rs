@@ -5,7 +5,7 @@ use core::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::histogram::Distribution;
+use crate::stats::histogram::Distribution;
 
 /// The figures of a latency distribution, in nanoseconds; all zero when empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Tally;
-use crate::live::{Buffers, Holder, LiveOptions, Protocol, TcpInfo, Timer};
+use crate::observed::sockets::{Buffers, Holder, LiveOptions, Protocol, TcpInfo, Timer};
 
 /// A socket of this host when it was looked at last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

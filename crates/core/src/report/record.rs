@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::Exemplar;
 use crate::cause::example::Example;
 use crate::cause::tally::nanos;
+use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome, RecoveryMechanism};
-use crate::wait::Owner;
 
 /// An exchange as `lagtrace analyze` and `lagtrace watch` print it with
 /// `--format ndjson`, one a line.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Figures, Stage, Tally};
-use crate::wait::WaitKind;
+use crate::exchange::wait::WaitKind;
 
 /// What watching the kernel came to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

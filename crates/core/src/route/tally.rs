@@ -5,9 +5,9 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{AutonomousSystem, HopAnswer, HopSample, MplsLabel, PathMtu, TraceStart, Translation};
-use crate::event::Stamp;
-use crate::histogram::Distribution;
+use crate::observed::event::Stamp;
 use crate::report::{Hop, Route};
+use crate::stats::histogram::Distribution;
 
 /// Addresses kept of one hop.
 const MAX_ADDRESSES: usize = 64;

@@ -333,7 +333,7 @@ impl HopTally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Stamp;
+    use crate::observed::event::Stamp;
     use crate::route::HopSample;
 
     fn tally(method: RouteMethod, hops: &[(u8, &str, HopAnswer, f64)]) -> RouteTally {

@@ -1,7 +1,7 @@
 //! Counts and sums of a few kinds of thing.
 
+use crate::exchange::wait::{Owner, Wait, WaitKind};
 use crate::report::WaitShare;
-use crate::wait::{Owner, Wait, WaitKind};
 
 /// How often each of a few kinds of thing was seen.
 #[derive(Clone, Debug)]

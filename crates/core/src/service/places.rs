@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use crate::cause::tally::nanos;
 use crate::exchange::Exchange;
-use crate::histogram::Distribution;
-use crate::wait::{Owner, Wait, WaitKind};
+use crate::exchange::wait::{Owner, Wait, WaitKind};
+use crate::stats::histogram::Distribution;
 
 /// The places that the time of an exchange can be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

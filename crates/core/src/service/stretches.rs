@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// Stretches of time by host, the earliest of them.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::Stretches;
 use crate::exchange::Exchange;
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// Requests that a queue let through at its rate: what else goes the same way meanwhile
 /// stands in that queue too, whatever port it is for.

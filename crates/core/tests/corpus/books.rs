@@ -1,8 +1,8 @@
 //! The account of time adds up, and nothing material is left unsaid.
 
 use lagtrace_core::cause::Id;
+use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{Account, Booking, LayerState, Report};
-use lagtrace_core::wait::{Owner, WaitKind};
 
 /// The share of a service's time, and the mean time, from which on what nobody claims
 /// must be told.

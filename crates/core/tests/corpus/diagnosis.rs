@@ -2,8 +2,8 @@
 //! container and link layer it is put into, and whatever is drawn by chance.
 
 use lagtrace_core::exchange::Outcome as Ended;
+use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::Verdict;
-use lagtrace_core::wait::Owner;
 use libtest_mimic::Trial;
 
 use crate::reading::{

@@ -4,9 +4,9 @@
 use core::time::Duration;
 
 use lagtrace_core::exchange::Exchange;
-use lagtrace_core::flow::Endpoint;
-use lagtrace_core::time::Timestamp;
-use lagtrace_core::wait::{Bound, Owner, Wait};
+use lagtrace_core::exchange::wait::{Bound, Owner, Wait};
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::time::Timestamp;
 use libtest_mimic::Trial;
 
 use crate::reading::{Captured, analyse, recording, segments};

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use lagtrace_core::analyzer::{Analyzer, Options};
-use lagtrace_core::connections::Wanted;
 use lagtrace_core::decode::{self, Container, Found, Packet};
-use lagtrace_core::event::PointId;
 use lagtrace_core::exchange::Exchange;
+use lagtrace_core::observed::event::PointId;
+use lagtrace_core::observed::segment::Segment;
+use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::Report;
-use lagtrace_core::segment::Segment;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::views::connections::Wanted;
 
 /// A segment with what was captured of its payload.
 pub(crate) type Captured = (Segment, Vec<u8>);

@@ -1,7 +1,7 @@
 //! The waits that the analysis finds, beside the server's own timestamps.
 
+use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::exchange::{Exchange, Outcome};
-use lagtrace_core::wait::WaitKind;
 use libtest_mimic::Trial;
 
 use crate::reading::{analyse, recording, segments};

@@ -3,7 +3,7 @@
 use core::ops::RangeInclusive;
 
 use lagtrace_core::cause::Id;
-use lagtrace_core::wait::Owner;
+use lagtrace_core::exchange::wait::Owner;
 
 /// A recording of a scenario, and its diagnosis.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@
 
 use lagtrace_core::analyzer::{Analyzer, Options};
 use lagtrace_core::decode::{Container, Decoder, Found};
-use lagtrace_core::event::PointId;
 use lagtrace_core::exchange::Exchange;
+use lagtrace_core::observed::event::PointId;
 
 /// Analyses the bytes.
 pub(crate) fn check(bytes: &[u8]) {

@@ -2,8 +2,8 @@
 //! it finds does not depend on how the file is split.
 
 use lagtrace_core::decode::{Container, Decoder, Found, LinkType, Packet, Record};
-use lagtrace_core::event::PointId;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::PointId;
+use lagtrace_core::observed::time::Timestamp;
 
 /// The length of the frames that the bytes are taken for, whatever they are.
 const FRAME: usize = 300;

@@ -3,12 +3,12 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::datagram::{Datagram, Neighbour};
-use lagtrace_core::event::PointId;
-use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
-use lagtrace_core::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
-use lagtrace_core::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::datagram::{Datagram, Neighbour};
+use lagtrace_core::observed::event::PointId;
+use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
+use lagtrace_core::observed::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
+use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::observed::time::Timestamp;
 
 use crate::wire;
 

@@ -2,18 +2,18 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::{
+use lagtrace_core::observed::event::{
     Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody, LoadCluster, Phase,
     PhaseStart, ProbeAnswer, ProbeMethod, ProbeSample, RequestFailure, RequestSample, Resolution,
     SocketOwner, SocketSample, SourceLocation, Stamp, TargetId, TcpSample,
 };
-use lagtrace_core::experiment::Experiment;
-use lagtrace_core::flow::Endpoint;
-use lagtrace_core::histogram::Distribution;
-use lagtrace_core::time::Timestamp;
-use lagtrace_core::turn::{
+use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::kernel_span::{
     Asked, Departure, Held, ServedTurn, ThreadTimes, Throttling, WatchTally,
 };
+use lagtrace_core::observed::time::Timestamp;
+use lagtrace_core::stats::histogram::Distribution;
 
 use crate::script::number_of;
 use crate::sum::{Sum, Values};

@@ -1,8 +1,8 @@
 //! What a trace must lead to.
 
 use lagtrace_core::cause::LayerId;
+use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::Finding;
-use lagtrace_core::wait::Owner;
 
 use crate::block::Run;
 use crate::observation::Observation;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use core::time::Duration;
 
 use lagtrace_core::analyzer::{Analyzer, Options};
-use lagtrace_core::event::TargetId;
+use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::exchange::{Exchange, Outcome};
+use lagtrace_core::observed::event::TargetId;
 use lagtrace_core::report::Report;
-use lagtrace_core::wait::WaitKind;
 
 use crate::block::Run;
 use crate::script::Item;

@@ -1,6 +1,6 @@
 //! The script of a trace: segments, blocks and observations, as written.
 
-use lagtrace_core::segment::TcpFlags;
+use lagtrace_core::observed::segment::TcpFlags;
 
 use crate::block::Line;
 use crate::http2;

@@ -3,10 +3,10 @@
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
 
-use lagtrace_core::event::{Event, PointId};
-use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
-use lagtrace_core::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{Event, PointId};
+use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
+use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::observed::time::Timestamp;
 
 use crate::aside::{self, Aside};
 use crate::block::{Point, Run};

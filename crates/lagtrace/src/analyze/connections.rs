@@ -3,8 +3,8 @@
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use lagtrace_core::analyzer::{self, Analyzer};
-use lagtrace_core::connections::{Key, Wanted};
 use lagtrace_core::report::Report;
+use lagtrace_core::views::connections::{Key, Wanted};
 
 use crate::arguments::Format;
 use crate::console::Console;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::ProgressBar;
 use lagtrace_core::analyzer::Sink;
-use lagtrace_core::event::CaptureSummary;
-use lagtrace_core::joined::{ExchangeSpan, Joining, Recognised};
+use lagtrace_core::observed::event::CaptureSummary;
+use lagtrace_core::observed::segment::Segment;
 use lagtrace_core::report::Joined;
-use lagtrace_core::segment::Segment;
+use lagtrace_core::views::two_point::{ExchangeSpan, Joining, Recognised};
 use lagtrace_sources::capture::FileCapture;
 
 use super::{conclusion, open};

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lagtrace_core::analyzer::Sink;
-use lagtrace_core::connections::ConnectionSink;
 use lagtrace_core::decode::Packet;
 use lagtrace_core::exchange::Exchange;
-use lagtrace_core::flow::{FlowKey, Transport};
-use lagtrace_core::numbering::StreamNumbers;
+use lagtrace_core::observed::flow::{FlowKey, Transport};
 use lagtrace_core::report::{ConnectionRecord, ExchangeRecord};
+use lagtrace_core::views::connections::ConnectionSink;
+use lagtrace_core::views::stream_numbers::StreamNumbers;
 use serde::Serialize;
 use serde_json::json;
 

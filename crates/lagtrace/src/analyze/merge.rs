@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use lagtrace_core::decode::Packet;
-use lagtrace_core::event::Note;
-use lagtrace_core::event::PointId;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::Note;
+use lagtrace_core::observed::event::PointId;
+use lagtrace_core::observed::time::Timestamp;
 use lagtrace_sources::capture::{FileCapture, Packets};
 
 use super::pieces::{Assumed, Trail, are_named_alike};

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use lagtrace_core::event::Note;
-use lagtrace_core::flow::{Direction, FlowKey};
-use lagtrace_core::segment::{Segment, TcpFlags};
+use lagtrace_core::observed::event::Note;
+use lagtrace_core::observed::flow::{Direction, FlowKey};
+use lagtrace_core::observed::segment::{Segment, TcpFlags};
 
 /// Flows of a file that are remembered: those of the end are what matters, and
 /// more are not under way at a time without being seen again.
@@ -124,10 +124,10 @@ fn names(list: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lagtrace_core::event::PointId;
-    use lagtrace_core::flow::{Endpoint, Transport};
-    use lagtrace_core::segment::{IpFacts, TcpOptions};
-    use lagtrace_core::time::Timestamp;
+    use lagtrace_core::observed::event::PointId;
+    use lagtrace_core::observed::flow::{Endpoint, Transport};
+    use lagtrace_core::observed::segment::{IpFacts, TcpOptions};
+    use lagtrace_core::observed::time::Timestamp;
 
     use super::*;
 

@@ -7,11 +7,11 @@ use clap::ValueEnum;
 use indicatif::ProgressBar;
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::exchange::Exchange;
-use lagtrace_core::flow::FlowKey;
-use lagtrace_core::follow::{Bytes, Samples, WaySamples};
-use lagtrace_core::numbering::StreamNumbers;
+use lagtrace_core::observed::flow::FlowKey;
+use lagtrace_core::observed::segment::Segment;
 use lagtrace_core::report::ExchangeRecord;
-use lagtrace_core::segment::Segment;
+use lagtrace_core::views::stream_numbers::StreamNumbers;
+use lagtrace_core::views::stream_view::{Bytes, Samples, WaySamples};
 use lagtrace_sources::capture::Comments;
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ fn document(stream: &Stream, path: &Path) -> Value {
     let way = |way: &WaySamples| {
         let trips = way.round_trips.iter();
         let trips: Vec<(i64, u128)> = trips.map(|(at, d)| (at.as_nanos(), d.as_nanos())).collect();
-        let pairs = |list: &[(lagtrace_core::time::Timestamp, u64)]| -> Vec<(i64, u64)> {
+        let pairs = |list: &[(lagtrace_core::observed::time::Timestamp, u64)]| -> Vec<(i64, u64)> {
             list.iter()
                 .map(|(at, value)| (at.as_nanos(), *value))
                 .collect()
@@ -181,8 +181,10 @@ fn assemble(
     // The analysis knows better who asks, where it found exchanges.
     let asking = exchanges.first().map(|exchange| exchange.client);
     let up = match asking {
-        Some(client) if client == flow.ends().0 => lagtrace_core::flow::Direction::Forward,
-        Some(_) => lagtrace_core::flow::Direction::Backward,
+        Some(client) if client == flow.ends().0 => {
+            lagtrace_core::observed::flow::Direction::Forward
+        }
+        Some(_) => lagtrace_core::observed::flow::Direction::Backward,
         None => samples.client(),
     };
     let is_turned = up != samples.client();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lagtrace_core::decode::LinkType;
-use lagtrace_core::event::CaptureSummary;
+use lagtrace_core::observed::event::CaptureSummary;
 
 use crate::failure::{Failure, Result};
 

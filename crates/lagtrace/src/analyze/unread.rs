@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
-use lagtrace_core::event::PointId;
+use lagtrace_core::observed::event::PointId;
 use lagtrace_core::report::Remark;
 use lagtrace_sources::capture::FileCapture;
 

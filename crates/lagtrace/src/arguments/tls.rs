@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lagtrace_core::event::RequestFailure;
+use lagtrace_core::observed::event::RequestFailure;
 use lagtrace_sources::tls::{Carried, TlsClient, TlsError, TlsFault, Trust};
 use lagtrace_sources::url::Url;
 

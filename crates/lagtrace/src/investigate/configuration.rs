@@ -1,6 +1,6 @@
 //! The server's own configuration, as its program resolves it for the URL.
 
-use lagtrace_core::event::{Note, Phase, TargetId};
+use lagtrace_core::observed::event::{Note, Phase, TargetId};
 use lagtrace_sources::config::nginx::{self, Master, Request, Resolved};
 use lagtrace_sources::config::{self};
 use lagtrace_sources::load::Target;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lagtrace_core::event::Phase;
-use lagtrace_core::experiment::Experiment;
+use lagtrace_core::observed::event::Phase;
+use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_sources::load::{Arrangement, Lane, LaneSummary};
 
 use super::Investigation;

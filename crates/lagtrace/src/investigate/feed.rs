@@ -2,11 +2,11 @@
 //! which it happened.
 
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::event::{Event, EventBody, Note, Phase, TargetId};
-use lagtrace_core::experiment::Experiment;
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
+use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::{Remark, Report};
-use lagtrace_core::time::Timestamp;
 use lagtrace_sources::capture::Packets;
 
 use super::keeper::Keeper;

@@ -6,8 +6,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use lagtrace_core::event::{Event, TargetId};
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::event::{Event, TargetId};
+use lagtrace_core::observed::flow::Endpoint;
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};

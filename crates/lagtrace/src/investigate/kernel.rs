@@ -10,10 +10,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use lagtrace_core::event::{Event, EventBody, Note, Phase};
-use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
-use lagtrace_core::histogram::Distribution;
-use lagtrace_core::turn::{ServedTurn, WatchTally};
+use lagtrace_core::observed::event::{Event, EventBody, Note, Phase};
+use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
+use lagtrace_core::observed::kernel_span::{ServedTurn, WatchTally};
+use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 use lagtrace_sources::privilege::namespace_id;
 
@@ -278,8 +278,8 @@ fn tell(investigation: &mut Investigation<'_>, turns: u64, all: usize, skipped: 
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use lagtrace_core::time::Timestamp;
-    use lagtrace_core::turn::{Held, Program};
+    use lagtrace_core::observed::kernel_span::{Held, Program};
+    use lagtrace_core::observed::time::Timestamp;
 
     use super::*;
 

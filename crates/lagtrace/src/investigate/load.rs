@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use lagtrace_core::event::{Phase, TargetId};
+use lagtrace_core::observed::event::{Phase, TargetId};
 use lagtrace_sources::load::{self, Arrangement, Ending, Lane, LaneSummary, Pace, Plan, Summary};
 
 use super::kernel::Watching;

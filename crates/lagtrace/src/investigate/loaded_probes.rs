@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use lagtrace_core::event::Event;
+use lagtrace_core::observed::event::Event;
 use lagtrace_sources::probe::{self, ProbePlan};
 
 use super::Site;

@@ -1,6 +1,6 @@
 //! What is watched on this host while the load runs: sockets and counters.
 
-use lagtrace_core::event::{CounterChange, CounterScope, EventBody, Phase};
+use lagtrace_core::observed::event::{CounterChange, CounterScope, EventBody, Phase};
 use lagtrace_sources::counter::Counters;
 use lagtrace_sources::socket::foreign::Server;
 use lagtrace_sources::socket::sampler::{Sampler, SamplerPlan};

@@ -3,8 +3,8 @@
 use std::fs::OpenOptions;
 
 use anyhow::Context as _;
-use lagtrace_core::event::{Event, EventBody, Note, Origin, Phase, PointId};
-use lagtrace_core::time::ClockId;
+use lagtrace_core::observed::event::{Event, EventBody, Note, Origin, Phase, PointId};
+use lagtrace_core::observed::time::ClockId;
 use lagtrace_sources::capture::{CaptureError, LiveOptions, LiveOutcome};
 
 use super::Investigation;

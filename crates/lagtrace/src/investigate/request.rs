@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lagtrace_core::event::{EventBody, ProbeAnswer, ProbeMethod, ProbeSample};
-use lagtrace_core::histogram::Distribution;
+use lagtrace_core::observed::event::{EventBody, ProbeAnswer, ProbeMethod, ProbeSample};
+use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::probe::{self, ProbePlan};
 use lagtrace_sources::tls::TlsPeer;
 use lagtrace_sources::url::Url;

@@ -5,7 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use lagtrace_core::event::{Event, EventBody, Note, Phase, ProbeAnswer, TargetId};
+use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, ProbeAnswer, TargetId};
 use lagtrace_sources::load::{Method, Target};
 use lagtrace_sources::probe::{self, ProbePlan};
 use lagtrace_sources::resolve::resolve;

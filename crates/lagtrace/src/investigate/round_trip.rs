@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lagtrace_core::event::{Event, Note, ProbeAnswer, ProbeSample, Stamp};
-use lagtrace_core::histogram::Distribution;
+use lagtrace_core::observed::event::{Event, Note, ProbeAnswer, ProbeSample, Stamp};
+use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::probe::{self, ProbeError, ProbePlan};
 
 use super::Investigation;

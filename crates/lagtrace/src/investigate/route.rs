@@ -1,6 +1,6 @@
 //! Which way the kernel sends what goes to the target, and from which address.
 
-use lagtrace_core::event::{EventBody, KernelRoute};
+use lagtrace_core::observed::event::{EventBody, KernelRoute};
 use lagtrace_sources::route;
 
 use super::Investigation;

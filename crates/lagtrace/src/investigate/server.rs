@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_sources::privilege::{HostError, NetworkNamespace};
 use lagtrace_sources::socket::foreign::{Search, Server, find_server, find_server_in};
 

@@ -1,6 +1,6 @@
 //! Suspects that can be checked on this host: packet filters and full queues.
 
-use lagtrace_core::event::{EventBody, FirewallState, ListenerSample};
+use lagtrace_core::observed::event::{EventBody, FirewallState, ListenerSample};
 use lagtrace_sources::firewall;
 use lagtrace_sources::privilege::NetworkNamespace;
 

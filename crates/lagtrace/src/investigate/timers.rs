@@ -1,6 +1,6 @@
 //! The kernel's timers, which give latencies their known lengths.
 
-use lagtrace_core::event::EventBody;
+use lagtrace_core::observed::event::EventBody;
 use lagtrace_sources::timer;
 
 use super::Investigation;

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use lagtrace_core::event::{
+use lagtrace_core::observed::event::{
     Coming, Event, EventBody, Note, ProbeAnswer, ProbeMethod, ProbeSample, TargetId,
 };
-use lagtrace_core::flow::Endpoint;
-use lagtrace_core::histogram::Distribution;
+use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::route::{HopAnswer, RouteMethod, RouteTally};
+use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::trace::{Rounds, TraceError, TracePlan, hops_of, trace};
 
 use super::Investigation;

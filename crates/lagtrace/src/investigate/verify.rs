@@ -1,7 +1,7 @@
 //! Whether a fix helped: this run against an earlier one.
 
-use lagtrace_core::compare::compare;
 use lagtrace_core::report::Report;
+use lagtrace_core::views::compare::compare;
 use serde_json::{Value, json};
 
 use crate::arguments::Format;

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use lagtrace_core::event::{Event, EventBody, Note, Phase};
-use lagtrace_core::flow::{Endpoint, FlowKey};
-use lagtrace_core::histogram::Distribution;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{Event, EventBody, Note, Phase};
+use lagtrace_core::observed::flow::{Endpoint, FlowKey};
+use lagtrace_core::observed::time::Timestamp;
+use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::load::{self, Lane, Pace, Plan};
 use lagtrace_sources::privilege::HostError;
 use lagtrace_sources::socket::foreign::{OwnFlow, Server};
@@ -180,7 +180,7 @@ impl<'s> Trial<'s> {
 
 /// Which of the flow's ends is ours.
 fn own_flow(flow: FlowKey, target: Endpoint) -> OwnFlow {
-    use lagtrace_core::flow::Direction::{Backward, Forward};
+    use lagtrace_core::observed::flow::Direction::{Backward, Forward};
     let ends = (flow.source(Forward), flow.source(Backward));
     let (local, remote) = if ends.0 == target {
         (ends.1, ends.0)
@@ -192,7 +192,7 @@ fn own_flow(flow: FlowKey, target: Endpoint) -> OwnFlow {
 
 /// The median of the requests sent from one instant to another.
 fn median(
-    samples: &[lagtrace_core::event::RequestSample],
+    samples: &[lagtrace_core::observed::event::RequestSample],
     from: Timestamp,
     to: Timestamp,
 ) -> String {

@@ -10,8 +10,8 @@ use anyhow::Context as _;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
-use lagtrace_core::event::{Event, EventBody, Phase, TargetId};
-use lagtrace_core::histogram::Distribution;
+use lagtrace_core::observed::event::{Event, EventBody, Phase, TargetId};
+use lagtrace_core::stats::histogram::Distribution;
 
 use crate::failure::Result;
 

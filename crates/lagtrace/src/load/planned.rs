@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lagtrace_core::event::{Event, Phase, TargetId};
-use lagtrace_core::experiment::Experiment;
+use lagtrace_core::observed::event::{Event, Phase, TargetId};
+use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_sources::load::{Lane, Pace, Plan, SocketOptions, Target};
 use lagtrace_sources::tls::Carried;
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lagtrace_core::event::{
+use lagtrace_core::observed::event::{
     Coming, ProbeAnswer, ProbeMethod, ProbePhases, ProbeReply, ProbeSample, ProbeStep, ProbeTls,
     ReplySegment, Stamp, tls_version_name,
 };
-use lagtrace_core::segment::TcpFlags;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::segment::TcpFlags;
+use lagtrace_core::observed::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::is_good;

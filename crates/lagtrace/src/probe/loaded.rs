@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use lagtrace_core::event::{Event, EventBody, Phase, TargetId};
+use lagtrace_core::observed::event::{Event, EventBody, Phase, TargetId};
 use lagtrace_sources::load::{self, Ending, Lane, Method, Plan, Summary, Target};
 use lagtrace_sources::tls::Carried;
 use lagtrace_sources::url::Url;

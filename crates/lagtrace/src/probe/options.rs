@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use lagtrace_core::event::TargetId;
+use lagtrace_core::observed::event::TargetId;
 use lagtrace_sources::probe::{
     Ask, LEAST_INTERVAL, PacketPlan, ProbePlan, RequestPlan, Sizes, SteadyMethod, SteadyPlan, Turn,
 };

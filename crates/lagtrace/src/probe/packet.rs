@@ -1,7 +1,7 @@
 //! What probes' packets and requests look like, as it was told.
 
 use clap::Args;
-use lagtrace_core::segment::TcpFlags;
+use lagtrace_core::observed::segment::TcpFlags;
 use lagtrace_sources::probe::{Sizes, SourcePorts};
 
 use super::targets::{self, Flags};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::event::{Event, EventBody};
+use lagtrace_core::observed::event::{Event, EventBody};
 use lagtrace_sources::load;
 use lagtrace_sources::probe::{ProbeError, SteadyMethod, SteadyPlan, request, steady};
 
@@ -265,7 +265,7 @@ fn without_privilege(plan: &SteadyPlan, needs: &str) -> (SteadyPlan, String) {
 
 #[cfg(test)]
 mod tests {
-    use lagtrace_core::event::TargetId;
+    use lagtrace_core::observed::event::TargetId;
     use lagtrace_sources::probe::{PacketPlan, SourcePorts, Turn};
 
     use super::*;

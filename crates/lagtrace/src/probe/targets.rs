@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use lagtrace_core::event::{Event, EventBody};
-use lagtrace_core::segment::TcpFlags;
+use lagtrace_core::observed::event::{Event, EventBody};
+use lagtrace_core::observed::segment::TcpFlags;
 use lagtrace_sources::probe::{Sizes, SourcePorts};
 use lagtrace_sources::url::{Host, Url};
 

@@ -1,7 +1,7 @@
 //! What is said of an exchange's packets in Wireshark.
 
+use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::report::{ExchangeRecord, WaitSpan};
-use lagtrace_core::wait::WaitKind;
 
 use super::escape::escape;
 use super::{quantity, words};

@@ -1,6 +1,6 @@
 //! Two runs beside each other.
 
-use lagtrace_core::compare::{
+use lagtrace_core::views::compare::{
     Comparison, Fate, FindingChange, Judgement, LatencyChange, LatencyFigure, Mechanism, Outcome,
     PredictedFigure, PredictionCheck, QuantityChange,
 };

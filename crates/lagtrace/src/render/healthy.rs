@@ -1,7 +1,7 @@
 //! The opening when nothing was found: claims no more than was measured.
 
+use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{Exchanges, Finding, LayerState, Report, Shape};
-use lagtrace_core::wait::{Owner, WaitKind};
 
 use super::page::{Page, Tone};
 use super::{quantity, verdict, words};

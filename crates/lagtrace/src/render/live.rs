@@ -1,6 +1,6 @@
 //! Live sockets, one by one.
 
-use lagtrace_core::live::{Holder, LiveOptions, Protocol, TcpInfo};
+use lagtrace_core::observed::sockets::{Holder, LiveOptions, Protocol, TcpInfo};
 use lagtrace_core::report::{LiveSocket, Report};
 
 use super::page::{Page, Tone};

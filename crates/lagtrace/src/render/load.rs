@@ -3,8 +3,8 @@
 mod stages;
 mod urls;
 
-use lagtrace_core::histogram::Distribution;
 use lagtrace_core::report::{Figures, Generator, Interval, LoadRun, Report};
+use lagtrace_core::stats::histogram::Distribution;
 
 use super::latency::statuses;
 use super::page::{Page, Tone};

@@ -1,7 +1,7 @@
 //! Requests as packets show them, beside what the server's kernel saw of them.
 
+use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::report::{Disagreement, JoinedTurns, Report, WaitSplit};
-use lagtrace_core::wait::WaitKind;
 
 use super::page::{Page, Tone};
 use super::quantity;

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use lagtrace_core::exchange::Exchange;
-use lagtrace_core::flow::{Direction, Endpoint};
-use lagtrace_core::follow::{Turn, WaySamples};
-use lagtrace_core::segment::{Segment, TcpFlags};
-use lagtrace_core::time::Timestamp;
-use lagtrace_core::wait::{Wait, WaitKind};
+use lagtrace_core::exchange::wait::{Wait, WaitKind};
+use lagtrace_core::observed::flow::{Direction, Endpoint};
+use lagtrace_core::observed::segment::{Segment, TcpFlags};
+use lagtrace_core::observed::time::Timestamp;
+use lagtrace_core::views::stream_view::{Turn, WaySamples};
 use lagtrace_sources::capture::Comments;
 
 use super::plot::{Series, plot};

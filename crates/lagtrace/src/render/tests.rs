@@ -10,8 +10,8 @@ use std::fs;
 use std::path::Path;
 
 use lagtrace_core::cause::Id;
-use lagtrace_core::compare::compare;
 use lagtrace_core::report::{Report, Verdict};
+use lagtrace_core::views::compare::compare;
 use serde_json::Value;
 
 use replay::Run;

@@ -1,7 +1,7 @@
 //! The letter's opening: what it is, how sure, whose fault, what it costs.
 
+use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::{Exchanges, Finding, Report, Verdict};
-use lagtrace_core::wait::Owner;
 
 use super::page::{Page, Tone};
 use super::{groups, healthy, quantity, words};

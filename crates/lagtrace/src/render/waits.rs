@@ -1,7 +1,7 @@
 //! Where the time went: owners, and what was waited for.
 
+use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::{Exchanges, Report, WaitShare};
-use lagtrace_core::wait::Owner;
 
 use super::page::{Page, Tone};
 use super::table::{Align, Cell, Content, Table, cell, dim, plain};
@@ -125,7 +125,7 @@ fn owners(waits: &[WaitShare]) -> Vec<(Owner, Vec<&WaitShare>)> {
 
 #[cfg(test)]
 mod tests {
-    use lagtrace_core::wait::WaitKind;
+    use lagtrace_core::exchange::wait::WaitKind;
 
     use super::*;
     use crate::render::Style;

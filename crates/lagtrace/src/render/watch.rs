@@ -1,7 +1,7 @@
 //! What watching the kernel showed.
 
+use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::report::{AskedService, Report, Watch, WatchedService};
-use lagtrace_core::turn::WatchTally;
 
 use crate::render::page::{Page, Tone};
 use crate::render::{quantity, stages};

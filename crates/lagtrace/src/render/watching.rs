@@ -1,8 +1,8 @@
 //! What is shown while live requests are watched.
 
-use lagtrace_core::histogram::Distribution;
+use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::report::{Exemplar, Figures, Finding, Report, WatchedService};
-use lagtrace_core::turn::WatchTally;
+use lagtrace_core::stats::histogram::Distribution;
 
 use super::page::{Page, Tone};
 use super::table::{Align, Content, Table, dim, plain};

@@ -1,7 +1,7 @@
 //! The report's vocabulary in a person's words.
 
+use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{EvidenceKind, Verdict};
-use lagtrace_core::wait::{Owner, WaitKind};
 
 use super::page::Tone;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::event::{Event, EventBody, Phase};
+use lagtrace_core::observed::event::{Event, EventBody, Phase};
 use lagtrace_core::route::{RouteMethod, RouteTally};
 use lagtrace_sources::origin;
 use lagtrace_sources::trace::{Names, TraceError, trace};

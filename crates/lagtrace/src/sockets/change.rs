@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use lagtrace_core::live::{LiveOptions, LiveSocket};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::sockets::{LiveOptions, LiveSocket};
+use lagtrace_core::observed::time::Timestamp;
 use serde_json::json;
 
 use crate::conclusion;

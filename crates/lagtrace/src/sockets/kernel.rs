@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::event::{CounterScope, Event, EventBody, Phase};
-use lagtrace_core::live::LiveSocket;
+use lagtrace_core::observed::event::{CounterScope, Event, EventBody, Phase};
+use lagtrace_core::observed::sockets::LiveSocket;
 use lagtrace_sources::counter::Counters;
 use lagtrace_sources::privilege::{HostError, NetworkNamespace};
 use lagtrace_sources::socket::limits;

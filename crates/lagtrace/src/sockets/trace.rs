@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::call::{CallTally, SocketCall};
-use lagtrace_core::event::{Event, EventBody, Phase};
+use lagtrace_core::observed::event::{Event, EventBody, Phase};
+use lagtrace_core::observed::syscall::{CallTally, SocketCall};
 use lagtrace_core::report::Report;
 use lagtrace_sources::kernel::Calls;
 

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::event::{Event, EventBody, Phase};
-use lagtrace_core::histogram::Distribution;
+use lagtrace_core::observed::event::{Event, EventBody, Phase};
+use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::report::Report;
-use lagtrace_core::turn::WatchTally;
+use lagtrace_core::stats::histogram::Distribution;
 
 use crate::conclusion;
 use crate::console::Console;

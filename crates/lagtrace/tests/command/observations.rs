@@ -1,6 +1,6 @@
 //! `diagnose --observations`: what is kept is all that the report rests on.
 
-use lagtrace_core::event::Event;
+use lagtrace_core::observed::event::Event;
 use lagtrace_core::report::Report;
 use serde_json::Value;
 

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use lagtrace_core::analyzer::{Analyzer, Options};
 use lagtrace_core::cause::Id;
-use lagtrace_core::event::{Event, EventBody, Origin, Phase, PointId};
+use lagtrace_core::exchange::wait::Owner;
+use lagtrace_core::observed::event::{Event, EventBody, Origin, Phase, PointId};
+use lagtrace_core::observed::time::{ClockId, Timestamp};
 use lagtrace_core::report::Report;
-use lagtrace_core::time::{ClockId, Timestamp};
-use lagtrace_core::wait::Owner;
 use lagtrace_lab::Label;
 use lagtrace_sources::capture::FileCapture;
 

@@ -8,11 +8,11 @@ use std::mem;
 use std::ops::Range;
 use std::path::Path;
 
-use lagtrace_core::datagram::{Datagram, Neighbour};
 use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, LinkType, Packet};
-use lagtrace_core::event::{CaptureSummary, PointId};
-use lagtrace_core::icmp::{Echo, IcmpError};
-use lagtrace_core::segment::Segment;
+use lagtrace_core::observed::datagram::{Datagram, Neighbour};
+use lagtrace_core::observed::event::{CaptureSummary, PointId};
+use lagtrace_core::observed::icmp::{Echo, IcmpError};
+use lagtrace_core::observed::segment::Segment;
 
 use self::compression::Input;
 pub(crate) use self::compression::undo as decompressed;

@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lagtrace_core::decode::{LinkType, MAX_CAPTURED};
-use lagtrace_core::event::{CaptureSummary, PointId};
+use lagtrace_core::observed::event::{CaptureSummary, PointId};
 
 use self::handle::Handle;
 use self::sink::Sink;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use lagtrace_core::decode::Packet;
-use lagtrace_core::segment::Segment;
+use lagtrace_core::observed::segment::Segment;
 
 /// Packets in their order, each with the place of its payload.
 #[derive(Default)]

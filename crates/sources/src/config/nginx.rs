@@ -37,7 +37,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::SystemTime;
 
-use lagtrace_core::event::Note;
+use lagtrace_core::observed::event::Note;
 
 pub use build::Build;
 pub use directive::Version;

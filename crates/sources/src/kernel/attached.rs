@@ -17,9 +17,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use lagtrace_core::decode::{Decoder, Packet};
-use lagtrace_core::event::PointId;
-use lagtrace_core::time::Timestamp;
-use lagtrace_core::turn::WatchTally;
+use lagtrace_core::observed::event::PointId;
+use lagtrace_core::observed::kernel_span::WatchTally;
+use lagtrace_core::observed::time::Timestamp;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, RingBuffer, RingBufferBuilder};
 use nix::sys::socket::{setsockopt, sockopt};
 

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
-use lagtrace_core::call::{CallTally, SocketCall};
+use lagtrace_core::observed::syscall::{CallTally, SocketCall};
 use libbpf_rs::{
     Link, MapCore as _, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder,
 };

@@ -7,8 +7,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 
-use lagtrace_core::call::{CalledSocket, SocketCall, SocketKind};
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::syscall::{CalledSocket, SocketCall, SocketKind};
 
 use super::CallOptions;
 
@@ -171,8 +171,8 @@ impl Meant {
 mod tests {
     use std::time::Duration;
 
-    use lagtrace_core::call::{Caller, Request};
-    use lagtrace_core::time::Timestamp;
+    use lagtrace_core::observed::syscall::{Caller, Request};
+    use lagtrace_core::observed::time::Timestamp;
 
     use super::*;
     use crate::socket::survey::{Choice, Protocols};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lagtrace_core::event::{LoadUrl, RequestFailure, TargetId};
-use lagtrace_core::histogram::Distribution;
+use lagtrace_core::observed::event::{LoadUrl, RequestFailure, TargetId};
+use lagtrace_core::stats::histogram::Distribution;
 
 use super::plan::Plan;
 use super::record::Record;

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use core::time::Duration;
 
-use lagtrace_core::event::{
+use lagtrace_core::observed::event::{
     Event, EventBody, LoadCluster, LoadStages, Phase, RequestFailure, RequestSample,
 };
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
 
 use super::by_url::ByUrl;
 use super::plan::Plan;

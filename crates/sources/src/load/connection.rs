@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use core::time::Duration;
 
-use lagtrace_core::event::RequestFailure;
-use lagtrace_core::flow::FlowKey;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::observed::flow::FlowKey;
+use lagtrace_core::observed::time::Timestamp;
 
 use super::http2::Session;
 use super::mix::Start;

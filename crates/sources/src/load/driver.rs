@@ -12,8 +12,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use core::time::Duration;
 
-use lagtrace_core::event::{RequestFailure, StageTimes};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{RequestFailure, StageTimes};
+use lagtrace_core::observed::time::Timestamp;
 
 use super::cadence::{Cadence, Share};
 use super::connection::{Connection, Dialect};

@@ -16,7 +16,7 @@ use std::sync::mpsc::SyncSender;
 
 use core::time::Duration;
 
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
 use rustix::event::epoll;
 use rustix::time::{ClockId, clock_gettime};
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use core::ops::Range;
 use core::time::Duration;
 
-use lagtrace_core::experiment::Experiment;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_core::observed::time::Timestamp;
 
 use super::cadence::Cadence;
 use super::driver::Slot;

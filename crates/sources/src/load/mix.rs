@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Start {
     /// Its intended start.
-    pub(super) due: lagtrace_core::time::Timestamp,
+    pub(super) due: lagtrace_core::observed::time::Timestamp,
     /// Which of the plan's URLs it asks for, from 0.
     pub(super) part: u16,
 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-use lagtrace_core::histogram::Distribution;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
+use lagtrace_core::stats::histogram::Distribution;
 
 use super::record::Record;
 
@@ -92,7 +92,7 @@ impl RecentRequests {
 
 #[cfg(test)]
 mod tests {
-    use lagtrace_core::event::RequestFailure;
+    use lagtrace_core::observed::event::RequestFailure;
 
     use super::*;
     use crate::load::tests::{at, ms};

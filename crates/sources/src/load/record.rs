@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::{RequestFailure, StageTimes};
-use lagtrace_core::flow::FlowKey;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{RequestFailure, StageTimes};
+use lagtrace_core::observed::flow::FlowKey;
+use lagtrace_core::observed::time::Timestamp;
 
 use crate::tls::TlsFault;
 use crate::tls::secure::Secured;

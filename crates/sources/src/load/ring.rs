@@ -17,9 +17,9 @@ use std::sync::mpsc::SyncSender;
 
 use core::time::Duration;
 
-use lagtrace_core::event::RequestFailure;
-use lagtrace_core::experiment::Experiment;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_core::observed::time::Timestamp;
 use rustix::net::sockopt;
 
 use super::LoadError;

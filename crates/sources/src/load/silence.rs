@@ -3,8 +3,8 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::{RequestFailure, Silence};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{RequestFailure, Silence};
+use lagtrace_core::observed::time::Timestamp;
 
 use super::plan::Plan;
 use super::record::Record;

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use core::cell::Cell;
 use core::net::{IpAddr, SocketAddr};
 
-use lagtrace_core::event::RequestFailure;
-use lagtrace_core::experiment::Experiment;
-use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
+use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::io::Errno;
 use rustix::net::{

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::StageTimes;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::StageTimes;
+use lagtrace_core::observed::time::Timestamp;
 
 use crate::stamped::queue::Stage;
 

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::{
+use lagtrace_core::observed::event::{
     GeneratorSample, LoadCluster, LoadTransport, Phase, RequestFailure, TargetId,
 };
-use lagtrace_core::experiment::Experiment;
-use lagtrace_core::histogram::Distribution;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_core::observed::time::Timestamp;
+use lagtrace_core::stats::histogram::Distribution;
 
 use super::engine::WorkerReport;
 use super::meter::LagMeter;

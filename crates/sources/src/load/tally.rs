@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use core::time::Duration;
 
-use lagtrace_core::event::{LoadCluster, RequestFailure, TargetId};
-use lagtrace_core::histogram::Distribution;
+use lagtrace_core::observed::event::{LoadCluster, RequestFailure, TargetId};
+use lagtrace_core::stats::histogram::Distribution;
 
 use super::record::Record;
 

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::{Phase, TargetId};
-use lagtrace_core::experiment::Experiment;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{Phase, TargetId};
+use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_core::observed::time::Timestamp;
 
 use super::plan::{Lane, Method, Plan, Target};
 use crate::url::Url;

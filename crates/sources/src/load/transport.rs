@@ -1,7 +1,7 @@
 //! What is said of how a lane's connections were made.
 
-use lagtrace_core::event::{LoadTls, LoadTransport};
-use lagtrace_core::experiment::Experiment;
+use lagtrace_core::observed::event::{LoadTls, LoadTransport};
+use lagtrace_core::observed::experiment::Experiment;
 
 use super::plan::{Lane, Plan};
 use super::socket::SocketOptions;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use lagtrace_core::event::ProbeAnswer;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::ProbeAnswer;
+use lagtrace_core::observed::time::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use core::time::Duration;
 
-use lagtrace_core::event::{Event, EventBody, Phase, ProbeSample};
+use lagtrace_core::observed::event::{Event, EventBody, Phase, ProbeSample};
 
 use super::{ProbeError, ProbePlan, STOP_INTERVAL, note, series};
 use crate::tls::TlsPeer;

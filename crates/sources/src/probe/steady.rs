@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
-use lagtrace_core::event::{Event, ProbeAnswer};
+use lagtrace_core::observed::event::{Event, ProbeAnswer};
 use rustix::io::Errno;
 use socket2::Socket;
 

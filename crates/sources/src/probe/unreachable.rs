@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use lagtrace_core::event::ProbeAnswer;
+use lagtrace_core::observed::event::ProbeAnswer;
 use rustix::io::Errno;
 
 /// The ICMP error that a kernel's own word stands for: it had no route, or

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use lagtrace_core::flow::Endpoint;
-use lagtrace_core::live::{Ends, Holder, LiveSocket};
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::sockets::{Ends, Holder, LiveSocket};
 
 use super::cgroup::Groups;
 use super::diag::States;

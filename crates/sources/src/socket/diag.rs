@@ -5,8 +5,8 @@ use std::io;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
-use lagtrace_core::event::ListenerSample;
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::event::ListenerSample;
+use lagtrace_core::observed::flow::Endpoint;
 
 use super::record::{self, SocketRecord, TcpState};
 use super::unix::{self, UnixRecord};

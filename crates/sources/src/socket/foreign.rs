@@ -5,8 +5,8 @@ use std::fmt;
 use std::net::TcpStream;
 use std::ops::ControlFlow;
 
-use lagtrace_core::event::{ListenerSample, Note};
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::event::{ListenerSample, Note};
+use lagtrace_core::observed::flow::Endpoint;
 
 use super::diag::{DiagSocket, Selection, States, listens_for};
 use super::record::SocketRecord;

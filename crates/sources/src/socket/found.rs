@@ -1,6 +1,6 @@
 //! The kernel's records of sockets in the words of the core.
 
-use lagtrace_core::live::{Ends, LiveSocket, Protocol, Timer};
+use lagtrace_core::observed::sockets::{Ends, LiveSocket, Protocol, Timer};
 
 use super::record::SocketRecord;
 use super::unix::UnixRecord;

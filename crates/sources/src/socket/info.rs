@@ -1,6 +1,6 @@
 //! `struct tcp_info` in full (`include/uapi/linux/tcp.h`), of any kernel's length.
 
-use lagtrace_core::live::{Recovery, TcpInfo};
+use lagtrace_core::observed::sockets::{Recovery, TcpInfo};
 
 use crate::netlink::message::{u32_at, u64_at};
 

@@ -1,6 +1,6 @@
 //! Settings of the kernel that bound what sockets may do.
 
-use lagtrace_core::live::{KernelLimits, KernelSetting};
+use lagtrace_core::observed::sockets::{KernelLimits, KernelSetting};
 
 use crate::privilege::NetworkNamespace;
 

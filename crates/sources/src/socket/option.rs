@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Sender;
 
-use lagtrace_core::event::Note;
+use lagtrace_core::observed::event::Note;
 use rustix::net::sockopt;
 
 use super::diag::DiagSocket;

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::Duration;
 
-use lagtrace_core::live::LiveOptions;
+use lagtrace_core::observed::sockets::LiveOptions;
 use rustix::net::sockopt;
 
 /// The send buffer was set by hand, and the receive buffer

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use lagtrace_core::event::SocketOwner;
+use lagtrace_core::observed::event::SocketOwner;
 
 use super::option::{self, SocketOptions};
 use super::process::{self, Holder};

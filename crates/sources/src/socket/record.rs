@@ -4,9 +4,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use lagtrace_core::event::TcpSample;
-use lagtrace_core::flow::Endpoint;
-use lagtrace_core::live::{Buffers, TcpInfo};
+use lagtrace_core::observed::event::TcpSample;
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::sockets::{Buffers, TcpInfo};
 
 use super::info;
 use crate::netlink::attributes_after;

@@ -12,9 +12,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lagtrace_core::event::{Event, EventBody, Phase, TargetId};
-use lagtrace_core::flow::Endpoint;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{Event, EventBody, Phase, TargetId};
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::time::Timestamp;
 
 use super::foreign::Server;
 use super::reservoir::Reservoir;

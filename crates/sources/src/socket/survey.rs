@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use lagtrace_core::event::Note;
-use lagtrace_core::live::{Holder, LiveOptions, LiveSocket, Place, Protocol};
+use lagtrace_core::observed::event::Note;
+use lagtrace_core::observed::sockets::{Holder, LiveOptions, LiveSocket, Place, Protocol};
 
 use super::cgroup::Membership;
 pub use super::choice::{Choice, End, Protocols};

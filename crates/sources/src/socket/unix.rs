@@ -1,6 +1,6 @@
 //! A Unix socket's record of `sock_diag` (`include/uapi/linux/unix_diag.h`).
 
-use lagtrace_core::live::{Buffers, Protocol};
+use lagtrace_core::observed::sockets::{Buffers, Protocol};
 
 use super::record::{self, TcpState};
 use crate::netlink::attributes_after;

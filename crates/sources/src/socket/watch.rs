@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 
-use lagtrace_core::event::{ListenerSample, SocketSample, TargetId};
-use lagtrace_core::flow::Endpoint;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{ListenerSample, SocketSample, TargetId};
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::time::Timestamp;
 
 use super::diag::{DiagSocket, OpeningQueues, Selection, States};
 use super::foreign::Server;

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use lagtrace_core::segment::TcpFlags;
+use lagtrace_core::observed::segment::TcpFlags;
 use socket2::SockFilter;
 
 /// Compares for equality, in classic BPF.

@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::io::{Read, Write};
 
-use lagtrace_core::event::RequestFailure;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::observed::time::Timestamp;
 use rustls::{ClientConnection, HandshakeKind};
 
 use super::validity::certificate_end;

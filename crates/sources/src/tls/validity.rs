@@ -1,7 +1,7 @@
 //! When a certificate ends: the one field of it that the library checks and
 //! does not tell (RFC 5280 §4.1).
 
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
 
 /// Tags of DER (X.690 §8) that lie on the way.
 const SEQUENCE: u8 = 0x30;

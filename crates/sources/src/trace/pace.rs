@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use core::time::Duration;
 
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
 
 /// Hops looked at beyond the farthest that answered, while all answer.
 const AHEAD: u8 = 4;

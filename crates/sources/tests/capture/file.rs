@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lagtrace_core::event::{CaptureSummary, PointId};
-use lagtrace_core::segment::Segment;
+use lagtrace_core::observed::event::{CaptureSummary, PointId};
+use lagtrace_core::observed::segment::Segment;
 use lagtrace_sources::capture::{CaptureError, FileCapture};
 
 use crate::requirement;

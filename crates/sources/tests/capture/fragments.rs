@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use lagtrace_core::decode::Packet;
-use lagtrace_core::event::PointId;
+use lagtrace_core::observed::event::PointId;
 use lagtrace_sources::capture::{FileCapture, Packets};
 
 /// A pcap file of raw IP with these packets.

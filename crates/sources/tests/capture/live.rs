@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lagtrace_core::decode::Packet;
-use lagtrace_core::event::{CaptureSummary, PointId};
-use lagtrace_core::segment::{Segment, TcpFlags};
+use lagtrace_core::observed::event::{CaptureSummary, PointId};
+use lagtrace_core::observed::segment::{Segment, TcpFlags};
 use lagtrace_sources::capture::{
     Arrival, CaptureError, FileCapture, LiveCapture, LiveOptions, LiveOutcome,
 };

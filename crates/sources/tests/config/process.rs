@@ -8,8 +8,8 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use lagtrace_core::event::{EventBody, Phase, TargetId};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{EventBody, Phase, TargetId};
+use lagtrace_core::observed::time::Timestamp;
 use lagtrace_sources::config::nginx::{Change, Configuration, Master, Request, Resolved, resolve};
 use lagtrace_sources::config::{Certainty, Error};
 

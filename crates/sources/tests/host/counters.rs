@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use lagtrace_core::event::CounterScope;
+use lagtrace_core::observed::event::CounterScope;
 use lagtrace_sources::counter::Counters;
 
 use crate::world::{Namespace, can_run};

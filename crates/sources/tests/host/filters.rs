@@ -1,6 +1,6 @@
 //! Packet filter rules that could block a target.
 
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_sources::firewall;
 use lagtrace_sources::privilege::NetworkNamespace;
 

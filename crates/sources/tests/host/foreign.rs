@@ -4,8 +4,8 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use lagtrace_core::event::{CounterScope, EventBody, Phase, SocketOwner, TargetId};
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::event::{CounterScope, EventBody, Phase, SocketOwner, TargetId};
+use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_sources::counter::Counters;
 use lagtrace_sources::firewall;
 use lagtrace_sources::privilege::{HostError, NetworkNamespace};
@@ -58,7 +58,7 @@ fn watch(server: &Server) {
     let theirs = theirs.changes(&after, CounterScope::Target);
     let events = sampler.stop();
 
-    let is_server = |event: &&lagtrace_core::event::Event| match &event.body {
+    let is_server = |event: &&lagtrace_core::observed::event::Event| match &event.body {
         EventBody::Socket(sample) => {
             matches!(sample.owner, SocketOwner::Process { pid, .. } if pid == server.pid())
                 && sample.nodelay == Some(false)
@@ -66,7 +66,7 @@ fn watch(server: &Server) {
         _ => false,
     };
     assert!(events.iter().filter(is_server).count() > 0, "{events:?}");
-    let delayed = |changes: &[lagtrace_core::event::CounterChange]| {
+    let delayed = |changes: &[lagtrace_core::observed::event::CounterChange]| {
         let change = changes.iter().find(|c| c.name == "TcpExt:DelayedACKs");
         change.map(|c| c.after - c.before).expect("always told")
     };

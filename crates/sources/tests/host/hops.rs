@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use lagtrace_core::event::{EventBody, Stamp};
+use lagtrace_core::observed::event::{EventBody, Stamp};
 use lagtrace_core::report::{Hop, HopState, Route};
 use lagtrace_core::route::{RouteMethod, RouteTally};
 use socket2::{Domain, Protocol, Socket, Type};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use lagtrace_core::event::{EventBody, ProbeAnswer, ProbeSample, TargetId};
+use lagtrace_core::observed::event::{EventBody, ProbeAnswer, ProbeSample, TargetId};
 use lagtrace_sources::probe::{
     PacketPlan, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
 };

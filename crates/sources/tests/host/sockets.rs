@@ -6,11 +6,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lagtrace_core::event::{
+use lagtrace_core::observed::event::{
     Event, EventBody, ListenerSample, Phase, SocketOwner, SocketSample, TargetId,
 };
-use lagtrace_core::flow::Endpoint;
-use lagtrace_core::live::{Ends, LiveSocket};
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::sockets::{Ends, LiveSocket};
 use lagtrace_sources::socket::diag::DiagSocket;
 use lagtrace_sources::socket::foreign::find_server;
 use lagtrace_sources::socket::sampler::{Sampler, SamplerPlan};

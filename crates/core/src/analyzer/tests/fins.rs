@@ -4,8 +4,8 @@
 use core::time::Duration;
 
 use super::*;
+use crate::exchange::wait::WaitKind;
 use crate::exchange::{Exchange, Outcome};
-use crate::wait::WaitKind;
 
 const RST: TcpFlags = TcpFlags::RST;
 const OLD: &[u8] = b"GET / HTTP/1.0\r\n\r\n";

@@ -7,10 +7,10 @@ use core::time::Duration;
 use super::*;
 use crate::cause::Id;
 use crate::conclude::served::weigh;
+use crate::exchange::wait::WaitKind;
+use crate::observed::kernel_span::{Held, ServedTurn, Stage, WatchTally};
 use crate::report::{EvidenceKind, Finding, JoinedTurns, Report, Verdict};
-use crate::served::{Served, Waiting};
-use crate::turn::{Held, ServedTurn, Stage, WatchTally};
-use crate::wait::WaitKind;
+use crate::service::kernel_join::{Served, Waiting};
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const SYN_ACK: TcpFlags = TcpFlags::SYN.with(ACK);

@@ -5,12 +5,12 @@ use core::time::Duration;
 use super::starved::{answered, at, ends, segments};
 use super::*;
 use crate::cause::Id;
-use crate::event::{
+use crate::observed::event::{
     Event, EventBody, GeneratorSample, ListenerSample, LoadCluster, Phase, PhaseStart, Silence,
     TargetId,
 };
-use crate::histogram::Distribution;
 use crate::report::Verdict;
+use crate::stats::histogram::Distribution;
 
 /// The baseline without packets, and the one with them, in milliseconds.
 const UNOBSERVED: (i64, i64) = (-4_000, -1_000);

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::cause::Id;
-use crate::event::{Event, EventBody, Phase, PhaseStart, TargetId};
+use crate::observed::event::{Event, EventBody, Phase, PhaseStart, TargetId};
 
 /// The milliseconds at which the figures begin and end, and connections are closed.
 const MEASURED: (i64, i64) = (100, 1_900);

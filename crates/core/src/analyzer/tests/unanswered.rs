@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::*;
-use crate::datagram::Datagram;
+use crate::observed::datagram::Datagram;
 use crate::report::LayerState;
 
 /// A query for the address of `name`, or the answer that there is no such name.

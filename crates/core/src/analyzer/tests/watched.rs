@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::*;
 use crate::cause::Id;
+use crate::observed::kernel_span::{Departure, Held, ServedTurn, WatchTally};
 use crate::report::{EvidenceKind, Finding, Verdict};
-use crate::turn::{Departure, Held, ServedTurn, WatchTally};
 
 const EXCHANGES: i64 = 30;
 /// From one request to the next, in µs.
@@ -137,7 +137,7 @@ fn the_sending_kernel_proves_what_it_held() {
         (found[0].cause, found[0].verdict),
         (Id::NagleDelayedAck, Verdict::Proven)
     );
-    assert_eq!(found[0].culprit, crate::wait::Owner::Server);
+    assert_eq!(found[0].culprit, crate::exchange::wait::Owner::Server);
     let kinds: Vec<_> = found[0].evidence.iter().map(|piece| piece.kind).collect();
     assert!(kinds.contains(&EvidenceKind::KernelTrace), "{kinds:?}");
     // What was watched is in no file: nothing points into one.

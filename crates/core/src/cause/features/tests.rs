@@ -13,7 +13,7 @@ use super::*;
 use crate::analyzer::{Analyzer, Options};
 use crate::cause::Rules;
 use crate::decode::{self, Container, Found};
-use crate::event::PointId;
+use crate::observed::event::PointId;
 
 /// All features.
 const ALL: Features = Features(u64::MAX);

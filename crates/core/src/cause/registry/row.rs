@@ -1,8 +1,8 @@
 //! The columns of the registry of causes.
 
 use super::Id;
-use crate::turn::Stage;
-use crate::wait::WaitKind;
+use crate::exchange::wait::WaitKind;
+use crate::observed::kernel_span::Stage;
 
 /// A class of latency: its row of the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

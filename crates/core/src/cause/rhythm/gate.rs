@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::{Answers, quantile, sorted};
 use crate::cause::evidence::human;
 use crate::report::{Evidence, EvidenceKind};
-use crate::timeline::{self, Moment};
+use crate::service::timeline::{self, Moment};
 
 /// Answers to waiting requests that must be seen.
 const LEAST_TURNS: usize = 10;

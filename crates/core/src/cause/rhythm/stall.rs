@@ -4,9 +4,9 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Answers, LateOnes, quantile};
-use crate::flow::Endpoint;
-use crate::time::Timestamp;
-use crate::timeline::{LEAST_LATE, Late, Moment};
+use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
+use crate::service::timeline::{LEAST_LATE, Late, Moment};
 
 /// Shorter ones are a scheduler's or a disk's.
 const LEAST_STALL: Duration = LEAST_LATE;

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::Stall;
 use crate::facts::{Act, ServiceTurns};
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// Requests that threads had read and all of which waited: one that held up the others left
 /// some of them unread.

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::{Answers, quantile, sorted};
-use crate::time::Timestamp;
-use crate::timeline::Moment;
+use crate::observed::time::Timestamp;
+use crate::service::timeline::Moment;
 
 /// Answers this near together leave at one tick.
 const TICK: Duration = Duration::from_millis(2);

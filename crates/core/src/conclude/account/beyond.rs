@@ -6,9 +6,9 @@ use core::time::Duration;
 use crate::cause::Case;
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human, median};
 use crate::cause::tally::{Tally, nanos};
+use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::Place;
-use crate::wait::Owner;
 
 /// Time beyond the exchanges in one place, as much of it as no finding claims.
 pub(super) struct Beyond {

@@ -1,10 +1,10 @@
 //! The certainty that a finding names the right owner of its time, whatever the cause.
 
-use crate::event::TargetId;
+use crate::exchange::wait::Owner;
 use crate::facts::Facts;
+use crate::observed::event::TargetId;
 use crate::report::{EvidenceKind, Finding, Verdict};
 use crate::service::Service;
-use crate::wait::Owner;
 
 /// The part of what packets show that a host's own kernel must have timed to be its
 /// witness.

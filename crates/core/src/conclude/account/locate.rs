@@ -11,11 +11,11 @@ use crate::cause::candidates;
 use crate::cause::evidence::{self, human, percent};
 use crate::cause::{Case, Id};
 use crate::conclude::layers::LONG_LOOKUP;
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{
     Affected, Booking, Evidence, EvidenceKind, Finding, Fix, Location, Shape, Verdict,
 };
 use crate::service::Place;
-use crate::wait::{Owner, WaitKind};
 
 /// The finding for each place of a service whose unclaimed time matters, of `whole`
 /// nanoseconds in all services; what the `findings` claim of what lies beyond the exchanges

@@ -6,9 +6,9 @@ use super::spot::Spot;
 use super::{Booked, sum};
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, REPEATS};
 use crate::cause::tally::nanos;
-use crate::histogram::Distribution;
+use crate::exchange::wait::WaitKind;
 use crate::service::{Ledger, Place};
-use crate::wait::WaitKind;
+use crate::stats::histogram::Distribution;
 
 /// The mean time, weighted by itself, from which on unclaimed time matters although most
 /// requests have none of it: whoever comes at any instant meets waits of this length.
@@ -110,9 +110,9 @@ pub(super) fn least_trip(ledger: &Ledger) -> Option<Duration> {
 mod tests {
     use super::*;
     use crate::conclude::account::spot::SPOTS;
-    use crate::flow::Endpoint;
+    use crate::exchange::wait::Owner;
+    use crate::observed::flow::Endpoint;
     use crate::service::Service;
-    use crate::wait::Owner;
 
     /// Whether time on the path is told of 36 requests beside a server, 25 ms away: one of them
     /// stood still for `stop`, six for `slow_start`, and answering took `thinking` in all.

@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use crate::cause::Case;
-use crate::histogram::Distribution;
 use crate::report::Shape;
+use crate::service::timeline::Moment;
 use crate::service::{Ledger, Place};
-use crate::timeline::Moment;
+use crate::stats::histogram::Distribution;
 
 /// The least number of requests of which a shape is told.
 const LEAST: usize = 8;

@@ -1,9 +1,9 @@
 //! The places that unclaimed time can be located in.
 
 use crate::cause::Id;
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::Booking;
 use crate::service::{Ledger, Place};
-use crate::wait::{Owner, WaitKind};
 
 use super::Booked;
 

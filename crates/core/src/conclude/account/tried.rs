@@ -69,7 +69,7 @@ fn evidence(outcome: &ExperimentOutcome) -> Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Experiment;
+    use crate::observed::experiment::Experiment;
     use crate::report::Figures;
 
     fn outcome(control: u64, treated: u64, high: i64) -> ExperimentOutcome {

@@ -6,7 +6,7 @@ use super::lost::{Loss, lost};
 use super::{backlog, names, unread};
 use crate::cause::evidence::human;
 use crate::facts::SeenSocket;
-use crate::live::{LiveSocket, Recovery};
+use crate::observed::sockets::{LiveSocket, Recovery};
 use crate::report::Tally;
 
 /// Limited by one thing for a larger share of the time with data outstanding

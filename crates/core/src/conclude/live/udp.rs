@@ -2,7 +2,7 @@
 
 use super::lost::{Loss, lost};
 use crate::facts::SeenSocket;
-use crate::live::Buffers;
+use crate::observed::sockets::Buffers;
 
 /// What is lost, or is about to be.
 pub(super) fn remarks(seen: &SeenSocket) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! What of a Unix socket's state makes a process wait for another.
 
 use super::{backlog, names, unread};
-use crate::live::{LiveSocket, Protocol};
+use crate::observed::sockets::{LiveSocket, Protocol};
 
 /// Who waits for whom.
 pub(super) fn remarks(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Vec<String> {

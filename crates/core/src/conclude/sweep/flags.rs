@@ -1,10 +1,10 @@
 //! Which filter is there, by the flags that it lets pass.
 
 use super::told;
-use crate::event::{ProbeAnswer, ProbeStep};
 use crate::facts::{ProbeKey, Sweep};
+use crate::observed::event::{ProbeAnswer, ProbeStep};
+use crate::observed::segment::TcpFlags;
 use crate::report::Remark;
-use crate::segment::TcpFlags;
 
 /// What stands before the port, by what it lets pass (RFC 9293 §3.10.7).
 pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {

@@ -4,8 +4,8 @@
 use core::time::Duration;
 
 use super::told;
-use crate::event::ProbeStep;
 use crate::facts::{ProbeKey, StepTally, Sweep};
+use crate::observed::event::ProbeStep;
 use crate::report::Remark;
 
 /// Probes of one port, and of all others together, from which on silence says

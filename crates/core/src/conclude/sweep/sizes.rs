@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::told;
-use crate::event::{ProbeAnswer, ProbeMethod, ProbeStep};
 use crate::facts::{ProbeKey, StepTally, Sweep, is_by_target};
+use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbeStep};
 use crate::report::Remark;
 
 /// Silent probes above the limit of sizes.

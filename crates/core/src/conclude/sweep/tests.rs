@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use super::remarks;
-use crate::event::{
+use crate::facts::Facts;
+use crate::observed::event::{
     Coming, Event, EventBody, Phase, ProbeAnswer, ProbeMethod, ProbeSample, ProbeStep, Stamp,
     TargetId,
 };
-use crate::facts::Facts;
-use crate::segment::TcpFlags;
-use crate::time::Timestamp;
+use crate::observed::segment::TcpFlags;
+use crate::observed::time::Timestamp;
 
 type Answer = (ProbeStep, ProbeAnswer, u64);
 
@@ -20,7 +20,7 @@ fn said(method: ProbeMethod, answers: impl IntoIterator<Item = Answer>) -> Vec<S
         let is_answered = answer != ProbeAnswer::Silence;
         let sample = ProbeSample {
             target: TargetId::Subject,
-            endpoint: crate::flow::Endpoint::from(core::net::SocketAddr::from((
+            endpoint: crate::observed::flow::Endpoint::from(core::net::SocketAddr::from((
                 [192, 0, 2, 7],
                 80,
             ))),

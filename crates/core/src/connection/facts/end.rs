@@ -6,13 +6,13 @@ use super::Step;
 use super::flight::{FirstFlight, Piece};
 use super::sample::Sample;
 use super::spell::Spell;
+use crate::attribution::LEAST_DELAYED_ACK;
+use crate::attribution::mark::Data;
 use crate::connection::half::Arrival;
 use crate::connection::order::Order;
 use crate::exchange::{Recovery, RecoveryMechanism};
-use crate::mark::Data;
-use crate::segment::{Segment, TcpFlags, TcpOptions};
-use crate::tile::LEAST_DELAYED_ACK;
-use crate::time::Timestamp;
+use crate::observed::segment::{Segment, TcpFlags, TcpOptions};
+use crate::observed::time::Timestamp;
 
 /// Repetitions whose gap is remembered until their exchange says what they were.
 const MAX_GAPS: usize = 8;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::connection::half::Span;
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// On shorter round trips a flight does not stand out from what follows it.
 const LEAST_TRIP: Duration = Duration::from_millis(1);

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// How often something was so, and for how long in all.
 #[derive(Clone, Copy, Debug, Default)]

@@ -160,7 +160,7 @@ fn tick(clock: &Clock) -> Option<u64> {
 }
 
 /// The options' names in order, as tcpdump writes them; see
-/// [`TcpOptions::layout`](crate::segment::TcpOptions::layout).
+/// [`TcpOptions::layout`](crate::observed::segment::TcpOptions::layout).
 fn order(layout: u32) -> String {
     let names: Vec<&str> = (0..8)
         .map(|place| (layout >> (place * 4)) & 0xf)
@@ -182,7 +182,7 @@ fn order(layout: u32) -> String {
 mod tests {
     use super::super::end::Syn;
     use super::*;
-    use crate::time::Timestamp;
+    use crate::observed::time::Timestamp;
 
     fn clock(millis: i64, ticks: u32) -> Clock {
         let begin = u32::MAX - 5;

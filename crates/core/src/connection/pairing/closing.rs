@@ -1,16 +1,16 @@
 //! Closes exchanges: tiles them, and says what is known of each.
 
 use super::{Draft, Mode, Pairing, Scratch, loose};
+use crate::attribution::mark::{Mark, Pace, serialization};
+use crate::attribution::{Before, Spare, Tiling, Trace, tile, tile_message};
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
 use crate::connection::{Closed, View};
+use crate::exchange::tls_handshake::Handshake;
+use crate::exchange::wait::WaitKind;
 use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side, Signs};
-use crate::handshake::Handshake;
-use crate::mark::{Mark, Pace, serialization};
-use crate::tile::{Before, Spare, Tiling, Trace, tile, tile_message};
-use crate::time::Timestamp;
-use crate::wait::WaitKind;
+use crate::observed::time::Timestamp;
 
 impl Pairing {
     /// Whether an exchange is over that was not handed out.

@@ -4,8 +4,8 @@ use super::Ending;
 use super::http2::Multiplexed;
 use crate::connection::half::Span;
 use crate::exchange::{Outcome, Side, Signs};
-use crate::http::{Fields, RequestLine};
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
+use crate::protocol::http::{Fields, RequestLine};
 
 /// A request that was seen, and what came of it so far.
 #[derive(Debug)]

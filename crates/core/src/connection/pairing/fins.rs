@@ -7,7 +7,7 @@ use super::{Ending, Mode, Pairing};
 use crate::connection::half::Arrival;
 use crate::connection::is_progress;
 use crate::exchange::Side;
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// The FINs of a connection.
 #[derive(Debug, Default)]

@@ -2,17 +2,17 @@
 
 use core::time::Duration;
 
+use crate::attribution::mark::{Brief, Mark, Pace, serialization};
+use crate::attribution::{Before, Spare, Tiling, Trace, tile};
 use crate::connection::View;
 use crate::connection::half::Span;
+use crate::exchange::tls_handshake::{Handshake, Leg};
+use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{Recovery, Side};
-use crate::handshake::{Handshake, Leg};
-use crate::mark::{Brief, Mark, Pace, serialization};
+use crate::observed::time::Timestamp;
 use crate::protocol::tls::{
     CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
 };
-use crate::tile::{Before, Spare, Tiling, Trace, tile};
-use crate::time::Timestamp;
-use crate::wait::{Bound, Owner, Wait, WaitKind};
 
 /// Flights remembered of one handshake: TLS 1.3 has three with a
 /// HelloRetryRequest, TLS 1.2 two.

@@ -4,11 +4,11 @@
 mod flow_control;
 
 use super::{Draft, Mode, Pairing};
+use crate::attribution::mark::Brief;
 use crate::connection::View;
 use crate::connection::half::Span;
 use crate::exchange::Side;
-use crate::http::{RequestLine, Role, fingerprint};
-use crate::mark::Brief;
+use crate::protocol::http::{RequestLine, Role, fingerprint};
 use crate::protocol::http2::{Event, Fields, Frame, HEADER, Meaning};
 use crate::protocol::{Protocol, Step};
 pub(super) use flow_control::{Multiplex, Multiplexed};

@@ -10,13 +10,13 @@ use core::mem::take;
 use super::closing::Around;
 use super::turns::is_apart;
 use super::{Draft, Mode, Pairing, Scratch};
+use crate::attribution::mark::{Brief, Data};
+use crate::attribution::{Before, Spare, Trace};
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::{Closed, View, is_progress};
 use crate::exchange::{Exchange, Outcome, Side};
-use crate::mark::{Brief, Data};
-use crate::tile::{Before, Spare, Trace};
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// Segments of one transfer; what goes on is another, so that its marks need not be
 /// kept. A window of a megabyte fits.

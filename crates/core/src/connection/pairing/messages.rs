@@ -1,14 +1,14 @@
 //! Reads messages from both directions and makes exchanges of what they say.
 
 use super::{Draft, Mode, Pairing, Scratch};
+use crate::attribution::mark::{Brief, Data};
 use crate::connection::half::{Arrival, Span};
 use crate::connection::stream::Stream;
 use crate::connection::{View, empty_span};
 use crate::exchange::{Foreign, Side};
-use crate::http::{self, Role};
-use crate::mark::{Brief, Data};
+use crate::observed::time::Timestamp;
+use crate::protocol::http::{self, Role};
 use crate::protocol::{Parser, Protocol, Step, http2, tls};
-use crate::time::Timestamp;
 
 /// Steps with the offsets where they were taken.
 pub(super) type Steps = Vec<(u64, Step)>;

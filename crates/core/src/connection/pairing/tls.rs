@@ -6,14 +6,14 @@
 use super::flights::Flights;
 use super::turns::{LULL, PUSHED};
 use super::{Draft, Mode, Pairing};
+use crate::attribution::mark::Brief;
 use crate::connection::View;
 use crate::connection::half::Span;
 use crate::exchange::Side;
-use crate::http::{RequestLine, Role};
-use crate::mark::Brief;
+use crate::observed::time::Timestamp;
+use crate::protocol::http::{RequestLine, Role};
 use crate::protocol::tls::{self, Content, Event, HEADER, SERVER_HELLO};
 use crate::protocol::{Protocol, Step};
-use crate::time::Timestamp;
 
 /// An encrypted Finished of TLS 1.3: 4 bytes of header, a hash of 32 or 48,
 /// the content's type, a tag of 16 (RFC 8446 §4.4.4, §5.2).

@@ -4,12 +4,12 @@
 use core::time::Duration;
 
 use super::{Draft, LEAST_READ, Pairing};
+use crate::attribution::mark::{Brief, Data};
 use crate::connection::half::{Arrival, Span};
 use crate::connection::{View, is_progress};
 use crate::exchange::Side;
-use crate::http::{self, Role};
-use crate::mark::{Brief, Data};
 use crate::protocol::Protocol;
+use crate::protocol::http::{self, Role};
 
 /// Longest time in which a program or a kernel goes on once it is released.
 pub(super) const LULL: Duration = Duration::from_millis(3);

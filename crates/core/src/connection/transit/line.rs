@@ -1,6 +1,6 @@
 //! The lag that a clock which is a little slow grows along.
 
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 /// The least payload of a segment that waits in a queue of its own sender's making.
 pub(super) const SMALL: u32 = 1000;

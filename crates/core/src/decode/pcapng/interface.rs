@@ -2,7 +2,7 @@
 
 use crate::decode::byte_order::ByteOrder;
 use crate::decode::{Fault, LinkType};
-use crate::time::Timestamp;
+use crate::observed::time::Timestamp;
 
 const END_OF_OPTIONS: u16 = 0;
 const IF_TSRESOL: u16 = 9;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::super::*;
 use super::record;
 use super::writing::{ethernet, ipv4, ipv6, tcp};
-use crate::segment::TcpFlags;
+use crate::observed::segment::TcpFlags;
 
 /// A way to make a packet's fragments, from the offset, whether more follow, the protocol and
 /// the payload.

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::super::*;
 use super::record;
 use super::writing::{ethernet, ipv4, ipv6, tcp};
-use crate::flow::Direction;
-use crate::segment::TcpFlags;
+use crate::observed::flow::Direction;
+use crate::observed::segment::TcpFlags;
 
 const PAYLOAD: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 

@@ -3,8 +3,8 @@
 use super::super::*;
 use super::record;
 use super::writing::{ipv4, ipv6, tcp};
-use crate::flow::{Direction, Transport};
-use crate::icmp::{EchoStep, IcmpKind};
+use crate::observed::flow::{Direction, Transport};
+use crate::observed::icmp::{EchoStep, IcmpKind};
 
 /// An error by 10.0.0.1 (the writer's source) about `quoted`.
 fn error_v4(head: [u8; 8], quoted: &[u8]) -> Vec<u8> {

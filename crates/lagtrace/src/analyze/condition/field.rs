@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::ExchangeRecord;
-use lagtrace_core::wait::{Owner, WaitKind};
 
 use super::{Operator, Value};
 

@@ -1,5 +1,5 @@
+use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{ExchangeRecord, Exemplar, WaitSpan};
-use lagtrace_core::wait::{Owner, WaitKind};
 
 use super::Condition;
 

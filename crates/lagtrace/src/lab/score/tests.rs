@@ -1,6 +1,6 @@
 use lagtrace_core::cause::Id;
+use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{Candidate, Exchanges, Finding, Report, WaitShare};
-use lagtrace_core::wait::{Owner, WaitKind};
 use lagtrace_lab::Label;
 use serde_json::{Value, json};
 

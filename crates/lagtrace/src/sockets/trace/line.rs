@@ -1,7 +1,7 @@
 //! One call as one line.
 
-use lagtrace_core::call::{Request, SocketCall};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::syscall::{Request, SocketCall};
+use lagtrace_core::observed::time::Timestamp;
 use serde_json::json;
 
 use crate::conclusion;

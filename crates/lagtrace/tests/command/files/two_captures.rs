@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lagtrace_core::event::PointId;
-use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
-use lagtrace_core::joined::{Joining, Recognised};
+use lagtrace_core::observed::event::PointId;
+use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
+use lagtrace_core::observed::segment::Segment;
+use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::{ClockRelation, Joined};
-use lagtrace_core::segment::Segment;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::views::two_point::{Joining, Recognised};
 use lagtrace_sources::capture::FileCapture;
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use lagtrace_core::decode::{LinkType, MAX_CAPTURED, Record};
-use lagtrace_core::event::{CaptureSummary, PointId};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{CaptureSummary, PointId};
+use lagtrace_core::observed::time::Timestamp;
 use nix::net::if_::{if_nameindex, if_nametoindex};
 use pcap::{Active, Capture, Linktype, Precision};
 use rustix::io::Errno;

@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
 use lagtrace_core::decode::{Decoder, Packet, Record};
-use lagtrace_core::event::{CaptureSummary, PointId};
+use lagtrace_core::observed::event::{CaptureSummary, PointId};
 
 use crate::capture::writer::{PcapWriter, Written};
 use crate::capture::{Packets, count, count_beside};

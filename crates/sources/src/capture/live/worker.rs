@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::LiveOutcome;

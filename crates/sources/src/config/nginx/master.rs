@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use lagtrace_core::event::Note;
+use lagtrace_core::observed::event::Note;
 use rustix::fs::OFlags;
 
 use super::build::Build;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use lagtrace_core::event::{
+use lagtrace_core::observed::event::{
     ConfigurationLine, Event, EventBody, Note, Phase, SourceLocation, TargetId,
 };
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
 
 use super::location::LocationPattern;
 use super::name::NameMatch;

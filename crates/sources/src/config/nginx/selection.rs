@@ -1,6 +1,6 @@
 //! The server and the location that answer one request.
 
-use lagtrace_core::event::Note;
+use lagtrace_core::observed::event::Note;
 
 use super::Request;
 use super::location::{self, Found, passes_on};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use lagtrace_core::event::Note;
+use lagtrace_core::observed::event::Note;
 
 use super::Request;
 use super::listen::{Address, ListenAddress, Port, has_option, parse};

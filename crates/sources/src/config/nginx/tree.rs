@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use super::lex::Word;
-use lagtrace_core::event::SourceLocation;
+use lagtrace_core::observed::event::SourceLocation;
 
 /// A file of this configuration, by its place in [`Tree::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lagtrace_core::turn::Throttling;
+use lagtrace_core::observed::kernel_span::Throttling;
 
 use crate::socket::cgroup;
 

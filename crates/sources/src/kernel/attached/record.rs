@@ -4,11 +4,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use lagtrace_core::decode::{LinkType, Record};
-use lagtrace_core::event::PointId;
-use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
-use lagtrace_core::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
-use lagtrace_core::time::Timestamp;
-use lagtrace_core::turn::{Asked, Departure, Held, Program, ServedTurn, ThreadTimes};
+use lagtrace_core::observed::event::PointId;
+use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
+use lagtrace_core::observed::kernel_span::{
+    Asked, Departure, Held, Program, ServedTurn, ThreadTimes,
+};
+use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::observed::time::Timestamp;
 
 use crate::clock::Clock;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use lagtrace_core::histogram::Distribution;
-use lagtrace_core::turn::WatchTally;
+use lagtrace_core::observed::kernel_span::WatchTally;
+use lagtrace_core::stats::histogram::Distribution;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Enum;
 use libbpf_rs::query::ProgInfoIter;

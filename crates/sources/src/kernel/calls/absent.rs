@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use lagtrace_core::call::{CallTally, SocketCall};
+use lagtrace_core::observed::syscall::{CallTally, SocketCall};
 
 use super::{CallOptions, KernelError};
 

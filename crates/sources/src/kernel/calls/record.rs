@@ -4,8 +4,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use lagtrace_core::call::{Argument, CalledSocket, Caller, Request, SocketCall, SocketKind};
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::syscall::{
+    Argument, CalledSocket, Caller, Request, SocketCall, SocketKind,
+};
 
 use crate::clock::Clock;
 use crate::socket::record::TcpState;

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::{Event, EventBody, Phase, PhaseStart, TargetId};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{Event, EventBody, Phase, PhaseStart, TargetId};
+use lagtrace_core::observed::time::Timestamp;
 
 use super::Collector;
 

@@ -1,7 +1,7 @@
 //! Stages of requests, added up.
 
-use lagtrace_core::event::{LoadStages, StageTimes, TargetId};
-use lagtrace_core::histogram::Distribution;
+use lagtrace_core::observed::event::{LoadStages, StageTimes, TargetId};
+use lagtrace_core::stats::histogram::Distribution;
 
 /// Stages of no request so far.
 pub(super) fn stages_of(target: TargetId) -> LoadStages {

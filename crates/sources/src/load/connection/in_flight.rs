@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
 
 use crate::load::mix::Start;
 

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::RequestFailure;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::observed::time::Timestamp;
 
 use super::{Driver, Slot};
 use crate::load::lane::LaneState;

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
 
 use super::{Command, Driver, Slot};
 use crate::load::connection::Connection;

@@ -1,7 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use lagtrace_core::experiment::Experiment;
+use lagtrace_core::observed::experiment::Experiment;
 
 use super::*;
 use crate::load::plan::{Arrangement, Pace};

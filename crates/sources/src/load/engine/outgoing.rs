@@ -1,7 +1,7 @@
 //! What goes out on the sockets.
 
-use lagtrace_core::event::RequestFailure;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::observed::time::Timestamp;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 

@@ -1,8 +1,8 @@
 //! What comes in on the sockets.
 
-use lagtrace_core::event::RequestFailure;
-use lagtrace_core::flow::FlowKey;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::observed::flow::FlowKey;
+use lagtrace_core::observed::time::Timestamp;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, sockopt};

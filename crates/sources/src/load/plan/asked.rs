@@ -2,9 +2,9 @@
 
 use core::net::SocketAddr;
 
-use lagtrace_core::event::{Phase, TargetId};
-use lagtrace_core::experiment::Experiment;
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::event::{Phase, TargetId};
+use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_core::observed::flow::Endpoint;
 
 use crate::url::Url;
 

@@ -1,6 +1,6 @@
 //! What is sent: requests of HTTP/1.1, byte by byte.
 
-use lagtrace_core::experiment::Experiment;
+use lagtrace_core::observed::experiment::Experiment;
 
 use super::{Lane, Plan};
 use crate::load::jar::Jar;
@@ -78,7 +78,7 @@ fn request_bytes(lane: &Lane, url: &Url) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use lagtrace_core::event::{Phase, TargetId};
+    use lagtrace_core::observed::event::{Phase, TargetId};
 
     use super::*;
     use crate::load::plan::{Method, Target};

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd as _;
 
-use lagtrace_core::event::RequestFailure;
+use lagtrace_core::observed::event::RequestFailure;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt;

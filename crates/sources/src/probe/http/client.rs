@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use core::time::Duration;
 
-use lagtrace_core::event::{ProbeAnswer, ProbeMethod, ProbePhases, ProbeSample, ProbeTls};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{
+    ProbeAnswer, ProbeMethod, ProbePhases, ProbeSample, ProbeTls,
+};
+use lagtrace_core::observed::time::Timestamp;
 
 use super::wire::{self, Handshake, Wire};
 use super::{Ask, STOP_INTERVAL};

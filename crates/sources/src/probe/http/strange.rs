@@ -51,7 +51,7 @@ fn says_tls_port(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lagtrace_core::event::TargetId;
+    use lagtrace_core::observed::event::TargetId;
 
     #[test]
     fn strange_answers_are_named() {

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 
 use core::time::Duration;
 
-use lagtrace_core::event::RequestFailure;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::observed::time::Timestamp;
 
 use super::STOP_INTERVAL;
 use crate::tls::secure::{Secure, Secured};

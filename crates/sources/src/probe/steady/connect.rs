@@ -6,7 +6,7 @@ use std::io;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use lagtrace_core::event::{ProbeAnswer, ProbeReply};
+use lagtrace_core::observed::event::{ProbeAnswer, ProbeReply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;

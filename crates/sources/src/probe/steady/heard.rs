@@ -2,9 +2,11 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::{Coming, ProbeAnswer, ProbeMethod, ProbeReply, ProbeSample, Stamp};
-use lagtrace_core::flow::Endpoint;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{
+    Coming, ProbeAnswer, ProbeMethod, ProbeReply, ProbeSample, Stamp,
+};
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::time::Timestamp;
 
 use super::pending::{Pending, State};
 use super::{SteadyMethod, SteadyPlan};

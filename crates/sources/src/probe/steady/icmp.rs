@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::io;
 
-use lagtrace_core::event::{ProbeAnswer, ProbeReply};
+use lagtrace_core::observed::event::{ProbeAnswer, ProbeReply};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};

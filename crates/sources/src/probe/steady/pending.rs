@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::time::Timestamp;
 
 /// Probes whose answers can still be told apart; older ones are forgotten.
 pub(super) const MAX_PENDING: usize = 20_000;

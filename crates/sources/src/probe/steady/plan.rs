@@ -3,8 +3,8 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use lagtrace_core::event::{ProbeStep, TargetId};
-use lagtrace_core::segment::TcpFlags;
+use lagtrace_core::observed::event::{ProbeStep, TargetId};
+use lagtrace_core::observed::segment::TcpFlags;
 
 use super::segment;
 use super::sweep::{Sizes, SourcePorts};

@@ -3,9 +3,9 @@
 use core::net::{IpAddr, SocketAddr};
 
 use lagtrace_core::decode::{self, LinkType, Packet, Record};
-use lagtrace_core::event::{PointId, ProbeAnswer, ProbeReply, ReplySegment};
-use lagtrace_core::segment::TcpFlags;
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{PointId, ProbeAnswer, ProbeReply, ReplySegment};
+use lagtrace_core::observed::segment::TcpFlags;
+use lagtrace_core::observed::time::Timestamp;
 
 use crate::headers::{Ends, TCP, TcpSegment};
 

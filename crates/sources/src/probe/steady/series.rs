@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use core::time::Duration;
 
-use lagtrace_core::event::{Coming, Event, EventBody, Phase, ProbeAnswer, ProbeSample};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::observed::event::{Coming, Event, EventBody, Phase, ProbeAnswer, ProbeSample};
+use lagtrace_core::observed::time::Timestamp;
 use rustix::io::Errno;
 
 use super::heard::{Answered, silence};
@@ -314,7 +314,7 @@ impl<'a> Series<'a> {
 
 #[cfg(test)]
 mod tests {
-    use lagtrace_core::event::TargetId;
+    use lagtrace_core::observed::event::TargetId;
 
     use super::super::{PacketPlan, SourcePorts};
     use super::*;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use lagtrace_core::event::ProbeAnswer;
-use lagtrace_core::segment::TcpFlags;
+use lagtrace_core::observed::event::ProbeAnswer;
+use lagtrace_core::observed::segment::TcpFlags;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};

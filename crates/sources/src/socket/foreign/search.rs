@@ -5,8 +5,8 @@ use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lagtrace_core::event::Note;
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::observed::event::Note;
+use lagtrace_core::observed::flow::Endpoint;
 
 use super::{OwnFlow, Search, Server, ServerProcess, far_end, listening};
 use crate::netlink::NetlinkProtocol;

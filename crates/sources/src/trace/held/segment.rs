@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use lagtrace_core::segment::TcpFlags;
+use lagtrace_core::observed::segment::TcpFlags;
 
 use super::shown;
 use crate::headers::{Ends, Ipv4Header, TCP, TCP_HEADER, TcpSegment};

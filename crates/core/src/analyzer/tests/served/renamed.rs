@@ -1,7 +1,7 @@
 //! Waits that the server's kernel gives another name than the packets do.
 
 use super::*;
-use crate::wait::Owner;
+use crate::exchange::wait::Owner;
 
 /// Held until the client's delayed acknowledgement reaches the server.
 const HELD: i64 = DELAYED + 2 * WAY;
@@ -320,7 +320,7 @@ fn what_lies_beyond_the_host_is_the_paths() {
     let think = |wire: &mut Wire, begin| wire.exchange(begin, 40_000, false);
     let (report, list) = seen(think, |_, arrived| {
         let mut turn = thought(arrived + 15_000, 10_000);
-        turn.departure = Some(crate::turn::Departure {
+        turn.departure = Some(crate::observed::kernel_span::Departure {
             at: turn.sent_last,
             ..Default::default()
         });

@@ -5,12 +5,12 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::{Draft, Pairing};
+use crate::attribution::Held;
+use crate::attribution::mark::Brief;
 use crate::connection::View;
 use crate::exchange::Side;
-use crate::mark::Brief;
+use crate::observed::time::Timestamp;
 use crate::protocol::http2::Frame;
-use crate::tile::Held;
-use crate::time::Timestamp;
 
 /// Each window before a frame says otherwise (RFC 9113 §6.5.2, §6.9.2).
 const INITIAL_WINDOW: i64 = 65_535;

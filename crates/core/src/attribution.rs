@@ -1,0 +1,353 @@
+//! Cuts a closed exchange into waits, each named after what released it.
+//!
+//! In come the marks of one exchange and the round trips from the observation
+//! point to both ends; out come waits that tile it. It judges single waits
+//! only: whether they add up to a cause is for the rules to say.
+
+mod between;
+mod drops;
+mod expect;
+mod flow;
+mod gap;
+mod heard;
+pub(crate) mod mark;
+mod nagle;
+mod narrow;
+mod overlay;
+mod packing;
+mod release;
+mod repair;
+mod shared;
+mod stop;
+mod stops;
+mod trace;
+
+pub(crate) use overlay::Held;
+
+use core::mem::take;
+use core::time::Duration;
+
+use crate::attribution::mark::{Data, Mark};
+use crate::connection::half::{Arrival, Span};
+use crate::connection::repeats::Need;
+use crate::exchange::delivery::Delivery;
+use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
+use crate::exchange::{
+    Disorder, Drops, Exchange, Expectation, Hold, Narrow, Packing, Recovery, Side, Travel,
+};
+use crate::observed::time::Timestamp;
+use flow::{Flow, Piece};
+use stop::Stop;
+pub(crate) use stops::Before;
+pub(crate) use trace::Trace;
+
+/// A kernel that acknowledges at once does so well below the least delayed
+/// ACK (40 ms on Linux, `TCP_DELACK_MIN` in `include/net/tcp.h`).
+pub(crate) const LEAST_DELAYED_ACK: Duration = Duration::from_millis(20);
+
+/// Retransmission timers expire no sooner (`TCP_RTO_MIN`, 200 ms, less a tick).
+pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(180);
+
+/// Data this late behind later data was reordered, not lost (RFC 8985 §6.2
+/// step 4 waits a quarter of the round trip).
+const REORDERING: Duration = Duration::from_millis(1);
+
+/// The outcome of tiling.
+#[derive(Debug, Default)]
+pub(crate) struct Tiling {
+    pub(crate) waits: Vec<Wait>,
+    pub(crate) holds: Vec<Hold>,
+    pub(crate) recoveries: Vec<Recovery>,
+    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) disorder: Disorder,
+    pub(crate) travel: Travel,
+    pub(crate) narrow: Option<Narrow>,
+    pub(crate) drops: Option<Box<Drops>>,
+    pub(crate) packing: Packing,
+    pub(crate) harmless_delay: Option<Duration>,
+    pub(crate) expectation: Option<Expectation>,
+    /// From the last byte to the FIN that ends the response.
+    pub(crate) close_wait: Option<Duration>,
+}
+
+/// Lists of exchanges kept for their memory.
+const MAX_SPARE: usize = 256;
+/// Longer ones are rare, and not kept.
+const MAX_SPARE_WAITS: usize = 64;
+
+/// Lists whose memory is used again for the next exchange.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    waits: Vec<Vec<Wait>>,
+    stops: Vec<Stop>,
+    pieces: Vec<Piece>,
+    strides: Vec<u32>,
+}
+
+impl Spare {
+    /// Uses the memory of an exchange that is done with.
+    pub(crate) fn take_back(&mut self, exchange: &mut Exchange) {
+        let mut waits = take(&mut exchange.waits);
+        if self.waits.len() < MAX_SPARE && waits.capacity() <= MAX_SPARE_WAITS {
+            waits.clear();
+            self.waits.push(waits);
+        }
+    }
+
+    fn tiling(&mut self) -> Tiling {
+        Tiling {
+            waits: self.waits.pop().unwrap_or_default(),
+            ..Tiling::default()
+        }
+    }
+}
+
+impl Tiling {
+    /// The time that went to this kind.
+    pub(crate) fn took(&self, kind: WaitKind) -> Duration {
+        let of_kind = self.waits.iter().filter(|wait| wait.kind == kind);
+        of_kind.map(Wait::duration).sum()
+    }
+}
+
+/// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
+pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
+    let mut tiler = Tiler {
+        trace,
+        cursor: trace.begin,
+        tiling: spare.tiling(),
+        flow: Flow::default(),
+        stops: take(&mut spare.stops),
+        pieces: take(&mut spare.pieces),
+    };
+    let request_end = tiler.walk(Side::Client);
+    let first = first_response(trace);
+    if let Some(first) = first {
+        tiler.between(request_end, first);
+    }
+    tiler.walk(Side::Server);
+    tiler.tiling.close_wait = trace.ends_with_fin.then(|| trace.end.since(tiler.cursor));
+    let (kind, owner) = match trace.ends_with_fin {
+        true => (WaitKind::ServerPause, Owner::Server),
+        false => (WaitKind::Unknown, Owner::Unknown),
+    };
+    tiler.push(trace.end, kind, owner, None, Bound::Observed);
+    tiler.tiling.packing = packing::packing(trace, &mut spare.strides);
+    tiler.tiling.harmless_delay = harmless_delay(trace);
+    tiler.tiling.travel = travel(trace, request_end, first, &tiler.tiling.recoveries);
+    tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
+    tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
+    (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
+    tiler.tiling
+}
+
+/// Tiles one message of `sender` alone, which answers nothing and is not answered:
+/// what is behind its last segment is nobody's, unless its receiver was shut. The end is
+/// then when that opened.
+pub(crate) fn tile_message(
+    trace: Trace<'_>,
+    sender: Side,
+    begins_shut_out: bool,
+    spare: &mut Spare,
+) -> (Tiling, Timestamp) {
+    let left = stop::left_shut(&trace, sender, begins_shut_out);
+    let end = left.map_or(trace.end, |(until, _)| until);
+    let trace = &Trace { end, ..trace };
+    let mut tiler = Tiler {
+        trace,
+        cursor: trace.begin,
+        tiling: spare.tiling(),
+        flow: Flow::default(),
+        stops: take(&mut spare.stops),
+        pieces: take(&mut spare.pieces),
+    };
+    tiler.stops.extend(left.map(|(_, stop)| stop));
+    tiler.walk(sender);
+    let (kind, owner) = match left {
+        Some(_) => (WaitKind::WindowFull, sender.peer().owner()),
+        None => (WaitKind::Unknown, Owner::Unknown),
+    };
+    tiler.push(trace.end, kind, owner, None, Bound::Observed);
+    tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
+    (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
+    (tiler.tiling, end)
+}
+
+struct Tiler<'a> {
+    trace: &'a Trace<'a>,
+    cursor: Timestamp,
+    tiling: Tiling,
+    /// Of the message that is walked.
+    flow: Flow,
+    stops: Vec<Stop>,
+    pieces: Vec<Piece>,
+}
+
+impl Tiler<'_> {
+    /// Appends a wait up to `end`, clamped to what is left; empty ones vanish
+    /// and equal neighbours merge.
+    fn push(
+        &mut self,
+        end: Timestamp,
+        kind: WaitKind,
+        owner: Owner,
+        released_by: Option<u64>,
+        bound: Bound,
+    ) {
+        let end = end.min(self.trace.end);
+        if end <= self.cursor {
+            return;
+        }
+        let wait = Wait {
+            start: self.cursor,
+            end,
+            kind,
+            owner,
+            released_by,
+            bound,
+        };
+        self.cursor = end;
+        match self.tiling.waits.last_mut() {
+            Some(last) if last.kind == kind && last.owner == owner && last.bound == bound => {
+                last.end = end;
+                last.released_by = released_by;
+            }
+            _ => self.tiling.waits.push(wait),
+        }
+    }
+
+    /// Walks one side's data marks and names the gaps between them. The time
+    /// of the last one: when the message was whole here.
+    fn walk(&mut self, sender: Side) -> Timestamp {
+        let span = self.trace.span(sender);
+        self.flow = Flow::of(self.trace, sender, &mut self.pieces);
+        let mut last: Option<&Mark> = None;
+        for (index, mark) in self.trace.marks.iter().enumerate() {
+            let Some(data) = mark.data.filter(|_| mark.by == sender) else {
+                continue;
+            };
+            let is_ours = data.span.start < span.end && data.span.end > span.start;
+            let is_within = (self.trace.begin..=self.trace.end).contains(&mark.at);
+            if !is_ours || self.is_needless(mark, data) || !is_within {
+                continue;
+            }
+            // What repeats a whole request belongs to the wait for the response.
+            let is_whole = self.is_whole(last, span) && data.arrival != Arrival::Fill;
+            if sender == Side::Client && is_whole {
+                break;
+            }
+            if let Some(before) = last {
+                self.name_gap(before, mark, index);
+            }
+            last = Some(mark);
+        }
+        let delivery = stops::delivery(self.trace, sender, &self.flow, &self.stops);
+        self.tiling.deliveries.extend(delivery);
+        self.stops.clear();
+        last.map_or(self.trace.begin, |mark| mark.at)
+    }
+
+    /// Whether the segment changed nothing at its receiver, noting why.
+    fn is_needless(&mut self, mark: &Mark, data: Data) -> bool {
+        match data.arrival {
+            Arrival::Copy => self.tiling.disorder.copied(mark.number),
+            // Where an original is seen to arrive, so is what repeats it in vain.
+            Arrival::Repeat if data.need == Need::Spurious || !self.trace.is_near(mark.by) => {
+                self.tiling.disorder.resent(mark.number);
+            }
+            Arrival::KeepAlive => {}
+            Arrival::InOrder | Arrival::PastHole | Arrival::Fill | Arrival::Repeat => return false,
+        }
+        true
+    }
+
+    fn is_whole(&self, last: Option<&Mark>, span: Span) -> bool {
+        last.and_then(|mark| mark.data)
+            .is_some_and(|data| data.span.end >= span.end)
+    }
+
+    fn name_gap(&mut self, before: &Mark, mark: &Mark, index: usize) {
+        let gap = gap::name(self.trace, &self.flow, before, mark, index);
+        if self.awaited_leave(before, mark, &gap) {
+            return;
+        }
+        self.stops.extend(gap.stop);
+        self.take_gap(gap, mark);
+    }
+
+    fn take_gap(&mut self, gap: gap::Gap, mark: &Mark) {
+        if let Some(hold) = gap.hold {
+            self.tiling.holds.push(hold);
+        }
+        if let Some(recovery) = gap.recovery {
+            self.tiling.recoveries.push(recovery);
+        }
+        if let Some(late) = gap.overtaken {
+            self.tiling.disorder.overtook(mark.number, late);
+        }
+        if let Some((kind, owner)) = gap.wait {
+            self.push(mark.at, kind, owner, Some(mark.number), Bound::Observed);
+        }
+    }
+}
+
+fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
+    trace.marks.iter().find(|mark| {
+        mark.by == Side::Server
+            && mark.data.is_some_and(|data| {
+                data.span.end > trace.response.start && data.span.start < trace.response.end
+            })
+    })
+}
+
+/// What the packets tell of the way.
+fn travel(
+    trace: &Trace<'_>,
+    request_end: Timestamp,
+    first: Option<&Mark>,
+    recoveries: &[Recovery],
+) -> Travel {
+    let request = trace
+        .marks
+        .iter()
+        .find(|mark| mark.by == Side::Client && mark.data.is_some());
+    let is_clean = recoveries.is_empty() && trace.behind.is_none();
+    let reply = first.filter(|first| {
+        let whole = first
+            .data
+            .is_some_and(|d| d.span.start <= trace.response.start);
+        is_clean && whole && first.at >= request_end
+    });
+    let until = first.map_or(Timestamp::MIN, |first| first.at);
+    let mut before = trace.marks.iter().take_while(|mark| mark.at < until);
+    let is_acked_first = before.any(|mark| {
+        mark.by == Side::Server && mark.data.is_none() && mark.ack >= trace.request.end
+    });
+    let queued = |mark: Option<&Mark>| mark.map(|m| m.queued.known()).unwrap_or_default();
+    Travel {
+        idle: request.and_then(|mark| mark.idle),
+        reply: reply.map(|first| first.at.since(request_end)),
+        is_acked_first,
+        queued: [queued(request), queued(first)],
+        heard_late: heard::late(trace).filter(|_| is_clean),
+        beyond: trace.to_client.floor().unwrap_or_default(),
+        ttl: first.map_or(0, |first| first.ttl),
+        skipped: request.map_or(0, |mark| mark.skipped),
+        is_numbered: trace.pipes.first().is_some_and(|client| client.is_numbered),
+    }
+}
+
+/// A delayed ACK of the response's last bytes, with nothing left to hold back.
+fn harmless_delay(trace: &Trace<'_>) -> Option<Duration> {
+    let travel = trace.to_client.floor()?;
+    let end = trace.response.end;
+    let at = trace.marks.iter().rposition(|mark| {
+        mark.by == Side::Server && mark.data.is_some_and(|data| data.span.end >= end)
+    })?;
+    let (last, after) = trace.marks.get(at..)?.split_first()?;
+    let ack = after
+        .iter()
+        .find(|mark| mark.by == Side::Client && mark.at > last.at && mark.ack >= end)?;
+    let delay = ack.at.since(last.at).saturating_sub(travel);
+    (ack.data.is_none() && delay >= LEAST_DELAYED_ACK).then_some(delay)
+}

@@ -1,0 +1,402 @@
+//! The time between a request and the first byte of its response.
+
+use core::time::Duration;
+
+use super::{LEAST_DELAYED_ACK, LEAST_TIMEOUT, REORDERING, Tiler, gap, repair};
+use crate::attribution::mark::{Data, Mark};
+use crate::connection::half::Arrival;
+use crate::connection::order::longest_repair;
+use crate::connection::repeats::Need;
+use crate::connection::rtt::LEAST_ERROR;
+use crate::exchange::Side;
+use crate::exchange::wait::{Bound, Owner, WaitKind};
+use crate::observed::time::Timestamp;
+
+impl Tiler<'_> {
+    /// The time from the whole request to the response's first byte: loss of
+    /// the request, time behind other responses, travel, and the server.
+    pub(super) fn between(&mut self, request_end: Timestamp, first: &Mark) {
+        let trace = self.trace;
+        self.push(
+            request_end,
+            WaitKind::RequestTransfer,
+            Owner::Path,
+            None,
+            Bound::Observed,
+        );
+        let Some(from) = self.recover_request(request_end, first) else {
+            self.unexplained(first);
+            return;
+        };
+        if let Some(until) = trace.behind.filter(|&until| until > from) {
+            // By itself too the response would have had to travel.
+            let travel = trace.to_server.floor().unwrap_or_default();
+            let (path, owner) = (WaitKind::RoundTrip, Owner::Path);
+            self.push(until.min(from + travel), path, owner, None, Bound::Observed);
+            self.push(
+                until,
+                WaitKind::Behind,
+                Owner::Server,
+                None,
+                Bound::Observed,
+            );
+            self.after_other_response(first);
+            return;
+        }
+        if trace.is_torn(Side::Client, trace.request.start, trace.request.end) {
+            self.unexplained(first);
+            return;
+        }
+        let from = self.still_coming(from, first);
+        self.travel_and_think(from, first);
+    }
+
+    /// The time from which on the request may be whole at the server, by the client's clock: an
+    /// acknowledgement of a part of it says that the rest stood in a queue until then.
+    fn still_coming(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
+        let trace = self.trace;
+        let Some(travel) = trace
+            .to_server
+            .floor()
+            .filter(|_| trace.is_near(Side::Client))
+        else {
+            return from;
+        };
+        let partial = trace.marks.iter().rev().find(|mark| {
+            let is_part = mark.ack > trace.request.start && mark.ack < trace.request.end;
+            mark.by == Side::Server && mark.at < first.at && is_part && mark.is_news
+        });
+        let Some(partial) = partial.filter(|partial| partial.at - travel > from) else {
+            return from;
+        };
+        let until = partial.at - travel;
+        let (kind, released_by) = (WaitKind::RequestTransfer, Some(partial.number));
+        self.push(until, kind, Owner::Path, released_by, Bound::Observed);
+        until
+    }
+
+    /// Retransmissions of the request, seen where the client sends them: when
+    /// the last one left that had to, `None` where that cannot be told.
+    fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Option<Timestamp> {
+        let trace = self.trace;
+        if !trace.pipe(Side::Client).has_repeats {
+            return Some(request_end);
+        }
+        if !trace.is_near(Side::Client) {
+            return Some(self.ignored_request(request_end, first));
+        }
+        let repeat = trace.marks.iter().rev().find(|mark| {
+            let repeats = mark.data.is_some_and(|data| {
+                data.arrival == Arrival::Repeat
+                    && data.need != Need::Spurious
+                    && data.span.start < trace.request.end
+                    && data.span.end > trace.request.start
+            });
+            repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first.at
+        });
+        // An answer sooner than the path allows was to the first copy.
+        let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
+        let is_answered = |repeat: &&Mark| first.at.since(repeat.at) + LEAST_ERROR >= travel;
+        let Some(repeat) = repeat.filter(is_answered) else {
+            return Some(request_end).filter(|_| !trace.is_request_overdue());
+        };
+        // What a router refused was cut to size, and not lost unawares.
+        let is_loss = |data: Data| data.need == Need::Needed && !data.was_too_big;
+        if !repeat.data.is_some_and(is_loss) {
+            return None;
+        }
+        self.push(
+            repeat.at,
+            WaitKind::Recovery,
+            Owner::Path,
+            Some(repeat.number),
+            Bound::Observed,
+        );
+        let took = repeat.at.since(request_end);
+        self.tiling
+            .recoveries
+            .push(repair::recovery(trace, repeat, took, took, false));
+        Some(repeat.at)
+    }
+
+    /// The time when the server's host had the request for good, seen beside it: a copy that came
+    /// a timeout after one that it saw, and not a word of the server between, says that it
+    /// took none before.
+    fn ignored_request(&mut self, request_end: Timestamp, first: &Mark) -> Timestamp {
+        let trace = self.trace;
+        let is_between = |mark: &&Mark| mark.at >= request_end && mark.at < first.at;
+        let mut since = trace.marks.iter().filter(is_between);
+        let is_word = |mark: &Mark| mark.by == Side::Server && mark.ack > trace.request.start;
+        let repeats = |mark: &Mark| {
+            let data = mark.data.filter(|_| mark.by == Side::Client);
+            data.is_some_and(|data| {
+                data.arrival == Arrival::Repeat
+                    && data.need != Need::Spurious
+                    && data.span.start < trace.request.end
+                    && data.span.end > trace.request.start
+                    && mark.at.since(request_end) >= LEAST_TIMEOUT
+            })
+        };
+        let mut taken = None;
+        for mark in since.by_ref() {
+            if is_word(mark) {
+                break;
+            }
+            taken = Some(mark).filter(|mark| repeats(mark)).or(taken);
+        }
+        let Some(taken) = taken else {
+            return request_end;
+        };
+        self.push(
+            taken.at,
+            WaitKind::Recovery,
+            Owner::Server,
+            Some(taken.number),
+            Bound::Observed,
+        );
+        taken.at
+    }
+
+    /// A pipelined response: what let it go once the one before was out.
+    fn after_other_response(&mut self, first: &Mark) {
+        let found = self
+            .trace
+            .marks
+            .iter()
+            .position(|mark| mark.number == first.number);
+        let index = found.unwrap_or_default();
+        let before = self
+            .trace
+            .marks
+            .get(..index)
+            .unwrap_or_default()
+            .iter()
+            .rev();
+        match before
+            .into_iter()
+            .find(|mark| mark.by == Side::Server && mark.data.is_some())
+        {
+            Some(before) => self.name_gap_between(before, first, index),
+            None => self.push(
+                first.at,
+                WaitKind::ServerThink,
+                Owner::Server,
+                Some(first.number),
+                Bound::Observed,
+            ),
+        }
+    }
+
+    fn travel_and_think(&mut self, from: Timestamp, first: &Mark) {
+        let from = self.shut_out(from, first);
+        if self.held_with_others(from, first) {
+            return;
+        }
+        let trip = self.trace.to_server;
+        let Some(travel) = self.travel(from, first.at) else {
+            self.unexplained(first);
+            return;
+        };
+        if first.queued.possible() > first.queued.known() + LEAST_DELAYED_ACK {
+            // A queue, or a server whose clock ticks otherwise.
+            self.unexplained(first);
+            return;
+        }
+        let travel = travel + first.queued.known();
+        let whole = first.at.since(from);
+        let travel = travel.min(whole);
+        let is_long = whole > travel + LEAST_DELAYED_ACK;
+        let was_sent_before = whole > travel + REORDERING
+            && self.was_sent_before(first)
+            && !repair::is_overtaking(self.trace, first);
+        if was_sent_before || (is_long && first.skipped > 0) {
+            self.after_skipped(from, travel, first);
+            return;
+        }
+        if whole >= travel + LEAST_TIMEOUT && self.misses_request() {
+            self.unexplained(first);
+            return;
+        }
+        let is_notable = whole > travel + REORDERING;
+        if is_notable
+            && self
+                .tiling
+                .recoveries
+                .iter()
+                .any(|r| r.sender == Side::Client)
+        {
+            // The request was sent again: whether it or its response was lost,
+            // and the response again, cannot be told from here.
+            self.unexplained(first);
+            return;
+        }
+        let inferred = Bound::Inferred(trip.split_error());
+        let (out, back) = (travel / 2, travel - travel / 2);
+        self.push(from + out, WaitKind::RoundTrip, Owner::Path, None, inferred);
+        self.push(
+            first.at - back,
+            WaitKind::ServerThink,
+            Owner::Server,
+            None,
+            inferred,
+        );
+        self.push(
+            first.at,
+            WaitKind::RoundTrip,
+            Owner::Path,
+            Some(first.number),
+            inferred,
+        );
+    }
+
+    /// The client asked with its window closed, and an answer had to wait until that
+    /// opened: when it did.
+    fn shut_out(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
+        let words = self
+            .trace
+            .marks
+            .iter()
+            .filter(|mark| mark.by == Side::Client);
+        let mut words = words.skip_while(|word| word.at < from || !word.is_closed);
+        if words.next().is_none_or(|closed| closed.at > from) {
+            return from;
+        }
+        let open = words.find(|word| !word.is_closed);
+        let Some(open) = open.filter(|open| open.at < first.at) else {
+            return from;
+        };
+        let (kind, owner) = (WaitKind::WindowFull, Owner::Client);
+        self.push(open.at, kind, owner, Some(open.number), Bound::Observed);
+        open.at
+    }
+
+    /// Segments of the server never came here before its response did. One may
+    /// be its bare ACK of the request, which the capture missed or the path
+    /// lost, and then nothing tells how long the server took. More are the
+    /// response's first copies, and so is one that was the response's begin, or
+    /// that the server's ACKs say was sent before.
+    fn after_skipped(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
+        let took = first.at.since(from).saturating_sub(travel);
+        let is_lost =
+            is_repaired(first, took, self.trace.whole_trip()) || self.was_sent_before(first);
+        if is_lost && !self.trace.is_near(Side::Server) {
+            self.recover_response(from, travel, first);
+            return;
+        }
+        self.unexplained(first);
+    }
+
+    /// Whether the response's first byte, or what follows it, is known to have
+    /// been sent before `first` came.
+    fn was_sent_before(&self, first: &Mark) -> bool {
+        first.data.is_some_and(|data| {
+            matches!(data.arrival, Arrival::PastHole | Arrival::Fill)
+                || data.span.start > self.trace.response.start
+        })
+    }
+
+    /// Whether the capture, beside the client, missed something of it: it may
+    /// have been the request, sent again.
+    fn misses_request(&self) -> bool {
+        self.trace.is_near(Side::Client)
+            && self
+                .trace
+                .marks
+                .iter()
+                .any(|mark| mark.by == Side::Client && mark.skipped > 0)
+    }
+
+    fn unexplained(&mut self, first: &Mark) {
+        self.push(
+            first.at,
+            WaitKind::Unknown,
+            Owner::Unknown,
+            Some(first.number),
+            Bound::Observed,
+        );
+    }
+
+    /// The response's first copy was lost before it came here.
+    fn recover_response(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
+        let took = first.at.since(from).saturating_sub(travel);
+        let inferred = Bound::Inferred(self.trace.to_server.split_error());
+        self.push(
+            from + travel / 2,
+            WaitKind::RoundTrip,
+            Owner::Path,
+            None,
+            inferred,
+        );
+        self.push(
+            first.at - travel / 2,
+            WaitKind::Recovery,
+            Owner::Path,
+            None,
+            inferred,
+        );
+        self.push(
+            first.at,
+            WaitKind::RoundTrip,
+            Owner::Path,
+            Some(first.number),
+            inferred,
+        );
+        self.tiling
+            .recoveries
+            .push(repair::recovery(self.trace, first, took, took, false));
+    }
+
+    /// The travel's part in the time to the first response byte: the round
+    /// trip's floor, or what a bare ACK by the server's kernel says it was
+    /// this time. Such an ACK may itself be delayed, by 40 ms or more.
+    fn travel(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
+        let floor = self.trace.to_server.floor()?;
+        if self.trace.is_near(Side::Server) && !self.trace.is_near(Side::Client) {
+            // No path lies between: a kernel that is late there is busy.
+            return Some(floor);
+        }
+        let kernel_reply = self.trace.marks.iter().find(|mark| {
+            mark.by == Side::Server
+                && mark.data.is_none()
+                && mark.at > from
+                && mark.at < until
+                && mark.ack >= self.trace.request.end
+        });
+        let seen =
+            kernel_reply.map(|mark| mark.at.since(self.asked_for(from, mark.at - floor / 2)));
+        let quick = seen.filter(|&seen| seen < floor + LEAST_DELAYED_ACK);
+        Some(quick.map_or(floor, |quick| quick.max(floor)))
+    }
+
+    /// The time of the segment that a word of the server's answers: the last one of the client's
+    /// that passed by `until`. A FIN behind a request, for one, is acknowledged at once, with the
+    /// request, whose own acknowledgement would have waited for a timer.
+    fn asked_for(&self, from: Timestamp, until: Timestamp) -> Timestamp {
+        let marks = self.trace.marks.iter();
+        let own = marks.filter(|mark| mark.by == Side::Client && mark.at <= until);
+        own.map(|mark| mark.at).max().unwrap_or(from).max(from)
+    }
+
+    /// The same between two responses: a pause there is the next one's think
+    /// time.
+    fn name_gap_between(&mut self, before: &Mark, first: &Mark, index: usize) {
+        let mut gap = gap::name(self.trace, &self.flow, before, first, index);
+        if let Some((kind @ WaitKind::ServerPause, _)) = &mut gap.wait {
+            *kind = WaitKind::ServerThink;
+        }
+        self.take_gap(gap, first);
+    }
+}
+
+/// Returns true if the segments of the server that are missing before `first`, which came so
+/// much later than the way takes, can have been copies of it: of two one is a bare ACK, and the
+/// other was repeated by a probe; more of them take a timer.
+fn is_repaired(first: &Mark, took: Duration, trip: Duration) -> bool {
+    let least = match first.skipped {
+        0 | 1 => return false,
+        // Paths get a little quicker than the least round trip seen.
+        2 => LEAST_TIMEOUT.min(trip * 2 * 7 / 8),
+        _ => LEAST_TIMEOUT,
+    };
+    took >= least && took <= longest_repair(first.skipped)
+}

@@ -1,0 +1,193 @@
+//! What of a message got through when, and what did not: whether a path keeps
+//! an account of bytes shows only over all messages that it carries.
+
+use core::time::Duration;
+
+use super::Trace;
+use super::flow::has_queue;
+use crate::attribution::mark::{Data, Mark};
+use crate::connection::half::{Arrival, Span};
+use crate::connection::order::Order;
+use crate::connection::repeats::Need;
+use crate::exchange::{DropSlot, Drops, Recovery, Side};
+use crate::observed::time::Timestamp;
+
+/// Fewer repairs of one message are no account that is overdrawn.
+const LEAST_REPAIRS: usize = 2;
+/// Slots kept of one message.
+const MAX_SLOTS: usize = 512;
+/// Stretches that are still to be found among what was sent before.
+const MAX_PENDING: usize = 64;
+/// What follows this soon was not spaced by anything: a full segment takes as
+/// long at 100 Mbit/s.
+const AT_ONCE: Duration = Duration::from_micros(120);
+
+/// Bytes of one segment: how many passed the path, how many did not.
+#[derive(Clone, Copy, Debug)]
+struct Passage {
+    at: Timestamp,
+    passed: u64,
+    lost: u64,
+}
+
+/// What the path let through of the message that lost most.
+pub(super) fn drops(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Box<Drops>> {
+    if recoveries.len() < LEAST_REPAIRS {
+        return None;
+    }
+    let count = |side| recoveries.iter().filter(|r| r.sender == side).count();
+    let sender = match count(Side::Client) > count(Side::Server) {
+        true => Side::Client,
+        false => Side::Server,
+    };
+    let passages = match trace.is_near(sender) {
+        true => beside_sender(trace, sender),
+        false => elsewhere(trace, sender),
+    };
+    let (at_once, timed) = spacing(trace, sender);
+    Some(Box::new(Drops {
+        sender,
+        slots: slots(&passages),
+        at_once,
+        timed,
+        has_queue: has_queue(trace, sender),
+        mss: trace.pipe(sender).mss,
+        round_trip: trace.whole_trip(),
+    }))
+}
+
+fn sent<'a>(
+    trace: &'a Trace<'_>,
+    sender: Side,
+) -> impl DoubleEndedIterator<Item = (&'a Mark, Data)> {
+    let own = trace.marks.iter().filter(move |mark| mark.by == sender);
+    let data = own.filter_map(|mark| Some((mark, mark.data?)));
+    data.filter(|(_, data)| !matches!(data.arrival, Arrival::Copy | Arrival::KeepAlive))
+}
+
+/// Beside the sender each copy is seen: what was sent again did not get
+/// through when it was sent before.
+fn beside_sender(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
+    let mut pending: Vec<Span> = Vec::new();
+    let mut passages = Vec::new();
+    for (mark, data) in sent(trace, sender).rev() {
+        let lost = take_from(&mut pending, data.span);
+        if data.arrival == Arrival::Repeat {
+            if data.need != Need::Needed {
+                continue;
+            }
+            if pending.len() < MAX_PENDING {
+                pending.push(data.span);
+            }
+        }
+        let bytes = data.span.end - data.span.start;
+        passages.push(Passage {
+            at: mark.at,
+            passed: bytes - lost.min(bytes),
+            lost,
+        });
+    }
+    passages.reverse();
+    passages
+}
+
+/// Cuts `span` out of the stretches; how many bytes that were.
+fn take_from(stretches: &mut Vec<Span>, span: Span) -> u64 {
+    let mut taken = 0;
+    let mut left = Vec::with_capacity(stretches.len());
+    for stretch in stretches.drain(..) {
+        let (from, to) = (stretch.start.max(span.start), stretch.end.min(span.end));
+        if from >= to {
+            left.push(stretch);
+            continue;
+        }
+        taken += to - from;
+        let rest = [(stretch.start, from), (to, stretch.end)];
+        let rest = rest.into_iter().filter(|(start, end)| start < end);
+        left.extend(rest.map(|(start, end)| Span { start, end }));
+    }
+    *stretches = left;
+    taken
+}
+
+/// Elsewhere what did not come shows in the sender's numbers, or as a hole.
+fn elsewhere(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
+    let mss = u64::from(trace.pipe(sender).mss);
+    let mut next = trace.span(sender).start;
+    let mut passages = Vec::new();
+    for (mark, data) in sent(trace, sender) {
+        if data.arrival == Arrival::Repeat {
+            continue;
+        }
+        let hole = data.span.start.saturating_sub(next);
+        next = next.max(data.span.end);
+        let lost = match (mark.skipped, data.order) {
+            (0, Order::Untold) if data.arrival == Arrival::PastHole => hole,
+            (skipped, _) => u64::from(skipped) * mss,
+        };
+        let passed = data.span.end - data.span.start;
+        passages.push(Passage {
+            at: mark.at,
+            passed,
+            lost,
+        });
+    }
+    passages
+}
+
+/// The same by slots of time.
+fn slots(passages: &[Passage]) -> Vec<DropSlot> {
+    let mut slots: Vec<DropSlot> = Vec::new();
+    for passage in passages {
+        let number = DropSlot::number(passage.at);
+        let is_full = slots.len() >= MAX_SLOTS;
+        match slots.last_mut() {
+            Some(last) if last.number == number => {
+                last.passed += passage.passed;
+                last.lost += passage.lost;
+            }
+            _ if is_full => break,
+            _ => slots.push(DropSlot {
+                number,
+                passed: passage.passed,
+                lost: passage.lost,
+            }),
+        }
+    }
+    slots
+}
+
+/// How many bytes arrived right behind others, of how many: beside the sender
+/// by what acknowledges them.
+fn spacing(trace: &Trace<'_>, sender: Side) -> (u64, u64) {
+    let mss = u64::from(trace.pipe(sender).mss.max(1));
+    let mut last: Option<Timestamp> = None;
+    let (mut at_once, mut timed) = (0, 0);
+    let mut arrive = |at: Timestamp, bytes: u64| {
+        let is_behind = last.is_some_and(|last| at.since(last) <= AT_ONCE);
+        // A super-segment's parts came together.
+        at_once += if is_behind {
+            bytes
+        } else {
+            bytes.saturating_sub(mss)
+        };
+        timed += bytes;
+        last = Some(at);
+    };
+    if trace.is_near(sender) {
+        let acks = trace
+            .marks
+            .iter()
+            .filter(|mark| mark.by == sender.peer() && mark.data.is_none());
+        let mut acked = trace.span(sender).start;
+        for mark in acks.filter(|mark| mark.is_news || mark.reports_hole) {
+            arrive(mark.at, mark.ack.saturating_sub(acked).clamp(mss, 2 * mss));
+            acked = acked.max(mark.ack);
+        }
+    } else {
+        for (mark, data) in sent(trace, sender) {
+            arrive(mark.at, data.span.end - data.span.start);
+        }
+    }
+    (at_once, timed)
+}

@@ -1,0 +1,57 @@
+//! The time between a request's head and a body that asked for leave to follow.
+
+use super::{Tiler, gap::Gap};
+use crate::attribution::mark::Mark;
+use crate::connection::half::Arrival;
+use crate::exchange::wait::{Bound, Owner, WaitKind};
+use crate::exchange::{Expectation, Side};
+
+impl Tiler<'_> {
+    /// Names the gap where the request stopped for `100 Continue` (RFC 9110
+    /// §10.1.1), and says whether it was that. What loss or the capture had a
+    /// part in keeps the name that it has.
+    pub(super) fn awaited_leave(&mut self, before: &Mark, mark: &Mark, gap: &Gap) -> bool {
+        let trace = self.trace;
+        let (Some(first), Some(second)) = (before.data, mark.data) else {
+            return false;
+        };
+        let is_there = trace.expects_at.is_some_and(|head| {
+            mark.by == Side::Client && first.span.end == head && second.span.start == head
+        });
+        let is_clear = second.arrival == Arrival::InOrder
+            && gap.recovery.is_none()
+            && gap.wait.is_some_and(|(kind, _)| kind != WaitKind::Unknown);
+        let Some(travel) = trace.to_server.floor().filter(|_| is_there && is_clear) else {
+            return false;
+        };
+        let back = trace.to_client.floor().unwrap_or_default();
+        let answer = trace
+            .interim
+            .filter(|&(at, _)| at > before.at && at <= mark.at);
+        self.tiling.expectation = Some(Expectation {
+            waited: mark.at.since(before.at),
+            is_answered: answer.is_some(),
+            travel: travel + back,
+            packet: mark.number,
+        });
+        if let Some((at, number)) = answer {
+            let travel = travel.min(at.since(before.at));
+            let inferred = Bound::Inferred(trace.to_server.split_error());
+            // Leave's travel is part of getting the request across.
+            let (sending, server) = (WaitKind::RequestTransfer, WaitKind::ServerThink);
+            self.push(before.at + travel / 2, sending, Owner::Path, None, inferred);
+            self.push(at - travel / 2, server, Owner::Server, None, inferred);
+            self.push(at, sending, Owner::Path, Some(number), inferred);
+            self.push(
+                (at + back).min(mark.at),
+                sending,
+                Owner::Path,
+                None,
+                inferred,
+            );
+        }
+        let (pause, released) = (WaitKind::RequestPause, Some(mark.number));
+        self.push(mark.at, pause, Owner::Client, released, Bound::Observed);
+        true
+    }
+}

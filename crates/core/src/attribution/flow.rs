@@ -1,0 +1,174 @@
+//! Whether a message's bytes came at a constant rate, and who kept it.
+
+mod rate;
+
+use core::time::Duration;
+
+use super::Trace;
+use super::release::bare_release;
+use crate::connection::half::Arrival;
+use crate::exchange::Side;
+use crate::observed::time::Timestamp;
+use rate::even;
+pub(super) use rate::{Even, Keeper, has_queue};
+
+/// Messages that took less long to send are not looked into.
+const NOTABLE: Duration = Duration::from_millis(5);
+/// Segments nearer together belong to one piece: a kernel sends what it may
+/// send at once, microseconds apart.
+const PIECE: Duration = Duration::from_micros(500);
+/// Pieces from which on a rate can be told.
+const PIECES: usize = 6;
+/// The least send buffer holds about so many full segments (`SOCK_MIN_SNDBUF`);
+/// less before a stop is a program's own piece, which met an ACK by chance.
+const LEAST_BUFFER: u64 = 2;
+/// … and ends more than one write: a buffer is overshot by one, a program that
+/// writes by a timer writes one at a time.
+const LEAST_WRITES: u32 = 2;
+/// One stop that looks so is chance.
+const LEAST_STOPS: usize = 2;
+/// So many small segments in a row, half a round trip from each other at most,
+/// are no two that met by chance.
+const EAGER: u32 = 3;
+
+/// How a message's bytes came.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flow {
+    /// The constant rate at which most of them came.
+    pub(super) even: Option<Even>,
+    /// Its stops were released by ACKs though its last segment before was not
+    /// full: its program could not write more.
+    pub(super) is_buffered: bool,
+    /// Several small segments in a row left before an ACK could come: Nagle's
+    /// algorithm is off.
+    pub(super) is_eager: bool,
+    /// Its receiver closed its window meanwhile.
+    pub(super) is_closed: bool,
+}
+
+/// Segments sent at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    start: Timestamp,
+    last: Timestamp,
+    bytes: u64,
+    ends_small: bool,
+    /// Small segments in a row at its end.
+    small: u32,
+    /// Small segments in all.
+    partial: u32,
+    /// Bytes in segments that are not even one full one.
+    short: u64,
+    /// Where its first mark lies.
+    index: usize,
+}
+
+impl Flow {
+    /// Whether a queue lets it through at its rate, however fast that is.
+    pub(super) fn is_drained(&self) -> bool {
+        self.even.is_some_and(|even| even.keeper == Keeper::Queue)
+    }
+
+    /// Looks at the whole message of `sender`; `pieces` is memory to use.
+    pub(super) fn of(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) -> Self {
+        if trace.marks.len() < PIECES || trace.end.since(trace.begin) < NOTABLE {
+            return Self::default();
+        }
+        cut(trace, sender, pieces);
+        let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
+            return Self::default();
+        };
+        if last.last.since(first.start) < NOTABLE {
+            return Self::default();
+        }
+        Self {
+            even: even(trace, sender, pieces),
+            is_buffered: is_buffered(trace, sender, pieces),
+            is_eager: trace.whole_trip() > PIECE * 2 && pieces.iter().any(|p| p.small >= EAGER),
+            is_closed: closes(trace, sender),
+        }
+    }
+}
+
+/// Cuts the message into its segments, those sent at once together.
+fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
+    pieces.clear();
+    let span = trace.span(sender);
+    let mss = u64::from(trace.pipe(sender).mss);
+    for (index, mark) in trace.marks.iter().enumerate() {
+        let Some(data) = mark
+            .data
+            .filter(|_| mark.by == sender && mark.at <= trace.end)
+        else {
+            continue;
+        };
+        let is_new = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
+        if !is_new || data.span.start >= span.end || data.span.end <= span.start {
+            continue;
+        }
+        let bytes = data.span.end - data.span.start;
+        let short = if bytes < mss { bytes } else { 0 };
+        match pieces.last_mut() {
+            Some(piece) if mark.at.since(piece.last) <= PIECE => {
+                piece.last = mark.at;
+                piece.bytes += bytes;
+                piece.ends_small = data.is_small;
+                piece.partial += u32::from(data.is_small);
+                piece.short += short;
+                piece.small = if data.is_small { piece.small + 1 } else { 0 };
+            }
+            _ => pieces.push(Piece {
+                start: mark.at,
+                last: mark.at,
+                bytes,
+                ends_small: data.is_small,
+                small: u32::from(data.is_small),
+                partial: u32::from(data.is_small),
+                short,
+                index,
+            }),
+        }
+    }
+}
+
+/// Whether the peer advertised a window of zero.
+fn closes(trace: &Trace<'_>, sender: Side) -> bool {
+    let span = trace.span(sender);
+    let words = trace
+        .marks
+        .iter()
+        .filter(|mark| mark.by == sender.peer() && mark.edge > 0);
+    words
+        .into_iter()
+        .any(|mark| mark.edge == mark.ack && mark.ack > span.start && mark.ack < span.end)
+}
+
+fn is_released(trace: &Trace<'_>, piece: &Piece) -> bool {
+    let mark = trace.marks.get(piece.index);
+    mark.is_some_and(|mark| bare_release(trace, mark, piece.index).is_some())
+}
+
+/// Partial segments are the ends of writes: with more than one before stops
+/// that ACKs end, and most of those stops being so, it is room for the next
+/// write that each ACK makes.
+fn is_buffered(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
+    let mss = u64::from(trace.pipe(sender).mss);
+    let ends_writes = |piece: &Piece| {
+        let is_large = piece.bytes >= LEAST_BUFFER * mss;
+        piece.ends_small && is_large && piece.partial >= LEAST_WRITES
+    };
+    if pieces.iter().filter(|piece| ends_writes(piece)).count() < LEAST_STOPS {
+        return false;
+    }
+    let next = pieces.iter().skip(1);
+    let stops = pieces
+        .iter()
+        .zip(next)
+        .filter(|(_, next)| is_released(trace, next));
+    let (mut small, mut all) = (0, 0);
+    for (before, _) in stops {
+        all += 1;
+        small += usize::from(ends_writes(before));
+    }
+    small >= LEAST_STOPS && small * 2 > all
+}

@@ -1,0 +1,339 @@
+//! Whether a message keeps a rate, and who keeps it.
+
+use core::time::Duration;
+
+use super::{PIECE, PIECES, Piece};
+use crate::attribution::Trace;
+use crate::attribution::mark::Mark;
+use crate::connection::half::Arrival;
+use crate::exchange::Side;
+use crate::observed::time::Timestamp;
+
+/// A piece is at the rate if it is off by this share: a token bucket and a
+/// kernel's pacing timer (`tcp_pacing_check()`) are exact, hosts are not.
+const OFF: f64 = 0.2;
+/// Of the time, this share must be at the rate; the rest is slow start's.
+const SHARE: f64 = 0.7;
+/// Pieces that come a round trip apart are a window's, whatever their rate.
+const ROUND: core::ops::RangeInclusive<f64> = 0.75..=1.25;
+/// Pieces that leave this shortly after an ACK's arrival are clocked by it.
+const CLOCKED: Duration = Duration::from_micros(150);
+/// Of a sender that paces, few pieces meet an ACK so closely.
+const CLOCKED_SHARE: f64 = 0.7;
+/// So many pieces on the way at a time are each acknowledged at their rate:
+/// that ACKs and pieces meet is a matter of their phase then, and says nothing.
+const UNDER_WAY: u32 = 8;
+/// Of a kernel's pieces, this share ends with a full segment.
+const FULL_SHARE: f64 = 0.8;
+/// The least share of a queue's bytes that comes in full segments.
+const FILLED_SHARE: f64 = 0.5;
+/// A queue delays by at least this, beyond a tick of the sender's stamps.
+const QUEUE: Duration = Duration::from_millis(2);
+
+/// A constant rate.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::attribution) struct Even {
+    /// Bytes a second.
+    pub(in crate::attribution) rate: f64,
+    /// The longest gap that fits it.
+    pub(in crate::attribution) longest: Duration,
+    pub(in crate::attribution) keeper: Keeper,
+}
+
+/// Who keeps a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::attribution) enum Keeper {
+    /// Its sender's kernel.
+    Sender,
+    /// A queue that drains.
+    Queue,
+    /// Its program, which writes as it gets on.
+    Program,
+    /// Cannot be told.
+    Untold,
+}
+
+/// The rate of the pieces, or of the ACKs for them: beside its sender a
+/// message leaves as ACKs let it, and those come at the rate of the queue.
+pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<Even> {
+    let is_near = trace.is_near(sender);
+    // A rate shows in pieces, in a queue's ACKs, or in the segments behind it.
+    let by = if is_near { sender.peer() } else { sender };
+    let told = trace.marks.iter().filter(|mark| mark.by == by).count();
+    if pieces.len() <= PIECES && told <= PIECES {
+        return None;
+    }
+    let fills = fills(pieces);
+    if is_near && fills && has_queue(trace, sender) {
+        let (rate, longest) = rate_of(trace, &ack_steps(trace, sender))?;
+        return Some(Even {
+            rate,
+            longest,
+            keeper: Keeper::Queue,
+        });
+    }
+    let lags = lags(trace, sender);
+    if lags && fills && !is_near {
+        // Above 20 Mbit/s a queue lets segments out so fast that they make one piece.
+        let by_piece = rate_of(trace, &steps(pieces));
+        let (rate, longest) = by_piece.or_else(|| rate_of(trace, &data_steps(trace, sender)))?;
+        return Some(Even {
+            rate,
+            longest,
+            keeper: Keeper::Queue,
+        });
+    }
+    let (rate, longest) = rate_of(trace, &steps(pieces))?;
+    let full = pieces.iter().filter(|piece| !piece.ends_small).count();
+    let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
+    let can_tell = is_near || trace.pipe(sender).has_clock;
+    let may_be_clocked = longest * UNDER_WAY > trace.whole_trip();
+    // What lags beside its sender is in its own device's queue, which is no path;
+    // what is paced is stamped with the time from which on it may leave
+    // (`tcp_update_skb_after_send()` in `net/ipv4/tcp_output.c`).
+    let keeper = if lags || !can_tell || (may_be_clocked && is_clocked(trace, sender, pieces)) {
+        Keeper::Untold
+    } else if is_kernel {
+        Keeper::Sender
+    } else {
+        Keeper::Program
+    };
+    Some(Even {
+        rate,
+        longest,
+        keeper,
+    })
+}
+
+/// Returns true if most bytes came in full segments: a program that writes a little at a time,
+/// however evenly, keeps a rate of its own, and no queue drains at that.
+fn fills(pieces: &[Piece]) -> bool {
+    let all: u64 = pieces.iter().map(|piece| piece.bytes).sum();
+    let short: u64 = pieces.iter().map(|piece| piece.short).sum();
+    short as f64 <= all as f64 * (1.0 - FILLED_SHARE)
+}
+
+/// The time from each piece to the next, and the piece's bytes.
+fn steps(pieces: &[Piece]) -> Vec<(Duration, u64)> {
+    let next = pieces.iter().skip(1);
+    pieces
+        .iter()
+        .zip(next)
+        .map(|(piece, next)| (next.start.since(piece.start), piece.bytes))
+        .collect()
+}
+
+/// The time from each new segment to the first that is no part of the same
+/// piece by its own time, and the bytes between.
+fn data_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
+    let span = trace.span(sender);
+    let mut steps = Vec::new();
+    let mut open: Option<(Timestamp, u64)> = None;
+    let own = trace
+        .marks
+        .iter()
+        .filter(|mark| mark.by == sender && mark.at <= trace.end);
+    for (at, data) in own.filter_map(|mark| Some((mark.at, mark.data?))) {
+        let is_new = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
+        if !is_new || data.span.start >= span.end || data.span.end <= span.start {
+            continue;
+        }
+        let bytes = data.span.end - data.span.start;
+        match open {
+            Some((since, sum)) if at.since(since) > PIECE => {
+                steps.push((at.since(since), sum));
+                open = Some((at, bytes));
+            }
+            Some((since, sum)) => open = Some((since, sum + bytes)),
+            None => open = Some((at, bytes)),
+        }
+    }
+    steps
+}
+
+/// The time from each acknowledgement to the next, and what that brought.
+fn ack_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
+    let span = trace.span(sender);
+    let mut steps = Vec::new();
+    let mut last: Option<(Timestamp, u64)> = None;
+    let acks = trace
+        .marks
+        .iter()
+        .filter(|mark| mark.by == sender.peer() && mark.ack > span.start);
+    for mark in acks {
+        match last {
+            Some((at, ack)) if mark.ack > ack && mark.at.since(at) > PIECE => {
+                steps.push((mark.at.since(at), mark.ack - ack));
+                last = Some((mark.at, mark.ack));
+            }
+            None => last = Some((mark.at, mark.ack)),
+            _ => {}
+        }
+    }
+    steps
+}
+
+/// The rate that most of the time is at, and the longest step that fits it.
+fn rate_of(trace: &Trace<'_>, steps: &[(Duration, u64)]) -> Option<(f64, Duration)> {
+    if steps.len() < PIECES {
+        return None;
+    }
+    let mut rates: Vec<(f64, Duration)> = steps
+        .iter()
+        .map(|&(took, bytes)| (bytes as f64 / took.as_secs_f64().max(1e-9), took))
+        .collect();
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let whole: Duration = rates.iter().map(|rate| rate.1).sum();
+    let mut passed = Duration::ZERO;
+    let rate = rates.iter().find(|rate| {
+        passed += rate.1;
+        passed * 2 >= whole
+    })?;
+    let rate = rate.0;
+    let at_rate: Vec<Duration> = rates
+        .iter()
+        .filter(|other| (other.0 / rate - 1.0).abs() <= OFF)
+        .map(|other| other.1)
+        .collect();
+    let time: Duration = at_rate.iter().sum();
+    let is_most = time.as_secs_f64() >= whole.as_secs_f64() * SHARE;
+    if at_rate.len() < PIECES || !is_most {
+        return None;
+    }
+    let typical = middle(at_rate.iter().copied()).as_secs_f64();
+    let trip = trace.whole_trip().as_secs_f64();
+    let is_round = trip > 0.0 && ROUND.contains(&(typical / trip));
+    let longest = at_rate.iter().max().copied()?;
+    (!is_round).then_some((rate, longest))
+}
+
+/// Whether most pieces leave with an ACK, to the microsecond.
+fn is_clocked(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
+    let trip = trace.round_trip(sender);
+    let travel = trip.floor().unwrap_or_default();
+    let slack = CLOCKED + trip.error();
+    let met = pieces.iter().filter(|piece| {
+        let target = piece.start - travel;
+        let from = trace.marks.partition_point(|mark| mark.at < target - slack);
+        let before = trace
+            .marks
+            .get(from..piece.index)
+            .unwrap_or_default()
+            .iter();
+        let mut near = before.take_while(|mark| mark.at <= target + slack);
+        near.any(|mark| mark.by == sender.peer() && mark.is_news)
+    });
+    met.count() as f64 >= pieces.len() as f64 * CLOCKED_SHARE
+}
+
+/// Whether what `sender` sends waits in a queue on its way to its receiver.
+pub(in crate::attribution) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
+    if trace.is_near(sender) {
+        let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
+        let inflated = floor.saturating_add(least_queue(trace, sender));
+        return is_median_at_least(inflated, trips(trace, sender));
+    }
+    lags(trace, sender)
+}
+
+/// Whether it waits in a queue on its way to the point, by its sender's stamps.
+fn lags(trace: &Trace<'_>, sender: Side) -> bool {
+    let span = trace.span(sender);
+    let own = trace
+        .marks
+        .iter()
+        .filter(|mark| mark.by == sender && mark.at <= trace.end);
+    let new = own.filter(|mark| {
+        mark.data.is_some_and(|data| {
+            matches!(data.arrival, Arrival::InOrder | Arrival::PastHole)
+                && data.span.start < span.end
+                && data.span.end > span.start
+        })
+    });
+    // Stamps that may count anything but milliseconds stand still for longer than any queue.
+    let has_clock = trace.pipe(sender).has_clock;
+    let queued = |mark: &Mark| {
+        if has_clock {
+            mark.queued.possible()
+        } else {
+            mark.queued.known()
+        }
+    };
+    is_median_at_least(QUEUE, new.map(queued))
+}
+
+/// How long the receiver's ACKs took to come, beside the sender: each from the
+/// last segment that it covers.
+fn trips<'t>(trace: &'t Trace<'_>, sender: Side) -> impl Iterator<Item = Duration> + 't {
+    let span = trace.span(sender);
+    let sent = move |mark: &Mark| {
+        let data = mark.data.filter(|data| data.arrival == Arrival::InOrder);
+        data.filter(|_| mark.by == sender).map(|data| data.span.end)
+    };
+    // What it walks over is not looked at again.
+    let mut next = 0;
+    let marks = trace.marks.iter().enumerate();
+    marks.filter_map(move |(at, ack)| {
+        let is_ack = ack.data.is_none() && ack.by == sender.peer() && ack.is_news;
+        if !is_ack || ack.ack <= span.start {
+            return None;
+        }
+        let mut last = None;
+        for mark in trace.marks.get(next..at).unwrap_or_default() {
+            match sent(mark) {
+                Some(end) if end > ack.ack => break,
+                Some(_) => last = Some(mark.at),
+                None => {}
+            }
+            next += 1;
+        }
+        Some(ack.at.since(last?))
+    })
+}
+
+fn least_queue(trace: &Trace<'_>, sender: Side) -> Duration {
+    let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
+    QUEUE.max(floor / 8)
+}
+
+/// Whether the median of `times` is as long as `least`, which is not zero:
+/// told by counting.
+fn is_median_at_least(least: Duration, times: impl Iterator<Item = Duration>) -> bool {
+    let (mut shorter, mut all) = (0_usize, 0);
+    for time in times {
+        shorter += usize::from(time < least);
+        all += 1;
+    }
+    all > 0 && shorter <= all / 2
+}
+
+/// The median.
+fn middle(times: impl Iterator<Item = Duration>) -> Duration {
+    let mut list: Vec<Duration> = times.collect();
+    list.sort_unstable();
+    list.get(list.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_tells_of_the_median_what_sorting_does() {
+        let lists: [&[u64]; 6] = [
+            &[],
+            &[3],
+            &[1, 3],
+            &[3, 1, 1],
+            &[5, 1, 3, 3],
+            &[4, 4, 1, 2, 1],
+        ];
+        for list in lists {
+            let times = || list.iter().map(|&ms| Duration::from_millis(ms));
+            for least in (1..6).map(Duration::from_millis) {
+                let is_long = middle(times()) >= least;
+                assert_eq!(is_median_at_least(least, times()), is_long, "{list:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! When the client heard a response that passed the point long before: what
+//! its acknowledgements tell of the way there.
+
+use core::time::Duration;
+
+use super::Trace;
+use crate::attribution::mark::Mark;
+use crate::connection::half::Arrival;
+use crate::connection::repeats::Need;
+use crate::exchange::Side;
+
+/// Segments sent so near together also arrive so: each was the next thing
+/// that the client's kernel saw.
+const TOGETHER: Duration = Duration::from_millis(2);
+/// No kernel waits longer with an acknowledgement (`TCP_DELACK_MAX` in
+/// `include/net/tcp.h`; RFC 9293 §3.8.6.3 allows half a second, which none uses).
+const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(200);
+
+/// How much later than the path takes at best the end of the response reached
+/// the client; `None` where no acknowledgement tells, for one that was delayed
+/// says nothing of the path. What it queued on its own way back is taken off by
+/// its stamp.
+pub(super) fn late(trace: &Trace<'_>) -> Option<Duration> {
+    // Here the client hears what passes as it passes.
+    if trace.is_near(Side::Client) {
+        return None;
+    }
+    let floor = trace.to_client.floor()?;
+    let (before, last) = last_two(trace)?;
+    let took = before
+        .and_then(|before| apart(trace, before, last))
+        .or_else(|| outlasted(trace, last, floor))?;
+    Some(took.saturating_sub(floor))
+}
+
+/// By the acknowledgement that covers the last segment but one and not the
+/// last, sent right behind it: a kernel or program that waits has both.
+fn apart(trace: &Trace<'_>, before: &Mark, last: &Mark) -> Option<Duration> {
+    let covered = before.data?.span.end;
+    let mut acks = after(trace, last);
+    let first = acks
+        .find(|ack| ack.ack >= covered)
+        .filter(|ack| ack.ack < trace.response.end)?;
+    let own = acks.find(|ack| ack.ack >= trace.response.end)?;
+    let apart = last.at.since(before.at);
+    if apart > TOGETHER || own.at.since(first.at) > apart + TOGETHER {
+        return None;
+    }
+    let took = first.at.since(before.at).min(own.at.since(last.at));
+    Some(took.saturating_sub(first.queued.known()))
+}
+
+/// By the acknowledgement of a copy that the server gave up before it came,
+/// later than any kernel waits with one.
+fn outlasted(trace: &Trace<'_>, last: &Mark, floor: Duration) -> Option<Duration> {
+    let own = after(trace, last).find(|ack| ack.ack >= trace.response.end)?;
+    let is_needless = |mark: &&Mark| {
+        let repeat = mark.data.filter(|data| data.arrival == Arrival::Repeat);
+        let is_of_first = own.at.since(mark.at) * 8 < floor * 7;
+        mark.by == Side::Server
+            && mark.at > last.at
+            && mark.at < own.at
+            && repeat.is_some_and(|data| data.need == Need::Spurious || is_of_first)
+    };
+    let took = own.at.since(last.at).saturating_sub(own.queued.known());
+    let is_repeated = trace.marks.iter().any(|mark| is_needless(&mark));
+    (is_repeated && took >= LONGEST_DELAYED_ACK + floor).then_some(took)
+}
+
+/// What the client sent after it.
+fn after<'t>(trace: &Trace<'t>, mark: &'t Mark) -> impl Iterator<Item = &'t Mark> {
+    let is_after = move |next: &&Mark| next.by == Side::Client && next.at > mark.at;
+    trace.marks.iter().filter(is_after)
+}
+
+/// The response's last segment as it was sent first, and the one before it.
+fn last_two<'t>(trace: &Trace<'t>) -> Option<(Option<&'t Mark>, &'t Mark)> {
+    let mut sent = trace
+        .marks
+        .iter()
+        .filter(|mark| mark.by == Side::Server && mark.data.is_some());
+    let mut before: Option<&Mark> = None;
+    let last = sent.find(|mark| {
+        let reaches = mark
+            .data
+            .is_some_and(|data| data.span.end >= trace.response.end);
+        if !reaches {
+            before = Some(mark);
+        }
+        reaches
+    })?;
+    let start = last.data?.span.start;
+    let is_whole = last.data?.span.end == trace.response.end;
+    let is_next = |before: &&Mark| before.data.is_some_and(|data| data.span.end == start);
+    is_whole.then_some((before.filter(is_next), last))
+}

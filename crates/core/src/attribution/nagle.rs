@@ -1,0 +1,201 @@
+//! Nagle's algorithm: which small segment a partial one may have waited for, and
+//! whether it left with that one's acknowledgement.
+
+use core::time::Duration;
+
+use super::Trace;
+use super::gap::between;
+use super::release::REACTION;
+use super::trace::INITIAL_WINDOW;
+use crate::attribution::mark::{Data, Mark};
+use crate::connection::half::Arrival;
+use crate::exchange::{Hold, HoldRelease};
+
+/// The amount by which stamps of one host stray.
+const JITTER: Duration = Duration::from_micros(100);
+/// A path is quicker than the least round trip seen so far by at most this:
+/// wider, and a server's own timer would meet a delayed ACK more than by chance.
+const QUICKER: Duration = Duration::from_millis(1);
+
+/// A small segment whose acknowledgement a later partial one of the same sender
+/// may have to wait for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    /// The end of its bytes.
+    end: u64,
+    /// True if full segments were sent between the two.
+    is_behind_full: bool,
+}
+
+/// The small segment that may hold the one of `mark`, at `index`, `before` being
+/// the sender's segment just before it. A full segment passes, and so does a FIN.
+/// Linux holds a partial one as long as the last small one is not acknowledged,
+/// however many full ones were sent since (`tcp_minshall_check()` in
+/// `net/ipv4/tcp_output.c`).
+pub(super) fn holder(
+    trace: &Trace<'_>,
+    (before, first): (&Mark, Data),
+    (mark, second): (&Mark, Data),
+    index: usize,
+) -> Option<Holder> {
+    let sender = mark.by;
+    // A congestion window of one segment holds the second just as well.
+    let has_room = trace.initial_window(sender, first) > 1;
+    let is_partial = second.span.end - second.span.start < u64::from(trace.pipe(sender).mss);
+    let may_be_held = second.is_small
+        && is_partial
+        && !second.has_fin
+        && !second.had_no_room
+        && second.arrival == Arrival::InOrder
+        && first.span.end == second.span.start;
+    if !has_room || !may_be_held {
+        return None;
+    }
+    if first.is_small {
+        return Some(Holder {
+            end: first.span.end,
+            is_behind_full: false,
+        });
+    }
+    behind_full(trace, before, mark, index)
+}
+
+/// The last small segment before full ones, where neither the congestion window
+/// can have stopped their sender (fewer than a connection begins with were under
+/// way, and none was ever lost) nor an acknowledgement of the small one had come
+/// before the last of them left.
+fn behind_full(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Option<Holder> {
+    let sender = mark.by;
+    let pipe = trace.pipe(sender);
+    if pipe.has_losses {
+        return None;
+    }
+    let mss = u64::from(pipe.mss.max(1));
+    let marks = trace.marks.get(..index)?.iter().rev();
+    let sent = marks
+        .filter(|other| other.by == sender)
+        .filter_map(|other| other.data);
+    let mut segments = 0;
+    for data in sent {
+        segments += (data.span.end - data.span.start).div_ceil(mss);
+        if segments >= INITIAL_WINDOW || data.arrival != Arrival::InOrder {
+            return None;
+        }
+        if data.is_small {
+            let holder = Holder {
+                end: data.span.end,
+                is_behind_full: true,
+            };
+            return is_open(trace, holder, before, index).then_some(holder);
+        }
+    }
+    None
+}
+
+/// Returns true if the holder's acknowledgement had not reached its sender when that sent
+/// `before`.
+fn is_open(trace: &Trace<'_>, holder: Holder, before: &Mark, index: usize) -> bool {
+    let travel = trace.round_trip(before.by).floor().unwrap_or_default();
+    let marks = trace.marks.get(..index).unwrap_or_default();
+    let known = before.at - travel;
+    !marks
+        .iter()
+        .any(|m| m.by == before.by.peer() && m.ack >= holder.end && m.at <= known)
+}
+
+/// The event that released the segment of `mark`.
+pub(super) fn hold(
+    trace: &Trace<'_>,
+    holder: Holder,
+    (before, mark): (&Mark, &Mark),
+    index: usize,
+) -> Option<Hold> {
+    let trip = trace.round_trip(mark.by);
+    let travel = trip.floor()?;
+    let held = mark.at.since(before.at);
+    let found = acknowledgement(trace, holder, before, index);
+    let Some(ack) = found.or_else(|| stamped_late(trace, holder, mark, index)) else {
+        let packets = [before.number, 0, mark.number];
+        let (ack_delay, reaction_ns) = (held, -nanos(travel));
+        let release = HoldRelease::Eager;
+        return Some(Hold {
+            sender: mark.by,
+            release,
+            held,
+            ack_delay,
+            reaction_ns,
+            packets,
+        });
+    };
+    if holder.is_behind_full && is_answered(trace, (ack, mark), travel) {
+        return None;
+    }
+    let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
+    let gap = mark.at.signed_since(ack.at);
+    // A reply as quick as this one bounds the way better than the programs' do.
+    let travel = match trip.is_bounded() {
+        true => travel,
+        false => travel.min(mark.at.since(ack.at)),
+    };
+    let reaction_ns = gap.saturating_sub(nanos(travel));
+    // The path may be quicker than it was when its round trip was taken.
+    let slack = nanos(trip.error() + JITTER).max(nanos(QUICKER.min(travel / 8)));
+    let release = if reaction_ns < -slack {
+        HoldRelease::Eager
+    } else if reaction_ns <= nanos(REACTION.max(trip.error() * 2)) {
+        HoldRelease::Acknowledgement
+    } else {
+        HoldRelease::Program
+    };
+    Some(Hold {
+        sender: mark.by,
+        release,
+        held,
+        ack_delay: ack.at.since(before.at).saturating_sub(back),
+        reaction_ns,
+        packets: [before.number, ack.number, mark.number],
+    })
+}
+
+/// Returns true if the peer's program spoke before the segment of `mark` left: data released
+/// by that, as by an HTTP/2 window update, was not released by an acknowledgement.
+fn is_answered(trace: &Trace<'_>, (ack, mark): (&Mark, &Mark), travel: Duration) -> bool {
+    let until = mark.at - travel + JITTER;
+    let mut words = trace.marks.iter().filter(|other| other.by == ack.by);
+    words.any(|word| word.data.is_some() && word.at >= ack.at && word.at <= until)
+}
+
+/// The first acknowledgement of the holder.
+fn acknowledgement<'a>(
+    trace: &'a Trace<'_>,
+    holder: Holder,
+    before: &Mark,
+    index: usize,
+) -> Option<&'a Mark> {
+    let marks = match holder.is_behind_full {
+        // It passes a point beside the receiver before the full ones do.
+        true => trace.marks.get(..index).unwrap_or_default(),
+        false => between(trace, before, index),
+    };
+    marks
+        .iter()
+        .find(|m| m.by == before.by.peer() && m.ack >= holder.end)
+}
+
+/// The first acknowledgement of the holder, and of nothing behind it, where the point has it
+/// just after what it let go: the two directions may be stamped apart.
+fn stamped_late<'a>(
+    trace: &'a Trace<'_>,
+    holder: Holder,
+    mark: &Mark,
+    index: usize,
+) -> Option<&'a Mark> {
+    let end = mark.data?.span.end;
+    let marks = trace.marks.get(index + 1..).unwrap_or_default().iter();
+    let mut near = marks.take_while(|m| m.at.since(mark.at) <= JITTER);
+    near.find(|m| m.by == mark.by.peer() && m.ack >= holder.end && m.ack < end)
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,83 @@
+//! A path that passes small segments and no full ones.
+
+use super::Trace;
+use crate::attribution::mark::{Data, Mark};
+use crate::connection::half::Arrival;
+use crate::exchange::{Narrow, Recovery, RecoveryMechanism, Side};
+use crate::observed::time::Timestamp;
+
+/// Full segments of a response that never arrived, whatever their copies,
+/// while smaller ones do.
+pub(super) fn narrow(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
+    match trace.is_near(Side::Server) {
+        true if trace.pipe(Side::Server).has_repeats => beside_sender(trace),
+        true => None,
+        false => elsewhere(trace, recoveries),
+    }
+}
+
+fn response<'a>(trace: &'a Trace<'_>) -> impl Iterator<Item = (&'a Mark, Data)> {
+    let span = trace.response;
+    trace
+        .marks
+        .iter()
+        .filter(|mark| mark.by == Side::Server)
+        .filter_map(|mark| Some((mark, mark.data?)))
+        .filter(move |(_, data)| data.span.start < span.end.max(span.start + 1))
+        .filter(move |(_, data)| data.span.end > span.start)
+}
+
+/// The first full segment, sent twice more at least, and not acknowledged
+/// before it was cut smaller, if ever.
+fn beside_sender(trace: &Trace<'_>) -> Option<Narrow> {
+    let (first, full) = response(trace).find(|(_, data)| !data.is_small)?;
+    let copies = || {
+        response(trace).filter(|(_, data)| {
+            data.arrival == Arrival::Repeat && data.span.start == full.span.start
+        })
+    };
+    let in_full: Vec<&Mark> = copies()
+        .filter(|(_, data)| !data.is_small)
+        .map(|(mark, _)| mark)
+        .collect();
+    let smaller = copies().find(|(_, data)| data.is_small);
+    let last = in_full.last().filter(|_| in_full.len() >= 2)?;
+    let until = smaller.map_or(Timestamp::MAX, |(mark, _)| mark.at);
+    let has_passed = trace.marks.iter().any(|mark| {
+        mark.by == Side::Client
+            && mark.at > first.at
+            && mark.at < until
+            && mark.ack > full.span.start
+    });
+    (!has_passed).then(|| Narrow {
+        copies: u32::try_from(in_full.len()).unwrap_or(u32::MAX),
+        passed: smaller.map_or(0, |(_, data)| length(data)),
+        packet: last.number,
+    })
+}
+
+/// Segments of a long response come only after repetitions that came to
+/// nothing, and then all of them smaller than the ends had agreed on.
+fn elsewhere(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
+    let repair = recoveries.iter().find(|recovery| {
+        recovery.sender == Side::Server
+            && recovery.again
+            && recovery.mechanism == RecoveryMechanism::Timeout
+    })?;
+    // Two small ones that came together may look like a full one.
+    let full = response(trace).filter(|(_, data)| !data.is_small).count();
+    let (_, data) = response(trace).find(|(mark, _)| mark.number == repair.packet)?;
+    let alike = response(trace)
+        .filter(|(_, other)| length(*other) == length(data))
+        .count();
+    let goes_on = trace.response.end > data.span.end + u64::from(length(data));
+    (full * 4 <= alike && goes_on && alike >= 3).then(|| Narrow {
+        copies: 0,
+        passed: length(data),
+        packet: repair.packet,
+    })
+}
+
+fn length(data: Data) -> u32 {
+    u32::try_from(data.span.end - data.span.start).unwrap_or(u32::MAX)
+}

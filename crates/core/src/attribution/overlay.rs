@@ -1,0 +1,90 @@
+//! Gives stretches of an exchange to what an upper layer knows held it back.
+
+use super::Tiling;
+use crate::exchange::Side;
+use crate::exchange::wait::{Owner, Wait, WaitKind};
+use crate::observed::time::Timestamp;
+
+/// A stretch in which one side's data was held back by the other's windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) from: Timestamp,
+    pub(crate) until: Timestamp,
+    /// Whose windows.
+    pub(crate) by: Side,
+    /// The packet that went on.
+    pub(crate) released: u64,
+}
+
+impl Tiling {
+    /// One side's data was held back by the other's flow-control windows in
+    /// each of these stretches, in time order. What the packets explain
+    /// otherwise, losses and what was not seen, stays.
+    pub(crate) fn hold_back(&mut self, held: &[Held]) {
+        for &held in held {
+            self.give(held);
+        }
+        // Nor was it Nagle's algorithm that held what went on then.
+        self.holds.retain(|hold| {
+            let [_, _, second] = hold.packets;
+            held.iter().all(|held| held.released != second)
+        });
+    }
+
+    fn give(&mut self, held: Held) {
+        let owner = match held.by {
+            Side::Client => Owner::Client,
+            Side::Server => Owner::Server,
+        };
+        let mut cut = Vec::with_capacity(self.waits.len() + 2);
+        for wait in self.waits.drain(..) {
+            let (start, end) = (held.from.max(wait.start), held.until.min(wait.end));
+            if start >= end || !may_be_held(wait.kind) {
+                push(&mut cut, wait);
+                continue;
+            }
+            let part = |start, end| Wait { start, end, ..wait };
+            let mine = Wait {
+                kind: WaitKind::FlowControl,
+                owner,
+                ..part(start, end)
+            };
+            for wait in [part(wait.start, start), mine, part(end, wait.end)] {
+                push(&mut cut, wait);
+            }
+        }
+        self.waits = cut;
+    }
+}
+
+/// Appends a wait; empty ones vanish and equal neighbours merge.
+fn push(waits: &mut Vec<Wait>, wait: Wait) {
+    if wait.end <= wait.start {
+        return;
+    }
+    match waits.last_mut() {
+        Some(last)
+            if last.kind == wait.kind && last.owner == wait.owner && last.bound == wait.bound =>
+        {
+            last.end = wait.end;
+            last.released_by = wait.released_by;
+        }
+        _ => waits.push(wait),
+    }
+}
+
+/// Waits that the packets alone take for a sender's pause or travel.
+fn may_be_held(kind: WaitKind) -> bool {
+    matches!(
+        kind,
+        WaitKind::RequestTransfer
+            | WaitKind::RequestPause
+            | WaitKind::RequestHeld
+            | WaitKind::ResponseTransfer
+            | WaitKind::ServerPause
+            | WaitKind::ResponseHeld
+            | WaitKind::CongestionWindow
+            | WaitKind::SendBuffer
+            | WaitKind::Paced
+    )
+}

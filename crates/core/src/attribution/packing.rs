@@ -1,0 +1,105 @@
+//! How a response was put into segments, and how those were acknowledged: what
+//! costs nothing and looks odd.
+
+use core::time::Duration;
+
+use super::Trace;
+use crate::attribution::mark::Data;
+use crate::connection::half::Arrival;
+use crate::exchange::{Gathered, Packing, Side};
+
+/// Segments of a response from which on its packing says anything.
+const LEAST_SEGMENTS: usize = 5;
+/// Writes of at most this part of a full segment are worth gathering.
+const SMALL_PART: u32 = 4;
+/// So many first segments of one length show how much the program writes.
+const LEAST_WRITES: usize = 2;
+/// On a shorter path an acknowledgement may have come before each segment.
+const LEAST_TRIP: Duration = Duration::from_millis(1);
+
+/// The response's packing; `strides` is memory to use.
+pub(super) fn packing(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Packing {
+    if trace.marks.len() < LEAST_SEGMENTS || new(trace).nth(LEAST_SEGMENTS - 1).is_none() {
+        return Packing::default();
+    }
+    Packing {
+        gathered: gathered(trace),
+        stride: stride(trace, strides),
+    }
+}
+
+/// The response's segments that came in their order.
+fn new<'a>(trace: &'a Trace<'_>) -> impl Iterator<Item = &'a Data> {
+    let span = trace.response;
+    let own = trace.marks.iter().filter(|mark| mark.by == Side::Server);
+    own.filter_map(|mark| mark.data.as_ref())
+        .filter(|data| data.arrival == Arrival::InOrder)
+        .filter(move |data| data.span.start < span.end && data.span.end > span.start)
+}
+
+fn length(data: &Data) -> u64 {
+    data.span.end - data.span.start
+}
+
+/// Small writes of one length of which later ones left together, though none
+/// had to wait for an acknowledgement: the ends of partial segments are ends
+/// of writes.
+fn gathered(trace: &Trace<'_>) -> Option<Gathered> {
+    let mss = trace.pipe(Side::Server).mss;
+    // The head is a write of its own.
+    let write = length(new(trace).nth(1)?);
+    let is_small = write > 0 && write <= u64::from(mss / SMALL_PART);
+    if !is_small || trace.whole_trip() < LEAST_TRIP {
+        return None;
+    }
+    let body: Vec<&Data> = new(trace).skip(1).collect();
+    let first = body.first()?;
+    let alike = body.iter().take_while(|data| length(data) == write).count();
+    if alike < LEAST_WRITES {
+        return None;
+    }
+    let begin = first.span.start;
+    let is_end_of_write =
+        |data: &Data| !data.is_small || (data.span.end - begin).is_multiple_of(write);
+    let (last, rest) = body.split_last()?;
+    let is_unheld = body
+        .iter()
+        .take(alike)
+        .skip(1)
+        .all(|data| data.acked < data.span.start);
+    let writes = (last.span.end - begin).div_ceil(write);
+    let left_in = body
+        .iter()
+        .map(|data| length(data).div_ceil(u64::from(mss)))
+        .sum::<u64>();
+    let is_gathered = rest.iter().all(|data| is_end_of_write(data)) && left_in < writes;
+    (is_gathered && is_unheld).then_some(Gathered {
+        write,
+        writes,
+        segments: left_in,
+    })
+}
+
+/// Segments for which one acknowledgement came, at the median; super-segments
+/// count once, for their receiver acknowledges them as one.
+fn stride(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Option<u32> {
+    let acks = trace.marks.iter().filter(|mark| {
+        mark.by == Side::Client && mark.data.is_none() && mark.is_news && !mark.reports_hole
+    });
+    let mut segments = new(trace).peekable();
+    strides.clear();
+    for mark in acks {
+        let mut covered = 0;
+        while segments.next_if(|data| data.span.end <= mark.ack).is_some() {
+            covered += 1;
+        }
+        if covered > 0 {
+            strides.push(covered);
+        }
+    }
+    strides.sort_unstable();
+    // The last one comes for what is left.
+    (strides.len() > 1)
+        .then(|| strides.get(strides.len() / 2).copied())
+        .flatten()
+}

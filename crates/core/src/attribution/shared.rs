@@ -1,0 +1,138 @@
+//! A response on a connection that carries others meanwhile (HTTP/2): what held all of them
+//! back held it too, and is no thinking of the server's.
+
+use core::time::Duration;
+
+use super::flow::Flow;
+use super::{REORDERING, Tiler, Trace, gap};
+use crate::attribution::mark::Mark;
+use crate::connection::half::Arrival;
+use crate::connection::repeats::Need;
+use crate::exchange::Side;
+use crate::exchange::wait::{Bound, Owner, WaitKind};
+use crate::observed::time::Timestamp;
+
+/// Segments of other responses before one that are looked at.
+const MAX_OTHERS: usize = 64;
+
+/// The state of a sender's socket buffer, by a gap in its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Buffer {
+    /// Nothing held the sender back: it had nothing to send, so the response was not there yet.
+    Empty,
+    /// More was there than could be sent.
+    Full,
+    /// Either.
+    Untold,
+}
+
+/// The time before a segment of the server's, on a connection that others' fill too.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    until: Timestamp,
+    number: u64,
+    gap: Duration,
+    name: Option<(WaitKind, Owner)>,
+}
+
+impl Step {
+    fn buffer(&self) -> Buffer {
+        match self.name.map(|(kind, _)| kind) {
+            Some(WaitKind::ServerPause | WaitKind::ServerThink) => Buffer::Empty,
+            Some(
+                WaitKind::WindowFull
+                | WaitKind::CongestionWindow
+                | WaitKind::SendBuffer
+                | WaitKind::Paced
+                | WaitKind::Recovery,
+            ) => Buffer::Full,
+            Some(WaitKind::ResponseTransfer) if self.gap > REORDERING => Buffer::Full,
+            _ => Buffer::Untold,
+        }
+    }
+}
+
+impl Tiler<'_> {
+    /// Names the time up to `first` where the server's other responses were held back before
+    /// it: its bytes stand in line with theirs, so only up to the last instant at which
+    /// nothing was left to send the server is known to have thought. Returns false where
+    /// that tells nothing.
+    pub(super) fn held_with_others(&mut self, from: Timestamp, first: &Mark) -> bool {
+        let trace = self.trace;
+        let Some(travel) = trace.to_server.floor() else {
+            return false;
+        };
+        let asked = from + travel;
+        let (begun, steps) = steps(trace, asked, first);
+        let empty = steps
+            .iter()
+            .rposition(|step| step.buffer() == Buffer::Empty);
+        let line = steps
+            .get(empty.map_or(0, |at| at + 1)..)
+            .unwrap_or_default();
+        // So many in a row, and never nothing left: the line was never empty.
+        let is_endless = begun > asked && empty.is_none();
+        if !is_endless && !line.iter().any(|step| step.buffer() == Buffer::Full) {
+            return false;
+        }
+        let free = empty
+            .and_then(|at| steps.get(at))
+            .map_or(begun, |step| step.until);
+        let (path, inferred) = (Owner::Path, Bound::Inferred(trace.to_server.split_error()));
+        self.push(from + travel / 2, WaitKind::RoundTrip, path, None, inferred);
+        match is_endless {
+            // Whether the response was there when its line began does not show.
+            true => self.push(free, WaitKind::Unknown, Owner::Unknown, None, inferred),
+            false => {
+                let think = WaitKind::ServerThink;
+                self.push(free - travel / 2, think, Owner::Server, None, inferred);
+                self.push(free, WaitKind::RoundTrip, path, None, inferred);
+            }
+        }
+        for step in line {
+            let (kind, owner) = step.name.unwrap_or((WaitKind::ResponseTransfer, path));
+            self.push(step.until, kind, owner, Some(step.number), Bound::Observed);
+        }
+        true
+    }
+}
+
+/// The server's segments of other responses and of this one up to `first`, the latest ones that
+/// came after `asked`, and the time from which on they are looked at: `asked`, or later where
+/// they are too many.
+fn steps(trace: &Trace<'_>, asked: Timestamp, first: &Mark) -> (Timestamp, Vec<Step>) {
+    let (number, start) = (first.number, first.data.map_or(0, |data| data.span.start));
+    let counts = |mark: &Mark| {
+        let is_other = mark.data.is_some_and(|data| {
+            let is_sent = !matches!(data.arrival, Arrival::Copy | Arrival::KeepAlive);
+            is_sent && data.need != Need::Spurious && data.span.end <= start
+        });
+        mark.by == Side::Server && (is_other || mark.number == number)
+    };
+    let end = trace.marks.partition_point(|mark| mark.at <= first.at);
+    let marks = trace.marks.get(..end).unwrap_or_default().iter();
+    let mut sent = marks.enumerate().rev().filter(|(_, mark)| counts(mark));
+    let Some(mut last) = sent.next() else {
+        return (asked, Vec::new());
+    };
+    let (mut begun, mut steps) = (asked, Vec::new());
+    for (place, before) in sent {
+        let (index, mark) = last;
+        if mark.at <= asked {
+            break;
+        }
+        if steps.len() >= MAX_OTHERS {
+            begun = mark.at;
+            break;
+        }
+        steps.push(Step {
+            until: mark.at,
+            number: mark.number,
+            gap: mark.at.since(before.at),
+            name: gap::name(trace, &Flow::default(), before, mark, index).wait,
+        });
+        last = (place, before);
+    }
+    steps.reverse();
+    (begun, steps)
+}

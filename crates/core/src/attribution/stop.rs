@@ -1,0 +1,310 @@
+//! Why a sender that had more to send stood still, and what ended it.
+
+use core::time::Duration;
+
+use super::Trace;
+use super::flow::{Flow, Keeper};
+use super::release::{LEAST_TRIP, bare_release, heard, is_about_a_trip_later, release, told};
+use crate::attribution::mark::{Data, Mark};
+use crate::exchange::Side;
+use crate::exchange::delivery::Limit;
+use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::time::Timestamp;
+
+/// A sender that avoids silly windows waits until it may send this part of the
+/// window (`tcp_tso_win_divisor` in `net/ipv4/tcp_output.c`; RFC 9293
+/// §3.8.6.2.1 has a half).
+const SILLY_PART: u64 = 3;
+
+/// A time for which a sender stood still.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stop {
+    pub(super) limit: Limit,
+    pub(super) took: Duration,
+    /// Bytes not acknowledged meanwhile, as its sender knew.
+    pub(super) in_flight: u64,
+    /// The same in segments.
+    pub(super) segments: u64,
+    /// The receiver's window; 0 where it is not known.
+    pub(super) window: u64,
+    pub(super) is_zero_window: bool,
+    /// The last before, what ended it (0: nothing), the next.
+    pub(super) packets: [u64; 3],
+    /// End of what was sent before.
+    pub(super) sent: u64,
+}
+
+/// A wait's kind and owner.
+pub(super) type Named = (WaitKind, Owner);
+
+/// Names the gap between two new segments of one sender, neither of which was
+/// held by Nagle's algorithm; `may_be_held`: both are small and follow each other.
+pub(super) fn name(
+    trace: &Trace<'_>,
+    flow: &Flow,
+    (before, mark): (&Mark, &Mark),
+    index: usize,
+    may_be_held: bool,
+) -> (Named, Option<Stop>) {
+    let sender = mark.by;
+    let (Some(first), Some(second)) = (before.data, mark.data) else {
+        return (super::gap::paused(trace, sender), None);
+    };
+    let gap = mark.at.since(before.at);
+    let mut stop = stop(trace, (before, mark), index, first);
+    let is_full = is_window_full(trace, mark, index, first, second, stop.window);
+    if is_full || shut_out(trace, before, mark, index) * 2 > gap {
+        stop.limit = Limit::ReceiveWindow;
+        return (
+            (WaitKind::WindowFull, super::gap::owner_of(sender.peer())),
+            Some(stop),
+        );
+    }
+    if let Some(even) = flow.even.filter(|even| gap <= even.longest) {
+        return match even.keeper {
+            Keeper::Sender => {
+                stop.limit = Limit::Pacing;
+                ((WaitKind::Paced, super::gap::owner_of(sender)), Some(stop))
+            }
+            Keeper::Queue => {
+                stop.limit = Limit::Bottleneck;
+                ((super::gap::transfer(sender), Owner::Path), Some(stop))
+            }
+            // An ACK that it meets is chance.
+            Keeper::Program => (super::gap::paused(trace, sender), Some(stop)),
+            Keeper::Untold => ((super::gap::transfer(sender), Owner::Path), None),
+        };
+    }
+    if super::gap::queued_for(before, mark) * 2 >= gap {
+        return ((super::gap::transfer(sender), Owner::Path), None);
+    }
+    if second.after_cut && !first.is_small && release(trace, mark, index).is_some() {
+        // Sent at once, but for what was lost before.
+        return ((WaitKind::Recovery, Owner::Path), None);
+    }
+    if let Some(limit) = by_acknowledgement(trace, flow, (mark, index), first, &stop, may_be_held) {
+        stop.limit = limit;
+        let kind = match limit {
+            Limit::SendBuffer => WaitKind::SendBuffer,
+            _ => WaitKind::CongestionWindow,
+        };
+        return ((kind, super::gap::owner_of(sender)), Some(stop));
+    }
+    let is_released = release(trace, mark, index).is_some();
+    let is_flight = is_initial_flight(trace, (mark, index), first, &stop);
+    if (!first.is_small && (is_released || is_about_a_trip_later(trace, mark, index))) || is_flight
+    {
+        return ((super::gap::transfer(sender), Owner::Path), None);
+    }
+    if is_beyond_window(trace, mark, index, second) {
+        return ((WaitKind::Unknown, Owner::Unknown), None);
+    }
+    if mark.queued.possible() * 2 >= gap {
+        // It was on its way for most of the time, and the least lag that this
+        // is beyond may have been a queue's too: what came before it queued,
+        // and whether its sender waited for that or for itself does not show.
+        return ((WaitKind::Unknown, Owner::Unknown), None);
+    }
+    (super::gap::paused(trace, sender), Some(stop))
+}
+
+/// A segment sent again to a receiver that has no room.
+pub(super) fn closed(
+    trace: &Trace<'_>,
+    before: &Mark,
+    mark: &Mark,
+    index: usize,
+) -> (Named, Option<Stop>) {
+    let stop = before.data.map(|first| Stop {
+        limit: Limit::ReceiveWindow,
+        ..stop(trace, (before, mark), index, first)
+    });
+    (
+        (WaitKind::WindowFull, super::gap::owner_of(mark.by.peer())),
+        stop,
+    )
+}
+
+fn stop(trace: &Trace<'_>, (before, mark): (&Mark, &Mark), index: usize, first: Data) -> Stop {
+    let heard = heard(trace, mark, index).unwrap_or_default();
+    let start = trace.span(mark.by).start;
+    let acked = heard.acked.max(start);
+    let ack = release(trace, mark, index).map_or(0, |ack| ack.number);
+    Stop {
+        limit: Limit::Program,
+        took: mark.at.since(before.at),
+        in_flight: first.span.end.saturating_sub(acked),
+        segments: segments_since(trace, mark.by, acked, index),
+        window: heard
+            .edge
+            .map_or(0, |edge| edge.saturating_sub(heard.acked).max(1)),
+        is_zero_window: is_zero(trace, before, mark, index),
+        packets: [before.number, ack, mark.number],
+        sent: first.span.end,
+    }
+}
+
+/// Segments of `sender` before `index` that end behind `acked`, super-segments
+/// counted by their parts.
+fn segments_since(trace: &Trace<'_>, sender: Side, acked: u64, index: usize) -> u64 {
+    let mss = u64::from(trace.pipe(sender).mss.max(1));
+    let marks = trace.marks.get(..index).unwrap_or_default().iter().rev();
+    let sent = marks
+        .filter(|mark| mark.by == sender)
+        .filter_map(|mark| mark.data);
+    sent.take_while(|data| data.span.end > acked)
+        .map(|data| (data.span.end - data.span.start).div_ceil(mss))
+        .sum()
+}
+
+/// Whether the peer closed its window in between.
+fn is_zero(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> bool {
+    let marks = trace.marks.get(..index).unwrap_or_default().iter().rev();
+    let between = marks.take_while(|other| other.number != before.number);
+    between
+        .into_iter()
+        .any(|other| other.by == mark.by.peer() && other.is_closed)
+}
+
+/// The time between the two during which the peer's window was closed, at the point.
+fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Duration {
+    let marks = trace.marks.get(..index).unwrap_or_default();
+    let from = marks.partition_point(|other| other.at < before.at);
+    let words = marks.get(from..).unwrap_or_default().iter();
+    let mut since = None;
+    let mut shut = Duration::ZERO;
+    for word in words.filter(|word| word.by == mark.by.peer()) {
+        if word.is_closed {
+            since.get_or_insert(word.at);
+        } else if let Some(since) = since.take() {
+            shut += word.at.since(since);
+        }
+    }
+    shut + since.map_or(Duration::ZERO, |since| mark.at.since(since))
+}
+
+/// The rest of a message whose receiver shut its window behind the last segment of `sender`,
+/// while `sender` kept probing: the end of that time, and the stop.
+pub(crate) fn left_shut(
+    trace: &Trace<'_>,
+    sender: Side,
+    begins_shut_out: bool,
+) -> Option<(Timestamp, Stop)> {
+    let is_last = |mark: &Mark| mark.by == sender && mark.data.is_some() && mark.at <= trace.end;
+    let index = trace.marks.iter().rposition(is_last)?;
+    let last = trace.marks.get(index)?;
+    let words = trace.marks.get(..index).unwrap_or_default().iter();
+    let word = words.rev().find(|mark| mark.by == sender.peer());
+    let was_shut = word.map_or(begins_shut_out, |word| word.is_closed);
+    let mut since = was_shut.then_some(last.at);
+    // What it sends to a closed window is a probe.
+    let (mut until, mut probes) = (None, u32::from(since.is_some()));
+    for mark in trace.marks.get(index + 1..)? {
+        if mark.by == sender {
+            probes += u32::from(since.is_some() && mark.data.is_some());
+        } else if mark.is_closed {
+            since.get_or_insert(mark.at);
+        } else if since.is_some() {
+            until = Some(mark);
+            break;
+        } else {
+            return None;
+        }
+    }
+    let until = until.or(trace.marks.last())?;
+    let stop = Stop {
+        limit: Limit::ReceiveWindow,
+        is_zero_window: true,
+        packets: [last.number, until.number, until.number],
+        took: until.at.since(since?),
+        ..stop(trace, (last, until), trace.marks.len(), last.data?)
+    };
+    (probes > 0 && until.at > trace.end).then_some((until.at, stop))
+}
+
+/// Returns true if the receiver's window, as the sender knew it, did not hold the whole of
+/// `second`.
+pub(super) fn has_no_room(
+    trace: &Trace<'_>,
+    mark: &Mark,
+    index: usize,
+    first: Data,
+    second: Data,
+) -> bool {
+    let edge = heard(trace, mark, index).and_then(|heard| heard.edge);
+    edge.is_some_and(|edge| {
+        edge.saturating_sub(first.span.end) < second.span.end - second.span.start
+    })
+}
+
+/// Whether the receiver's window had no room: for nothing, or for so little
+/// that a sender waits for more, and what it then sent filled it.
+fn is_window_full(
+    trace: &Trace<'_>,
+    mark: &Mark,
+    index: usize,
+    first: Data,
+    second: Data,
+    window: u64,
+) -> bool {
+    let mss = u64::from(trace.pipe(mark.by).mss);
+    let Some(heard) = heard(trace, mark, index) else {
+        return false;
+    };
+    let Some(edge) = heard.edge else {
+        return heard.is_closed;
+    };
+    let room = edge.saturating_sub(first.span.end);
+    if room < mss.min(second.span.end - second.span.start) {
+        return true;
+    }
+    // A window of few segments (loopback's are as large) holds parts of one.
+    let mss = mss.min(window / 4);
+    let last_edge = told(trace, mark, index)
+        .and_then(|told| told.edge)
+        .unwrap_or(edge);
+    let is_filled = last_edge.saturating_sub(second.span.end) < mss;
+    is_filled && room <= (2 * mss).max(window / SILLY_PART)
+}
+
+/// Whether it goes beyond every window that was seen: the capture missed one.
+fn is_beyond_window(trace: &Trace<'_>, mark: &Mark, index: usize, second: Data) -> bool {
+    let edge = told(trace, mark, index).and_then(|told| told.edge);
+    edge.is_some_and(|edge| second.span.end > edge)
+}
+
+/// Returns true if a bare ACK ended a stop after so many segments as a sender begins with, and
+/// the receiver's window is not known: one of the two windows was full. Without the handshake
+/// the size of a full segment is not known either, so that none of them may look full.
+fn is_initial_flight(
+    trace: &Trace<'_>,
+    (mark, index): (&Mark, usize),
+    first: Data,
+    stop: &Stop,
+) -> bool {
+    stop.window == 0
+        && trace.whole_trip() >= LEAST_TRIP
+        && stop.segments >= trace.initial_window(mark.by, first)
+        && bare_release(trace, mark, index).is_some()
+}
+
+/// A stop that a bare ACK ended, the receiver's window open: the sender's
+/// congestion window was full, or its buffer.
+fn by_acknowledgement(
+    trace: &Trace<'_>,
+    flow: &Flow,
+    (mark, index): (&Mark, usize),
+    first: Data,
+    stop: &Stop,
+    may_be_held: bool,
+) -> Option<Limit> {
+    if stop.window == 0 || trace.whole_trip() < LEAST_TRIP || stop.in_flight == 0 {
+        return None;
+    }
+    bare_release(trace, mark, index)?;
+    let fills_initial_window = stop.segments >= trace.initial_window(mark.by, first);
+    if flow.is_buffered && !may_be_held {
+        return Some(Limit::SendBuffer);
+    }
+    (!first.is_small || fills_initial_window).then_some(Limit::CongestionWindow)
+}

@@ -1,0 +1,229 @@
+//! Adds the stops of a message up to what limited it.
+
+use core::time::Duration;
+
+use super::Trace;
+use super::flow::{Flow, has_queue};
+use super::release::heard;
+use super::stop::Stop;
+use super::trace::INITIAL_WINDOW;
+use crate::attribution::mark::Mark;
+use crate::exchange::Side;
+use crate::exchange::delivery::{Delivery, Limit, Pause};
+use crate::observed::time::Timestamp;
+
+/// Less is not worth telling.
+const NOTABLE: Duration = Duration::from_millis(1);
+/// Pauses remembered of one message.
+const MAX_PAUSES: usize = 8;
+/// A sender that rested for a retransmission timeout begins anew
+/// (RFC 5681 §4.1); the least such timeout (`TCP_RTO_MIN`).
+const LEAST_REST: Duration = Duration::from_millis(200);
+
+/// What is known of the connection before an exchange.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Before {
+    /// When the exchange before it ended.
+    pub(crate) ended: Option<Timestamp>,
+    /// Most of the server's bytes in flight so far.
+    pub(crate) flight: u64,
+    /// What its congestion window would be by now, had no rest made it smaller.
+    pub(crate) kept: u64,
+}
+
+/// What limited the message of `sender`; `None` where nothing did for long.
+pub(super) fn delivery(
+    trace: &Trace<'_>,
+    sender: Side,
+    flow: &Flow,
+    stops: &[Stop],
+) -> Option<Delivery> {
+    if stops.is_empty() {
+        return None;
+    }
+    let (limit, stopped) = largest(stops)?;
+    let mut held: Duration = stops
+        .iter()
+        .filter(|stop| stop.limit != Limit::Program)
+        .map(|stop| stop.took)
+        .sum();
+    let drain = match limit {
+        Limit::Bottleneck => drain(trace, sender),
+        _ => Duration::ZERO,
+    };
+    held += drain;
+    if stopped < NOTABLE {
+        return None;
+    }
+    let span = trace.span(sender);
+    let pipe = trace.pipe(sender);
+    let rested = trace.before.ended.map(|ended| trace.begin.since(ended));
+    let own = || stops.iter().filter(|stop| stop.limit == limit);
+    let windows = [own().next(), own().next_back()].map(|stop| stop.map_or(0, |stop| stop.window));
+    let longest = own().max_by_key(|stop| stop.took)?;
+    Some(Delivery {
+        sender,
+        limit,
+        stops: u32::try_from(own().count()).unwrap_or(u32::MAX),
+        stopped,
+        held,
+        drain,
+        // A queue makes the round trip, and with it the timeout, longer
+        // than the rest that its draining looks like.
+        spared: slow_start(trace, sender, rested.filter(|_| limit != Limit::Bottleneck)).min(held),
+        kept_spared: rounds(trace, sender, trace.before.kept).min(stopped),
+        round_trip: trace.whole_trip(),
+        bytes: span.end - span.start,
+        segments: segments(trace, sender),
+        mss: pipe.mss,
+        first_in_flight: own().next().map_or(0, |stop| stop.in_flight),
+        most_in_flight: most_in_flight(trace, sender, stops),
+        most_segments: own().map(|stop| stop.segments).max().unwrap_or_default(),
+        windows,
+        zero_windows: stops.iter().filter(|stop| stop.is_zero_window).count() as u32,
+        rate: flow.even.map(|even| even.rate),
+        rested,
+        earlier_in_flight: if sender == Side::Server {
+            trace.before.flight
+        } else {
+            0
+        },
+        has_losses: pipe.has_losses,
+        has_queue: has_queue(trace, sender),
+        pauses: pauses(trace, sender, stops),
+        packets: longest.packets,
+    })
+}
+
+/// How much longer than the path takes the message's last byte was on its way,
+/// seen beside its sender: the receiver waits for the queue to drain though
+/// nothing more is sent.
+fn drain(trace: &Trace<'_>, sender: Side) -> Duration {
+    if !trace.is_near(sender) {
+        return Duration::ZERO;
+    }
+    let end = trace.span(sender).end;
+    let sent = last_sent(trace, sender).map(|(_, mark)| mark.at);
+    let ack = trace
+        .marks
+        .iter()
+        .find(|mark| mark.by == sender.peer() && mark.ack >= end);
+    let floor = trace.round_trip(sender.peer()).floor();
+    match (sent, ack, floor) {
+        (Some(sent), Some(ack), Some(floor)) => ack.at.since(sent).saturating_sub(floor),
+        _ => Duration::ZERO,
+    }
+}
+
+fn last_sent<'a>(trace: &Trace<'a>, sender: Side) -> Option<(usize, &'a Mark)> {
+    let end = trace.span(sender).end;
+    let is_last = |mark: &Mark| mark.by == sender && mark.data.is_some_and(|d| d.span.end >= end);
+    trace
+        .marks
+        .iter()
+        .enumerate()
+        .find(|(_, mark)| is_last(mark))
+}
+
+/// At a stop, or behind the last segment.
+fn most_in_flight(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> u64 {
+    let at_stops = stops
+        .iter()
+        .map(|stop| stop.in_flight)
+        .max()
+        .unwrap_or_default();
+    let span = trace.span(sender);
+    let at_end = last_sent(trace, sender).and_then(|(index, mark)| {
+        let acked = heard(trace, mark, index)?.acked;
+        Some(span.end.saturating_sub(acked.max(span.start)))
+    });
+    at_stops.max(at_end.unwrap_or_default())
+}
+
+/// The limit with the most time, and that time.
+fn largest(stops: &[Stop]) -> Option<(Limit, Duration)> {
+    let limits = [
+        Limit::ReceiveWindow,
+        Limit::Pacing,
+        Limit::Bottleneck,
+        Limit::SendBuffer,
+        Limit::CongestionWindow,
+        Limit::Program,
+    ];
+    let sum = |limit| -> Duration {
+        stops
+            .iter()
+            .filter(|stop| stop.limit == limit)
+            .map(|stop| stop.took)
+            .sum()
+    };
+    // Of equal ones the first.
+    let sums = limits.into_iter().map(|limit| (limit, sum(limit))).rev();
+    sums.max_by_key(|&(_, sum)| sum)
+}
+
+/// The round trips that slow start takes for the message: a sender begins with
+/// ten segments (RFC 6928) and what was acknowledged before, and doubles that
+/// each round trip (RFC 5681 §3.1).
+fn slow_start(trace: &Trace<'_>, sender: Side, rested: Option<Duration>) -> Duration {
+    let span = trace.span(sender);
+    let pipe = trace.pipe(sender);
+    let is_fresh = !pipe.has_start || rested.is_some_and(|rested| rested > LEAST_REST);
+    let before = if is_fresh { 0 } else { span.start };
+    rounds(trace, sender, INITIAL_WINDOW * u64::from(pipe.mss) + before)
+}
+
+/// The round trips that the message waits if its sender begins with `window`
+/// bytes and doubles that each time.
+fn rounds(trace: &Trace<'_>, sender: Side, window: u64) -> Duration {
+    let span = trace.span(sender);
+    let mut window = window.max(1);
+    let mut left = (span.end - span.start).saturating_sub(window);
+    let mut rounds = 0;
+    while left > 0 {
+        window = window.saturating_mul(2);
+        left = left.saturating_sub(window);
+        rounds += 1;
+    }
+    trace.whole_trip() * rounds
+}
+
+fn segments(trace: &Trace<'_>, sender: Side) -> u64 {
+    let span = trace.span(sender);
+    let mss = u64::from(trace.pipe(sender).mss.max(1));
+    let data = trace
+        .marks
+        .iter()
+        .filter(|mark| mark.by == sender)
+        .filter_map(|mark| mark.data);
+    data.filter(|data| data.span.start < span.end && data.span.end > span.start)
+        .map(|data| (data.span.end - data.span.start).div_ceil(mss))
+        .sum()
+}
+
+fn pauses(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> Vec<Pause> {
+    let span = trace.span(sender);
+    let first = trace.marks.iter().find(|mark| {
+        mark.by == sender
+            && mark
+                .data
+                .is_some_and(|d| d.span.start < span.end && d.span.end > span.start)
+    });
+    let Some(first) = first else {
+        return Vec::new();
+    };
+    let ends = |stop: &Stop| {
+        let [_, ack, next] = stop.packets;
+        let mark = trace.marks.iter().find(|mark| mark.number == next)?;
+        Some(Pause {
+            after: stop.sent.saturating_sub(span.start),
+            until: mark.at.since(first.at),
+            took: stop.took,
+            meets_ack: ack != 0,
+        })
+    };
+    let pauses = stops
+        .iter()
+        .filter(|stop| stop.limit == Limit::Program && stop.took >= NOTABLE);
+    pauses.take(MAX_PAUSES).filter_map(ends).collect()
+}

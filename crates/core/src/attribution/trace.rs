@@ -1,0 +1,153 @@
+//! What an exchange is tiled from.
+
+use core::time::Duration;
+
+use super::{Before, LEAST_TIMEOUT};
+use crate::attribution::mark::{Data, Mark};
+use crate::connection::half::{Arrival, Pipe, Span};
+use crate::connection::rtt::{LEAST_ERROR, RoundTrip};
+use crate::exchange::Side;
+use crate::observed::time::Timestamp;
+
+/// A connection begins with this many segments (RFC 6928); where a program
+/// sends small ones, each counts (`tcp_packets_in_flight()`).
+pub(super) const INITIAL_WINDOW: u64 = 10;
+
+/// One exchange's marks and what is known around them.
+#[derive(Debug)]
+pub(crate) struct Trace<'a> {
+    /// From the exchange's first mark on; may go on after its end.
+    pub(crate) marks: &'a [Mark],
+    pub(crate) begin: Timestamp,
+    pub(crate) end: Timestamp,
+    /// The request's bytes in the client's stream.
+    pub(crate) request: Span,
+    /// The response's bytes in the server's stream.
+    pub(crate) response: Span,
+    /// Stretches that the capture missed, by sender.
+    pub(crate) torn: &'a [(Side, Span)],
+    /// When an earlier response on this connection ended, if the request was
+    /// sent before.
+    pub(crate) behind: Option<Timestamp>,
+    /// Whether the response lasts until the server's FIN.
+    pub(crate) ends_with_fin: bool,
+    /// Where the request's head ends, if it asks for leave to send its body.
+    pub(crate) expects_at: Option<u64>,
+    /// When and as which packet the first interim response came.
+    pub(crate) interim: Option<(Timestamp, u64)>,
+    pub(crate) to_server: RoundTrip,
+    pub(crate) to_client: RoundTrip,
+    /// How the client sends, and how the server does.
+    pub(crate) pipes: [Pipe; 2],
+    /// The time that a full segment takes on the wire, the client's and the server's.
+    pub(crate) serialization: [Duration; 2],
+    pub(crate) before: Before,
+    /// Whether the SYN/ACK was sent again before the handshake was done.
+    pub(crate) is_answer_repeated: bool,
+    /// Its bytes are of no protocol that is read: both sides may speak when they like.
+    pub(crate) is_unread: bool,
+}
+
+impl Trace<'_> {
+    pub(super) fn round_trip(&self, to: Side) -> RoundTrip {
+        match to {
+            Side::Client => self.to_client,
+            Side::Server => self.to_server,
+        }
+    }
+
+    /// From end to end and back, as far as it is known.
+    pub(super) fn whole_trip(&self) -> Duration {
+        let trips = [self.to_client.floor(), self.to_server.floor()];
+        trips.into_iter().flatten().sum()
+    }
+
+    pub(super) fn pipe(&self, sender: Side) -> &Pipe {
+        let [client, server] = &self.pipes;
+        match sender {
+            Side::Client => client,
+            Side::Server => server,
+        }
+    }
+
+    pub(super) fn serialization(&self, sender: Side) -> Duration {
+        let [client, server] = self.serialization;
+        match sender {
+            Side::Client => client,
+            Side::Server => server,
+        }
+    }
+
+    /// The segments that `sender` may begin with, whose first data is `first`:
+    /// one where the SYN/ACK was lost (RFC 5681 §3.1; Linux has it lost twice,
+    /// `tcp_init_transfer()` in `net/ipv4/tcp_input.c`).
+    pub(super) fn initial_window(&self, sender: Side, first: Data) -> u64 {
+        let is_begin = self.pipe(sender).has_start && first.span.start == 0;
+        match is_begin && sender == Side::Server && self.is_answer_repeated {
+            true => 1,
+            false => INITIAL_WINDOW,
+        }
+    }
+
+    /// The least round trip from end to end.
+    pub(crate) fn whole_round_trip(&self) -> Option<Duration> {
+        Some(self.to_server.floor()? + self.to_client.floor()?)
+    }
+
+    pub(super) fn span(&self, sender: Side) -> Span {
+        match sender {
+            Side::Client => self.request,
+            Side::Server => self.response,
+        }
+    }
+
+    /// Whether the point stands nearer to `side` than to its peer: that side's
+    /// losses happen behind the point, and its retransmissions are seen twice.
+    pub(super) fn is_near(&self, side: Side) -> bool {
+        let (own, peer) = (
+            self.round_trip(side).floor(),
+            self.round_trip(side.peer()).floor(),
+        );
+        matches!((own, peer), (Some(own), Some(peer)) if own <= peer)
+    }
+
+    /// Returns true if the client, seen beside it, sent its request again by its timer, not having
+    /// heard of it until then, and an answer came sooner than one to that copy can: the first
+    /// or what came back was on its way for so long, and how long the server had it nobody knows.
+    pub(super) fn is_request_overdue(&self) -> bool {
+        if !self.pipe(Side::Client).has_repeats || !self.is_near(Side::Client) {
+            return false;
+        }
+        let has_part = |mark: &Mark, span: Span| {
+            let is_ours = |data: &Data| data.span.start < span.end && data.span.end > span.start;
+            mark.data.filter(is_ours)
+        };
+        let asks = |mark: &Mark| {
+            let data = has_part(mark, self.request);
+            data.filter(|_| mark.by == Side::Client)
+        };
+        let is_repeat =
+            |mark: &&Mark| asks(mark).is_some_and(|data| data.arrival == Arrival::Repeat);
+        let is_answer =
+            |mark: &&Mark| mark.by == Side::Server && has_part(mark, self.response).is_some();
+        let (Some(repeat), Some(answer), Some(travel)) = (
+            self.marks.iter().find(is_repeat),
+            self.marks.iter().find(is_answer),
+            self.to_server.floor(),
+        ) else {
+            return false;
+        };
+        let before = || self.marks.iter().filter(|mark| mark.at < repeat.at);
+        let is_word = |mark: &Mark| mark.by == Side::Server && mark.ack > self.request.start;
+        let asked = before().rev().find(|mark| asks(mark).is_some());
+        let is_by_timer = asked.is_some_and(|asked| repeat.at.since(asked.at) >= LEAST_TIMEOUT);
+        let is_to_first = answer.at.since(repeat.at) + LEAST_ERROR < travel * 7 / 8;
+        is_by_timer && is_to_first && !before().any(is_word)
+    }
+
+    pub(super) fn is_torn(&self, sender: Side, from: u64, to: u64) -> bool {
+        self.torn
+            .iter()
+            .any(|&(side, span)| side == sender && span.start < to && span.end > from)
+    }
+}

@@ -1,0 +1,150 @@
+//! Exchanges made from our own requests' stamps, where no packets were had.
+//!
+//! A program sees when it sent, when the first byte came and when the last
+//! did. The round trip comes from handshakes. What stopped a response between
+//! its first and last byte cannot be seen from here; an experiment can tell.
+
+use core::time::Duration;
+
+use crate::cause::stall_follows_ack;
+use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
+use crate::exchange::{
+    Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Packing, Particulars, Side, Signs,
+    Travel,
+};
+use crate::facts::Facts;
+use crate::observed::event::{PointId, RequestFailure, RequestSample, TargetId};
+use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
+
+/// Reads this close together are one flow of bytes.
+const FLOW: Duration = Duration::from_micros(500);
+
+/// The target's sampled requests as exchanges.
+pub(crate) fn exchanges(facts: &Facts, target: TargetId, server: Endpoint) -> Vec<Exchange> {
+    let travel = facts.round_trip(target);
+    let stall = match stall_follows_ack(facts, target) {
+        Some(true) => (WaitKind::ResponseHeld, Owner::Server),
+        Some(false) => (WaitKind::ServerPause, Owner::Server),
+        None => (WaitKind::Unknown, Owner::Unknown),
+    };
+    facts
+        .loads
+        .samples
+        .iter()
+        .filter(|sample| sample.target == target)
+        .map(|sample| exchange(sample, server, travel, stall))
+        .collect()
+}
+
+fn exchange(
+    sample: &RequestSample,
+    server: Endpoint,
+    travel: Option<Duration>,
+    stall: (WaitKind, Owner),
+) -> Exchange {
+    let client = sample.flow.map_or(server, |flow| {
+        let (low, high) = flow.ends();
+        if low == server { high } else { low }
+    });
+    let outcome = match sample.outcome {
+        Ok(status) => Outcome::Complete(Some(status)),
+        Err(RequestFailure::Timeout) => Outcome::TimedOut,
+        Err(RequestFailure::Reset) => Outcome::Reset,
+        Err(RequestFailure::Closed) => Outcome::Closed,
+        Err(_) => Outcome::Cut,
+    };
+    let waits = tile(sample, travel, stall);
+    let holds = hold(sample, &waits).into_iter().collect();
+    Exchange {
+        client,
+        server,
+        point: PointId::default(),
+        ordinal: sample.ordinal,
+        begin: sample.sent,
+        end: sample.ended.max(sample.sent),
+        outcome,
+        request: None,
+        waits,
+        holds,
+        recoveries: Vec::new(),
+        deliveries: Vec::new(),
+        disorder: Disorder::default(),
+        travel: Travel::default(),
+        narrow: None,
+        drops: None,
+        packing: Packing::default(),
+        harmless_delay: None,
+        first_packet: 0,
+        last_packet: 0,
+        response_bytes: sample.received_bytes,
+        least_trip: travel,
+        handshake: None,
+        is_revocation: false,
+        first_record: None,
+        setup: sample.setup,
+        closing: Closing::default(),
+        particulars: Particulars::default(),
+        signs: Signs::default(),
+        at_host: None,
+    }
+}
+
+fn tile(sample: &RequestSample, travel: Option<Duration>, stall: (WaitKind, Owner)) -> Vec<Wait> {
+    let end = sample.ended.max(sample.sent);
+    let mut waits = Vec::new();
+    let mut cursor = sample.sent;
+    let mut push = |until: Timestamp, (kind, owner): (WaitKind, Owner), bound| {
+        let until = until.min(end);
+        if until > cursor {
+            waits.push(Wait {
+                start: cursor,
+                end: until,
+                kind,
+                owner,
+                released_by: None,
+                bound,
+            });
+            cursor = until;
+        }
+    };
+    let path = (WaitKind::RoundTrip, Owner::Path);
+    let (Some(first), Some(travel)) = (sample.first_byte, travel) else {
+        push(end, (WaitKind::Unknown, Owner::Unknown), Bound::Observed);
+        return waits;
+    };
+    let travel = travel.min(first.since(sample.sent));
+    let inferred = Bound::Inferred(travel / 4);
+    push(sample.sent + travel / 2, path, inferred);
+    push(
+        first - (travel - travel / 2),
+        (WaitKind::ServerThink, Owner::Server),
+        inferred,
+    );
+    push(first, path, inferred);
+    if sample.longest_gap > FLOW {
+        push(first + sample.longest_gap, stall, Bound::Observed);
+    }
+    push(
+        end,
+        (WaitKind::ResponseTransfer, Owner::Path),
+        Bound::Observed,
+    );
+    waits
+}
+
+/// The stall as the rules look at it, where an experiment showed that it ends
+/// with our acknowledgement.
+fn hold(sample: &RequestSample, waits: &[Wait]) -> Option<Hold> {
+    let wait = waits
+        .iter()
+        .find(|wait| wait.kind == WaitKind::ResponseHeld)?;
+    Some(Hold {
+        sender: Side::Server,
+        release: HoldRelease::Acknowledgement,
+        held: wait.duration(),
+        ack_delay: sample.longest_gap,
+        reaction_ns: 0,
+        packets: [0; 3],
+    })
+}

@@ -1,0 +1,435 @@
+//! The connections under way, by observation point and flow.
+//!
+//! Bounded: what ended leaves its grave, which a late segment finds and a new
+//! connection of the same ports opens again; of what goes on, the longest idle
+//! is given up when there is no room, and counted. The work per segment does
+//! not grow with the number of connections.
+
+mod copies;
+mod early;
+mod grave;
+mod open;
+#[cfg(test)]
+mod tests;
+
+use core::hash::{BuildHasher, Hasher};
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use foldhash::fast::SeedableRandomState;
+use hashbrown::HashTable;
+
+use crate::connection::facts::end::Marks;
+use crate::connection::{Closed, Connection, Parting};
+use crate::observed::event::PointId;
+use crate::observed::flow::{Direction, FlowKey};
+use crate::observed::icmp::IcmpError;
+use crate::observed::segment::Segment;
+use crate::observed::time::Timestamp;
+use crate::preconnect::Approach;
+use grave::Grave;
+pub(crate) use open::Open;
+
+/// Connections followed at a time unless the caller says otherwise: about
+/// 1.5 KiB each.
+pub(crate) const MAX_CONNECTIONS: usize = 64 * 1024;
+/// Room is made for this share of them at once.
+const EVICTED: usize = 8;
+/// A connection that ended is closed once it has been silent for this long:
+/// the last acknowledgements and late retransmissions belong to it. A few
+/// round trips of the longest paths.
+const QUIET: Duration = Duration::from_secs(2);
+/// A grave is forgotten after this long (RFC 9293 §3.6.1: twice the maximum
+/// segment lifetime, which kernels take for 30 s).
+const LINGER: Duration = Duration::from_secs(60);
+/// Segments of one direction without any of the other that are no chance.
+const ONE_SIDED: u32 = 4;
+/// An idle connection is given up after this long.
+const IDLE: Duration = Duration::from_secs(600);
+
+/// Connections by observation point and flow.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Apart from the graves, which are many times as many: nearly every
+    /// segment is of these, and where few lie close together, they are found
+    /// in the processor's cache.
+    open: HashTable<Box<Open>>,
+    graves: HashTable<Grave>,
+    hasher: SeedableRandomState,
+    max: usize,
+    /// Connections that ended, in the order they did.
+    ended: VecDeque<Due>,
+    /// Graves in the order they were dug.
+    dug: VecDeque<Due>,
+    /// Up to then nothing is due: nearly every segment has only this to ask.
+    quiet_until: Timestamp,
+    next_sweep: Timestamp,
+    segments_since_sweep: usize,
+    tallied: Tallied,
+}
+
+/// What is to be known of a capture to read what it amounts to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tallied {
+    /// Connections in all.
+    pub(crate) connections: u64,
+    /// Of those, given up for want of room.
+    pub(crate) evicted: u64,
+    /// Of those, with several segments of which all went the same way.
+    pub(crate) one_sided: u64,
+    /// Segments that were copies of others.
+    pub(crate) copies: u64,
+    /// Segments with payload.
+    pub(crate) data_segments: u64,
+    /// Data segments that were retransmitted or filled a gap.
+    pub(crate) repaired: u64,
+    /// Bytes of payload that were seen, and that were only acknowledged.
+    pub(crate) bytes: u64,
+    pub(crate) unseen_bytes: u64,
+    /// Connections on which a window was closed.
+    pub(crate) stopped: u64,
+    /// Connections on which the path marked packets, or an end echoed that.
+    pub(crate) congested: u64,
+    /// Packets that the path marked, and packets that echo it, on those.
+    pub(crate) marked: u64,
+    pub(crate) echoed: u64,
+}
+
+/// What is to be known of a segment besides itself.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    /// Greater than that of any segment before; that of the first one is the
+    /// connection's.
+    pub(crate) id: u64,
+    /// If the connection's numbers are wanted: Wireshark's number of it.
+    pub(crate) stream: Option<Option<u32>>,
+    /// What came before, if it opens a connection.
+    pub(crate) approach: Option<Box<Approach>>,
+    /// The direction that the client sends in, where that is known beforehand.
+    pub(crate) client: Option<Direction>,
+    /// True if all its sender's connections are numbered by one counter.
+    pub(crate) shares_counter: bool,
+    /// Its sender's tick in nanoseconds, if it is known to be longer than a millisecond.
+    pub(crate) tick_ns: Option<u32>,
+}
+
+impl Arrived {
+    /// The connection that a segment begins.
+    #[inline(always)]
+    fn begin(&self, segment: &Segment) -> Connection {
+        let mut connection = Connection::begin(segment, self.stream);
+        if let Some(client) = self.client {
+            connection.is_asked_by(client);
+        }
+        connection
+    }
+}
+
+impl Tallied {
+    /// Both together.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.connections += other.connections;
+        self.evicted += other.evicted;
+        self.one_sided += other.one_sided;
+        self.copies += other.copies;
+        self.data_segments += other.data_segments;
+        self.repaired += other.repaired;
+        self.bytes += other.bytes;
+        self.unseen_bytes += other.unseen_bytes;
+        self.stopped += other.stopped;
+        self.congested += other.congested;
+        self.marked += other.marked;
+        self.echoed += other.echoed;
+    }
+
+    fn closed(&mut self, open: &Open) {
+        self.connections += 1;
+        let [one, other] = open.seen;
+        self.one_sided += u64::from(one.min(other) == 0 && one.max(other) >= ONE_SIDED);
+        let halves = open.connection.halves();
+        self.data_segments += halves.map(|half| half.data_segments).iter().sum::<u64>();
+        self.repaired += halves.map(|half| half.repaired).iter().sum::<u64>();
+        self.bytes += halves.map(|half| half.seen_bytes()).iter().sum::<u64>();
+        self.unseen_bytes += halves.map(|half| half.unseen_bytes).iter().sum::<u64>();
+        self.stopped += u64::from(halves.iter().any(|half| half.had_no_window));
+        let marks = halves.map(|half| half.marks);
+        let marked: u64 = marks.iter().map(|marks| u64::from(marks.marked)).sum();
+        let echoed: u64 = marks.iter().map(|marks| u64::from(marks.echoed)).sum();
+        if marked + echoed > 0 && Marks::are_meant(marks) {
+            self.congested += 1;
+            self.marked += marked;
+            self.echoed += echoed;
+        }
+    }
+}
+
+/// The hash that places a flow; seeded, because its keys come from the network.
+pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
+    SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())
+}
+
+/// A place that is to be looked at some time after `at`.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    at: Timestamp,
+    hash: u64,
+    id: u64,
+}
+
+impl Table {
+    /// A table for at most `max` connections at a time.
+    pub(crate) fn new(hasher: SeedableRandomState, max: usize) -> Self {
+        Self {
+            open: HashTable::new(),
+            graves: HashTable::new(),
+            hasher,
+            max: max.max(1),
+            ended: VecDeque::new(),
+            dug: VecDeque::new(),
+            quiet_until: Timestamp::MIN,
+            next_sweep: Timestamp::MIN,
+            segments_since_sweep: 0,
+            tallied: Tallied::default(),
+        }
+    }
+
+    /// Takes in one segment; what it closed lands in `closed`.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        arrived: Arrived,
+        closed: &mut Closed,
+    ) {
+        self.settle(segment.at, closed);
+        let hash = self.hash(segment.point, &segment.flow);
+        let (point, flow) = (segment.point, &segment.flow);
+        let found = self
+            .open
+            .find_mut(hash, |open| open.connection.is_at(point, flow));
+        let Some(open) = found else {
+            return self.begin(segment, payload, arrived, hash, closed);
+        };
+        if open.connection.is_succeeded_by(segment) {
+            open.give_up(Parting::Succeeded, closed);
+            self.tallied.closed(open);
+            let connection = arrived.begin(segment);
+            **open = Open::new(arrived.id, hash, connection);
+        }
+        if arrived.shares_counter {
+            open.connection.shares_counter(segment.direction);
+        }
+        if let Some(tick_ns) = arrived.tick_ns {
+            open.connection.may_tick(segment.direction, tick_ns);
+        }
+        if open.take(segment, payload, closed) {
+            self.tallied.copies += 1;
+        }
+        if let Some(approach) = arrived.approach {
+            open.connection.follows(approach, segment.at);
+        }
+        if open.connection.is_over() && !open.is_due {
+            open.is_due = true;
+            let (at, id) = (segment.at, open.id);
+            self.ends(Due { at, hash, id });
+        }
+    }
+
+    #[inline(always)]
+    fn hash(&self, point: PointId, flow: &FlowKey) -> u64 {
+        let mut state = self.hasher.build_hasher();
+        flow.hash_with(point.0, &mut state);
+        state.finish()
+    }
+
+    /// Takes in an ICMP error; one about no connection that was seen is idle talk.
+    pub(crate) fn take_icmp(&mut self, error: &IcmpError) {
+        let hash = self.hash(error.point, &error.flow);
+        let (point, flow) = (error.point, &error.flow);
+        let found = self
+            .open
+            .find_mut(hash, |open| open.connection.is_at(point, flow));
+        if let Some(open) = found {
+            open.connection.take_icmp(error);
+        }
+    }
+
+    /// Takes out all that is open, in the order in which it began.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Box<Open>> + use<> {
+        let mut list: Vec<_> = core::mem::take(&mut self.open).into_iter().collect();
+        list.sort_unstable_by_key(|open| open.id);
+        list.into_iter()
+    }
+
+    /// Closes what was taken out because the capture ended; its id.
+    pub(crate) fn close(&mut self, mut open: Box<Open>, closed: &mut Closed) -> u64 {
+        open.give_up(Parting::CaptureEnded, closed);
+        self.tallied.closed(&open);
+        open.id
+    }
+
+    /// What came of it so far.
+    pub(crate) fn tallied(&self) -> Tallied {
+        self.tallied
+    }
+
+    /// A segment of no connection that is open: it opens one, or comes late to
+    /// one that ended.
+    fn begin(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        arrived: Arrived,
+        hash: u64,
+        closed: &mut Closed,
+    ) {
+        let is_it = |grave: &Grave| grave.is_at(segment.point, &segment.flow);
+        if let Ok(grave) = self.graves.find_entry(hash, is_it) {
+            if !grave.get().is_succeeded_by(segment) {
+                return;
+            }
+            grave.remove();
+        }
+        if self.open.len() >= self.max {
+            self.evict(closed);
+        }
+        // Made where it is kept: it is large to move.
+        let open = Open::new(arrived.id, hash, arrived.begin(segment));
+        let mut open = Box::write(Box::new_uninit(), open);
+        open.take(segment, payload, closed);
+        if let Some(approach) = arrived.approach {
+            open.connection.follows(approach, segment.at);
+        }
+        if open.connection.is_over() {
+            open.is_due = true;
+            let (at, id) = (segment.at, open.id);
+            self.ends(Due { at, hash, id });
+        }
+        self.open.insert_unique(hash, open, |open| open.hash);
+    }
+
+    /// Closes what ended a while ago, forgets old graves and, once in a while,
+    /// gives up what has long been idle. Mostly nothing is due.
+    #[inline]
+    fn settle(&mut self, now: Timestamp, closed: &mut Closed) {
+        self.segments_since_sweep += 1;
+        if now > self.quiet_until {
+            self.settle_due(now, closed);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_due(&mut self, now: Timestamp, closed: &mut Closed) {
+        let is_due = |due: Option<&Due>, after: Duration| {
+            due.is_some_and(|due| now.signed_since(due.at) > after.as_nanos() as i64)
+        };
+        if is_due(self.ended.front(), QUIET) || self.ended.len() > self.max {
+            self.close_ended(now, closed);
+        }
+        if is_due(self.dug.front(), LINGER) || self.dug.len() > self.max {
+            self.forget_grave();
+        }
+        if now >= self.next_sweep && self.segments_since_sweep > self.open.len() {
+            self.sweep(now, closed);
+        }
+        self.quiet_until = self.next_due();
+    }
+
+    /// Up to when nothing is due, as long as nothing ends.
+    fn next_due(&self) -> Timestamp {
+        if self.ended.len() > self.max || self.dug.len() > self.max {
+            return Timestamp::MIN;
+        }
+        let due = |due: Option<&Due>, after| due.map_or(Timestamp::MAX, |due| due.at + after);
+        let before_sweep = self.next_sweep - Duration::from_nanos(1);
+        due(self.ended.front(), QUIET)
+            .min(due(self.dug.front(), LINGER))
+            .min(before_sweep)
+    }
+
+    /// A connection ended.
+    fn ends(&mut self, due: Due) {
+        self.ended.push_back(due);
+        self.quiet_until = self.next_due();
+    }
+
+    #[cold]
+    fn close_ended(&mut self, now: Timestamp, closed: &mut Closed) {
+        let Some(due) = self.ended.pop_front() else {
+            return;
+        };
+        let Ok(mut entry) = self.open.find_entry(due.hash, |open| open.id == due.id) else {
+            return;
+        };
+        let open = entry.get_mut();
+        let last_seen = open.connection.last_seen;
+        if now.since(last_seen) <= QUIET && self.ended.len() < self.max {
+            let at = last_seen;
+            self.ended.push_back(Due { at, ..due });
+            return;
+        }
+        open.give_up(Parting::Idle, closed);
+        self.tallied.closed(open);
+        let grave = Grave::new(due.id, due.hash, &open.connection);
+        entry.remove();
+        self.graves
+            .insert_unique(due.hash, grave, |grave| grave.hash);
+        self.dug.push_back(Due { at: now, ..due });
+    }
+
+    #[cold]
+    fn forget_grave(&mut self) {
+        if let Some(due) = self.dug.pop_front() {
+            let is_meant = |grave: &Grave| grave.id == due.id;
+            if let Ok(grave) = self.graves.find_entry(due.hash, is_meant) {
+                grave.remove();
+            }
+        }
+    }
+
+    /// Gives up what has long been idle. As there were more segments since the
+    /// last time than there are places, this costs each of them no more.
+    #[cold]
+    fn sweep(&mut self, now: Timestamp, closed: &mut Closed) {
+        self.next_sweep = now + IDLE / 2;
+        self.segments_since_sweep = 0;
+        let stale = self.list(|open| now.since(open.connection.last_seen) > IDLE);
+        self.give_up(stale, Parting::Idle, closed);
+    }
+
+    /// Makes room: those that have been idle longest go.
+    #[cold]
+    fn evict(&mut self, closed: &mut Closed) {
+        let mut all = self.list(|_| true);
+        let count = (self.max / EVICTED).max(1);
+        if count < all.len() {
+            all.select_nth_unstable_by_key(count, |due| (due.at, due.id));
+            all.truncate(count);
+        }
+        self.tallied.evicted += all.len() as u64;
+        self.give_up(all, Parting::Crowded, closed);
+    }
+
+    fn list(&self, is_meant: impl Fn(&Open) -> bool) -> Vec<Due> {
+        let open = self.open.iter().filter(|open| is_meant(open));
+        open.map(|open| Due {
+            at: open.connection.last_seen,
+            hash: open.hash,
+            id: open.id,
+        })
+        .collect()
+    }
+
+    /// In the order in which they began, which does not depend on the hash.
+    fn give_up(&mut self, mut dues: Vec<Due>, parting: Parting, closed: &mut Closed) {
+        dues.sort_unstable_by_key(|due| due.id);
+        for due in dues {
+            if let Ok(entry) = self.open.find_entry(due.hash, |open| open.id == due.id) {
+                let (mut open, _) = entry.remove();
+                open.give_up(parting, closed);
+                self.tallied.closed(&open);
+            }
+        }
+    }
+}

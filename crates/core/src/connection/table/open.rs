@@ -1,0 +1,112 @@
+//! A connection that goes on, and what its segments pass before they are taken in.
+
+use super::copies::Copies;
+use super::early::{Early, Place};
+use crate::connection::{Closed, Connection, Parting};
+use crate::observed::flow::Direction;
+use crate::observed::segment::{Segment, TcpFlags};
+
+/// A connection and what finds it again.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(super) id: u64,
+    pub(super) hash: u64,
+    pub(super) is_due: bool,
+    copies: Copies,
+    /// Segments without SYN by direction.
+    pub(super) seen: [u32; 2],
+    pub(super) connection: Connection,
+    /// Segments that came before what they answer.
+    early: Option<Box<Early>>,
+}
+
+/// Above this the allocator's next size takes half a kilobyte more for each open connection.
+const _: () = assert!(size_of::<Open>() <= 2_048, "an open connection grew");
+
+impl Open {
+    #[inline(always)]
+    pub(super) fn new(id: u64, hash: u64, connection: Connection) -> Self {
+        Self {
+            id,
+            hash,
+            is_due: false,
+            copies: Copies::default(),
+            seen: [0; 2],
+            connection,
+            early: None,
+        }
+    }
+
+    /// Takes in a segment; whether it was a copy.
+    #[inline]
+    pub(super) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) -> bool {
+        if self.copies.is_copy(segment) {
+            self.connection.doubled(segment);
+            return true;
+        }
+        let slot = usize::from(segment.direction == Direction::Backward);
+        if let Some(count) = self.seen.get_mut(slot) {
+            let counts = !segment.flags.contains(TcpFlags::SYN);
+            *count = count.saturating_add(u32::from(counts));
+        }
+        if self.early.is_some() {
+            self.take_beside_early(segment, payload, closed);
+        } else {
+            self.take_or_hold(segment, payload, closed);
+        }
+        false
+    }
+
+    /// Takes in a segment, unless it came before what it answers: then it waits.
+    #[inline(always)]
+    fn take_or_hold(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+        if self.connection.is_early(segment) {
+            self.early = Some(Box::new(Early::new(segment, payload)));
+        } else {
+            self.connection.take(segment, payload, closed);
+        }
+    }
+
+    /// Takes in a segment while others wait for what they answer.
+    #[cold]
+    fn take_beside_early(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+        let Some(early) = &mut self.early else {
+            return;
+        };
+        match early.place(segment) {
+            Place::Among => early.push(segment, payload),
+            Place::Before => {
+                early.let_pass(segment);
+                if segment.flags.contains(TcpFlags::SYN) {
+                    self.connection.begins_with(segment);
+                }
+                self.connection.take(segment, payload, closed);
+                self.release(false, closed);
+            }
+            Place::After => {
+                self.release(true, closed);
+                self.take_or_hold(segment, payload, closed);
+            }
+        }
+    }
+
+    /// Takes in those that waited and have no reason left to; all of them if the wait
+    /// `is_over`.
+    fn release(&mut self, is_over: bool, closed: &mut Closed) {
+        let Some(early) = &mut self.early else {
+            return;
+        };
+        while let Some((segment, payload)) = early.next(&self.connection, is_over) {
+            self.connection.take(&segment, &payload, closed);
+        }
+        if early.is_empty() {
+            self.early = None;
+        }
+    }
+
+    /// Ends what is followed of the connection.
+    pub(super) fn give_up(&mut self, parting: Parting, closed: &mut Closed) {
+        self.release(true, closed);
+        self.connection.give_up(parting, closed);
+    }
+}

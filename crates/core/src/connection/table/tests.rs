@@ -1,0 +1,221 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::connection::SetupOutcome;
+use crate::exchange::Exchange;
+use crate::observed::flow::{Endpoint, Transport};
+use crate::observed::segment::{IpFacts, TcpFlags, TcpOptions};
+
+/// A segment of one of a few clients: which, whether the server's, its flags,
+/// and so many milliseconds after the one before it.
+type Step = (u16, bool, TcpFlags, i64);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let flags = prop_oneof![
+        2 => Just(TcpFlags::SYN),
+        4 => Just(TcpFlags::ACK),
+        4 => Just(TcpFlags::ACK.with(TcpFlags::FIN)),
+        1 => Just(TcpFlags::RST),
+    ];
+    let pause = prop_oneof![
+        6 => -500..1_000_i64,
+        3 => Just(2_000),
+        2 => 2_001..70_000_i64,
+        1 => 300_000..700_000_i64,
+    ];
+    proptest::collection::vec((0..6_u16, any::<bool>(), flags, pause), 1..120)
+}
+
+fn segments(steps: &[Step]) -> Vec<Segment> {
+    let server = Endpoint::new([10, 0, 0, 2].into(), 80);
+    let mut at = 1_700_000_000_000_000_000;
+    let segment = |(number, &(client, by_server, flags, pause)): (u64, &Step)| {
+        at += pause * 1_000_000;
+        let client = Endpoint::new([10, 0, 0, 1].into(), 40_000 + client);
+        let (source, destination) = match by_server {
+            true => (server, client),
+            false => (client, server),
+        };
+        let (flow, direction) = FlowKey::new(Transport::Tcp, source, destination);
+        Segment {
+            at: Timestamp::from_nanos(at),
+            number,
+            point: PointId(0),
+            flow,
+            direction,
+            // Now and then another connection of the same ports.
+            seq: number as u32 / 40,
+            ack: 1,
+            flags,
+            window: 60_000,
+            payload_len: 0,
+            options: TcpOptions::default(),
+            ip: IpFacts::default(),
+        }
+    };
+    (1..).zip(steps).map(segment).collect()
+}
+
+/// What the table holds and what closed, after each segment. A table that is
+/// `restless` looks for what is due every time.
+fn followed(segments: &[Segment], max: usize, is_restless: bool) -> Vec<String> {
+    let mut table = Table::new(hasher(1), max);
+    let mut closed = Closed::default();
+    let mut after = |segment: &Segment| {
+        if is_restless {
+            table.quiet_until = Timestamp::MIN;
+        }
+        let arrived = Arrived {
+            client: None,
+            id: segment.number,
+            stream: None,
+            approach: None,
+            shares_counter: false,
+            tick_ns: None,
+        };
+        table.take(segment, &[], arrived, &mut closed);
+        let mut open: Vec<u64> = table.open.iter().map(|open| open.id).collect();
+        open.sort_unstable();
+        let waiting = (table.ended.len(), table.dug.len(), table.next_sweep);
+        let counts = (closed.connections.len(), table.graves.len());
+        format!("{open:?} {waiting:?} {counts:?} {:?}", table.tallied)
+    };
+    segments.iter().map(&mut after).collect()
+}
+
+proptest! {
+    #[test]
+    fn to_ask_only_when_something_may_be_due_changes_nothing(steps in steps(), max in 1..6_usize) {
+        let segments = segments(&steps);
+        let restless = followed(&segments, max, true);
+        prop_assert_eq!(followed(&segments, max, false), restless);
+    }
+}
+
+const ASKED: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const ANSWERED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+/// The sequence numbers behind a request and behind a response.
+const REQUEST: u32 = 101 + ASKED.len() as u32;
+const RESPONSE: u32 = 201 + ANSWERED.len() as u32;
+
+/// A segment at so many microseconds: by the server or not, its flags, numbers and payload.
+type Passed = (i64, bool, TcpFlags, [u32; 2], &'static [u8]);
+
+/// All that closed on a connection with these segments, in their order.
+fn closed_of(passed: &[Passed]) -> Closed {
+    let (client, server) = (Endpoint::new([10, 0, 0, 1].into(), 40_000), [10, 0, 0, 2]);
+    let server = Endpoint::new(server.into(), 80);
+    let mut table = Table::new(hasher(1), 4);
+    let mut closed = Closed::default();
+    for (number, &(micros, by_server, flags, [seq, ack], payload)) in (1..).zip(passed) {
+        let (source, destination) = match by_server {
+            true => (server, client),
+            false => (client, server),
+        };
+        let segment = Segment {
+            number,
+            seq,
+            ack,
+            flags,
+            payload_len: payload.len() as u32,
+            ..Segment::sent(source, destination, Timestamp::from_nanos(micros * 1_000))
+        };
+        let arrived = Arrived {
+            client: None,
+            id: number,
+            stream: None,
+            approach: None,
+            shares_counter: false,
+            tick_ns: None,
+        };
+        table.take(&segment, payload, arrived, &mut closed);
+    }
+    for open in table.drain() {
+        table.close(open, &mut closed);
+    }
+    closed
+}
+
+const PUSH: TcpFlags = TcpFlags::ACK.with(TcpFlags::PSH);
+const ACCEPT: TcpFlags = TcpFlags::SYN.with(TcpFlags::ACK);
+
+/// A connection with one request that is answered after 30 ms, each of the server's segments
+/// stamped this many microseconds before what it answers.
+fn exchange(before: i64) -> Vec<Passed> {
+    let mut all: Vec<Passed> = vec![
+        (0, false, TcpFlags::SYN, [100, 0], b""),
+        (-before, true, ACCEPT, [200, 101], b""),
+        (100, false, TcpFlags::ACK, [101, 201], b""),
+        (200, false, PUSH, [101, 201], ASKED),
+        (200 - before, true, TcpFlags::ACK, [201, REQUEST], b""),
+        (30_000, true, PUSH, [201, REQUEST], ANSWERED),
+        (30_100, false, TcpFlags::ACK, [REQUEST, RESPONSE], b""),
+    ];
+    all.sort_by_key(|&(at, ..)| at);
+    all
+}
+
+#[test]
+fn what_is_stamped_before_what_it_answers_comes_after_it() {
+    for before in [-15, 15, 900] {
+        let closed = closed_of(&exchange(before));
+        let latency: Vec<_> = closed.exchanges.iter().map(Exchange::latency).collect();
+        assert_eq!(latency, [Duration::from_micros(29_800)], "{before}");
+        let exchange = closed.exchanges.first().expect("one");
+        assert!(
+            !exchange.waits.is_empty(),
+            "{before}: the capture missed none of it"
+        );
+        let setup = closed.setups.first().and_then(|setup| setup.outcome);
+        assert_eq!(setup, Some(SetupOutcome::Established), "{before}");
+    }
+}
+
+#[test]
+fn what_the_capture_missed_is_waited_for_a_moment_only() {
+    // The request is not there: its acknowledgement and what follows stay in their order.
+    let mut passed = exchange(-15);
+    passed.retain(|&(.., payload)| payload != ASKED);
+    let closed = closed_of(&passed);
+    assert!(
+        closed
+            .exchanges
+            .iter()
+            .all(|exchange| exchange.waits.is_empty()),
+        "{:?}",
+        closed.exchanges
+    );
+    // What the capture has of it was stamped at the time at which it was taken in.
+    let setup = closed.setups.first().expect("one");
+    assert_eq!(setup.end, Some(Timestamp::from_nanos(100_000)));
+}
+
+#[test]
+fn another_answer_to_a_repeated_syn_begins_nothing() {
+    for at in [150, 250, 20_000, 40_000] {
+        let mut passed = exchange(-15);
+        passed.push((at, true, ACCEPT, [900, 101], b""));
+        passed.push((at + 10, false, TcpFlags::ACK, [101, 201], b""));
+        passed.sort_by_key(|&(at, ..)| at);
+        let closed = closed_of(&passed);
+        let latency: Vec<_> = closed.exchanges.iter().map(Exchange::latency).collect();
+        assert_eq!(latency, [Duration::from_micros(29_800)], "{at}");
+        assert_eq!(closed.setups.len(), 1, "{at}");
+    }
+}
+
+#[test]
+fn an_answer_to_another_syn_begins_another_connection() {
+    let mut passed = exchange(-15);
+    let asked = 501 + ASKED.len() as u32;
+    let later: [Passed; 4] = [
+        (50_000, true, ACCEPT, [900, 501], b""),
+        (50_100, false, TcpFlags::ACK, [501, 901], b""),
+        (50_200, false, PUSH, [501, 901], ASKED),
+        (60_200, true, PUSH, [901, asked], ANSWERED),
+    ];
+    passed.extend(later);
+    let closed = closed_of(&passed);
+    let ordinals: Vec<_> = closed.exchanges.iter().map(|e| e.ordinal).collect();
+    assert_eq!(ordinals, [0, 0], "{:?}", closed.exchanges);
+}

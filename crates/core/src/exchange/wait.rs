@@ -1,0 +1,144 @@
+//! Waits: the pieces that tile an exchange, each with one owner.
+
+use core::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::observed::time::Timestamp;
+
+/// Whose time it is, and who would have to change something.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Owner {
+    /// The requesting host or program.
+    Client,
+    /// The answering host or program.
+    Server,
+    /// What lies between them.
+    Path,
+    /// Name resolution.
+    Resolver,
+    /// An intermediary.
+    Proxy,
+    /// Could not be told.
+    Unknown,
+}
+
+/// What was being waited for, named after what released it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitKind {
+    /// A name's resolution.
+    Resolve,
+    /// The TCP handshake, or what of it is no retransmission.
+    Connect,
+    /// The request's bytes on their way into the network.
+    RequestTransfer,
+    /// The client paused within its request, nothing held it back.
+    RequestPause,
+    /// Part of the request was written but held until the server acknowledged
+    /// an earlier small part (Nagle's algorithm on the client).
+    RequestHeld,
+    /// Travel between the ends.
+    RoundTrip,
+    /// The server had the request and had not begun to answer.
+    ServerThink,
+    /// The response's bytes on their way, released by nothing or by the clock
+    /// of acknowledgements.
+    ResponseTransfer,
+    /// The server paused within its response, nothing held it back.
+    ServerPause,
+    /// Part of the response was written but held until the client
+    /// acknowledged an earlier small part (Nagle's algorithm on the server).
+    ResponseHeld,
+    /// Waiting for the receiver to open its window.
+    WindowFull,
+    /// The sender's congestion window was full: it waited for acknowledgements.
+    CongestionWindow,
+    /// The sender's program could write no more: its socket's buffer was full
+    /// of what was not acknowledged yet.
+    SendBuffer,
+    /// The sender's kernel spaced its segments to a rate.
+    Paced,
+    /// Waiting for the receiver to open HTTP/2's flow-control window.
+    FlowControl,
+    /// Waiting for lost segments to be sent again.
+    Recovery,
+    /// Behind another exchange on the same connection.
+    Behind,
+    /// Not explained.
+    Unknown,
+}
+
+impl WaitKind {
+    /// The name of the wait within a sentence.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolving the name",
+            Self::Connect => "connecting",
+            Self::RequestTransfer => "sending the request",
+            Self::RequestPause => "pause within the request",
+            Self::RequestHeld => "request held for an ACK (Nagle)",
+            Self::RoundTrip => "travel",
+            Self::ServerThink => "thinking before the response",
+            Self::ResponseTransfer => "sending the response",
+            Self::ServerPause => "pause within the response",
+            Self::ResponseHeld => "response held for an ACK (Nagle)",
+            Self::WindowFull => "receiver's window full",
+            Self::CongestionWindow => "congestion window full",
+            Self::SendBuffer => "send buffer full",
+            Self::Paced => "paced by its sender",
+            Self::FlowControl => "HTTP/2's flow-control window full",
+            Self::Recovery => "sending lost segments again",
+            Self::Behind => "behind another request",
+            Self::Unknown => "not explained",
+        }
+    }
+}
+
+/// How well a wait's ends are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Both ends are packets that were seen.
+    Observed,
+    /// An end was computed from a round trip estimate, off by at most this.
+    Inferred(Duration),
+}
+
+/// A piece of an exchange's time.
+///
+/// The waits of one exchange are in time order, without gap or overlap, and
+/// their durations add up to the exchange's own to the nanosecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Where it begins: the end of the wait before it.
+    pub start: Timestamp,
+    /// Where it ends, never before `start`.
+    pub end: Timestamp,
+    /// What was waited for.
+    pub kind: WaitKind,
+    /// Whose it is.
+    pub owner: Owner,
+    /// The packet whose arrival ended it; `None` where its end is inferred.
+    pub released_by: Option<u64>,
+    /// How well its ends are known.
+    pub bound: Bound,
+}
+
+impl Wait {
+    /// Its length.
+    pub fn duration(&self) -> Duration {
+        Duration::from_nanos(self.nanos())
+    }
+
+    /// The same in nanoseconds.
+    #[inline]
+    pub(crate) fn nanos(&self) -> u64 {
+        self.end.nanos_since(self.start)
+    }
+}

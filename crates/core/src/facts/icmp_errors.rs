@@ -1,0 +1,292 @@
+//! ICMP errors of routers and hosts, about packets of any kind, and pings with their answers.
+//!
+//! Both are taken in the order in which they were seen. The result is who reported what about
+//! which host, and the answers between each pair of hosts. The kinds, hosts and pings under
+//! way that are kept are bounded.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::observed::datagram::Datagram;
+use crate::observed::event::PointId;
+use crate::observed::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
+use crate::observed::time::Timestamp;
+use crate::stats::histogram::Distribution;
+
+/// The most kinds of errors kept, each about one host.
+const MAX_WORDS: usize = 256;
+/// The most senders kept of one kind of error.
+const MAX_REPORTERS: usize = 8;
+/// The most packets shown of each.
+const MAX_PACKETS: usize = 5;
+/// The most pairs of hosts whose pings are followed.
+const MAX_PAIRS: usize = 256;
+/// The most pings of a pair under way; the oldest are counted as lost.
+const MAX_OPEN: usize = 256;
+/// The most hosts remembered that sent anything.
+const MAX_ALIVE: usize = 4096;
+/// A ping that was sent this shortly before the last packet may still be answered.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The ICMP errors and pings of a whole capture.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) words: Vec<Word>,
+    pub(crate) pings: Vec<Pings>,
+    /// Hosts that sent datagrams or answered pings.
+    pub(crate) alive: BTreeSet<IpAddr>,
+}
+
+/// One kind of ICMP error about packets to one host.
+#[derive(Clone, Debug)]
+pub(crate) struct Word {
+    pub(crate) target: IpAddr,
+    pub(crate) kind: IcmpKind,
+    pub(crate) count: u64,
+    /// The senders of the error, the first few.
+    pub(crate) reporters: BTreeSet<IpAddr>,
+    /// The first packets that say so.
+    pub(crate) packets: Vec<u64>,
+    /// The number of these errors that are about pings.
+    pub(crate) pings: u64,
+}
+
+/// Pings of one host to another, at one point.
+#[derive(Clone, Debug)]
+pub(crate) struct Pings {
+    pub(crate) asker: IpAddr,
+    pub(crate) target: IpAddr,
+    pub(crate) sent: u64,
+    pub(crate) turned_down: u64,
+    /// Pings that were neither answered nor turned down nor sent just before the end.
+    pub(crate) lost: u64,
+    pub(crate) round_trips: Distribution,
+}
+
+/// The ICMP errors and pings so far.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    words: BTreeMap<(IpAddr, u8, u8), Word>,
+    pairs: BTreeMap<(PointId, IpAddr, IpAddr), Pair>,
+    alive: BTreeSet<IpAddr>,
+    last: Timestamp,
+}
+
+#[derive(Debug, Default)]
+struct Pair {
+    sent: u64,
+    turned_down: u64,
+    lost: u64,
+    round_trips: Distribution,
+    /// The time at which each ping was sent that has no answer yet.
+    open: BTreeMap<(u16, u16), Timestamp>,
+    /// The latest one that was sent, to know copies.
+    latest: Option<(u16, u16)>,
+}
+
+impl Words {
+    /// Takes in what is said about a packet of TCP or UDP.
+    pub(crate) fn error(&mut self, error: &IcmpError) {
+        self.last = self.last.max(error.at);
+        let target = error.flow.destination(error.direction).addr;
+        self.word(target, error.reporter, error.kind, error.number, false);
+    }
+
+    /// Takes in a step of a ping.
+    pub(crate) fn echo(&mut self, echo: &Echo) {
+        self.last = self.last.max(echo.at);
+        if let EchoStep::TurnedDown { reporter, kind } = echo.step {
+            self.word(echo.target, reporter, kind, echo.number, true);
+        }
+        let is_answer = echo.step == EchoStep::Reply;
+        if is_answer && self.alive.len() < MAX_ALIVE {
+            self.alive.insert(echo.target);
+        }
+        let key = (echo.point, echo.asker, echo.target);
+        if self.pairs.len() < MAX_PAIRS || self.pairs.contains_key(&key) {
+            self.pairs.entry(key).or_default().take(echo);
+        }
+    }
+
+    /// Takes in a datagram: its sender is there.
+    pub(crate) fn datagram(&mut self, datagram: &Datagram) {
+        self.last = self.last.max(datagram.at);
+        if self.alive.len() < MAX_ALIVE {
+            let source = datagram.flow.source(datagram.direction);
+            self.alive.insert(source.addr);
+        }
+    }
+
+    fn word(
+        &mut self,
+        target: IpAddr,
+        reporter: IpAddr,
+        kind: IcmpKind,
+        number: u64,
+        is_ping: bool,
+    ) {
+        let (of, code) = kind.wire(target.is_ipv4());
+        let key = (target, of, code);
+        if self.words.len() >= MAX_WORDS && !self.words.contains_key(&key) {
+            return;
+        }
+        let word = self.words.entry(key).or_insert_with(|| Word {
+            target,
+            kind,
+            count: 0,
+            reporters: BTreeSet::new(),
+            packets: Vec::new(),
+            pings: 0,
+        });
+        word.count += 1;
+        word.pings += u64::from(is_ping);
+        if let (IcmpKind::TooBig(least), IcmpKind::TooBig(mtu)) = (word.kind, kind) {
+            word.kind = IcmpKind::TooBig(least.min(mtu));
+        }
+        if word.reporters.len() < MAX_REPORTERS {
+            word.reporters.insert(reporter);
+        }
+        if word.packets.len() < MAX_PACKETS {
+            word.packets.push(number);
+        }
+    }
+
+    /// The sum of the errors and pings so far.
+    pub(crate) fn told(&self) -> Told {
+        let mut seen = BTreeSet::new();
+        let pairs = self.pairs.iter();
+        // A ping that two points saw is one.
+        let pairs = pairs.filter(|((_, asker, target), _)| seen.insert((*asker, *target)));
+        let pings = pairs.map(|(&(_, asker, target), pair)| Pings {
+            asker,
+            target,
+            sent: pair.sent,
+            turned_down: pair.turned_down,
+            lost: pair.lost + pair.overdue(self.last),
+            round_trips: pair.round_trips.clone(),
+        });
+        Told {
+            pings: pings.collect(),
+            words: self.words.values().cloned().collect(),
+            alive: self.alive.clone(),
+        }
+    }
+}
+
+impl Pair {
+    fn take(&mut self, echo: &Echo) {
+        let key = (echo.id, echo.seq);
+        match echo.step {
+            EchoStep::Request => self.send(key, echo.at),
+            EchoStep::Reply => {
+                if let Some(sent) = self.open.remove(&key) {
+                    self.round_trips.record(echo.at.since(sent));
+                }
+            }
+            EchoStep::TurnedDown { .. } => {
+                self.turned_down += u64::from(self.open.remove(&key).is_some());
+            }
+        }
+    }
+
+    fn send(&mut self, key: (u16, u16), at: Timestamp) {
+        if self.latest.replace(key) == Some(key) {
+            // A copy, as `any` and mirror ports see them.
+            return;
+        }
+        self.sent += 1;
+        // Numbers come again: what they counted before is lost.
+        self.lost += u64::from(self.open.insert(key, at).is_some());
+        while self.open.len() > MAX_OPEN {
+            let oldest = self.open.iter().min_by_key(|&(key, at)| (*at, *key));
+            let oldest = oldest.map(|(&key, _)| key);
+            self.lost += u64::from(oldest.is_some_and(|key| self.open.remove(&key).is_some()));
+        }
+    }
+
+    fn overdue(&self, last: Timestamp) -> u64 {
+        let overdue = self.open.values().filter(|at| last.since(**at) >= PATIENCE);
+        overdue.count() as u64
+    }
+}
+
+impl Pings {
+    /// The number of pings that were answered.
+    pub(crate) fn answered(&self) -> u64 {
+        self.round_trips.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKER: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
+    const TARGET: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 2));
+
+    fn echo(ms: i64, point: u16, seq: u16, step: EchoStep) -> Echo {
+        Echo {
+            at: Timestamp::from_nanos(ms * 1_000_000),
+            number: ms as u64 + 1,
+            point: PointId(point),
+            asker: ASKER,
+            target: TARGET,
+            id: 1,
+            seq,
+            step,
+        }
+    }
+
+    /// Forty pings a second apart: each fifth is lost, the last one is under way.
+    fn pinged(trip: i64, points: u16) -> Pings {
+        let mut words = Words::default();
+        for seq in 0..40 {
+            for point in 0..points {
+                let at = i64::from(seq) * 1000;
+                words.echo(&echo(at, point, seq, EchoStep::Request));
+                words.echo(&echo(at, point, seq, EchoStep::Request));
+                if seq % 5 != 4 {
+                    words.echo(&echo(at + trip, point, seq, EchoStep::Reply));
+                }
+            }
+        }
+        let [pings] = words.told().pings.try_into().expect("one pair of hosts");
+        pings
+    }
+
+    #[test]
+    fn pings_are_paired_and_copies_other_points_and_the_last_one_do_not_count() {
+        for (trip, points) in [(1, 1), (37, 2), (480, 1)] {
+            let pings = pinged(trip, points);
+            assert_eq!((pings.sent, pings.answered(), pings.lost), (40, 32, 7));
+            let typical = pings.round_trips.quantile(0.5).expect("answers");
+            let off = typical.as_millis() as i64 - trip;
+            assert!(off.abs() <= 1 + trip / 50, "{typical:?} of {trip} ms");
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_counted_by_kind_and_target_however_much_comes() {
+        let mut words = Words::default();
+        for seq in 0..2000 {
+            let reporter = IpAddr::V4(core::net::Ipv4Addr::from(seq as u32 % 20));
+            let kind = IcmpKind::Unreachable((seq % 2) as u8);
+            let step = EchoStep::TurnedDown { reporter, kind };
+            words.echo(&echo(i64::from(seq), 0, seq, step));
+        }
+        let told = words.told();
+        assert_eq!(told.words.len(), 2);
+        assert!(told.words.iter().all(|word| word.count == 1000));
+        assert!(
+            told.words
+                .iter()
+                .all(|word| word.reporters.len() <= MAX_REPORTERS)
+        );
+        assert!(
+            told.words
+                .iter()
+                .all(|word| word.packets.len() <= MAX_PACKETS)
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! Observations: what sources hand in, as plain data.
+
+pub mod datagram;
+pub mod event;
+pub mod experiment;
+pub mod flow;
+pub mod icmp;
+pub mod kernel_span;
+pub mod segment;
+pub mod sockets;
+pub mod syscall;
+pub mod time;

@@ -1,0 +1,124 @@
+//! What routers and hosts say about packets of a flow.
+
+use core::net::IpAddr;
+
+use crate::observed::event::PointId;
+use crate::observed::flow::{Direction, FlowKey};
+use crate::observed::segment::TcpFlags;
+use crate::observed::time::Timestamp;
+
+/// An ICMP error (RFC 792, RFC 4443) and the packet that it speaks of, from
+/// the headers that it quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpError {
+    /// When the observation point saw it, on that point's clock.
+    pub at: Timestamp,
+    /// The record's number in its source, from 1: what Wireshark shows.
+    pub number: u64,
+    /// Where it was seen.
+    pub point: PointId,
+    /// Who says so: a router on the way, or the destination itself.
+    pub reporter: IpAddr,
+    /// The flow of the packet that it quotes.
+    pub flow: FlowKey,
+    /// Which way that packet went; the error goes the other way.
+    pub direction: Direction,
+    /// That packet's sequence number, where it is TCP.
+    pub seq: Option<u32>,
+    /// The flags of its TCP header, where that is quoted up to the window and is
+    /// no fragment's: what Wireshark takes into account then.
+    pub flags: Option<TcpFlags>,
+    /// What is said.
+    pub kind: IcmpKind,
+}
+
+/// A ping, or what became of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// The time at the observation point, on that point's clock.
+    pub at: Timestamp,
+    /// The record's number in its source, from 1: what Wireshark shows.
+    pub number: u64,
+    /// The observation point that saw it.
+    pub point: PointId,
+    /// The host that asks.
+    pub asker: IpAddr,
+    /// The host that is asked.
+    pub target: IpAddr,
+    /// The series that the ping is of.
+    pub id: u16,
+    /// The number of the ping in that series.
+    pub seq: u16,
+    /// The step of the ping that this packet is.
+    pub step: EchoStep,
+}
+
+/// A step of a ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EchoStep {
+    /// The asker asks.
+    Request,
+    /// The target answers.
+    Reply,
+    /// A router or host says that it could not be delivered.
+    TurnedDown {
+        /// The sender of the error.
+        reporter: IpAddr,
+        /// The error.
+        kind: IcmpKind,
+    },
+}
+
+/// What an ICMP error says of a packet, the same for both IP versions but for
+/// the codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IcmpKind {
+    /// It does not fit through the next link, which takes packets of this many
+    /// bytes; 0 from routers that do not say (RFC 1191 §4, RFC 8201).
+    TooBig(u32),
+    /// It cannot be delivered, for the reason of this code.
+    Unreachable(u8),
+    /// It was forwarded too often (code 0) or its fragments came too late (1).
+    TimeExceeded(u8),
+    /// Its header cannot be processed, for the reason of this code.
+    ParameterProblem(u8),
+}
+
+impl IcmpError {
+    /// Type and code as they were on the wire.
+    pub fn wire(&self) -> (u8, u8) {
+        self.kind.wire(self.reporter.is_ipv4())
+    }
+}
+
+impl IcmpKind {
+    /// Type and code on the wire of ICMP, or of ICMPv6.
+    pub fn wire(self, is_v4: bool) -> (u8, u8) {
+        match (self, is_v4) {
+            (Self::TooBig(_), true) => (3, 4),
+            (Self::TooBig(_), false) => (2, 0),
+            (Self::Unreachable(code), true) => (3, code),
+            (Self::Unreachable(code), false) => (1, code),
+            (Self::TimeExceeded(code), true) => (11, code),
+            (Self::TimeExceeded(code), false) => (3, code),
+            (Self::ParameterProblem(code), true) => (12, code),
+            (Self::ParameterProblem(code), false) => (4, code),
+        }
+    }
+
+    /// Returns true if the error comes from a packet filter (RFC 1812 §5.2.7.1, RFC 4443
+    /// §3.1).
+    pub(crate) fn is_prohibited(self, is_v4: bool) -> bool {
+        match self {
+            Self::Unreachable(code) if is_v4 => matches!(code, 9 | 10 | 13),
+            Self::Unreachable(code) => matches!(code, 1 | 5),
+            _ => false,
+        }
+    }
+
+    /// Returns true if the host itself says that nothing listens on the port.
+    pub(crate) fn is_port_closed(self, is_v4: bool) -> bool {
+        let code = if is_v4 { 3 } else { 4 };
+        self == Self::Unreachable(code)
+    }
+}

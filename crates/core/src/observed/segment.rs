@@ -1,0 +1,190 @@
+//! The header facts of one TCP segment.
+
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::observed::event::PointId;
+use crate::observed::flow::{Direction, FlowKey};
+use crate::observed::time::Timestamp;
+
+/// One TCP segment as a packet source saw it. Its payload travels beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// When the observation point saw it, on that point's clock.
+    pub at: Timestamp,
+    /// The record's number in its source, from 1: what Wireshark shows.
+    pub number: u64,
+    /// Where it was seen.
+    pub point: PointId,
+    /// The connection's 5-tuple.
+    pub flow: FlowKey,
+    /// Which way it went.
+    pub direction: Direction,
+    /// Sequence number of the first payload byte (of the SYN itself in a SYN).
+    pub seq: u32,
+    /// Acknowledgement number; meaningless without [`TcpFlags::ACK`].
+    pub ack: u32,
+    /// Control bits.
+    pub flags: TcpFlags,
+    /// The window field as sent, unscaled.
+    pub window: u16,
+    /// Payload bytes on the wire, from the IP length: the borrowed payload may
+    /// be shorter where the capture cut it.
+    pub payload_len: u32,
+    /// The options that matter here.
+    pub options: TcpOptions,
+    /// The IP header's part in telling copies, retransmissions and middleboxes apart.
+    pub ip: IpFacts,
+}
+
+impl Segment {
+    /// Sequence space that the segment takes: payload, SYN and FIN.
+    #[inline]
+    pub fn sequence_len(&self) -> u32 {
+        self.payload_len
+            .wrapping_add(u32::from(self.flags.contains(TcpFlags::SYN)))
+            .wrapping_add(u32::from(self.flags.contains(TcpFlags::FIN)))
+    }
+}
+
+/// TCP control bits (RFC 9293 §3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TcpFlags(pub u8);
+
+impl TcpFlags {
+    /// No more data from the sender.
+    pub const FIN: Self = Self(0x01);
+    /// Synchronize sequence numbers.
+    pub const SYN: Self = Self(0x02);
+    /// Reset the connection.
+    pub const RST: Self = Self(0x04);
+    /// Push function.
+    pub const PSH: Self = Self(0x08);
+    /// The acknowledgement field is significant.
+    pub const ACK: Self = Self(0x10);
+    /// The urgent pointer is significant.
+    pub const URG: Self = Self(0x20);
+    /// ECN echo (RFC 3168).
+    pub const ECE: Self = Self(0x40);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: Self = Self(0x80);
+
+    /// Whether all bits of `other` are set.
+    #[inline]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of bits.
+    #[inline]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The bits by their names, as `SYN/ACK`; `none` where there are none.
+impl fmt::Display for TcpFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [(TcpFlags, &str); 8] = [
+            (TcpFlags::SYN, "SYN"),
+            (TcpFlags::FIN, "FIN"),
+            (TcpFlags::RST, "RST"),
+            (TcpFlags::PSH, "PSH"),
+            (TcpFlags::ACK, "ACK"),
+            (TcpFlags::URG, "URG"),
+            (TcpFlags::ECE, "ECE"),
+            (TcpFlags::CWR, "CWR"),
+        ];
+        let set = NAMES.iter().filter(|(flag, _)| self.contains(*flag));
+        let names: Vec<&str> = set.map(|(_, name)| *name).collect();
+        match names.is_empty() {
+            true => f.write_str("none"),
+            false => f.write_str(&names.join("/")),
+        }
+    }
+}
+
+/// The TCP options that the analysis reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpOptions {
+    /// Maximum segment size offered (RFC 9293 §3.7.1): by a SYN, or on any
+    /// segment as the kernel of one end remembers it.
+    pub mss: Option<u16>,
+    /// Window shift (RFC 7323 §2), at most 14: offered by a SYN, or on any
+    /// other segment the one in force, as the kernel of one end remembers it.
+    pub window_scale: Option<u8>,
+    /// SACK permitted (SYN only; RFC 2018 §2).
+    pub sack_permitted: bool,
+    /// TSval and TSecr (RFC 7323 §3).
+    pub timestamps: Option<(u32, u32)>,
+    /// SACK blocks `[left, right)`, the first `sack_count` of them (RFC 2018 §3).
+    pub sack: [(u32, u32); 4],
+    /// How many entries of `sack` count.
+    pub sack_count: u8,
+    /// The kinds of a SYN's first eight options in order, four bits each, the
+    /// first one lowest: the kind plus one, 15 for kinds that are not read
+    /// here. Kernels differ in it.
+    pub layout: u32,
+}
+
+impl TcpOptions {
+    /// The SACK blocks, most recent first.
+    #[inline]
+    pub fn sack_blocks(&self) -> &[(u32, u32)] {
+        let count = usize::from(self.sack_count).min(self.sack.len());
+        self.sack.get(..count).unwrap_or_default()
+    }
+}
+
+/// What the IP header tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IpFacts {
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// The IPv4 identification; `None` for IPv6 without a fragment header.
+    pub id: Option<u16>,
+    /// IPv4's flag "don't fragment"; false for IPv6.
+    pub dont_fragment: bool,
+    /// Whether routers marked congestion (ECN field 3, RFC 3168).
+    pub congestion_marked: bool,
+    /// Whether the host at the observation point sent it itself, where the
+    /// source knows: captures do not tell what it sent from what it forwarded.
+    pub is_own: bool,
+}
+
+/// The initial times to live of systems (Linux and others, Windows, some routers).
+const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
+
+/// The number of routers that a packet passed, from the nearest initial time to live.
+pub(crate) fn hops(ttl: u8) -> u8 {
+    let initial = INITIAL_TTLS.into_iter().find(|initial| *initial >= ttl);
+    initial.unwrap_or(u8::MAX) - ttl
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::flow::{Endpoint, Transport};
+
+    impl Segment {
+        /// A bare ACK from one end to the other.
+        pub(crate) fn sent(from: Endpoint, to: Endpoint, at: Timestamp) -> Self {
+            let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
+            Self {
+                at,
+                number: 1,
+                point: PointId(0),
+                flow,
+                direction,
+                seq: 0,
+                ack: 0,
+                flags: TcpFlags::ACK,
+                window: 60_000,
+                payload_len: 0,
+                options: TcpOptions::default(),
+                ip: IpFacts::default(),
+            }
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Sockets of this host as its kernel tells of them: the words for what a look
+//! at them finds.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::observed::flow::Endpoint;
+
+/// Kernel memory that a datagram of one Ethernet frame takes at most: a page
+/// and its descriptor, rounded.
+const ONE_DATAGRAM: u64 = 4096;
+
+/// What a socket speaks.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// A stream between processes of this host.
+    UnixStream,
+    /// Datagrams between them.
+    UnixDatagram,
+    /// Messages in order between them (`SOCK_SEQPACKET`).
+    UnixSeqpacket,
+}
+
+/// Where a socket's two ends are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Addresses.
+    Ip {
+        /// Its own.
+        local: Endpoint,
+        /// Its peer's; port 0 where it has none.
+        remote: Endpoint,
+    },
+    /// A socket of this host only.
+    Unix {
+        /// The path that it is bound to; `@` begins one that is no file.
+        path: Option<String>,
+        /// Its inode.
+        inode: u32,
+        /// Its peer's.
+        peer: Option<u32>,
+    },
+}
+
+/// What tells one end of a connection from all others of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// Its own address and its peer's.
+    Ip(Protocol, Endpoint, Endpoint),
+    /// Its inode.
+    Unix(u32),
+}
+
+/// One socket at one instant. `None`: not read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LiveSocket {
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// The network namespace it lives in, by its inode number; `None` for ours.
+    pub namespace: Option<u64>,
+    /// The kernel's number for this socket and no other (`SO_COOKIE`).
+    pub cookie: u64,
+    /// Its state as `ss` writes it: `ESTAB`, `LISTEN`.
+    pub state: &'static str,
+    /// Its ends.
+    pub ends: Ends,
+    /// Descriptors that refer to it, by process: several after a `fork`.
+    pub holders: Vec<Holder>,
+    /// The control group of the first of them.
+    pub cgroup: Option<String>,
+    /// The beginning of the id of the container that it is in.
+    pub container: Option<String>,
+    /// User id of its creator.
+    pub uid: u32,
+    /// Bytes not yet read, for UDP with what the kernel spends on them; for a
+    /// listener the connections not yet accepted.
+    pub receive_queue: u32,
+    /// Bytes not yet acknowledged, not yet sent (UDP) or not yet read by the
+    /// peer (Unix); for a listener the most that may wait.
+    pub send_queue: u32,
+    /// The timer that runs.
+    pub timer: Option<Timer>,
+    /// Its buffers.
+    pub buffers: Option<Buffers>,
+    /// Name of its congestion control.
+    pub congestion: Option<String>,
+    /// `tcp_info`; `None` for a listener and for what is no full socket.
+    pub tcp: Option<TcpInfo>,
+    /// Options as the process set them, or left them.
+    pub options: Option<LiveOptions>,
+    /// Whether it was asked for; else it is the other end of one that was.
+    pub is_chosen: bool,
+}
+
+/// Where a socket is held.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Holder {
+    /// Process id in our own pid namespace.
+    pub pid: u32,
+    /// Its `comm`.
+    pub name: String,
+    /// Descriptor there.
+    pub fd: u32,
+}
+
+/// A running timer (`idiag_timer`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Timer {
+    /// `retransmission`, `keep-alive`, `time-wait`, `probe`, `delayed-ack`.
+    pub name: String,
+    /// When it expires, from the look on.
+    pub expires_ns: u64,
+}
+
+/// A socket's buffers (`SK_MEMINFO_*`), in bytes of kernel memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Buffers {
+    /// In use for received data.
+    pub receive_used: u32,
+    /// The receive buffer's limit.
+    pub receive_limit: u32,
+    /// In use for data to be sent.
+    pub send_used: u32,
+    /// The send buffer's limit.
+    pub send_limit: u32,
+    /// Packets dropped at this socket.
+    pub drops: u32,
+}
+
+/// The options that bear on latency, read by `getsockopt`. `None`: the kernel
+/// does not have the option, or the socket's state does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LiveOptions {
+    /// `TCP_NODELAY`: Nagle's algorithm is off.
+    pub nodelay: Option<bool>,
+    /// `TCP_CORK`: partial segments wait for its removal, 200 ms at most.
+    pub cork: Option<bool>,
+    /// `TCP_QUICKACK`: acknowledged at once at this instant. A state, not what
+    /// the program set: it ends with the next send or so.
+    pub quickack: Option<bool>,
+    /// `SO_KEEPALIVE`.
+    pub keepalive: Option<bool>,
+    /// `TCP_KEEPIDLE`: idle until the first keep-alive probe.
+    pub keepalive_idle_ns: Option<u64>,
+    /// `TCP_KEEPINTVL`: from one probe to the next.
+    pub keepalive_interval_ns: Option<u64>,
+    /// `TCP_KEEPCNT`: unanswered probes until the connection is given up.
+    pub keepalive_count: Option<u32>,
+    /// `TCP_USER_TIMEOUT`: unacknowledged until the connection is given up;
+    /// 0: as `tcp_retries2` has it.
+    pub user_timeout_ns: Option<u64>,
+    /// `SO_SNDBUF`, as the kernel counts it: twice what was set.
+    pub send_buffer: Option<u32>,
+    /// `SO_RCVBUF`, likewise.
+    pub receive_buffer: Option<u32>,
+    /// The send buffer was set by hand: the kernel no longer fits it
+    /// (`SO_BUF_LOCK`, since Linux 5.14).
+    pub is_send_buffer_set: Option<bool>,
+    /// Likewise the receive buffer.
+    pub is_receive_buffer_set: Option<bool>,
+    /// `TCP_DEFER_ACCEPT`: accepted only when data came, or after this long.
+    pub defer_accept_ns: Option<u64>,
+    /// `TCP_NOTSENT_LOWAT`: unsent bytes from which on a socket is not
+    /// writable; the kernel's own default is all ones.
+    pub notsent_lowat: Option<u32>,
+    /// `TCP_MAXSEG`: segment size at most, in bytes.
+    pub maxseg: Option<u32>,
+    /// `SO_REUSEPORT`: several sockets share the port.
+    pub reuseport: Option<bool>,
+    /// `SO_TIMESTAMPING` flags; 0: none.
+    pub timestamping: Option<u32>,
+}
+
+/// `struct tcp_info` (`include/uapi/linux/tcp.h`). Fields that a kernel does
+/// not have are `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TcpInfo {
+    /// Smoothed round trip.
+    pub rtt_ns: u64,
+    /// Its mean deviation.
+    pub rttvar_ns: u64,
+    /// The least round trip seen by the kernel's filter.
+    pub min_rtt_ns: Option<u64>,
+    /// The receiver's estimate of it.
+    pub receiver_rtt_ns: u64,
+    /// Delayed-ACK timeout in use.
+    pub ato_ns: u64,
+    /// Retransmission timeout in use.
+    pub rto_ns: u64,
+    /// Doublings of that timeout.
+    pub backoff: u8,
+    /// Retransmissions of the segment that is waited for.
+    pub retransmits: u8,
+    /// Probes of a closed window unanswered.
+    pub probes: u8,
+    /// Whether it takes segments for lost.
+    pub recovery: Recovery,
+    /// Sending MSS in bytes.
+    pub snd_mss: u32,
+    /// Estimate of the peer's segment size in bytes.
+    pub rcv_mss: u32,
+    /// The MSS that was offered to the peer.
+    pub advmss: u32,
+    /// Path MTU in bytes.
+    pub pmtu: u32,
+    /// Window shift of the peer's windows, and of ours.
+    pub window_scales: [u8; 2],
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Slow start ends there; `None` before any loss.
+    pub ssthresh: Option<u32>,
+    /// Segments sent and not acknowledged.
+    pub unacked: u32,
+    /// Of those, acknowledged selectively.
+    pub sacked: u32,
+    /// Of those, taken for lost.
+    pub lost: u32,
+    /// Of those, sent again.
+    pub retrans: u32,
+    /// Segments retransmitted in all.
+    pub total_retrans: u32,
+    /// The farthest reordering met, in segments.
+    pub reordering: u32,
+    /// Since data was sent last.
+    pub last_data_sent_ns: u64,
+    /// Since data was received last.
+    pub last_data_received_ns: u64,
+    /// Since an ACK was received last.
+    pub last_ack_received_ns: u64,
+    /// Bytes written and not yet sent.
+    pub notsent_bytes: Option<u32>,
+    /// Bytes sent with retransmissions.
+    pub bytes_sent: Option<u64>,
+    /// Bytes sent again.
+    pub bytes_retrans: Option<u64>,
+    /// Bytes that the peer acknowledged.
+    pub bytes_acked: Option<u64>,
+    /// Bytes received in order.
+    pub bytes_received: Option<u64>,
+    /// Pacing rate in bytes a second; `None` without pacing.
+    pub pacing_rate: Option<u64>,
+    /// Delivery rate in bytes a second.
+    pub delivery_rate: Option<u64>,
+    /// Whether that rate was limited by the program.
+    pub is_app_limited: bool,
+    /// Time with data outstanding.
+    pub busy_ns: Option<u64>,
+    /// Thereof limited by the peer's window.
+    pub rwnd_limited_ns: Option<u64>,
+    /// Thereof limited by the send buffer.
+    pub sndbuf_limited_ns: Option<u64>,
+    /// The peer's receive window in bytes.
+    pub snd_wnd: Option<u32>,
+    /// Our receive window in bytes.
+    pub rcv_wnd: Option<u32>,
+    /// Segments that came out of order.
+    pub out_of_order: Option<u32>,
+    /// Segments that arrived twice at the peer.
+    pub dsack_dups: Option<u32>,
+}
+
+/// Settings of the kernel that bound what the sockets of a network namespace
+/// may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelLimits {
+    /// The namespace, by its inode number; `None` for ours.
+    pub namespace: Option<u64>,
+    /// Those that there are.
+    pub settings: Vec<KernelSetting>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelSetting {
+    /// As `sysctl` has it, `net.core.somaxconn`.
+    pub name: String,
+    /// Its value, or values one space apart.
+    pub value: String,
+}
+
+/// What a sender makes of losses (`tcpi_ca_state`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Recovery {
+    /// Nothing is amiss.
+    #[default]
+    Open,
+    /// Duplicate ACKs came.
+    Disorder,
+    /// Its window was cut because routers marked packets.
+    Cwr,
+    /// Fast retransmission is under way.
+    Recovery,
+    /// A retransmission timeout expired.
+    Loss,
+}
+
+impl Ends {
+    /// The own end in words.
+    pub fn local(&self) -> String {
+        match self {
+            Self::Ip { local, .. } => local.to_string(),
+            Self::Unix { path, inode, .. } => {
+                format!("{} {inode}", path.as_deref().unwrap_or("*"))
+            }
+        }
+    }
+
+    /// The other one.
+    pub fn remote(&self) -> String {
+        match self {
+            Self::Ip { remote, .. } => remote.to_string(),
+            Self::Unix { peer, .. } => format!("* {}", peer.unwrap_or_default()),
+        }
+    }
+}
+
+impl LiveSocket {
+    /// Its own place.
+    pub fn place(&self) -> Place {
+        match self.ends {
+            Ends::Ip { local, remote } => Place::Ip(self.protocol, local, remote),
+            Ends::Unix { inode, .. } => Place::Unix(inode),
+        }
+    }
+
+    /// Its peer's; `None` where it is no end of a connection.
+    pub fn peer_place(&self) -> Option<Place> {
+        match self.ends {
+            Ends::Ip { local, remote } => {
+                (remote.port != 0).then_some(Place::Ip(self.protocol, remote, local))
+            }
+            Ends::Unix { peer, .. } => peer.map(Place::Unix),
+        }
+    }
+
+    /// Whether there is hardly room for more: for a listener in the accept
+    /// queue, which is full when it holds one more than its limit
+    /// (`sk_acceptq_is_full()`, `unix_recvq_full()`); for UDP in the receive buffer,
+    /// of which less than an eighth or no room for a datagram is left, for a Unix socket in the send
+    /// buffer, of which more than a quarter waits for the peer to read, so that
+    /// `poll` no longer calls it writable (`unix_writable()`). `None` for others.
+    pub fn is_full(&self) -> Option<bool> {
+        if self.state == "LISTEN" {
+            return Some(self.receive_queue > self.send_queue);
+        }
+        let of = self.buffers?;
+        let wide = u64::from;
+        match self.protocol {
+            Protocol::Tcp => None,
+            Protocol::Udp => {
+                let left = wide(of.receive_limit).saturating_sub(wide(of.receive_used));
+                let is_small = left < ONE_DATAGRAM && of.receive_used > 0;
+                Some(is_small || left * 8 < wide(of.receive_limit))
+            }
+            _ => Some(wide(of.send_used) * 4 > wide(of.send_limit)),
+        }
+    }
+
+    /// Whether its own stack holds bytes back at this instant: less than one
+    /// segment unsent, few in flight, windows open, so that neither congestion
+    /// nor the peer explains it (`tcp_nagle_check()`). `None` where the kernel
+    /// tells too little.
+    pub(crate) fn is_holding(&self) -> Option<bool> {
+        let tcp = self.tcp.as_ref()?;
+        let notsent = tcp.notsent_bytes?;
+        let has_room = tcp.snd_wnd.is_none_or(|window| window > 2 * tcp.snd_mss);
+        Some(
+            notsent > 0
+                && notsent < tcp.snd_mss
+                && tcp.unacked > 0
+                && tcp.unacked < tcp.cwnd
+                && tcp.recovery == Recovery::Open
+                && has_room,
+        )
+    }
+}

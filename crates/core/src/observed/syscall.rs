@@ -1,0 +1,336 @@
+//! Calls by which programs set up their sockets, and what they mean.
+//!
+//! In: what the kernel saw of one call. Out: the same in `strace`'s words, and
+//! its effect in plain ones. The values are another process's memory: any
+//! bytes, of any length.
+
+mod effect;
+mod errno;
+mod names;
+mod value;
+
+use core::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
+
+/// `SOL_SOCKET`.
+pub(crate) const SOL_SOCKET: i32 = 1;
+/// `SOL_TCP`.
+pub(crate) const SOL_TCP: i32 = 6;
+/// `EINPROGRESS`: a `connect` goes on.
+const EINPROGRESS: i64 = 115;
+
+/// One call that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SocketCall {
+    /// When it began.
+    pub at: Timestamp,
+    /// From there to its end.
+    pub took: Duration,
+    /// Who called.
+    pub caller: Caller,
+    /// The descriptor that was given.
+    pub fd: i32,
+    /// What was asked for.
+    pub request: Request,
+    /// What came of it: 0, or less the error's number.
+    pub result: i64,
+    /// What the descriptor meant; `None` where it was no socket's.
+    pub socket: Option<CalledSocket>,
+    /// What the kernel had for the option before; `None` where that does not
+    /// lie in plain sight. For `listen` its backlog.
+    pub before: Option<i64>,
+    /// And after.
+    pub after: Option<i64>,
+}
+
+/// Who called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// Process id in the host's own namespace.
+    pub pid: u32,
+    /// Its thread.
+    pub tid: u32,
+    /// The process's `comm`.
+    pub name: String,
+    /// The thread's.
+    pub thread: String,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// `setsockopt`.
+    SetOption {
+        /// Its level.
+        level: i32,
+        /// Its number there.
+        option: i32,
+        /// What it was to be.
+        value: Argument,
+    },
+    /// `listen`, with the connections that may wait to be accepted.
+    Listen(i32),
+    /// `shutdown`, with the direction: 0 reading, 1 writing, 2 both.
+    Shutdown(i32),
+    /// `bind` to an address.
+    Bind(Argument),
+    /// `connect` to one.
+    Connect(Argument),
+}
+
+/// Memory of the process that a call pointed to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Argument {
+    /// Its address.
+    pub pointer: u64,
+    /// Its length as the call gave it.
+    pub len: i32,
+    /// Its first bytes; none where it could not be read.
+    pub bytes: Vec<u8>,
+    /// It holds a key and was left alone.
+    pub is_secret: bool,
+    /// It could be read only when the call was over: the process may have
+    /// changed it meanwhile.
+    pub is_late: bool,
+}
+
+/// The socket of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalledSocket {
+    /// Its inode: no two live sockets have the same.
+    pub inode: u64,
+    /// The kernel's own number for it, if somebody has asked for that.
+    pub cookie: Option<u64>,
+    /// The network namespace it lives in, by its inode number; `None` for ours.
+    pub namespace: Option<u64>,
+    /// What it speaks.
+    pub kind: SocketKind,
+    /// Whether it is one of IPv6; an IPv4 connection of it is still one of IPv4.
+    pub is_v6: bool,
+    /// The kernel chose its port, as it does for TCP's clients.
+    pub is_client: bool,
+    /// Its state as `ss` writes it.
+    pub state: &'static str,
+    /// Its own end; `None` for what has no ports, and for one not bound yet.
+    pub local: Option<Endpoint>,
+    /// Its peer's; `None` while it has none.
+    pub remote: Option<Endpoint>,
+}
+
+/// What a socket speaks.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum SocketKind {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// A Unix socket.
+    Unix,
+    /// Anything else.
+    Other,
+}
+
+/// Counts of the kernel's programs, when they are taken off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallTally {
+    /// Calls that were seen.
+    pub calls: u64,
+    /// Of those, the ones for which there was no room.
+    pub lost: u64,
+}
+
+impl SocketCall {
+    /// The call and its result, as `strace` writes them.
+    pub fn syntax(&self) -> String {
+        format!(
+            "{}({}{}) = {}",
+            self.name(),
+            self.fd,
+            self.arguments(),
+            self.outcome()
+        )
+    }
+
+    /// The same with what the descriptor means, as `strace -yy` has it.
+    pub fn syntax_with_socket(&self) -> String {
+        let socket = self.socket.as_ref();
+        let socket = socket.map_or_else(String::new, |socket| format!("<{}>", socket.label()));
+        let (name, arguments) = (self.name(), self.arguments());
+        format!(
+            "{name}({}{socket}{arguments}) = {}",
+            self.fd,
+            self.outcome()
+        )
+    }
+
+    /// The system call's name.
+    pub fn name(&self) -> &'static str {
+        match self.request {
+            Request::SetOption { .. } => "setsockopt",
+            Request::Listen(_) => "listen",
+            Request::Shutdown(_) => "shutdown",
+            Request::Bind(_) => "bind",
+            Request::Connect(_) => "connect",
+        }
+    }
+
+    /// The option's level by name; `None` for other calls.
+    pub fn level(&self) -> Option<String> {
+        match self.request {
+            Request::SetOption { level, .. } => Some(level_name(level)),
+            _ => None,
+        }
+    }
+
+    /// What is set by it: the option's name, else the call's.
+    pub fn subject(&self) -> String {
+        match self.request {
+            Request::SetOption { level, option, .. } => option_name(level, option),
+            _ => self.name().to_owned(),
+        }
+    }
+
+    /// The value or direction that was asked for, as `strace` writes it.
+    pub fn value(&self) -> String {
+        match &self.request {
+            Request::SetOption {
+                level,
+                option,
+                value,
+            } => value::option(*level, *option, value),
+            Request::Listen(backlog) => backlog.to_string(),
+            Request::Shutdown(how) => value::direction(*how),
+            Request::Bind(address) | Request::Connect(address) => value::address(address),
+        }
+    }
+
+    fn arguments(&self) -> String {
+        let value = self.value();
+        match &self.request {
+            Request::SetOption {
+                level,
+                option,
+                value: of,
+            } => format!(
+                ", {}, {}, {value}, {}",
+                level_name(*level),
+                option_name(*level, *option),
+                of.len
+            ),
+            Request::Bind(of) | Request::Connect(of) => format!(", {value}, {}", of.len),
+            Request::Listen(_) | Request::Shutdown(_) => format!(", {value}"),
+        }
+    }
+
+    fn outcome(&self) -> String {
+        match self.error() {
+            Some(("ERESTARTSYS", text)) => format!("? ERESTARTSYS ({text})"),
+            Some((name, text)) => format!("-1 {name} ({text})"),
+            None if self.result < 0 => format!("-1 (errno {})", self.result.unsigned_abs()),
+            None => self.result.to_string(),
+        }
+    }
+
+    /// The error's name and meaning; `None` where there was none, or one that
+    /// such calls do not give.
+    pub fn error(&self) -> Option<(&'static str, &'static str)> {
+        errno::error(self.result.checked_neg()?)
+    }
+
+    /// Whether nothing came of it. A `connect` under way is no failure.
+    pub fn has_failed(&self) -> bool {
+        let goes_on = matches!(self.request, Request::Connect(_)) && self.result == -EINPROGRESS;
+        self.result < 0 && !goes_on
+    }
+
+    /// The number that the option was set to, where it is one.
+    pub fn number(&self) -> Option<i64> {
+        match &self.request {
+            Request::SetOption { value, .. } => value.number(),
+            Request::Listen(backlog) => Some(i64::from(*backlog)),
+            _ => None,
+        }
+    }
+
+    /// Whether it switched something on or off that is on or off.
+    pub(crate) fn switched(&self) -> Option<bool> {
+        effect::is_switch(self).then(|| self.number().map(|value| value != 0))?
+    }
+
+    /// Whether the option stood so already; `None` where that was not seen.
+    pub(crate) fn stood_so(&self) -> Option<bool> {
+        Some(self.before? == self.after?)
+    }
+
+    /// What was asked for and what the kernel gave, where that is less.
+    pub(crate) fn cut(&self) -> Option<(i64, i64)> {
+        effect::cut(self)
+    }
+
+    /// What the call means for latency, in plain words; `None` where nothing
+    /// is known to say.
+    pub fn effect(&self) -> Option<String> {
+        effect::of(self)
+    }
+}
+
+impl Argument {
+    /// The first `int`, as the kernel reads most options.
+    pub(crate) fn number(&self) -> Option<i64> {
+        let bytes = self.bytes.first_chunk::<4>()?;
+        Some(i64::from(i32::from_ne_bytes(*bytes)))
+    }
+}
+
+impl CalledSocket {
+    /// What it speaks, in words.
+    pub(crate) fn kind_name(&self) -> &'static str {
+        match self.kind {
+            SocketKind::Tcp => "TCP",
+            SocketKind::Udp => "UDP",
+            SocketKind::Unix => "a Unix socket",
+            SocketKind::Other => "a socket",
+        }
+    }
+
+    /// What it is, as `strace -yy` writes it: `TCP:[127.0.0.1:80->127.0.0.1:4711]`.
+    pub fn label(&self) -> String {
+        let family = if self.is_v6 { "v6" } else { "" };
+        let kind = match self.kind {
+            SocketKind::Tcp => format!("TCP{family}"),
+            SocketKind::Udp => format!("UDP{family}"),
+            SocketKind::Unix => "UNIX".to_owned(),
+            SocketKind::Other => "socket".to_owned(),
+        };
+        match (self.local, self.remote) {
+            (Some(local), Some(remote)) => format!("{kind}:[{local}->{remote}]"),
+            (Some(local), None) => format!("{kind}:[{local}]"),
+            (None, _) => format!("{kind}:[{}]", self.inode),
+        }
+    }
+}
+
+fn level_name(level: i32) -> String {
+    let unknown = || format!("{level:#x} /* SOL_?? */");
+    names::level(level).map_or_else(unknown, str::to_owned)
+}
+
+fn option_name(level: i32, option: i32) -> String {
+    let unknown = || match (names::level(level), option) {
+        (None, _) => u32::from_ne_bytes(option.to_ne_bytes()).to_string(),
+        (_, 0) => format!("0 /* {}_??? */", names::prefix(level)),
+        _ => format!("{option:#x} /* {}_??? */", names::prefix(level)),
+    };
+    names::option(level, option).map_or_else(unknown, str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Instants on named clocks.
+
+use core::fmt;
+use core::ops::{Add, Sub};
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// An instant: nanoseconds since its clock's epoch.
+///
+/// Only sources make one; which clock it stands on is said by the
+/// [`Origin`](crate::observed::event::Origin) beside it. May be negative on a clock
+/// whose epoch lies in the trace.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The earliest instant that can be expressed.
+    pub const MIN: Self = Self(i64::MIN);
+    /// The latest instant that can be expressed.
+    pub const MAX: Self = Self(i64::MAX);
+
+    /// The instant `nanos` nanoseconds after the clock's epoch.
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// The instant `seconds` and `nanos` after the epoch; saturates at the ends.
+    pub const fn from_parts(seconds: i64, nanos: u32) -> Self {
+        Self(
+            seconds
+                .saturating_mul(1_000_000_000)
+                .saturating_add(nanos as i64),
+        )
+    }
+
+    /// Nanoseconds since the clock's epoch.
+    pub const fn as_nanos(self) -> i64 {
+        self.0
+    }
+
+    /// Time passed since `earlier`; zero when `earlier` is in fact later.
+    /// Exact between any two instants.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.nanos_since(earlier))
+    }
+
+    /// The same in nanoseconds.
+    #[inline]
+    pub(crate) const fn nanos_since(self, earlier: Self) -> u64 {
+        if self.0 < earlier.0 {
+            0
+        } else {
+            self.0.abs_diff(earlier.0)
+        }
+    }
+
+    /// Nanoseconds from `other` to `self`, negative when `other` is later.
+    pub const fn signed_since(self, other: Self) -> i64 {
+        self.0.saturating_sub(other.0)
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add_unsigned(clamp_nanos(duration)))
+    }
+}
+
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub_unsigned(clamp_nanos(duration)))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// Seconds with nine decimals, as captures are commonly listed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let nanos = self.0.unsigned_abs();
+        write!(
+            f,
+            "{sign}{}.{:09}",
+            nanos / 1_000_000_000,
+            nanos % 1_000_000_000
+        )
+    }
+}
+
+/// The clock that a timestamp was read from.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockId {
+    /// This host's `CLOCK_REALTIME`: live captures, probes, load, samples.
+    #[default]
+    Realtime,
+    /// The clock behind a capture file, numbered in the order the files were given.
+    File(u16),
+}
+
+fn clamp_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extremes_are_exact() {
+        let whole = Timestamp::MAX.since(Timestamp::MIN);
+        assert_eq!(whole, Duration::from_nanos(u64::MAX));
+        assert_eq!(Timestamp::MIN + whole, Timestamp::MAX);
+        assert_eq!(Timestamp::MAX - whole, Timestamp::MIN);
+        assert_eq!(Timestamp::MIN.since(Timestamp::MAX), Duration::ZERO);
+        assert_eq!(Timestamp::MAX + whole, Timestamp::MAX);
+    }
+}

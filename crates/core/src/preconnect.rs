@@ -1,0 +1,188 @@
+//! What comes before a connection's first SYN: the lookup of a name, the
+//! search for a neighbour's hardware address, an attempt at another address.
+//!
+//! In come DNS messages, neighbour searches and SYNs of all flows in the order
+//! in which one point saw them; out comes what a connection waited for before
+//! it began. Flows only meet here: what is told apart by flow knows nothing of
+//! this.
+
+pub(crate) mod chain;
+pub(crate) mod elsewhere;
+pub(crate) mod lookup;
+pub(crate) mod neighbour;
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::observed::datagram::{Datagram, Neighbour};
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::protocol::dns;
+
+pub(crate) use chain::Chain;
+pub(crate) use elsewhere::Elsewhere;
+pub(crate) use lookup::{Asked, Lookup, Lost, Resolved, ResolvedKind};
+pub(crate) use neighbour::{Search, Silent};
+
+/// What a connection waited for before its first SYN.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Approach {
+    /// The lookup of its server's name.
+    pub(crate) lookup: Option<Lookup>,
+    /// What of its link was asked before that lookup.
+    pub(crate) chain: Option<Chain>,
+    /// The search for its next hop's hardware address.
+    pub(crate) search: Option<Search>,
+    /// The attempt at another address of the same server.
+    pub(crate) elsewhere: Option<Elsewhere>,
+}
+
+/// Everything under way that a connection may follow.
+#[derive(Debug, Default)]
+pub(crate) struct Approaches {
+    lookups: lookup::Lookups,
+    chains: chain::Chains,
+    searches: neighbour::Searches,
+    heard: neighbour::Heard,
+    attempts: elsewhere::Attempts,
+}
+
+impl Approaches {
+    /// Takes in a datagram.
+    pub(crate) fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
+        let source = datagram.flow.source(datagram.direction);
+        let destination = datagram.flow.destination(datagram.direction);
+        self.heard.packet_to(datagram.point, destination.addr);
+        let is_of = |port| source.port == port || destination.port == port;
+        let place = lookup::Place {
+            at: datagram.at,
+            number: datagram.number,
+            point: datagram.point,
+            source,
+            destination,
+            is_stream: false,
+        };
+        if is_of(dns::PORT) {
+            if let Some(message) = dns::read(payload) {
+                self.message(&message, place);
+            }
+        } else if is_of(chain::MDNS_PORT) || is_of(chain::LLMNR_PORT) {
+            dns::read_questions(payload, |message| self.chains.take(message, place));
+        }
+    }
+
+    /// Takes in a step of a neighbour search.
+    pub(crate) fn neighbour(&mut self, step: &Neighbour) {
+        if step.is_answer {
+            self.heard.packet_to(step.point, step.asker);
+        }
+        self.searches.take(step);
+    }
+
+    /// Takes in a segment, most of which are of no interest; what the
+    /// connection waited for if this is its SYN.
+    #[inline]
+    pub(crate) fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Option<Box<Approach>> {
+        if segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::RST.0) != 0 {
+            return self.opening(segment).map(Box::new);
+        }
+        if !payload.is_empty() {
+            let (low, high) = segment.flow.ends();
+            if low.port == dns::PORT || high.port == dns::PORT {
+                self.stream(segment, payload);
+            }
+        }
+        None
+    }
+
+    /// The hosts that were searched for and never told their address. Only searches whose
+    /// answer the capture would show count: it goes to the asker alone.
+    pub(crate) fn silent(&self) -> Vec<Silent> {
+        let mut list = self.searches.silent();
+        list.retain(|&(point, silent)| {
+            self.heard.is_told(point, silent.asker) || self.searches.is_only(point, silent.asker)
+        });
+        list.into_iter().map(|(_, silent)| silent).collect()
+    }
+
+    /// Lookups in all, with a connection after them or without, and the unanswered.
+    pub(crate) fn asked(&self) -> Asked {
+        let mut asked = self.lookups.asked();
+        asked
+            .unanswered
+            .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
+        if !asked.is_answered && self.lookups.asks_anybody() {
+            // None of so many answers: the point sees one direction only, or the traffic is made up.
+            asked.unanswered.clear();
+        }
+        let shows_answers = asked.is_answered || !asked.unanswered.is_empty();
+        asked.resolved = self.lookups.resolved(shows_answers);
+        asked
+    }
+
+    /// Resolvers and the least time in which each answered.
+    pub(crate) fn resolvers(&self) -> BTreeMap<IpAddr, Duration> {
+        self.lookups.resolvers.clone()
+    }
+
+    #[cold]
+    fn stream(&mut self, segment: &Segment, payload: &[u8]) {
+        let place = lookup::Place {
+            at: segment.at,
+            number: segment.number,
+            point: segment.point,
+            source: segment.flow.source(segment.direction),
+            destination: segment.flow.destination(segment.direction),
+            is_stream: true,
+        };
+        dns::read_segment(payload, |message| self.message(&message, place));
+    }
+
+    fn message(&mut self, message: &dns::Message, place: lookup::Place) {
+        if message.is_answer {
+            self.lookups.answer(message, place);
+        } else {
+            // A query may itself have waited for the neighbour's address.
+            let searched = self
+                .searches
+                .before(place.point, place.source.addr, place.at);
+            self.lookups.query(message, place, searched);
+        }
+    }
+
+    fn opening(&mut self, segment: &Segment) -> Option<Approach> {
+        let destination = segment.flow.destination(segment.direction);
+        self.heard.packet_to(segment.point, destination.addr);
+        if segment.flags.contains(TcpFlags::ACK) || segment.flags.contains(TcpFlags::RST) {
+            self.attempts.answered(segment);
+            return None;
+        }
+        let source = segment.flow.source(segment.direction);
+        if destination.port == dns::PORT || !self.attempts.is_first(segment) {
+            return None;
+        }
+        let found = self
+            .lookups
+            .before(segment.point, source.addr, destination.addr, segment.at);
+        let elsewhere = self.attempts.begin(segment, found.as_ref().map(|f| f.id));
+        let (lookup, looked_up_late) = match found {
+            Some(found) => (found.lookup, found.searched),
+            None => (None, None),
+        };
+        let chain = lookup.as_ref().and_then(|lookup| {
+            self.chains
+                .before(segment.point, source.addr, &lookup.name, lookup.begin)
+        });
+        let search = self
+            .searches
+            .before(segment.point, source.addr, segment.at)
+            .or(looked_up_late);
+        let approach = Approach {
+            lookup,
+            chain,
+            search,
+            elsewhere,
+        };
+        (approach != Approach::default()).then_some(approach)
+    }
+}

@@ -1,0 +1,121 @@
+//! Attempts at a server's IPv6 address that its IPv4 address had to make good.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::observed::event::PointId;
+use crate::observed::flow::{Endpoint, FlowKey};
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::Timestamp;
+
+/// Attempts at IPv6 addresses remembered at once; the oldest go. Each SYN to an
+/// IPv4 address looks at all of them.
+const MAX_ATTEMPTS: usize = 256;
+/// A client turns to IPv4 no sooner than this: RFC 8305 §8 has 100 ms as the
+/// least "connection attempt delay".
+const SOONEST: Duration = Duration::from_millis(90);
+/// And no later than Linux gives up a connection (`tcp_syn_retries`), about.
+const LATEST: Duration = Duration::from_secs(135);
+
+/// An attempt that stayed unanswered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Elsewhere {
+    /// Whom it was for.
+    pub(crate) server: Endpoint,
+    /// From its SYN to that of the connection that took its place.
+    pub(crate) took: Duration,
+    /// SYNs sent.
+    pub(crate) syns: u32,
+    pub(crate) first_packet: u64,
+    /// Whether one lookup named both addresses.
+    pub(crate) is_same_name: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    begin: Timestamp,
+    syns: u32,
+    number: u64,
+    server: Endpoint,
+    /// The lookup that it followed.
+    lookup: Option<u64>,
+    is_taken: bool,
+}
+
+/// Unanswered attempts at IPv6 addresses, by flow.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    open: BTreeMap<(PointId, FlowKey), Attempt>,
+}
+
+impl Attempts {
+    /// Whether this SYN is no repetition of one to an IPv6 address.
+    pub(crate) fn is_first(&mut self, syn: &Segment) -> bool {
+        match self.open.get_mut(&(syn.point, syn.flow)) {
+            Some(attempt) => {
+                attempt.syns += 1;
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// A server answers, by whatever, or the client gives up.
+    pub(crate) fn answered(&mut self, segment: &Segment) {
+        if !self.open.is_empty() {
+            self.open.remove(&(segment.point, segment.flow));
+        }
+    }
+
+    /// A connection begins, after a lookup or none: which attempt it makes good.
+    pub(crate) fn begin(&mut self, syn: &Segment, lookup: Option<u64>) -> Option<Elsewhere> {
+        debug_assert!(syn.flags.contains(TcpFlags::SYN));
+        let server = syn.flow.destination(syn.direction);
+        if server.addr.is_ipv6() {
+            self.remember(syn, server, lookup);
+            return None;
+        }
+        let fits = |attempt: &&mut Attempt| {
+            let since = syn.at.since(attempt.begin);
+            let is_same_name = lookup.is_some() && attempt.lookup == lookup;
+            let is_nameless = lookup.is_none() && attempt.lookup.is_none();
+            !attempt.is_taken
+                && attempt.server.port == server.port
+                && (is_same_name || is_nameless)
+                && since >= SOONEST
+                && since <= LATEST
+        };
+        let of_point = |key: &(PointId, FlowKey)| key.0 == syn.point;
+        let open = self.open.iter_mut().filter(|(key, _)| of_point(key));
+        let attempt = open
+            .map(|(_, attempt)| attempt)
+            .filter(fits)
+            .min_by_key(|attempt| (attempt.begin, attempt.number))?;
+        attempt.is_taken = true;
+        Some(Elsewhere {
+            server: attempt.server,
+            took: syn.at.since(attempt.begin),
+            syns: attempt.syns,
+            first_packet: attempt.number,
+            is_same_name: lookup.is_some(),
+        })
+    }
+
+    fn remember(&mut self, syn: &Segment, server: Endpoint, lookup: Option<u64>) {
+        if self.open.len() >= MAX_ATTEMPTS {
+            let oldest = self.open.iter().min_by_key(|(key, a)| (a.begin, **key));
+            if let Some(key) = oldest.map(|(&key, _)| key) {
+                self.open.remove(&key);
+            }
+        }
+        let attempt = Attempt {
+            begin: syn.at,
+            syns: 1,
+            number: syn.number,
+            server,
+            lookup,
+            is_taken: false,
+        };
+        self.open.insert((syn.point, syn.flow), attempt);
+    }
+}

@@ -1,0 +1,337 @@
+//! Lookups of names: queries, their repetitions and answers, put together as
+//! the program that waits for them sees it.
+
+mod open;
+mod resolver;
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use open::Open;
+use resolver::Resolvers;
+pub(crate) use resolver::{Kind as ResolvedKind, Resolved};
+
+use super::Search;
+use crate::observed::event::PointId;
+use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
+use crate::protocol::dns::Message;
+
+/// Lookups remembered in all; the oldest go.
+const MAX_LOOKUPS: usize = 4096;
+/// Lookups of one host under way or just done; the oldest go.
+const MAX_OF_CLIENT: usize = 32;
+/// Lookups that named one address; the oldest are no longer tied to it.
+const MAX_OF_ADDRESS: usize = 16;
+/// Most unanswered lookups kept after they were forgotten as lookups.
+const MAX_GIVEN_UP: usize = 64;
+/// Resolvers whose distance is remembered.
+const MAX_RESOLVERS: usize = 256;
+/// Resolvers that one host asks in turn at most (resolv.conf(5), `MAXNS`).
+const MAX_OF_HOST: usize = 3;
+/// A program connects this soon after the last answer. Seen at the resolver,
+/// the way there and back is in it.
+const NEXT: Duration = Duration::from_secs(1);
+/// Until another of the addresses is tried: as long as Linux goes on with the
+/// first (`tcp_syn_retries`), about.
+const NEXT_ADDRESS: Duration = Duration::from_secs(135);
+
+/// Where and when a message was seen, and who sent it to whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) at: Timestamp,
+    pub(super) number: u64,
+    pub(super) point: PointId,
+    pub(super) source: Endpoint,
+    pub(super) destination: Endpoint,
+    /// Over TCP.
+    pub(super) is_stream: bool,
+}
+
+/// A lookup that a connection followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lookup {
+    /// The name that was found at last.
+    pub(crate) name: String,
+    pub(crate) resolver: IpAddr,
+    /// The first query.
+    pub(crate) begin: Timestamp,
+    /// From the first query to the last answer before the connection.
+    pub(crate) took: Duration,
+    /// Time until queries were sent again that had got no answer.
+    pub(crate) retried: Duration,
+    /// Which queries had to be sent again.
+    pub(crate) lost: Lost,
+    /// Time spent on names that do not exist.
+    pub(crate) searched: Duration,
+    /// How many those were.
+    pub(crate) suffixes: u32,
+    /// From an answer that did not fit to the same over TCP.
+    pub(crate) streamed: Duration,
+    /// The wait for answers to queries that were sent once, one name after the
+    /// other; `None` where something was sent again.
+    pub(crate) waited: Option<Duration>,
+    /// Its first packet and its last.
+    pub(crate) packets: [u64; 2],
+}
+
+/// Which queries of a lookup had to be sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lost {
+    /// None.
+    #[default]
+    Nothing,
+    /// The second of two that left one socket; the first was answered at once.
+    SecondOfTwo,
+    /// Any other.
+    Something,
+}
+
+/// Lookups of a capture, with a connection after them or without.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Asked {
+    /// The number of lookups.
+    pub(crate) count: u64,
+    /// True if any answer was seen: then the capture would show the missing ones.
+    pub(crate) is_answered: bool,
+    /// Lookups whose question was sent again and never answered, oldest first.
+    pub(crate) unanswered: Vec<Unanswered>,
+    /// Lookups that no connection followed, by resolver.
+    pub(crate) resolved: BTreeMap<IpAddr, Resolved>,
+}
+
+/// A lookup that got no answer, with its most repeated question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unanswered {
+    pub(crate) point: PointId,
+    pub(crate) client: IpAddr,
+    pub(crate) name: String,
+    pub(crate) resolver: IpAddr,
+    pub(crate) sends: u32,
+    /// Time from the first sending to the last.
+    pub(crate) took: Duration,
+}
+
+/// What [`Lookups::before`] finds.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The same for every connection to one of the lookup's addresses.
+    pub(super) id: u64,
+    /// Only for the first of them.
+    pub(super) lookup: Option<Lookup>,
+    /// The neighbour search that the first query waited for.
+    pub(super) searched: Option<Search>,
+}
+
+/// The lookups of a capture.
+#[derive(Debug, Default)]
+pub(super) struct Lookups {
+    /// By number, counted up: the first is the oldest.
+    list: BTreeMap<u64, Open>,
+    of_client: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
+    of_address: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
+    next: u64,
+    /// Unanswered lookups that are no longer in the list.
+    given_up: Vec<Unanswered>,
+    /// The least time in which each resolver answered.
+    pub(super) resolvers: BTreeMap<IpAddr, Duration>,
+    /// Lookups that no connection followed and that are no longer in the list.
+    done: Resolvers,
+}
+
+impl Lookups {
+    /// Takes in a query, which may have waited for a neighbour search.
+    pub(super) fn query(&mut self, message: &Message, place: Place, searched: Option<Search>) {
+        let key = (place.point, place.source.addr);
+        let ids: Vec<u64> = self
+            .of_client
+            .get(&key)
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect();
+        // What a query belongs to, the surest sign first.
+        let signs: [fn(&mut Open, &Message, Place) -> bool; 2] =
+            [Open::take_repetition, Open::take_companion];
+        if signs
+            .iter()
+            .any(|sign| self.is_of_any(&ids, *sign, message, place))
+        {
+            return;
+        }
+        let is_alien = self.asks_one_more(&ids, place.destination.addr);
+        if !is_alien && self.is_of_any(&ids, Open::take_late_repetition, message, place)
+            || self.is_of_any(&ids, Open::take_next_name, message, place)
+        {
+            return;
+        }
+        self.begin(key, Open::new(message, place, searched));
+    }
+
+    /// Returns true if a query belongs to any of these lookups by that sign.
+    fn is_of_any(
+        &mut self,
+        ids: &[u64],
+        sign: fn(&mut Open, &Message, Place) -> bool,
+        message: &Message,
+        place: Place,
+    ) -> bool {
+        ids.iter().any(|id| {
+            let open = self.list.get_mut(id);
+            open.is_some_and(|open| sign(open, message, place))
+        })
+    }
+
+    /// Returns true if the lookups of a client ask as many resolvers as a host has, and this one
+    /// is another: what is asked of it repeats nothing.
+    fn asks_one_more(&self, ids: &[u64], resolver: IpAddr) -> bool {
+        let open = ids.iter().filter_map(|id| self.list.get(id));
+        let asked: BTreeSet<IpAddr> = open.flat_map(Open::asked).collect();
+        asked.len() >= MAX_OF_HOST && !asked.contains(&resolver)
+    }
+
+    /// Takes in an answer.
+    pub(super) fn answer(&mut self, message: &Message, place: Place) {
+        let key = (place.point, place.destination.addr);
+        // Ids come again: the latest lookup is meant.
+        for id in self.of_client.get(&key).into_iter().flatten().rev() {
+            let Some(open) = self.list.get_mut(id) else {
+                continue;
+            };
+            let Some(fresh) = open.take_answer(message, place) else {
+                continue;
+            };
+            let has_room = self.resolvers.len() < MAX_RESOLVERS;
+            if let Some(took) = open.answered_within(message, place).filter(|_| has_room) {
+                let least = self.resolvers.entry(place.source.addr).or_insert(took);
+                *least = took.min(*least);
+            }
+            for address in fresh {
+                let ids = self.of_address.entry((place.point, address)).or_default();
+                if ids.len() == MAX_OF_ADDRESS {
+                    ids.pop_front();
+                }
+                ids.push_back(*id);
+            }
+            return;
+        }
+    }
+
+    /// Sums up the lookups so far.
+    pub(super) fn asked(&self) -> Asked {
+        let open = self.list.values().filter_map(Open::unanswered);
+        Asked {
+            count: self.next,
+            is_answered: !self.resolvers.is_empty(),
+            unanswered: self.given_up.iter().cloned().chain(open).collect(),
+            resolved: BTreeMap::new(),
+        }
+    }
+
+    /// Returns true if more resolvers are asked than any host has.
+    pub(super) fn asks_anybody(&self) -> bool {
+        let open = self.list.values().flat_map(Open::asked);
+        self.done
+            .resolvers()
+            .chain(open)
+            .collect::<BTreeSet<_>>()
+            .len()
+            > MAX_OF_HOST
+    }
+
+    /// The lookups that no connection followed, by resolver; `shows_answers`: an answer
+    /// that is missing would have been seen.
+    pub(super) fn resolved(&self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
+        let mut all = self.done.clone();
+        for open in self.list.values() {
+            all.take(open);
+        }
+        all.by_address(shows_answers)
+    }
+
+    /// The lookup that named the address to which `client` sends a SYN at `at`.
+    pub(super) fn before(
+        &mut self,
+        point: PointId,
+        client: IpAddr,
+        server: IpAddr,
+        at: Timestamp,
+    ) -> Option<Found> {
+        if self.list.is_empty() {
+            return None;
+        }
+        for id in self.of_address.get(&(point, server))? {
+            let Some(open) = self.list.get_mut(id) else {
+                continue;
+            };
+            let is_first = open.used.is_empty();
+            let since = at.since(open.end);
+            let is_soon = since <= if is_first { NEXT } else { NEXT_ADDRESS };
+            if at >= open.end
+                && is_soon
+                && is_same_host(open.client, client)
+                && open.use_for(server)
+            {
+                return Some(Found {
+                    id: *id,
+                    lookup: is_first.then(|| open.conclude()),
+                    searched: open.searched.take(),
+                });
+            }
+        }
+        None
+    }
+
+    fn begin(&mut self, key: (PointId, IpAddr), open: Open) {
+        if self.list.len() >= MAX_LOOKUPS
+            && let Some((id, open)) = self.list.pop_first()
+        {
+            self.forget(id, &open);
+        }
+        let ids = self.of_client.entry(key).or_default();
+        let oldest = (ids.len() >= MAX_OF_CLIENT)
+            .then(|| ids.pop_front())
+            .flatten();
+        ids.push_back(self.next);
+        self.list.insert(self.next, open);
+        self.next += 1;
+        if let Some(id) = oldest
+            && let Some(open) = self.list.remove(&id)
+        {
+            self.forget(id, &open);
+        }
+    }
+
+    /// Takes the lookup that is no longer in the list out of the indexes.
+    fn forget(&mut self, id: u64, open: &Open) {
+        if self.given_up.len() < MAX_GIVEN_UP {
+            self.given_up.extend(open.unanswered());
+        }
+        self.done.take(open);
+        let of_client = (open.point, open.client);
+        unlist(&mut self.of_client, &of_client, id);
+        for &address in &open.addresses {
+            unlist(&mut self.of_address, &(open.point, address), id);
+        }
+    }
+}
+
+fn unlist(
+    index: &mut BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
+    key: &(PointId, IpAddr),
+    id: u64,
+) {
+    if let Some(ids) = index.get_mut(key) {
+        ids.retain(|known| *known != id);
+        if ids.is_empty() {
+            index.remove(key);
+        }
+    }
+}
+
+/// Whether what asks for names at one address may connect from another: a host
+/// has addresses of both families, and its own resolver on its loopback.
+fn is_same_host(asks: IpAddr, connects: IpAddr) -> bool {
+    asks == connects || asks.is_ipv4() != connects.is_ipv4() || asks.is_loopback()
+}

@@ -1,0 +1,445 @@
+//! One lookup: its queries and what became of them.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use super::{Lookup, Lost, Place, Unanswered};
+use crate::observed::event::PointId;
+use crate::observed::time::Timestamp;
+use crate::preconnect::Search;
+use crate::protocol::dns::{Kind, MAX_ADDRESSES, Message};
+
+/// Names tried in one lookup at most: glibc's search list has six, others more.
+const MAX_STEPS: usize = 16;
+/// Kinds of address asked for one name at most: A, AAAA, HTTPS, SVCB.
+const MAX_QUERIES: usize = 4;
+/// Resolvers besides the first that are remembered of a lookup.
+const MAX_OTHERS: usize = 3;
+/// Nobody repeats a query sooner: libraries wait for a second and more, the
+/// most impatient resolvers for 376 ms. What comes sooner is a copy.
+const SOONEST_RETRY: Duration = Duration::from_millis(250);
+/// From here on a query with the same question and another id is taken for a
+/// repetition, as of resolvers that make a new socket for each try.
+const LATE_RETRY: Duration = Duration::from_millis(900);
+/// Nobody waits longer for an answer (resolv.conf(5): `timeout` is 30 at most).
+const LATEST_RETRY: Duration = Duration::from_secs(31);
+/// A and AAAA from two sockets leave together.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// The next name of a search list is asked for when the one before does not
+/// exist; at the resolver the way there and back is in it.
+const NEXT_NAME: Duration = Duration::from_millis(500);
+/// Codes of a resolver that cannot tell: SERVFAIL and REFUSED (RFC 1035 §4.1.1).
+const FAILURES: [u8; 2] = [2, 5];
+/// Labels that names of one search have in common at least, from the left.
+const COMMON_LABELS: usize = 2;
+
+/// A lookup under way.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) point: PointId,
+    pub(super) client: IpAddr,
+    resolver: IpAddr,
+    /// Other resolvers that were asked the same afterwards.
+    others: Vec<IpAddr>,
+    steps: Vec<Step>,
+    begin: Timestamp,
+    /// The last answer.
+    pub(super) end: Timestamp,
+    packets: [u64; 2],
+    pub(super) addresses: Vec<IpAddr>,
+    /// Those that were connected to.
+    pub(super) used: Vec<IpAddr>,
+    pub(super) searched: Option<Search>,
+}
+
+/// One name that was asked for.
+#[derive(Debug)]
+struct Step {
+    name: String,
+    begin: Timestamp,
+    queries: Vec<Query>,
+}
+
+/// One question, however often it was sent.
+#[derive(Debug)]
+struct Query {
+    kind: Kind,
+    id: u16,
+    port: u16,
+    first: Timestamp,
+    last: Timestamp,
+    sends: u32,
+    /// When an answer said that it does not fit.
+    truncated: Option<Timestamp>,
+    answered: Option<Timestamp>,
+    has_addresses: bool,
+    /// The resolver could not tell.
+    is_failed: bool,
+}
+
+impl Open {
+    /// The resolver that was asked first.
+    pub(super) fn resolver(&self) -> IpAddr {
+        self.resolver
+    }
+
+    /// The resolvers that were asked.
+    pub(super) fn asked(&self) -> impl Iterator<Item = IpAddr> {
+        self.others.iter().copied().chain([self.resolver])
+    }
+
+    /// Returns true if any of its questions was answered.
+    pub(super) fn is_answered(&self) -> bool {
+        self.queries().any(|query| query.answered.is_some())
+    }
+
+    /// Returns true if the resolver failed to answer one of its questions.
+    pub(super) fn is_failed(&self) -> bool {
+        self.queries().any(|query| query.is_failed)
+    }
+
+    /// The question that was sent most often, if none of its lookup's was answered.
+    pub(super) fn unanswered(&self) -> Option<Unanswered> {
+        let queries = || self.steps.iter().flat_map(|step| &step.queries);
+        if queries().any(|query| query.answered.is_some() || query.truncated.is_some()) {
+            return None;
+        }
+        let worst = queries().max_by_key(|query| query.sends)?;
+        let name = &self.steps.last()?.name;
+        (worst.sends > 1).then(|| Unanswered {
+            point: self.point,
+            client: self.client,
+            name: name.clone(),
+            resolver: self.resolver,
+            sends: worst.sends,
+            took: worst.last.since(worst.first),
+        })
+    }
+
+    pub(super) fn new(message: &Message, place: Place, searched: Option<Search>) -> Self {
+        Self {
+            point: place.point,
+            client: place.source.addr,
+            resolver: place.destination.addr,
+            others: Vec::new(),
+            steps: vec![Step::new(message, place)],
+            begin: place.at,
+            end: place.at,
+            packets: [place.number; 2],
+            addresses: Vec::new(),
+            used: Vec::new(),
+            searched,
+        }
+    }
+
+    /// A query that was sent before, with the same id.
+    pub(super) fn take_repetition(&mut self, message: &Message, place: Place) -> bool {
+        // Ids come again: what is long over is another lookup's.
+        let is_meant =
+            |query: &Query| query.id == message.id && place.at.since(query.last) <= LATEST_RETRY;
+        if self.is_used() {
+            return false;
+        }
+        let Some(query) = self.query(message, is_meant) else {
+            return false;
+        };
+        query.repeat(place);
+        true
+    }
+
+    /// The other kind of address of the same name.
+    pub(super) fn take_companion(&mut self, message: &Message, place: Place) -> bool {
+        if self.is_used() {
+            return false;
+        }
+        let end = self.end;
+        let Some(step) = self
+            .steps
+            .last_mut()
+            .filter(|step| step.name == message.name)
+        else {
+            return false;
+        };
+        let is_known = step.queries.iter().any(|query| query.kind == message.kind);
+        let is_same_socket = step
+            .queries
+            .iter()
+            .any(|query| query.port == place.source.port);
+        let since = place.at.since(step.begin.max(end));
+        if is_known || step.queries.len() >= MAX_QUERIES || !is_same_socket && since > TOGETHER {
+            return false;
+        }
+        step.queries.push(Query::new(message, place));
+        true
+    }
+
+    /// The same question with another id: over TCP after an answer that did not
+    /// fit, or long after one that stayed unanswered.
+    pub(super) fn take_late_repetition(&mut self, message: &Message, place: Place) -> bool {
+        if self.is_used() {
+            return false;
+        }
+        let is_due = |query: &Query| {
+            let since = place.at.since(query.last);
+            let is_late = (LATE_RETRY..=LATEST_RETRY).contains(&since);
+            let is_streamed = place.is_stream && query.truncated.is_some();
+            query.answered.is_none() && (is_late || is_streamed)
+        };
+        let Some(query) = self.query(message, is_due) else {
+            return false;
+        };
+        query.id = message.id;
+        query.port = place.source.port;
+        query.repeat(place);
+        let resolver = place.destination.addr;
+        if self.others.len() < MAX_OTHERS && self.asked().all(|asked| asked != resolver) {
+            self.others.push(resolver);
+        }
+        true
+    }
+
+    /// The next name of a search list, because the one before does not exist.
+    pub(super) fn take_next_name(&mut self, message: &Message, place: Place) -> bool {
+        let Some(step) = self.steps.last() else {
+            return false;
+        };
+        let is_in_vain = step.queries.iter().all(Query::is_in_vain);
+        let is_soon = place.at >= self.end && place.at.since(self.end) <= NEXT_NAME;
+        if self.is_used() || !is_in_vain || !is_soon || !is_same_search(&step.name, &message.name) {
+            return false;
+        }
+        if self.steps.len() < MAX_STEPS {
+            self.steps.push(Step::new(message, place));
+        }
+        true
+    }
+
+    /// Takes in an answer to one of its queries; the addresses that it adds.
+    pub(super) fn take_answer(&mut self, message: &Message, place: Place) -> Option<Vec<IpAddr>> {
+        if self.is_used() {
+            return None;
+        }
+        let query = self.query(message, |query| {
+            query.id == message.id && (place.is_stream || query.port == place.destination.port)
+        })?;
+        if query.answered.is_some() {
+            return Some(Vec::new());
+        }
+        if message.is_truncated && !place.is_stream {
+            query.truncated.get_or_insert(place.at);
+            return Some(Vec::new());
+        }
+        query.answered = Some(place.at);
+        query.has_addresses = !message.addresses.is_empty();
+        query.is_failed = FAILURES.contains(&message.code);
+        self.end = place.at;
+        self.packets[1] = place.number;
+        let mut fresh = Vec::new();
+        for &address in &message.addresses {
+            if !self.addresses.contains(&address) && self.addresses.len() < MAX_ADDRESSES {
+                self.addresses.push(address);
+                fresh.push(address);
+            }
+        }
+        Some(fresh)
+    }
+
+    /// How long the answer took that just came, if it answers what was sent once.
+    pub(super) fn answered_within(&mut self, message: &Message, place: Place) -> Option<Duration> {
+        let query = self.query(message, |query| query.id == message.id && query.sends == 1)?;
+        let is_first = query.answered.is_none_or(|answered| answered == place.at);
+        (is_first && !place.is_stream).then(|| place.at.since(query.first))
+    }
+
+    /// Notes a connection to one of its addresses; false if there was one.
+    pub(super) fn use_for(&mut self, address: IpAddr) -> bool {
+        let is_new = !self.used.contains(&address);
+        if is_new {
+            self.used.push(address);
+        }
+        is_new
+    }
+
+    /// What it came to, when the connection begins.
+    pub(super) fn conclude(&self) -> Lookup {
+        let retried = self.retried();
+        let streamed = self.streamed();
+        let last = self.steps.last();
+        let is_plain = retried.is_zero() && streamed.is_zero();
+        Lookup {
+            name: last.map(|step| step.name.clone()).unwrap_or_default(),
+            resolver: self.resolver,
+            begin: self.begin,
+            took: self.end.since(self.begin),
+            retried,
+            lost: self.lost(),
+            searched: last.map_or(Duration::ZERO, |step| step.begin.since(self.begin)),
+            suffixes: u32::try_from(self.steps.len())
+                .unwrap_or(u32::MAX)
+                .saturating_sub(1),
+            streamed,
+            waited: is_plain.then(|| self.steps.iter().map(Step::waited).sum()),
+            packets: self.packets,
+        }
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        !self.used.is_empty()
+    }
+
+    fn query(
+        &mut self,
+        message: &Message,
+        is_meant: impl Fn(&Query) -> bool,
+    ) -> Option<&mut Query> {
+        let steps = self
+            .steps
+            .iter_mut()
+            .filter(|step| step.name == message.name);
+        let mut queries = steps.flat_map(|step| &mut step.queries);
+        queries.find(|query| query.kind == message.kind && is_meant(query))
+    }
+
+    fn queries(&self) -> impl Iterator<Item = &Query> {
+        self.steps.iter().flat_map(|step| &step.queries)
+    }
+
+    /// The time between first and last sending, of all queries together.
+    fn retried(&self) -> Duration {
+        let repeated = self.queries().filter(|query| query.sends > 1);
+        let mut spans: Vec<_> = repeated.map(|query| (query.first, query.last)).collect();
+        spans.sort_unstable();
+        let (mut sum, mut covered) = (Duration::ZERO, Timestamp::MIN);
+        for (first, last) in spans {
+            sum += last.since(first.max(covered).min(last));
+            covered = covered.max(last);
+        }
+        sum
+    }
+
+    fn lost(&self) -> Lost {
+        let step = self
+            .steps
+            .iter()
+            .find(|step| step.queries.iter().any(Query::was_lost));
+        let Some(step) = step else {
+            return Lost::Nothing;
+        };
+        match step.queries.as_slice() {
+            [first, second]
+                if first.port == second.port && !first.was_lost() && first.answered.is_some() =>
+            {
+                Lost::SecondOfTwo
+            }
+            _ => Lost::Something,
+        }
+    }
+
+    fn streamed(&self) -> Duration {
+        let truncated = self.queries().filter_map(|query| query.truncated).min();
+        let answered = self
+            .queries()
+            .filter(|query| query.truncated.is_some())
+            .filter_map(|query| query.answered)
+            .max();
+        match (truncated, answered) {
+            (Some(truncated), Some(answered)) => answered.since(truncated),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl Step {
+    fn new(message: &Message, place: Place) -> Self {
+        Self {
+            name: message.name.clone(),
+            begin: place.at,
+            queries: vec![Query::new(message, place)],
+        }
+    }
+
+    /// From its first query to its last answer.
+    fn waited(&self) -> Duration {
+        let answers = self.queries.iter().filter_map(|query| query.answered);
+        answers
+            .max()
+            .map_or(Duration::ZERO, |last| last.since(self.begin))
+    }
+}
+
+impl Query {
+    fn new(message: &Message, place: Place) -> Self {
+        Self {
+            kind: message.kind,
+            id: message.id,
+            port: place.source.port,
+            first: place.at,
+            last: place.at,
+            sends: 1,
+            truncated: None,
+            answered: None,
+            has_addresses: false,
+            is_failed: false,
+        }
+    }
+
+    /// It is sent again. Over TCP that is no repetition of something lost.
+    fn repeat(&mut self, place: Place) {
+        if !place.is_stream && place.at.since(self.last) >= SOONEST_RETRY {
+            self.sends += 1;
+            self.last = place.at;
+        }
+    }
+
+    /// Answered, and the name or the address does not exist.
+    fn is_in_vain(&self) -> bool {
+        self.answered.is_some() && !self.has_addresses
+    }
+
+    /// Sent again because no answer had come.
+    fn was_lost(&self) -> bool {
+        self.sends > 1 && self.answered.is_none_or(|at| at >= self.last)
+    }
+}
+
+/// Whether two names are one name with two suffixes of a search list, or with
+/// one and none.
+fn is_same_search(one: &str, other: &str) -> bool {
+    let (one, other): (Vec<_>, Vec<_>) = (one.split('.').collect(), other.split('.').collect());
+    let pairs = |a: &[&str], b: &[&str]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let head = pairs(&one, &other);
+    let reversed = |names: &[&str]| -> Vec<String> {
+        names.iter().rev().map(|&label| label.to_owned()).collect()
+    };
+    let (back, other_back) = (reversed(&one), reversed(&other));
+    let tail = back
+        .iter()
+        .zip(&other_back)
+        .take_while(|(a, b)| a == b)
+        .count();
+    let shorter = one.len().min(other.len());
+    one != other && head > 0 && (head >= COMMON_LABELS || head + tail >= shorter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_same_search;
+
+    #[test]
+    fn names_of_one_search_are_told_from_others() {
+        let cases = [
+            ("www.lab.test.shop.svc", "www.lab.test.svc", true),
+            ("www.lab.test.cluster.test", "www.lab.test.lab.test", true),
+            ("db.shop.svc.local", "db.svc.local", true),
+            ("db.corp.test", "db", true),
+            ("www.example.com", "www.example.org", true),
+            ("www.alpha.com", "www.beta.com", false),
+            ("www.alpha.co.uk", "www.beta.co.uk", false),
+            ("a.example.com", "b.example.com", false),
+            ("a.test", "a.test", false),
+        ];
+        for (one, other, expected) in cases {
+            assert_eq!(is_same_search(one, other), expected, "{one} {other}");
+        }
+    }
+}

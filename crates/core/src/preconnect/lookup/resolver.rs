@@ -1,0 +1,159 @@
+//! Lookups that no connection followed, added up by the resolver that was asked.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::open::Open;
+use super::{Lookup, Unanswered};
+use crate::observed::event::PointId;
+use crate::protocol::http::fingerprint;
+use crate::stats::histogram::Distribution;
+
+/// Resolvers told apart at each point.
+const MAX_RESOLVERS: usize = 256;
+/// Lookups of one whose times are kept one by one, the first ones.
+const MAX_WAITED: usize = 1024;
+/// Packets shown of each kind.
+const MAX_PACKETS: usize = 6;
+
+/// The lookups at one resolver that no connection followed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Resolved {
+    pub(crate) lookups: u64,
+    /// Time from the first query to the last answer, of lookups that were answered.
+    pub(crate) took: Distribution,
+    /// Time until queries were sent again, in lookups that were answered in the end.
+    pub(crate) retried: Kind,
+    /// Time until queries were sent again, in lookups that were never answered.
+    pub(crate) unanswered: Kind,
+    /// Time from an answer that was truncated to the answer over TCP.
+    pub(crate) streamed: Kind,
+    /// Lookups that the resolver failed to do (SERVFAIL, REFUSED).
+    pub(crate) failed: Kind,
+    /// Answers that were waited for, of queries that were sent once.
+    pub(crate) waited: Vec<Waited>,
+}
+
+/// The wait for an answer to queries that were sent once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waited {
+    pub(crate) took: Duration,
+    /// The number of names asked for, one after the other.
+    pub(crate) names: u32,
+    pub(crate) packets: [u64; 2],
+    /// Stand for the name, and for the domain that it is of: its last two labels.
+    pub(crate) name: u64,
+    pub(crate) domain: u64,
+}
+
+/// Lookups that one thing happened to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Kind {
+    pub(crate) lost: Distribution,
+    pub(crate) packets: Vec<u64>,
+    /// A name that it happened to.
+    pub(crate) name: String,
+}
+
+/// All resolvers of a capture.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Resolvers {
+    list: BTreeMap<(PointId, IpAddr), Resolved>,
+}
+
+impl Resolvers {
+    /// Takes in a lookup that is done with, unless a connection followed.
+    pub(super) fn take(&mut self, open: &Open) {
+        let key = (open.point, open.resolver());
+        let has_room = self.list.len() < MAX_RESOLVERS || self.list.contains_key(&key);
+        if open.is_used() || !has_room {
+            return;
+        }
+        let unanswered = open.unanswered();
+        if unanswered.is_none() && !open.is_answered() {
+            // It was asked once, and may be answered behind the capture's end.
+            return;
+        }
+        let resolved = self.list.entry(key).or_default();
+        resolved.take(&open.conclude(), unanswered, open.is_failed());
+    }
+
+    /// The resolvers that were asked.
+    pub(super) fn resolvers(&self) -> impl Iterator<Item = IpAddr> {
+        self.list.keys().map(|&(_, resolver)| resolver)
+    }
+
+    /// The lookups by resolver, at the point that saw most of them.
+    pub(super) fn by_address(self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
+        let mut list: BTreeMap<IpAddr, Resolved> = BTreeMap::new();
+        for ((_, resolver), mut resolved) in self.list {
+            if !shows_answers {
+                resolved.unanswered = Kind::default();
+            }
+            let known = list.entry(resolver).or_default();
+            if resolved.lookups > known.lookups {
+                *known = resolved;
+            }
+        }
+        list
+    }
+}
+
+impl Resolved {
+    fn take(&mut self, lookup: &Lookup, unanswered: Option<Unanswered>, is_failed: bool) {
+        self.lookups += 1;
+        if let Some(lost) = unanswered {
+            self.unanswered.add(lost.took, &lost.name, lookup.packets);
+            return;
+        }
+        self.took.record(lookup.took);
+        let name = &lookup.name;
+        if !lookup.retried.is_zero() {
+            self.retried.add(lookup.retried, name, lookup.packets);
+        }
+        if !lookup.streamed.is_zero() {
+            self.streamed.add(lookup.streamed, name, lookup.packets);
+        }
+        if is_failed {
+            self.failed.add(lookup.took, name, lookup.packets);
+        }
+        if let Some(waited) = lookup.waited.filter(|_| self.waited.len() < MAX_WAITED) {
+            self.waited.push(Waited {
+                took: waited,
+                names: lookup.suffixes + 1,
+                packets: lookup.packets,
+                name: fingerprint(name.as_bytes()),
+                domain: fingerprint(domain_of(name)),
+            });
+        }
+    }
+
+    /// The time of all lookups, in nanoseconds.
+    pub(crate) fn total(&self) -> u64 {
+        let sum = self.took.sum_ns() + self.unanswered.lost.sum_ns();
+        u64::try_from(sum).unwrap_or(u64::MAX)
+    }
+}
+
+/// The last two labels of `name`.
+fn domain_of(name: &str) -> &[u8] {
+    let start = name.rmatch_indices('.').nth(1).map_or(0, |(at, _)| at + 1);
+    name.as_bytes().get(start..).unwrap_or_default()
+}
+
+impl Kind {
+    fn add(&mut self, lost: Duration, name: &str, packets: [u64; 2]) {
+        self.lost.record(lost);
+        if self.name.is_empty() {
+            name.clone_into(&mut self.name);
+        }
+        if self.packets.len() < MAX_PACKETS {
+            self.packets.extend(packets);
+        }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.lost.count()
+    }
+}

@@ -1,0 +1,270 @@
+//! Searches for hardware addresses, and what had to wait for them.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::time::Duration;
+use std::collections::{BTreeMap, HashSet};
+
+use foldhash::fast::FixedState;
+
+use crate::observed::datagram::Neighbour;
+use crate::observed::event::PointId;
+use crate::observed::time::Timestamp;
+
+/// Searches remembered; a scan of a network begins no more.
+const MAX_SEARCHES: usize = 4096;
+/// Packets that waited in the kernel leave as soon as the address is known
+/// (`neigh_update()` in `net/core/neighbour.c`); this much later at most.
+const AT_ONCE: Duration = Duration::from_millis(2);
+/// Requests nearer together than this are copies of one, or several hosts'
+/// haste: the kernel repeats after `retrans_time_ms`, a second.
+const REPEAT: Duration = Duration::from_millis(300);
+/// The kernel gives up after this many requests (`mcast_solicit`).
+pub(crate) const GIVES_UP_AFTER: u32 = 3;
+/// Requests further apart than this belong to two searches.
+const FORGET: Duration = Duration::from_secs(5);
+
+/// A search that ended, and held a packet back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Search {
+    pub(crate) target: IpAddr,
+    /// From the first request to the answer.
+    pub(crate) took: Duration,
+    pub(crate) requests: u32,
+    /// The first request, the last one and the answer.
+    pub(crate) packets: [u64; 3],
+}
+
+/// A host that never told its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Silent {
+    pub(crate) target: IpAddr,
+    pub(crate) asker: IpAddr,
+    pub(crate) requests: u32,
+    /// From the first request to the last.
+    pub(crate) took: Duration,
+    pub(crate) first_packet: u64,
+    pub(crate) last_packet: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    first: Timestamp,
+    last: Timestamp,
+    requests: u32,
+    packets: [u64; 3],
+    /// When it was answered.
+    answered: Option<Timestamp>,
+    has_ever_answered: bool,
+}
+
+/// All searches of a capture, by who asks for whom.
+#[derive(Debug, Default)]
+pub(crate) struct Searches {
+    open: BTreeMap<(PointId, IpAddr, IpAddr), Open>,
+    /// Whose search was answered last, and by whom, until it sends something.
+    answered: BTreeMap<(PointId, IpAddr), IpAddr>,
+}
+
+/// Hosts that unicast packets were seen to reach, by observation point.
+///
+/// ARP requests are broadcast and reach every point of a link; the replies do not.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    hosts: HashSet<(u128, u32), FixedState>,
+    /// The latest two entries: most packets go to and fro between two hosts.
+    last: [Option<(PointId, IpAddr)>; 2],
+}
+
+impl Heard {
+    /// Notes a packet to `host`.
+    pub(crate) fn packet_to(&mut self, point: PointId, host: IpAddr) {
+        if self.last.contains(&Some((point, host))) {
+            return;
+        }
+        self.last = [self.last[1], Some((point, host))];
+        if self.hosts.len() < MAX_SEARCHES && !is_many(host) {
+            self.hosts.insert(numbers(point, host));
+        }
+    }
+
+    pub(crate) fn is_told(&self, point: PointId, host: IpAddr) -> bool {
+        self.hosts.contains(&numbers(point, host))
+    }
+}
+
+/// A host at a point as numbers, which are quicker to compare than addresses.
+fn numbers(point: PointId, host: IpAddr) -> (u128, u32) {
+    let point = u32::from(point.0) << 1;
+    match host {
+        IpAddr::V4(host) => (u128::from(host.to_bits()), point),
+        IpAddr::V6(host) => (host.to_bits(), point | 1),
+    }
+}
+
+/// Returns true if `to` may be a broadcast or multicast address. The netmask is not
+/// known; nearly all end at an octet.
+fn is_many(to: IpAddr) -> bool {
+    let is_broadcast = |v4: core::net::Ipv4Addr| v4.octets()[3] == 255;
+    to.is_multicast() || matches!(to, IpAddr::V4(v4) if is_broadcast(v4))
+}
+
+impl Searches {
+    pub(crate) fn take(&mut self, step: &Neighbour) {
+        let key = (step.point, step.asker, step.target);
+        let has_room = self.open.len() < MAX_SEARCHES;
+        match self.open.get_mut(&key) {
+            Some(open) if step.is_answer => {
+                if open.answer(step) {
+                    self.answered.insert((step.point, step.asker), step.target);
+                }
+            }
+            Some(open) => open.ask(step),
+            None if step.is_answer || !has_room => {}
+            None => {
+                self.open.insert(key, Open::new(step));
+            }
+        }
+    }
+
+    /// The search of `asker` that ended just before it sent something at `at`.
+    pub(crate) fn before(
+        &mut self,
+        point: PointId,
+        asker: IpAddr,
+        at: Timestamp,
+    ) -> Option<Search> {
+        if self.answered.is_empty() {
+            return None;
+        }
+        let target = self.answered.remove(&(point, asker))?;
+        let open = self.open.get(&(point, asker, target))?;
+        let answered = open.answered?;
+        let is_at_once = at >= answered && at.since(answered) <= AT_ONCE;
+        is_at_once.then(|| Search {
+            target,
+            took: answered.since(open.first),
+            requests: open.requests,
+            packets: open.packets,
+        })
+    }
+
+    /// Returns true if `asker` is the only host that searches at this point: then the
+    /// point is likely its own.
+    pub(crate) fn is_only(&self, point: PointId, asker: IpAddr) -> bool {
+        let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let most = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
+        let mut searches = self.open.range((point, least, least)..=(point, most, most));
+        // In the order of their askers.
+        let (first, last) = (searches.next(), searches.next_back());
+        let mut ends = first.into_iter().chain(last);
+        ends.all(|(&(_, other, _), _)| other == asker)
+    }
+
+    /// Those that the kernel gave up, in the order of their targets.
+    pub(crate) fn silent(&self) -> Vec<(PointId, Silent)> {
+        let given_up = self
+            .open
+            .iter()
+            .filter(|(_, open)| !open.has_ever_answered && open.requests >= GIVES_UP_AFTER);
+        let mut list: Vec<_> = given_up
+            .map(|(&(point, asker, target), open)| {
+                let silent = Silent {
+                    target,
+                    asker,
+                    requests: open.requests,
+                    took: open.last.since(open.first),
+                    first_packet: open.packets[0],
+                    last_packet: open.packets[1],
+                };
+                (point, silent)
+            })
+            .collect();
+        list.sort_unstable_by_key(|&(_, silent)| silent);
+        list
+    }
+}
+
+impl Open {
+    fn new(step: &Neighbour) -> Self {
+        Self {
+            first: step.at,
+            last: step.at,
+            requests: 1,
+            packets: [step.number, step.number, 0],
+            answered: None,
+            has_ever_answered: false,
+        }
+    }
+
+    fn ask(&mut self, step: &Neighbour) {
+        let since = step.at.since(self.last);
+        let is_over = self.packets[2] != 0 || since > FORGET;
+        if is_over {
+            let has_ever_answered = self.has_ever_answered;
+            *self = Self {
+                has_ever_answered,
+                ..Self::new(step)
+            };
+        } else if since >= REPEAT {
+            self.requests += 1;
+            self.last = step.at;
+            self.packets[1] = step.number;
+        }
+    }
+
+    /// Whether the answer is the first.
+    fn answer(&mut self, step: &Neighbour) -> bool {
+        self.has_ever_answered = true;
+        let is_first = self.packets[2] == 0;
+        if is_first {
+            self.packets[2] = step.number;
+            self.answered = Some(step.at);
+        }
+        is_first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POINT: PointId = PointId(0);
+
+    fn host(last: u8) -> IpAddr {
+        [10, 77, 0, last].into()
+    }
+
+    /// Requests of `asker` for `target`, as often as the kernel asks.
+    fn ask(searches: &mut Searches, asker: u8, target: u8) {
+        for second in 0..i64::from(GIVES_UP_AFTER) {
+            searches.take(&Neighbour {
+                at: Timestamp::from_nanos(second * 1_000_000_000),
+                number: 1,
+                point: POINT,
+                asker: host(asker),
+                target: host(target),
+                is_answer: false,
+            });
+        }
+    }
+
+    #[test]
+    fn among_several_askers_nobody_is_known_to_be_the_captures_own() {
+        let mut searches = Searches::default();
+        ask(&mut searches, 1, 2);
+        assert!(searches.is_only(POINT, host(1)));
+        ask(&mut searches, 3, 4);
+        assert!(!searches.is_only(POINT, host(1)));
+    }
+
+    #[test]
+    fn what_goes_to_all_tells_nobody() {
+        let mut heard = Heard::default();
+        heard.packet_to(POINT, host(255));
+        heard.packet_to(POINT, [224, 0, 0, 1].into());
+        assert!(!heard.is_told(POINT, host(255)));
+        heard.packet_to(POINT, host(1));
+        assert!(heard.is_told(POINT, host(1)));
+        assert!(!heard.is_told(PointId(1), host(1)));
+    }
+}

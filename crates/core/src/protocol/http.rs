@@ -1,0 +1,211 @@
+//! HTTP/1.x message boundaries (RFC 9112), incrementally and tolerantly.
+//!
+//! In come a direction's contiguous bytes, where captured, and the count of
+//! those that were not; out come the beginnings, heads and ends of messages.
+//! It knows nothing of packets, times or the other direction.
+
+mod head;
+mod messages;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use messages::Messages;
+
+/// Characters of a request target that are kept for the report.
+const MAX_TARGET: usize = 256;
+
+/// Which messages a direction carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Request,
+    Response,
+}
+
+/// What a head says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// `GET /path` for a request.
+    pub(crate) request: Option<RequestLine>,
+    /// The status of a response.
+    pub(crate) status: Option<u16>,
+    /// `Connection: close`, or HTTP/1.0 without keep-alive.
+    pub(crate) asks_to_close: bool,
+    /// What else of it a rule asks for.
+    pub(crate) fields: Fields,
+    /// Its body is what a certificate's validity rests on (RFC 6960 §4.2,
+    /// RFC 5280 §4.2.1.13, RFC 2585 §4).
+    pub(crate) is_revocation: bool,
+    /// Another protocol's reply says that the request failed.
+    pub(crate) is_error: bool,
+    /// `Upgrade: h2c` (RFC 7540 §3.2): after a 101 HTTP/2 is spoken.
+    pub(crate) upgrades_to_http2: bool,
+}
+
+/// The fields of a head that are evidence rather than framing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields {
+    /// `Expect: 100-continue` (RFC 9110 §10.1.1).
+    pub(crate) expects_continue: bool,
+    /// [`fingerprint`] of what a redirect's `Location` names; `None` without
+    /// one, or where it is relative to the request.
+    pub(crate) location: Option<u64>,
+    /// The body has a content coding and no known length: it is encoded while
+    /// it is sent (RFC 9110 §8.4).
+    pub(crate) is_encoded_on_the_fly: bool,
+    /// The body is what happens, as it happens: its parts come when they like.
+    pub(crate) is_stream: bool,
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestLine {
+    /// Its method and its target, if it has one.
+    pub(crate) text: String,
+    /// Its response has no body (RFC 9110 §9.3.2).
+    pub(crate) is_head: bool,
+    /// [`fingerprint`] of the whole target; 0 where it is not HTTP.
+    pub(crate) fingerprint: u64,
+    /// [`origin`] that it names; 0 where it names none, or is a proxy's.
+    pub(crate) origin: u64,
+}
+
+impl RequestLine {
+    pub(crate) fn new(method: &str, target: &str) -> Self {
+        let mut text = String::with_capacity(method.len() + 1 + target.len());
+        text.push_str(method);
+        text.push(' ');
+        text.push_str(target);
+        text.truncate(text.trim_end().len());
+        Self {
+            text,
+            is_head: method == "HEAD",
+            fingerprint: 0,
+            origin: 0,
+        }
+    }
+}
+
+/// FNV-1a of a request target: enough to tell whether a redirect was followed.
+pub(crate) fn fingerprint(target: &[u8]) -> u64 {
+    fingerprint_of(target.iter().copied())
+}
+
+fn fingerprint_of(bytes: impl Iterator<Item = u8>) -> u64 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    bytes.fold(BASIS, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(PRIME)
+    })
+}
+
+/// [`fingerprint`] of an origin's name, in any case and with or without the port that goes
+/// without saying: a connection is used again for that origin only.
+pub(crate) fn origin(name: &[u8]) -> u64 {
+    let name = name.strip_suffix(b":80").unwrap_or(name);
+    let name = name.strip_suffix(b":443").unwrap_or(name);
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    match name.is_empty() {
+        true => 0,
+        false => fingerprint_of(name.iter().map(u8::to_ascii_lowercase)),
+    }
+}
+
+/// The request target that a `Location` leads to: its path and query, without
+/// scheme, authority and fragment (RFC 9110 §10.2.2).
+fn target_of(location: &str) -> Option<&str> {
+    let location = location.split('#').next().unwrap_or_default();
+    let authority = match location.find("://") {
+        Some(at) => Some(location.get(at + 3..)?),
+        None => location.strip_prefix("//"),
+    };
+    match authority {
+        Some(rest) => Some(rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/")),
+        None => location.starts_with('/').then_some(location),
+    }
+}
+
+/// Longest method that is taken for one (the registry's longest has 17 letters).
+const MAX_METHOD: usize = 24;
+
+/// Returns true if `bytes` may begin a message: a known method as far as they go, a request line
+/// that names HTTP's version, whatever its method is, or `HTTP/`.
+pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
+    const METHODS: [&[u8]; 9] = [
+        b"GET ",
+        b"POST ",
+        b"HEAD ",
+        b"PUT ",
+        b"DELETE ",
+        b"OPTIONS ",
+        b"PATCH ",
+        b"CONNECT ",
+        b"TRACE ",
+    ];
+    let agrees = |start: &[u8]| bytes.iter().zip(start).all(|(a, b)| a == b);
+    match role {
+        Role::Request => METHODS.iter().any(|method| agrees(method)) || is_request_line(bytes),
+        Role::Response => agrees(b"HTTP/1."),
+    }
+}
+
+/// Returns true if `bytes` begin with a method, a target and HTTP's version (RFC 9112 §3).
+/// Methods of which nothing is known are so told from what else begins with capitals.
+fn is_request_line(bytes: &[u8]) -> bool {
+    let in_method = |byte: &&u8| byte.is_ascii_uppercase() || **byte == b'-';
+    let method = bytes.iter().take(MAX_METHOD + 1).take_while(in_method);
+    let method = method.count();
+    let Some([b' ', rest @ ..]) = bytes.get(method..) else {
+        return false;
+    };
+    let target = rest.iter().take_while(|byte| byte.is_ascii_graphic());
+    let target = target.count();
+    let is_version = |rest: &[u8]| rest.starts_with(b" HTTP/1.");
+    (1..=MAX_METHOD).contains(&method) && target > 0 && rest.get(target..).is_some_and(is_version)
+}
+
+/// What a request whose head was cut off asks for, as far as `bytes` go: a
+/// target that does not end among them goes on as `…`.
+pub(crate) fn cut_request(bytes: &[u8]) -> Option<RequestLine> {
+    if !begins_message(Role::Request, bytes) {
+        return None;
+    }
+    let mut words = bytes.splitn(3, |&byte| byte == b' ');
+    let method = core::str::from_utf8(words.next()?).ok()?;
+    let target = words.next().filter(|target| !target.is_empty())?;
+    let is_whole = words.next().is_some();
+    // A character may be cut as well.
+    let text = String::from_utf8_lossy(target);
+    let kept = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    let is_plain = |c: char| c > ' ' && c != '\u{7f}';
+    if kept.is_empty() || !kept.chars().all(is_plain) {
+        return None;
+    }
+    let kept: String = kept.chars().take(MAX_TARGET).collect();
+    let ending = if is_whole { "" } else { "…" };
+    Some(RequestLine::new(method, &format!("{kept}{ending}")))
+}
+
+/// The status of a response whose head was cut off; `None` for one that
+/// another follows (RFC 9110 §15.2).
+pub(crate) fn cut_status(bytes: &[u8]) -> Option<u16> {
+    let rest = bytes.strip_prefix(b"HTTP/1.")?;
+    let code = match rest {
+        [b'0' | b'1', b' ', code @ ..] => code.get(..3)?,
+        _ => return None,
+    };
+    let code = core::str::from_utf8(code).ok()?.parse().ok()?;
+    (200..600).contains(&code).then_some(code)
+}
+
+/// How a message's body ends (RFC 9112 §6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    /// There is none.
+    Empty,
+    /// After so many bytes.
+    Length(u64),
+    /// With its last chunk.
+    Chunked,
+    /// With the connection.
+    UntilClose,
+}

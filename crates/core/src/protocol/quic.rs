@@ -1,0 +1,95 @@
+//! QUIC as far as it shows without keys: its handshake's packets, and the
+//! latency spin bit (RFC 8999, RFC 9000, RFC 9312).
+//!
+//! In come UDP datagrams of all flows in one point's order; out come the flows
+//! that are QUIC beyond doubt: those whose first Initial was seen. One that was
+//! captured from its middle shows nothing that other datagrams do not.
+#![allow(
+    clippy::vec_box,
+    reason = "flows are boxed in their table and handed on as they are"
+)]
+
+mod flow;
+mod header;
+mod spin;
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+
+use foldhash::fast::SeedableRandomState;
+use hashbrown::HashMap;
+
+pub(crate) use flow::{Flow, Side};
+
+use crate::observed::datagram::Datagram;
+use crate::observed::event::PointId;
+use crate::observed::flow::FlowKey;
+use crate::observed::time::Timestamp;
+
+/// Flows followed at a time.
+const MAX_FLOWS: usize = 16 * 1024;
+/// An idle one is given up after this long: twice what most implementations
+/// take for an idle timeout (30 s).
+const IDLE: Duration = Duration::from_secs(60);
+
+/// QUIC flows under way.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    open: HashMap<(PointId, FlowKey), Box<Flow>, SeedableRandomState>,
+    begun_since_sweep: usize,
+}
+
+impl Flows {
+    pub(crate) fn new(hasher: SeedableRandomState) -> Self {
+        Self {
+            open: HashMap::with_hasher(hasher),
+            begun_since_sweep: 0,
+        }
+    }
+
+    /// Takes in a datagram; flows that have long been idle go to `closed` when
+    /// there is no room. `stream` numbers the flow if it turns out to be QUIC.
+    pub(crate) fn take(
+        &mut self,
+        datagram: &Datagram,
+        payload: &[u8],
+        stream: Option<u32>,
+        closed: &mut Vec<Box<Flow>>,
+    ) {
+        let key = (datagram.point, datagram.flow);
+        if let Some(flow) = self.open.get_mut(&key) {
+            flow.take(datagram, payload);
+            return;
+        }
+        if let Some(flow) = Flow::begin(datagram, payload, stream) {
+            if self.open.len() >= MAX_FLOWS {
+                self.sweep(datagram.at, closed);
+            }
+            if self.open.len() < MAX_FLOWS {
+                self.begun_since_sweep += 1;
+                self.open.insert(key, Box::new(flow));
+            }
+        }
+    }
+
+    /// All that are left, in the order in which they began.
+    pub(crate) fn finish(&mut self) -> Vec<Box<Flow>> {
+        let mut rest: Vec<Box<Flow>> = self.open.drain().map(|(_, flow)| flow).collect();
+        rest.sort_by_key(|flow| (flow.first, flow.point, flow.first_packet));
+        rest
+    }
+
+    /// Gives up what is idle; not before an eighth of all is new, so that it
+    /// costs each flow little.
+    fn sweep(&mut self, now: Timestamp, closed: &mut Vec<Box<Flow>>) {
+        if self.begun_since_sweep < MAX_FLOWS / 8 {
+            return;
+        }
+        self.begun_since_sweep = 0;
+        let idle = self.open.extract_if(|_, flow| now.since(flow.last) > IDLE);
+        let mut idle: Vec<Box<Flow>> = idle.map(|(_, flow)| flow).collect();
+        idle.sort_by_key(|flow| (flow.first, flow.point, flow.first_packet));
+        closed.append(&mut idle);
+    }
+}

@@ -1,0 +1,230 @@
+//! One QUIC flow's packets, by their headers.
+
+use core::time::Duration;
+
+use super::header::{self, Packet};
+use super::spin::Spin;
+use crate::connection::facts::sample::Sample;
+use crate::observed::datagram::Datagram;
+use crate::observed::event::PointId;
+use crate::observed::flow::{Direction, Endpoint};
+use crate::observed::time::Timestamp;
+
+/// RFC 9000 §14.1: the client's datagrams with an Initial are this long.
+const LEAST_INITIAL: u16 = 1200;
+/// RFC 9000 §7.2: the client chooses a destination id this long at first.
+const LEAST_ID: usize = 8;
+/// No client sends from a port below (RFC 6335 §6).
+const SERVERS_PORTS: u16 = 1024;
+
+/// A flow that began with a client's Initial.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) stream: Option<u32>,
+    pub(crate) point: PointId,
+    pub(crate) client: Endpoint,
+    pub(crate) server: Endpoint,
+    toward_server: Direction,
+    pub(crate) version: u32,
+    pub(crate) first: Timestamp,
+    pub(crate) last: Timestamp,
+    pub(crate) first_packet: u64,
+    pub(crate) last_packet: u64,
+    pub(crate) sides: [Side; 2],
+    pub(crate) retries: u32,
+    pub(crate) negotiations: u32,
+    pub(crate) has_zero_rtt: bool,
+    opening: Opening,
+    spin: Spin,
+}
+
+/// What one end sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Side {
+    pub(crate) datagrams: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The handshake's steps.
+#[derive(Clone, Copy, Debug, Default)]
+struct Opening {
+    /// The client's Initials since the server last sent anything.
+    asked: Option<Timestamp>,
+    asks: u32,
+    /// The server's first Initial or Handshake, and its time from the ask.
+    answered: Option<Timestamp>,
+    to_server: Option<Duration>,
+    to_client: Option<Duration>,
+    /// The client's first packet with a short header: it has all keys.
+    end: Option<Timestamp>,
+    /// Initials that the client repeated before any answer.
+    repeated: u32,
+}
+
+impl Flow {
+    /// A flow, if the datagram can only be a client's first Initial: a server's
+    /// looks alike but for its port and what it is coalesced with.
+    pub(crate) fn begin(datagram: &Datagram, payload: &[u8], stream: Option<u32>) -> Option<Self> {
+        if datagram.payload_len < LEAST_INITIAL {
+            return None;
+        }
+        let version = header::version(payload)?;
+        if datagram.flow.source(datagram.direction).port < SERVERS_PORTS {
+            return None;
+        }
+        let mut first = None;
+        let mut is_answer = false;
+        header::packets(payload, |packet| {
+            first.get_or_insert(packet);
+            is_answer |= packet == Packet::Handshake;
+        });
+        let id_len = match first {
+            Some(Packet::Initial { destination_id }) if !is_answer => destination_id,
+            _ => return None,
+        };
+        if id_len < LEAST_ID {
+            return None;
+        }
+        let mut flow = Self {
+            stream,
+            point: datagram.point,
+            client: datagram.flow.source(datagram.direction),
+            server: datagram.flow.destination(datagram.direction),
+            toward_server: datagram.direction,
+            version,
+            first: datagram.at,
+            last: datagram.at,
+            first_packet: datagram.number,
+            last_packet: datagram.number,
+            sides: [Side::default(); 2],
+            retries: 0,
+            negotiations: 0,
+            has_zero_rtt: false,
+            opening: Opening::default(),
+            spin: Spin::default(),
+        };
+        flow.take(datagram, payload);
+        Some(flow)
+    }
+
+    /// Takes in a datagram of the flow.
+    pub(crate) fn take(&mut self, datagram: &Datagram, payload: &[u8]) {
+        let by_client = datagram.direction == self.toward_server;
+        self.last = self.last.max(datagram.at);
+        self.last_packet = datagram.number;
+        let [client, server] = &mut self.sides;
+        let side = if by_client { client } else { server };
+        side.datagrams += 1;
+        side.bytes += u64::from(datagram.payload_len);
+        let version = header::version(payload);
+        header::packets(payload, |packet| {
+            self.packet(packet, by_client, datagram.at, version);
+        });
+    }
+
+    fn packet(&mut self, packet: Packet, by_client: bool, at: Timestamp, version: Option<u32>) {
+        match packet {
+            Packet::OneRtt { spin } => {
+                self.opening.finish(by_client, at);
+                self.spin.take(by_client, spin, at);
+            }
+            Packet::Initial { .. } if by_client => {
+                // A version that was negotiated, or the one of before.
+                self.version = version.unwrap_or(self.version);
+                self.opening.ask(at);
+            }
+            Packet::Initial { .. } | Packet::Handshake => {
+                self.opening.advance(by_client, at);
+            }
+            Packet::ZeroRtt => self.has_zero_rtt |= by_client,
+            Packet::Retry if !by_client => {
+                self.retries = self.retries.saturating_add(1);
+                self.opening.turn_back(at);
+            }
+            Packet::VersionNegotiation if !by_client => {
+                self.negotiations = self.negotiations.saturating_add(1);
+                self.opening.turn_back(at);
+            }
+            Packet::Retry | Packet::VersionNegotiation => {}
+        }
+    }
+
+    /// From the first Initial to the client's first packet under its final
+    /// keys.
+    pub(crate) fn handshake(&self) -> Option<Duration> {
+        Some(self.opening.end?.since(self.first))
+    }
+
+    /// From a client's Initial to what the server answered.
+    pub(crate) fn to_server(&self) -> Option<Duration> {
+        self.opening.to_server
+    }
+
+    /// From the server's answer to the client's next packet.
+    pub(crate) fn to_client(&self) -> Option<Duration> {
+        self.opening.to_client
+    }
+
+    pub(crate) fn repeated_initials(&self) -> u32 {
+        self.opening.repeated
+    }
+
+    /// Whether the spin bit measures.
+    pub(crate) fn spins(&self) -> bool {
+        let whole = self.to_server().zip(self.to_client());
+        self.spin
+            .is_believable(whole.map(|(one, other)| one + other))
+    }
+
+    /// Round trips by the spin bit: to the client and to the server.
+    pub(crate) fn spin_trips(&self) -> [&Sample; 2] {
+        [&self.spin.to_client, &self.spin.to_server]
+    }
+}
+
+impl Opening {
+    /// The client's Initial: an ask, until the server has answered.
+    fn ask(&mut self, at: Timestamp) {
+        if self.answered.is_some() {
+            self.advance(true, at);
+            return;
+        }
+        self.repeated += u32::from(self.asks > 0);
+        self.asks = self.asks.saturating_add(1);
+        self.asked = Some(at);
+    }
+
+    /// The server wants to be asked otherwise: that is a round trip, too.
+    fn turn_back(&mut self, at: Timestamp) {
+        self.time_server(at);
+        self.asks = 0;
+    }
+
+    fn advance(&mut self, by_client: bool, at: Timestamp) {
+        match (by_client, self.answered) {
+            (false, None) => {
+                self.time_server(at);
+                self.answered = Some(at);
+            }
+            (true, Some(answered)) => {
+                self.to_client.get_or_insert(at.since(answered));
+            }
+            _ => {}
+        }
+    }
+
+    /// An ask that was repeated times nothing: either may have been answered.
+    fn time_server(&mut self, at: Timestamp) {
+        let took = self
+            .asked
+            .filter(|_| self.asks == 1)
+            .map(|asked| at.since(asked));
+        self.to_server = self.to_server.into_iter().chain(took).min();
+    }
+
+    fn finish(&mut self, by_client: bool, at: Timestamp) {
+        if by_client && self.answered.is_some() {
+            self.end.get_or_insert(at);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The latency spin bit: a square wave with the round trip for a half-period.
+//!
+//! The client inverts what it hears, the server repeats it (RFC 9000 §17.4).
+//! From an edge to the next one of the other direction is a round trip from
+//! the point to one end, including what the end waited to send
+//! (RFC 9312 §4.2). Either end may turn it off or send noise.
+
+use core::time::Duration;
+
+use crate::connection::facts::sample::Sample;
+use crate::observed::time::Timestamp;
+
+/// Edges in each direction before the bit is believed to spin.
+const LEAST_EDGES: u32 = 3;
+/// Noise makes edges of its own: both directions have about as many.
+const MOST_UNLIKE: u32 = 2;
+
+/// One flow's spin bit.
+#[derive(Debug, Default)]
+pub(super) struct Spin {
+    client: Wave,
+    server: Wave,
+    /// From here to the server and back; to the client and back.
+    pub(super) to_server: Sample,
+    pub(super) to_client: Sample,
+}
+
+/// One direction's bit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wave {
+    value: Option<bool>,
+    edges: u32,
+    edge: Option<Timestamp>,
+}
+
+impl Wave {
+    /// Whether the bit changed.
+    fn take(&mut self, spin: bool, at: Timestamp) -> bool {
+        let is_edge = self
+            .value
+            .replace(spin)
+            .is_some_and(|before| before != spin);
+        if is_edge {
+            self.edges = self.edges.saturating_add(1);
+            self.edge = Some(at);
+        }
+        is_edge
+    }
+}
+
+impl Spin {
+    /// A 1-RTT packet of the client, or of the server, passes.
+    pub(super) fn take(&mut self, by_client: bool, spin: bool, at: Timestamp) {
+        if by_client {
+            // It inverts: its edge answers the server's edge to the other value.
+            if self.client.take(spin, at)
+                && self.server.value == Some(!spin)
+                && let Some(edge) = self.server.edge.take()
+            {
+                self.to_client.push(at.since(edge));
+            }
+        } else if self.server.take(spin, at)
+            && self.client.value == Some(spin)
+            && let Some(edge) = self.client.edge.take()
+        {
+            self.to_server.push(at.since(edge));
+        }
+    }
+
+    /// Whether it measures: both directions turn, about as often, and not
+    /// quicker than `floor`, the path's round trip as the handshake had it.
+    pub(super) fn is_believable(&self, floor: Option<Duration>) -> bool {
+        let (client, server) = (self.client.edges, self.server.edges);
+        let turns = client.min(server) >= LEAST_EDGES && client.abs_diff(server) <= MOST_UNLIKE;
+        let both = self.to_client.median_ns().zip(self.to_server.median_ns());
+        let floor = floor.unwrap_or_default().as_nanos() / 2;
+        turns && both.is_some_and(|(one, other)| u128::from(one + other) >= floor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn edges_time_either_half() {
+        // The point stands 2 ms from the client, 10 ms from the server.
+        let mut spin = Spin::default();
+        for turn in 0..6_i64 {
+            let value = turn % 2 == 1;
+            spin.take(true, value, at(turn * 24));
+            spin.take(false, value, at(turn * 24 + 20));
+        }
+        let floor = Some(Duration::from_millis(24));
+        assert!(spin.is_believable(floor));
+        let rounded = |ns: Option<u64>| ns.map(|ns| (ns + 500_000) / 1_000_000);
+        assert_eq!(rounded(spin.to_server.median_ns()), Some(20));
+        assert_eq!(rounded(spin.to_client.median_ns()), Some(4));
+    }
+
+    #[test]
+    fn a_bit_that_rests_or_is_noise_measures_nothing() {
+        let mut rests = Spin::default();
+        let mut noise = Spin::default();
+        for turn in 0..40_i64 {
+            rests.take(turn % 2 == 0, false, at(turn));
+            noise.take(turn % 2 == 0, (turn * 7 / 3) % 2 == 0, at(turn));
+        }
+        let floor = Some(Duration::from_millis(24));
+        assert!(!rests.is_believable(floor));
+        assert!(!noise.is_believable(floor));
+    }
+}

@@ -1,0 +1,117 @@
+//! Recordings of real connections (aioquic 1.3, a relay of 10 ms each way
+//! between the capture and the server).
+
+use core::time::Duration;
+
+use super::{Flow, Flows};
+use crate::connection::table;
+use crate::decode::{self, Container, Found, Packet, Record};
+use crate::observed::event::PointId;
+
+const HANDSHAKE: &[u8] = include_bytes!("../../../tests/quic/handshake.pcap");
+const RETRY: &[u8] = include_bytes!("../../../tests/quic/retry.pcap");
+
+/// Ethernet, IPv4 without options, UDP.
+const HEADERS: usize = 14 + 20 + 8;
+
+/// The flows in a recording of which only packets with these numbers count,
+/// each cut to `snap` bytes.
+fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<Flow>> {
+    let mut flows = Flows::new(table::hasher(1));
+    let mut closed = Vec::new();
+    let mut container = Container::new();
+    loop {
+        let step = container.next(file);
+        let Found::Record(record) = step.found else {
+            break;
+        };
+        if counts(record.number) {
+            let bytes = record.bytes.get(..snap).unwrap_or(record.bytes);
+            let record = Record { bytes, ..record };
+            if let Packet::Udp(datagram, payload) = decode::packet(&record, PointId(0)) {
+                flows.take(&datagram, payload, Some(0), &mut closed);
+            }
+        }
+        file = &file[step.consumed..];
+    }
+    flows.finish()
+}
+
+/// The only flow in a whole recording.
+fn only(file: &[u8]) -> Box<Flow> {
+    let mut flows = flows(file, usize::MAX, |_| true);
+    assert_eq!(flows.len(), 1);
+    flows.remove(0)
+}
+
+fn rounded_ms(duration: Option<Duration>) -> Option<u128> {
+    duration.map(|duration| (duration.as_micros() + 500) / 1000)
+}
+
+#[test]
+fn a_handshake_is_timed_to_the_clients_first_packet_under_its_final_keys() {
+    // Packet 1, the Initial; 2, the server's flight; 3, all the client's.
+    let flow = only(HANDSHAKE);
+    assert_eq!(flow.version, 1);
+    assert_eq!(rounded_ms(flow.to_server()), Some(28));
+    assert_eq!(rounded_ms(flow.to_client()), Some(2));
+    assert_eq!(rounded_ms(flow.handshake()), Some(30));
+    assert_eq!((flow.retries, flow.negotiations), (0, 0));
+    assert!(!flow.has_zero_rtt);
+    let [client, server] = flow.sides;
+    assert_eq!(flow.last_packet, client.datagrams + server.datagrams);
+}
+
+#[test]
+fn a_retry_is_a_round_trip_more() {
+    let flow = only(RETRY);
+    assert_eq!(flow.retries, 1);
+    assert_eq!(rounded_ms(flow.handshake()), Some(64));
+    // Packet 2 answers packet 1.
+    assert_eq!(rounded_ms(flow.to_server()), Some(25));
+    assert_eq!(flow.repeated_initials(), 0);
+}
+
+#[test]
+fn the_spin_bit_times_both_halves() {
+    let flow = only(HANDSHAKE);
+    assert!(flow.spins());
+    let [to_client, to_server] = flow.spin_trips();
+    let median = |sample: &crate::connection::facts::sample::Sample| {
+        sample.median_ns().map(Duration::from_nanos)
+    };
+    let server = rounded_ms(median(to_server)).unwrap_or_default();
+    assert!((20..=40).contains(&server), "{server} ms to the server");
+    let client = rounded_ms(median(to_client)).unwrap_or(u128::MAX);
+    assert!(client <= 12, "{client} ms to the client");
+}
+
+#[test]
+fn one_direction_or_the_middle_alone_tells_what_it_can() {
+    // Which packets are the client's: those to port 4443.
+    let client = flows(HANDSHAKE, usize::MAX, |number| {
+        [1, 3, 4, 7].contains(&number)
+    });
+    let [flow] = &client[..] else {
+        panic!("{client:?}")
+    };
+    assert_eq!((flow.handshake(), flow.to_server()), (None, None));
+    assert!(!flow.spins());
+    let server = flows(HANDSHAKE, usize::MAX, |number| [2, 5, 6].contains(&number));
+    assert!(server.is_empty(), "an answer alone could be anything");
+    assert!(flows(HANDSHAKE, usize::MAX, |number| number > 4).is_empty());
+}
+
+#[test]
+fn short_snapshots_lose_what_is_coalesced_only() {
+    for snap in HEADERS..200 {
+        let told = flows(HANDSHAKE, snap, |_| true);
+        assert!(told.len() <= 1, "{snap} bytes");
+    }
+    let told = flows(RETRY, 96, |_| true);
+    let [flow] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(flow.retries, 1);
+    assert_eq!(rounded_ms(flow.to_server()), Some(25));
+}

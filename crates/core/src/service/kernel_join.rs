@@ -1,0 +1,261 @@
+//! Exchanges joined to their turns: the time that packets give to the server,
+//! split by what its own kernel saw of it.
+//!
+//! Packets and turns are stamped on one host's clock, at two places: where the
+//! packets were captured, and in the server's network stack. What the packets
+//! call the server's lies between a request's arrival there and its answer's
+//! leaving, which the kernel stamps too: so the two must agree, or the time
+//! went by between the two places. Only sums are kept.
+
+mod rename;
+mod waiting;
+
+use core::time::Duration;
+
+pub(crate) use waiting::Waiting;
+
+use crate::cause::evidence::MATERIAL_TIME;
+use crate::cause::tally::{Cost, Tally};
+use crate::exchange::wait::{Bound, Wait, WaitKind};
+use crate::exchange::{Exchange, Outcome};
+use crate::observed::kernel_span::{ServedTurn, Stage};
+use crate::observed::time::Timestamp;
+use crate::stats::histogram::Distribution;
+
+/// What packets show as the server's own time.
+pub(crate) const KINDS: [WaitKind; 3] = [
+    WaitKind::ServerThink,
+    WaitKind::ServerPause,
+    WaitKind::ResponseHeld,
+];
+/// Shorter waits are not worth splitting; and a request that took longer to
+/// arrive has its client's time in the turn's stages.
+const NOTABLE: Duration = Duration::from_millis(1);
+/// Less than what matters is no disagreement: a busy host may need that long
+/// from its device to its sockets. What the waits' own bounds say comes on top.
+const LEAST_DISAGREEMENT: Duration = MATERIAL_TIME;
+/// Stamps of one clock that are taken at different places of the network
+/// stack: a packet is stamped that much sooner or later than its segment.
+const STAMPS: Duration = Duration::from_micros(200);
+/// Both ends of the server's time are inferred from the round trip.
+const INFERRED_ENDS: u32 = 2;
+
+/// What joining came to for one service.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Served {
+    /// Exchanges that were measured while turns were taken in.
+    pub(crate) offered: u64,
+    /// Of those, the ones with exactly one turn.
+    pub(crate) exchanges: u64,
+    /// By the name that the packets give a wait.
+    splits: Splits,
+    /// By the name that it has for the rules; nothing where none was joined.
+    named: Option<Box<Splits>>,
+    /// What packets give the server beyond the time in which its host had
+    /// answered.
+    pub(crate) beyond: Tally,
+    /// What the host took beyond all that packets leave for it.
+    pub(crate) within: Tally,
+    /// The two figures of each disagreement: of those `beyond`, and of those `within`.
+    pub(crate) said: [Said; 2],
+}
+
+/// The two figures of exchanges that packets and host disagree on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Said {
+    /// By the packets: what they give the server, or leave for it at most.
+    pub(crate) packets: Distribution,
+    /// By its kernel.
+    pub(crate) host: Distribution,
+}
+
+/// As [`KINDS`] orders them.
+type Splits = [Split; KINDS.len()];
+
+/// One kind of wait and the turns of those exchanges that had to wait so.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Split {
+    /// How long the packets show it.
+    pub(crate) packets: Distribution,
+    /// How long the same took at the host: until the answer's first byte left
+    /// for what lies before it, from there to its last for what lies within.
+    pub(crate) host: Distribution,
+    /// As [`ServedTurn::STAGES`] names them, of the whole turn.
+    pub(crate) stages: [Distribution; ServedTurn::STAGES.len()],
+}
+
+impl Served {
+    /// An exchange, and the turn within it if that was seen, which names the exchange's
+    /// waits and leaves it its stages; one without a whole answer does not count.
+    pub(crate) fn take(&mut self, exchange: &mut Exchange, turn: Option<ServedTurn>) {
+        if !matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed) {
+            return;
+        }
+        self.offered += 1;
+        if let Some(turn) = turn {
+            self.exchanges += 1;
+            let error = LEAST_DISAGREEMENT.max(inferred(&exchange.waits) * INFERRED_ENDS);
+            let fits = self.compare(exchange, &turn, error);
+            split(&mut self.splits, exchange, &turn);
+            if fits {
+                rename::rename(exchange, &turn, error);
+            }
+            split(self.named.get_or_insert_default(), exchange, &turn);
+            exchange.at_host = turn.stages().map(Box::new);
+        }
+    }
+
+    /// Holds the server's time by packets against the host's. True if there is room for
+    /// what the host took.
+    fn compare(&mut self, exchange: &Exchange, turn: &ServedTurn, error: Duration) -> bool {
+        let host = turn.left().since(was_whole(turn));
+        let packets = waited(exchange, |wait| KINDS.contains(&wait.kind));
+        let travel = waited(exchange, |wait| wait.kind == WaitKind::RoundTrip);
+        let room = exchange.latency().saturating_sub(travel);
+        let beyond = packets.saturating_sub(host);
+        let within = host.saturating_sub(room);
+        let tallies = [(beyond, &mut self.beyond), (within, &mut self.within)];
+        let shown = [packets, room];
+        for (((excess, tally), said), shown) in tallies.into_iter().zip(&mut self.said).zip(shown) {
+            if excess > error {
+                tally.add(exchange, Cost::exactly(excess), Duration::ZERO);
+                said.packets.record(shown);
+                said.host.record(host);
+            }
+        }
+        within <= error
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.offered += other.offered;
+        self.exchanges += other.exchanges;
+        merge(&mut self.splits, other.splits);
+        if let Some(named) = other.named {
+            merge(self.named.get_or_insert_default(), *named);
+        }
+        self.beyond.merge(other.beyond);
+        self.within.merge(other.within);
+        for (said, other) in self.said.iter_mut().zip(other.said) {
+            said.packets.absorb(other.packets);
+            said.host.absorb(other.host);
+        }
+    }
+
+    /// The kinds of wait that exchanges had by their packets, each with its turns.
+    pub(crate) fn splits(&self) -> impl Iterator<Item = (WaitKind, &Split)> + Clone {
+        with_time(&self.splits)
+    }
+
+    /// The numbers of exchanges with a notable wait of this kind, by the packets and for the
+    /// rules.
+    pub(crate) fn counts(&self, kind: WaitKind) -> [u64; 2] {
+        let at = KINDS.iter().position(|&other| other == kind);
+        let count = |splits: &Splits| {
+            let split = at.and_then(|at| splits.get(at));
+            split.map_or(0, |split| split.packets.count())
+        };
+        [count(&self.splits), self.named.as_deref().map_or(0, count)]
+    }
+
+    /// The same by the names that findings rest on.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (WaitKind, &Split)> + Clone {
+        self.named.as_deref().into_iter().flat_map(with_time)
+    }
+}
+
+fn with_time(splits: &Splits) -> impl Iterator<Item = (WaitKind, &Split)> + Clone {
+    let all = KINDS.into_iter().zip(splits);
+    all.filter(|(_, split)| !split.packets.is_empty())
+}
+
+fn merge(ours: &mut Splits, theirs: Splits) {
+    for (split, other) in ours.iter_mut().zip(theirs) {
+        split.merge(other);
+    }
+}
+
+fn split(splits: &mut Splits, exchange: &Exchange, turn: &ServedTurn) {
+    let Some(stages) = turn.stages() else { return };
+    if turn.delivered_last.since(turn.delivered) >= NOTABLE {
+        return;
+    }
+    for (kind, split) in KINDS.into_iter().zip(splits) {
+        let packets = waited(exchange, |wait| wait.kind == kind);
+        if packets >= NOTABLE {
+            split.packets.record(packets);
+            split.host.record(at_host(kind, turn));
+            for (all, took) in split.stages.iter_mut().zip(stages) {
+                all.record(took);
+            }
+        }
+    }
+}
+
+impl Split {
+    fn merge(&mut self, other: Self) {
+        self.packets.absorb(other.packets);
+        self.host.absorb(other.host);
+        for (stage, other) in self.stages.iter_mut().zip(other.stages) {
+            stage.absorb(other);
+        }
+    }
+
+    /// The part of the packets' time that these stages are; may exceed 1, as
+    /// stages are those of the whole turn.
+    pub(crate) fn share(&self, stages: &[Stage]) -> f64 {
+        let meant = stages
+            .iter()
+            .filter_map(|&stage| self.stages.get(stage as usize));
+        let sum: u128 = meant.map(Distribution::sum_ns).sum();
+        sum as f64 / self.packets.sum_ns().max(1) as f64
+    }
+
+    /// The part of it that the host took in all.
+    pub(crate) fn host_share(&self) -> f64 {
+        self.host.sum_ns() as f64 / self.packets.sum_ns().max(1) as f64
+    }
+}
+
+fn at_host(kind: WaitKind, turn: &ServedTurn) -> Duration {
+    match kind {
+        WaitKind::ServerThink => until_first(turn),
+        _ => after_first(turn),
+    }
+}
+
+/// The host's time until the answer's first byte left.
+fn until_first(turn: &ServedTurn) -> Duration {
+    turn.sent.since(was_whole(turn)) + first_queued(turn)
+}
+
+/// The host's time from there to its last.
+fn after_first(turn: &ServedTurn) -> Duration {
+    turn.left().since(turn.sent + first_queued(turn))
+}
+
+/// How long the answer's first segment lay in queueing disciplines.
+fn first_queued(turn: &ServedTurn) -> Duration {
+    turn.departure.unwrap_or_default().first_queued
+}
+
+/// When the host had the whole request, if its last byte took as long to TCP as
+/// its first did.
+fn was_whole(turn: &ServedTurn) -> Timestamp {
+    turn.arrived + turn.delivered_last.since(turn.delivered)
+}
+
+fn waited(exchange: &Exchange, is_meant: impl Fn(&Wait) -> bool) -> Duration {
+    let meant = exchange.waits.iter().filter(|wait| is_meant(wait));
+    meant
+        .map(Wait::duration)
+        .fold(Duration::ZERO, Duration::saturating_add)
+}
+
+/// The most that an end of a wait may be off.
+fn inferred(waits: &[Wait]) -> Duration {
+    let errors = waits.iter().filter_map(|wait| match wait.bound {
+        Bound::Inferred(error) => Some(error),
+        Bound::Observed => None,
+    });
+    errors.max().unwrap_or_default()
+}

@@ -1,0 +1,303 @@
+//! Waits renamed by what the server's own kernel timed of the same request.
+//!
+//! The kernel is the better witness of its host: what it held is a hold, what its program
+//! wrote late is a pause, and what lay beyond its stack is not the server's, whatever the
+//! packets look like. It must fit them first: both have one clock, and where the two
+//! disagree on how it could have been, or it is open which of several waits is meant, the
+//! packets' name stays.
+
+use core::time::Duration;
+
+use super::{NOTABLE, STAMPS, after_first, first_queued, until_first, was_whole};
+use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
+use crate::exchange::{Exchange, Hold, HoldRelease, Side};
+use crate::observed::kernel_span::ServedTurn;
+
+/// A wait's name: its kind and its owner.
+type Name = (WaitKind, Owner);
+
+const THINK: Name = (WaitKind::ServerThink, Owner::Server);
+const PAUSE: Name = (WaitKind::ServerPause, Owner::Server);
+const HELD: Name = (WaitKind::ResponseHeld, Owner::Server);
+
+/// Gives the waits of the server's time the names that its kernel gives them. `error` is
+/// how far the two may be apart without disagreeing.
+pub(super) fn rename(exchange: &mut Exchange, turn: &ServedTurn, error: Duration) {
+    if !can_tell(exchange, turn) {
+        return;
+    }
+    let mut held = turn.held.total;
+    let mut waits = Vec::with_capacity(exchange.waits.len());
+    let is_one = |kinds: &[WaitKind]| notable(exchange, kinds).count() == 1;
+    let is_one_think = is_one(&[WaitKind::ServerThink]);
+    let within = [WaitKind::ServerPause, WaitKind::ResponseHeld];
+    let stop = Stop::of(notable(exchange, &within), turn, error);
+    let mut holds = Vec::new();
+    for wait in &exchange.waits {
+        let parts = match wait.kind {
+            _ if wait.duration() < NOTABLE => None,
+            WaitKind::ServerThink if is_one_think => think(wait, turn, error, &mut held),
+            WaitKind::ServerPause | WaitKind::ResponseHeld => stop.name(wait),
+            _ => None,
+        };
+        let before = waits.len();
+        match parts {
+            Some(parts) => cut(wait, &parts, error, &mut waits),
+            None => waits.push(*wait),
+        }
+        holds.extend(waits.iter().skip(before).map(|part| (*wait, *part)));
+    }
+    if waits == exchange.waits {
+        return;
+    }
+    for (wait, part) in holds {
+        tell_holds(exchange, &wait, &part);
+    }
+    exchange.waits = waits;
+}
+
+/// Returns true if the turn says where its time went, and the packets do not show anything that
+/// lengthens the server's waits without being one: a part that had to be sent again, a
+/// request that was long in coming, somebody between who answers for it.
+fn can_tell(exchange: &Exchange, turn: &ServedTurn) -> bool {
+    let came_at_once = turn.delivered_last.since(turn.delivered) < NOTABLE;
+    let is_plain = exchange.recoveries.is_empty() && !exchange.signs.is_relayed;
+    let is_ordered = turn.arrived <= turn.sent && turn.sent <= turn.sent_last;
+    turn.stages().is_some() && came_at_once && is_plain && is_ordered && turn.refused.is_none()
+}
+
+fn notable<'a>(exchange: &'a Exchange, kinds: &[WaitKind]) -> impl Iterator<Item = &'a Wait> {
+    let waits = exchange.waits.iter();
+    waits.filter(move |wait| kinds.contains(&wait.kind) && wait.duration() >= NOTABLE)
+}
+
+/// The name of time that a host shows to lie beyond it. Its own device's queue may have held
+/// it, unless that was looked at.
+fn beyond(turn: &ServedTurn) -> Name {
+    let owner = match turn.departure {
+        Some(_) => Owner::Path,
+        None => Owner::Unknown,
+    };
+    (WaitKind::Unknown, owner)
+}
+
+/// The parts of the time before the answer: what lay between the host and where the
+/// packets were captured, on either side of what the host took; and of that, what its
+/// kernel held of what had been written.
+fn think(
+    wait: &Wait,
+    turn: &ServedTurn,
+    error: Duration,
+    held: &mut Duration,
+) -> Option<Vec<(Duration, Name)>> {
+    let (shown, host) = (wait.duration(), until_first(turn));
+    if host > shown + error {
+        return None;
+    }
+    let unsent = turn.written.map(|at| turn.sent.since(at));
+    let unsent = unsent.filter(|unsent| {
+        let is_held = turn.held.times > 0 && *unsent >= NOTABLE;
+        is_held && unsent.abs_diff(turn.held.longest) <= STAMPS
+    });
+    let unsent = unsent.unwrap_or_default();
+    *held = held.saturating_sub(unsent);
+    let excess = shown.saturating_sub(host);
+    let (before, host) = match excess > error {
+        true => (lies_before(wait, turn, excess, error)?, host),
+        false if unsent.is_zero() => return None,
+        false => (Duration::ZERO, shown),
+    };
+    let unsent = unsent.min(host);
+    let elsewhere = beyond(turn);
+    let after = shown - before - host;
+    Some(vec![
+        (before, elsewhere),
+        (host - unsent, THINK),
+        (unsent, HELD),
+        (after, elsewhere),
+    ])
+}
+
+/// The part of `excess` that went by before the request reached the host, by its clock, which is
+/// that of the packets. `None` where the host's time does not lie within the wait.
+fn lies_before(
+    wait: &Wait,
+    turn: &ServedTurn,
+    excess: Duration,
+    error: Duration,
+) -> Option<Duration> {
+    let (begin, end) = (was_whole(turn), turn.sent + first_queued(turn));
+    if begin < wait.start - error || end > wait.end + error {
+        return None;
+    }
+    let before = begin.since(wait.start).min(excess);
+    // Less than the two may be apart is none.
+    Some(match () {
+        () if before <= error => Duration::ZERO,
+        () if excess - before <= error => excess,
+        () => before,
+    })
+}
+
+/// The kernel's names for the stops within an answer.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// Nothing, or it is open of which.
+    Open,
+    /// Each is this altogether.
+    All(Name),
+    /// The only one is the first for so long, and then the other.
+    One(Duration, [Name; 2]),
+}
+
+impl Stop {
+    fn of<'a>(stops: impl Iterator<Item = &'a Wait>, turn: &ServedTurn, error: Duration) -> Self {
+        let (mut count, mut shown) = (0, Duration::ZERO);
+        for stop in stops {
+            count += 1;
+            shown = shown.saturating_add(stop.duration());
+        }
+        let host = after_first(turn);
+        if count == 0 || host > shown + error * 2 {
+            return match count > 0 && turn.held.total.is_zero() {
+                // More of it ran beside what the packets show than they leave room for.
+                true => Self::Open,
+                false => Self::held(count, shown, turn, error),
+            };
+        }
+        if shown.saturating_sub(host) > error {
+            return Self::elsewhere(count, shown, turn, error);
+        }
+        Self::held(count, shown, turn, error)
+    }
+
+    /// Part of it, or all, went by behind the host.
+    fn elsewhere(count: u32, shown: Duration, turn: &ServedTurn, error: Duration) -> Self {
+        let host = after_first(turn);
+        if host <= error {
+            return Self::All(beyond(turn));
+        }
+        let here = match turn.held.total {
+            held if held.is_zero() => PAUSE,
+            held if held + error >= host => HELD,
+            // Three parts, whose order nobody knows.
+            _ => return Self::Open,
+        };
+        match count {
+            1 => Self::One(host.min(shown), [here, beyond(turn)]),
+            _ => Self::Open,
+        }
+    }
+
+    /// The host took about all of it: its program, or Nagle's algorithm.
+    fn held(count: u32, shown: Duration, turn: &ServedTurn, error: Duration) -> Self {
+        let held = turn.held.total.min(after_first(turn) + error);
+        let late = turn
+            .written_last
+            .map_or(Duration::ZERO, |at| at.since(turn.sent));
+        if held.is_zero() {
+            // What is written only then cannot have been held before.
+            return match late + error >= shown {
+                true => Self::All(PAUSE),
+                false => Self::Open,
+            };
+        }
+        if held + error >= shown {
+            return Self::All(HELD);
+        }
+        let can_be_told = count == 1 && turn.held.times == 1 && held > error;
+        match can_be_told && late + held + error >= shown {
+            true => Self::One(shown - held, [PAUSE, HELD]),
+            false => Self::Open,
+        }
+    }
+
+    fn name(self, wait: &Wait) -> Option<Vec<(Duration, Name)>> {
+        let all = wait.duration();
+        match self {
+            Self::Open => None,
+            Self::All(name) => Some(vec![(all, name)]),
+            Self::One(first, [here, then]) => {
+                let first = first.min(all);
+                Some(vec![(first, here), (all - first, then)])
+            }
+        }
+    }
+}
+
+/// Cuts `wait` into consecutive parts, the last of which takes the rest: they tile it.
+fn cut(wait: &Wait, parts: &[(Duration, Name)], error: Duration, waits: &mut Vec<Wait>) {
+    let mut cursor = wait.start;
+    let parts = parts.iter().filter(|(took, _)| !took.is_zero());
+    let last = parts.clone().count().saturating_sub(1);
+    for (index, &(took, (kind, owner))) in parts.enumerate() {
+        let is_last = index == last;
+        let end = match is_last {
+            true => wait.end,
+            false => (cursor + took).min(wait.end),
+        };
+        let bound = match (last, wait.bound) {
+            (0, bound) => bound,
+            (_, Bound::Inferred(other)) => Bound::Inferred(error.max(other)),
+            (_, Bound::Observed) => Bound::Inferred(error),
+        };
+        waits.push(Wait {
+            start: cursor,
+            end,
+            kind,
+            owner,
+            released_by: wait.released_by.filter(|_| is_last),
+            bound,
+        });
+        cursor = end;
+    }
+}
+
+/// Lets the small parts of the answer, which rules look at, say what `part` of `wait` is
+/// called now.
+fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
+    if part.kind == wait.kind && part.duration() == wait.duration() {
+        return;
+    }
+    let packet = wait.released_by.unwrap_or_default();
+    let mut holds = exchange.holds.iter_mut();
+    let known = holds.find(|hold| hold.sender == Side::Server && hold.packets[2] == packet);
+    match (part.kind, known) {
+        (WaitKind::ResponseHeld, Some(hold)) => {
+            if hold.release != HoldRelease::Acknowledgement {
+                hold.release = HoldRelease::Timed;
+            }
+            hold.held = hold.held.min(part.duration());
+            hold.ack_delay = hold.ack_delay.min(hold.held);
+        }
+        (WaitKind::ResponseHeld, None) => {
+            let hold = timed(exchange, part, packet);
+            exchange.holds.push(hold);
+        }
+        (WaitKind::ServerPause, Some(hold)) if wait.kind == WaitKind::ResponseHeld => {
+            hold.release = HoldRelease::Written;
+        }
+        // It had left its host before.
+        (WaitKind::Unknown, Some(hold)) if hold.release != HoldRelease::Timed => {
+            hold.release = match part.duration() < wait.duration() {
+                true => hold.release,
+                false => HoldRelease::Eager,
+            };
+        }
+        _ => {}
+    }
+}
+
+/// A hold that no packets show: what it lasted beyond a round trip, its receiver took to
+/// acknowledge.
+fn timed(exchange: &Exchange, part: &Wait, packet: u64) -> Hold {
+    let travel = exchange.least_trip.unwrap_or_default() + exchange.travel.beyond;
+    Hold {
+        sender: Side::Server,
+        release: HoldRelease::Timed,
+        held: part.duration(),
+        ack_delay: part.duration().saturating_sub(travel),
+        reaction_ns: 0,
+        packets: [packet, 0, packet],
+    }
+}

@@ -1,0 +1,87 @@
+//! Turns that wait for the exchange that they belong to.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::STAMPS;
+use crate::exchange::Exchange;
+use crate::observed::flow::Endpoint;
+use crate::observed::kernel_span::ServedTurn;
+use crate::observed::time::Timestamp;
+
+/// Turns kept; those beyond are left out.
+const MAX_TURNS: usize = 1 << 16;
+/// The most turns kept by a watch that has no end: several times as many as are taken in at
+/// once.
+const MAX_WATCHED: usize = 1 << 13;
+
+/// Turns by their connection, in the order in which they began.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// By the asking end and the answering one.
+    turns: BTreeMap<(Endpoint, Endpoint), VecDeque<ServedTurn>>,
+    count: usize,
+}
+
+impl Waiting {
+    /// Keeps a turn whose exchange is still to come.
+    pub(crate) fn put(&mut self, turn: ServedTurn) {
+        if self.count >= MAX_TURNS {
+            return;
+        }
+        let turns = self.turns.entry((turn.remote, turn.local)).or_default();
+        let at = turns.partition_point(|other| other.arrived <= turn.arrived);
+        turns.insert(at, turn);
+        self.count += 1;
+    }
+
+    /// Keeps a turn of a watch that has no end. Many are of exchanges that are never shown: when
+    /// the room is full, all are let go, so that those to come can be joined.
+    pub(crate) fn put_watched(&mut self, turn: ServedTurn) {
+        if self.count >= MAX_WATCHED {
+            *self = Self::default();
+        }
+        self.put(turn);
+    }
+
+    /// The turn within `exchange`, where there is one and no other that
+    /// overlaps it: several are of requests that overtook each other, or of an
+    /// answer that the client asked for more than once. What is older goes, and what
+    /// passed at the host before `exchange` began.
+    pub(crate) fn take(&mut self, exchange: &Exchange) -> Option<ServedTurn> {
+        if self.count == 0 {
+            return None;
+        }
+        let turns = self.turns.get_mut(&(exchange.client, exchange.server))?;
+        let (begin, end) = (exchange.begin - STAMPS, exchange.end + STAMPS);
+        let passed = turns.partition_point(|turn| came(turn, begin) < begin);
+        turns.drain(..passed);
+        self.count -= passed;
+        let first = turns.front()?;
+        let arrived = came(first, begin);
+        let is_within = arrived >= begin && first.sent_last <= end;
+        let next = turns.get(1).map(|next| next.arrived);
+        let is_alone = next.is_none_or(|next| next >= exchange.end);
+        if !is_within || !is_alone {
+            return None;
+        }
+        self.count -= 1;
+        let turn = turns.pop_front()?;
+        Some(ServedTurn { arrived, ..turn })
+    }
+
+    /// Takes over what another one keeps: of other connections.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.turns.extend(other.turns);
+    }
+}
+
+/// The time at which a request came by its packets' stamps: in a capture as the driver handed
+/// them over, and where the kernel shows segments, as its stack took them up. That may
+/// be much later, and what lay between is no part of the exchange.
+fn came(turn: &ServedTurn, begin: Timestamp) -> Timestamp {
+    match turn.entered {
+        Some(entered) if turn.arrived < begin => entered.max(turn.arrived),
+        _ => turn.arrived,
+    }
+}

@@ -1,0 +1,286 @@
+//! What the handshakes of one service have in common: why SYNs are repeated
+//! can be told from all of them together only.
+
+use core::time::Duration;
+
+use crate::connection::{Setup, SetupOutcome};
+use crate::exchange::{Exchange, Side};
+use crate::observed::time::Timestamp;
+use crate::service::Ledger;
+
+/// SYNs remembered, the earliest.
+const MAX_TRIES: usize = 4096;
+/// SYNs that must have been ignored before a threshold is believed.
+const IGNORED: usize = 3;
+/// Attempts that nobody went on with, from which they are a flood …
+const FLOOD: u64 = 100;
+/// … if there are so many for each connection that was made …
+const FLOOD_RATIO: u64 = 10;
+/// … and so many a second.
+const FLOOD_RATE: f64 = 50.0;
+/// Connections whose first request was ignored, from which that is no loss.
+const UNREAD: u64 = 2;
+/// Losses of the server's data, or on connections in use, for each such connection, from
+/// which it may be loss after all.
+const LOSS_RATIO: u64 = 4;
+/// A first request no longer than this fits through any path (RFC 9293
+/// §3.7.1), so that it is no path's MTU that keeps it back.
+const SMALL: u32 = 1200;
+
+/// The longest that an acknowledgement may be delayed.
+const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(500);
+/// Initial TTL of Linux (`ip_default_ttl`); systems that begin with more delay first ACKs too.
+const LINUX_TTL: u8 = 64;
+/// A first answer this late …
+const STANDS: Duration = Duration::from_millis(50);
+/// … and so many times the median late is of a server that stands still.
+const STANDS_RATIO: u32 = 5;
+/// By chance no more likely than this would all ignored SYNs have come while
+/// it stood still.
+const CHANCE: f64 = 0.001;
+
+/// The handshakes of one service.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Handshakes {
+    tries: Vec<Try>,
+    /// Late first exchanges of connections.
+    late: Vec<(Timestamp, Timestamp)>,
+    /// Connections whose small first request was repeated and not acknowledged.
+    unread: u64,
+    /// Attempts that ended with one SYN and, perhaps, its answer.
+    unfinished: u64,
+    established: u64,
+    span: Option<(Timestamp, Timestamp)>,
+}
+
+/// A SYN, and until when its connection was half open; `None`: ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Try {
+    at: Timestamp,
+    until: Option<Timestamp>,
+}
+
+/// Why SYNs of a service are sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// They or their answers are lost.
+    Loss,
+    /// The table of half-open connections is full: SYNs are ignored while this
+    /// many handshakes are under way.
+    SynQueue {
+        /// How many handshakes are answered at once.
+        room: usize,
+    },
+    /// The queue of connections that the program is to accept is full.
+    AcceptQueue,
+    /// More SYNs come than anybody could answer.
+    Flood,
+}
+
+impl Handshakes {
+    pub(crate) fn take(&mut self, setup: &Setup) {
+        let Some(begin) = setup.begin else { return };
+        match setup.outcome {
+            Some(SetupOutcome::Established) => self.established += 1,
+            Some(SetupOutcome::Cut | SetupOutcome::Unanswered) if setup.retransmissions == 0 => {
+                self.unfinished += 1;
+                self.span = Some(match self.span {
+                    Some((first, last)) => (first.min(begin), last.max(begin)),
+                    None => (begin, begin),
+                });
+            }
+            _ => {}
+        }
+        self.unread += u64::from(is_unread(setup));
+        if setup.opening.was_challenged || setup.opening.has_data {
+            return;
+        }
+        let is_taken = setup.outcome == Some(SetupOutcome::Established);
+        let syns = setup.syns.as_slice();
+        for (index, &at) in syns.iter().enumerate() {
+            let is_last = index + 1 == syns.len();
+            let until = setup.end.filter(|_| is_last && is_taken);
+            self.tries.push(Try { at, until });
+        }
+        if self.tries.len() >= 2 * MAX_TRIES {
+            self.settle();
+        }
+    }
+
+    /// Takes in an exchange: the first of a connection shows whether anybody
+    /// accepted it.
+    pub(crate) fn take_exchange(&mut self, exchange: &Exchange) {
+        if exchange.ordinal == 0 && exchange.latency() >= STANDS {
+            self.late.push((exchange.begin, exchange.end));
+            if self.late.len() >= 2 * MAX_TRIES {
+                self.settle();
+            }
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.tries.extend(other.tries);
+        self.late.extend(other.late);
+        if self.tries.len().max(self.late.len()) >= 2 * MAX_TRIES {
+            self.settle();
+        }
+        self.unread += other.unread;
+        self.unfinished += other.unfinished;
+        self.established += other.established;
+        let spans = self.span.into_iter().chain(other.span);
+        self.span = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    }
+
+    /// Attempts that nobody went on with, and how many a second.
+    pub(crate) fn unfinished(&self) -> (u64, f64) {
+        let seconds = self
+            .span
+            .map_or(0.0, |(first, last)| last.since(first).as_secs_f64());
+        let rate = if seconds > 0.0 {
+            self.unfinished as f64 / seconds
+        } else {
+            0.0
+        };
+        (self.unfinished, rate)
+    }
+
+    /// Why SYNs are sent again, if any are.
+    pub(crate) fn why(&self, ledger: &Ledger) -> Why {
+        // Sorting many is worth while only where some were ignored.
+        let ignored = self
+            .tries
+            .iter()
+            .filter(|each| each.until.is_none())
+            .count();
+        let tries = if ignored < IGNORED {
+            Vec::new()
+        } else {
+            earliest(&self.tries)
+        };
+        let (unfinished, rate) = self.unfinished();
+        // What an open connection loses is lost by the path, or by a host that is late.
+        let losses = ledger.recoveries.of(Side::Server).max(ledger.later_losses);
+        if unfinished >= FLOOD && unfinished >= self.established * FLOOD_RATIO && rate >= FLOOD_RATE
+        {
+            Why::Flood
+        } else if self.unread >= UNREAD && losses * LOSS_RATIO <= self.unread
+            || self.follows_standstill(&tries, ledger)
+        {
+            Why::AcceptQueue
+        } else if let Some(room) = room(&tries) {
+            Why::SynQueue { room }
+        } else {
+            Why::Loss
+        }
+    }
+
+    /// Whether SYNs are ignored only while the server stands still, and answered
+    /// at other times: connections wait to be accepted then, until no more fit.
+    fn follows_standstill(&self, tries: &[Try], ledger: &Ledger) -> bool {
+        if tries.is_empty() {
+            return false;
+        }
+        let median = ledger.latency.quantile(0.5).unwrap_or_default();
+        let long = STANDS.max(median * STANDS_RATIO);
+        let mut stands = earliest(&self.late);
+        stands.retain(|(begin, end)| end.since(*begin) >= long);
+        stands.dedup_by(|next, kept| {
+            let overlaps = next.0 <= kept.1;
+            kept.1 = if overlaps { kept.1.max(next.1) } else { kept.1 };
+            overlaps
+        });
+        let is_within = |each: &&Try| {
+            let after = stands.partition_point(|(begin, _)| *begin <= each.at);
+            let last = after.checked_sub(1).and_then(|index| stands.get(index));
+            last.is_some_and(|(_, end)| each.at <= *end)
+        };
+        let of = |is_taken: bool| {
+            let tries = || tries.iter().filter(|each| each.until.is_some() == is_taken);
+            (tries().count(), tries().filter(is_within).count())
+        };
+        let ((taken, taken_within), (ignored, ignored_within)) = (of(true), of(false));
+        let share = taken_within as f64 / taken.max(1) as f64;
+        let chance = share.powi(i32::try_from(ignored).unwrap_or(i32::MAX));
+        ignored >= IGNORED && ignored_within == ignored && chance <= CHANCE
+    }
+
+    fn settle(&mut self) {
+        self.tries = earliest(&self.tries);
+        self.late = earliest(&self.late);
+    }
+}
+
+/// How many handshakes may be under way, if SYNs are ignored exactly while
+/// that many are.
+fn room(tries: &[Try]) -> Option<usize> {
+    let mut open: Vec<Timestamp> = Vec::new();
+    let (mut taken, mut ignored) = (Vec::new(), Vec::new());
+    for each in tries {
+        open.retain(|until| *until > each.at);
+        match each.until {
+            Some(until) => {
+                taken.push(open.len());
+                open.push(until);
+            }
+            None => ignored.push(open.len()),
+        }
+    }
+    let (most, least) = (*taken.iter().max()?, *ignored.iter().min()?);
+    (ignored.len() >= IGNORED && least > most).then_some(least)
+}
+
+/// Those that are kept, in order.
+fn earliest<T: Ord + Copy>(list: &[T]) -> Vec<T> {
+    let mut sorted = list.to_vec();
+    sorted.sort_unstable();
+    sorted.truncate(MAX_TRIES);
+    sorted
+}
+
+/// Whether a connection seemed open to the client and was not to the server:
+/// what the client sent first was ignored, not even acknowledged.
+pub(crate) fn is_unread(setup: &Setup) -> bool {
+    let after = &setup.aftermath;
+    setup.outcome == Some(SetupOutcome::Established)
+        && after.request_repeats > 0
+        && after.request_len <= SMALL
+        && !is_late_ack(setup)
+        && !is_unheard(setup)
+}
+
+/// Returns true if the first data may have arrived at once: it was sent again, once, sooner
+/// than any kernel has to acknowledge it (RFC 9293 §3.8.6.3), and acknowledged as copies are. Linux
+/// acknowledges what comes first at once (`tcp_enter_quickack_mode()`).
+fn is_late_ack(setup: &Setup) -> bool {
+    let after = &setup.aftermath;
+    let waited = after
+        .request
+        .map_or(Duration::ZERO, |first| after.last_request.since(first));
+    let may_delay = setup.answer_ttl.is_none_or(|ttl| ttl > LINUX_TTL);
+    let is_once = after.request_repeats == 1 && after.answer_repeats == 0;
+    may_delay && is_once && waited < LONGEST_DELAYED_ACK
+}
+
+/// Returns true if the server's program had the connection, and the client's data did not reach it:
+/// it closed what it had accepted without a word of that.
+fn is_unheard(setup: &Setup) -> bool {
+    setup.aftermath.is_left
+}
+
+/// Whether its SYN had to be sent again for no reason of its own.
+pub(crate) fn is_repeated(setup: &Setup) -> bool {
+    setup.outcome == Some(SetupOutcome::Established)
+        && setup.retransmissions > 0
+        && !setup.opening.has_data
+        && !setup.opening.was_challenged
+}
+
+/// What a connection lost until its first request was taken: repeated SYNs and
+/// repeated requests.
+pub(crate) fn lost_until_taken(setup: &Setup) -> Duration {
+    let after = &setup.aftermath;
+    let repeated = after
+        .request
+        .map_or(Duration::ZERO, |first| after.last_request.since(first));
+    setup.repeated_for() + repeated
+}

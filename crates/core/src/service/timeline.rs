@@ -1,0 +1,414 @@
+//! The earliest whole exchanges of one server side by side: what a rule needs
+//! that looks at several connections at once.
+//!
+//! Which exchanges are kept depends on when they began and on nothing else, so
+//! that neither the order they come in nor the shards change the outcome.
+
+mod late;
+
+use core::time::Duration;
+
+pub(crate) use late::{LEAST_LATE, Late};
+
+use crate::exchange::wait::{Wait, WaitKind};
+use crate::exchange::{Exchange, Outcome};
+use crate::observed::event::PointId;
+use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
+use crate::protocol::http;
+
+/// Exchanges kept of one server: several seconds of a busy one, all of a lab's.
+const MAX_MOMENTS: usize = 2048;
+
+/// When one exchange was where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment {
+    /// The request's first byte.
+    pub(crate) begin: Timestamp,
+    pub(crate) client: Endpoint,
+    pub(crate) point: PointId,
+    pub(crate) ordinal: u32,
+    /// The request was whole here.
+    pub(crate) sent: Timestamp,
+    /// The server had the request, as far as the travel to it is known.
+    pub(crate) asked: Timestamp,
+    /// The server sent the response's first byte.
+    pub(crate) answered: Timestamp,
+    /// The server went on after the longest wait that was its own.
+    pub(crate) resumed: Timestamp,
+    /// The response's last byte.
+    pub(crate) end: Timestamp,
+    /// Its connection was made for it.
+    pub(crate) setup: Option<Duration>,
+    pub(crate) target: u64,
+    pub(crate) redirect: Option<u64>,
+    /// Fingerprint of whom it asked, by name; 0 where that was not read.
+    pub(crate) origin: u64,
+    /// The least round trip from here to the server.
+    pub(crate) to_server: Duration,
+    /// Its response was compressed while it was sent.
+    pub(crate) is_encoded: bool,
+    /// The server's kernel acknowledged the request before the answer.
+    pub(crate) is_acked_first: bool,
+    /// Nothing of it was lost, missed or behind another: its times are the
+    /// server's and the path's own.
+    pub(crate) is_clear: bool,
+}
+
+/// The server's part of an exchange: what of a [`Moment`] is looked at of each.
+#[derive(Clone, Copy)]
+struct Served {
+    sent: Timestamp,
+    asked: Timestamp,
+    answered: Timestamp,
+    is_clear: bool,
+}
+
+impl Served {
+    fn of(exchange: &Exchange) -> Self {
+        let sent = sent(exchange);
+        let (mut think, mut first_travel, mut is_clear) = (None, None, true);
+        for wait in &exchange.waits {
+            let is_answering = wait.start >= sent;
+            match wait.kind {
+                WaitKind::ServerThink if is_answering && think.is_none() => think = Some(wait),
+                WaitKind::RoundTrip if is_answering && first_travel.is_none() => {
+                    first_travel = Some(wait);
+                }
+                WaitKind::Unknown | WaitKind::Recovery | WaitKind::Behind => is_clear = false,
+                _ => {}
+            }
+        }
+        let asked = think.map(|wait| wait.start);
+        let asked = asked.or(first_travel.map(|wait| wait.end)).unwrap_or(sent);
+        Self {
+            sent,
+            asked,
+            answered: think.map_or(asked, |wait| wait.end),
+            is_clear,
+        }
+    }
+
+    /// How long the server had the request before it began to answer.
+    fn think(&self) -> Duration {
+        self.answered.since(self.asked)
+    }
+}
+
+impl Moment {
+    fn of(exchange: &Exchange, served: Served) -> Self {
+        let Served {
+            sent,
+            asked,
+            answered,
+            is_clear,
+        } = served;
+        Self {
+            begin: exchange.begin,
+            client: exchange.client,
+            point: exchange.point,
+            ordinal: exchange.ordinal,
+            sent,
+            asked,
+            answered,
+            resumed: resumed(exchange),
+            end: exchange.end,
+            setup: exchange.setup,
+            target: exchange.particulars.target,
+            redirect: exchange.particulars.redirect,
+            origin: origin(exchange),
+            to_server: exchange.least_trip.unwrap_or_default(),
+            is_encoded: exchange.particulars.is_encoded_on_the_fly,
+            is_acked_first: exchange.travel.is_acked_first,
+            is_clear,
+        }
+    }
+
+    /// How long the server had the request before it began to answer.
+    pub(crate) fn think(&self) -> Duration {
+        self.answered.since(self.asked)
+    }
+
+    /// Its whole duration.
+    pub(crate) fn latency(&self) -> Duration {
+        self.end.since(self.begin)
+    }
+}
+
+/// Whom the exchange, or the handshake before it, asked by name.
+fn origin(exchange: &Exchange) -> u64 {
+    let handshake = exchange.handshake.as_ref();
+    let named = handshake.and_then(|handshake| handshake.server_name.as_ref());
+    match exchange.particulars.origin {
+        0 => named.map_or(0, |name| http::origin(name.as_bytes())),
+        origin => origin,
+    }
+}
+
+/// When the request was whole.
+fn sent(exchange: &Exchange) -> Timestamp {
+    let is_sending = |wait: &&Wait| {
+        matches!(
+            wait.kind,
+            WaitKind::RequestTransfer | WaitKind::RequestPause | WaitKind::RequestHeld
+        )
+    };
+    let last = exchange.waits.iter().rfind(is_sending);
+    last.map_or(exchange.begin, |wait| wait.end)
+}
+
+/// When the server went on after its longest own wait in `exchange`, at the
+/// server as far as the travel from it is known.
+fn resumed(exchange: &Exchange) -> Timestamp {
+    let travel = exchange.least_trip.unwrap_or_default() / 2;
+    let own = exchange
+        .waits
+        .iter()
+        .filter(|wait| matches!(wait.kind, WaitKind::ServerThink | WaitKind::ServerPause));
+    let longest = own.max_by_key(|wait| (wait.nanos(), core::cmp::Reverse(wait.end)));
+    longest.map_or(exchange.end, |wait| match wait.kind {
+        WaitKind::ServerPause => wait.end - travel,
+        _ => wait.end,
+    })
+}
+
+/// The earliest exchanges, at most [`MAX_MOMENTS`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timeline {
+    moments: Vec<Moment>,
+    /// Whole exchanges, kept or not.
+    count: u64,
+    /// What begins later than the last of those kept is not kept; `None`:
+    /// there is room.
+    until: Option<Timestamp>,
+    late: Late,
+}
+
+impl Timeline {
+    pub(crate) fn take(&mut self, exchange: &Exchange) {
+        // One that took no longer than a tick of the capture's clock has no waits.
+        let is_tiled = !exchange.waits.is_empty() || exchange.begin == exchange.end;
+        if !matches!(exchange.outcome, Outcome::Complete(_)) || !is_tiled {
+            return;
+        }
+        self.count += 1;
+        let served = Served::of(exchange);
+        let moment = || Moment::of(exchange, served);
+        self.late.take(served, moment);
+        if self.until.is_some_and(|until| exchange.begin > until) {
+            return;
+        }
+        if self.moments.len() >= 2 * MAX_MOMENTS {
+            self.keep_earliest();
+        }
+        self.moments.push(moment());
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.late.merge(other.late);
+        self.moments.extend(other.moments);
+        if self.moments.len() >= 2 * MAX_MOMENTS {
+            self.keep_earliest();
+        }
+    }
+
+    /// The exchanges in the order they began, of the point that saw most of
+    /// them.
+    pub(crate) fn sorted(&self) -> Vec<Moment> {
+        let mut moments = self.moments.clone();
+        keep_least(&mut moments, MAX_MOMENTS);
+        if let Some(point) = busiest_point(&moments) {
+            moments.retain(|moment| moment.point == point);
+        }
+        // Of those that began at once the least is first, whatever came first.
+        put_in_order(&mut moments, |moment| moment.begin);
+        moments
+    }
+
+    /// The exchanges that took longest, where not all are among the earliest: how many there
+    /// are in all, and those.
+    pub(crate) fn late(&self) -> Option<(u64, &Late)> {
+        (self.count > MAX_MOMENTS as u64).then_some((self.count, &self.late))
+    }
+
+    /// How many exchanges each of the `kept` stands for.
+    pub(crate) fn weight(&self, kept: usize) -> f64 {
+        match kept {
+            0 => 1.0,
+            kept => (self.count as f64 / kept as f64).max(1.0),
+        }
+    }
+
+    /// Forgets what is not among the earliest; leaves them in any order.
+    fn keep_earliest(&mut self) {
+        if let Some(last) = keep_least(&mut self.moments, MAX_MOMENTS) {
+            self.until = Some(last.begin);
+        }
+    }
+}
+
+/// Forgets all but the `most` least, and returns the last of them if there are so many.
+fn keep_least<T: Ord + Copy>(list: &mut Vec<T>, most: usize) -> Option<T> {
+    if list.len() < most {
+        return None;
+    }
+    let (_, last, _) = list.select_nth_unstable(most - 1);
+    let last = *last;
+    list.truncate(most);
+    Some(last)
+}
+
+/// The moments in the order of the instants that `at` says of them; those of one instant
+/// keep the order in which they come.
+pub(crate) fn by_time(moments: &[Moment], at: impl Fn(&Moment) -> Timestamp) -> Vec<Moment> {
+    let number = |moment: &Moment| Some(at(moment).as_nanos().wrapping_sub(i64::MIN) as u64);
+    in_order(moments, number, &at)
+}
+
+/// Puts the moments in the order of the instants that `at` says of them, and those of one
+/// instant in their own order.
+fn put_in_order(moments: &mut Vec<Moment>, at: impl Fn(&Moment) -> Timestamp) {
+    *moments = by_time(moments, &at);
+    for at_once in moments.chunk_by_mut(|a, b| at(a) == at(b)) {
+        at_once.sort_unstable();
+    }
+}
+
+/// The moments of each client together, in the order in which they come.
+pub(crate) fn by_client(moments: &[Moment]) -> Vec<Moment> {
+    in_order(
+        moments,
+        |moment| moment.client.number(),
+        |moment| moment.client,
+    )
+}
+
+/// The moments of each host that asks together, in the order in which they come.
+pub(crate) fn by_host(moments: &[Moment]) -> Vec<Moment> {
+    let host = |moment: &Moment| Endpoint::new(moment.client.addr, 0);
+    in_order(moments, |moment| host(moment).number(), host)
+}
+
+/// The moments in the order of what `key` says of them; those of which it says
+/// the same keep the order in which they come. Where `number` says of two what is not the
+/// same, `key` has them in the same order.
+fn in_order<'a, K: Ord>(
+    moments: &'a [Moment],
+    number: impl Fn(&Moment) -> Option<u64>,
+    key: impl Fn(&'a Moment) -> K,
+) -> Vec<Moment> {
+    // Places are sorted, for moments are large.
+    let places = match places_by_number(moments, number) {
+        Some(places) => places,
+        None => {
+            let keys = moments.iter().map(key).zip(0..);
+            let mut places: Vec<(K, usize)> = keys.collect();
+            places.sort_unstable();
+            places.into_iter().map(|(_, at)| at).collect()
+        }
+    };
+    let mut sorted = Vec::with_capacity(moments.len());
+    sorted.extend(places.iter().filter_map(|at| moments.get(*at)));
+    sorted
+}
+
+/// The bits of a place beside a number.
+const PLACE_BITS: u32 = 16;
+
+/// The places of the moments in the order of their numbers, and where that is the same, of
+/// the places: each number and its place in one word, which is by far the quickest to sort.
+/// `None` where that has no room for them.
+fn places_by_number(
+    moments: &[Moment],
+    number: impl Fn(&Moment) -> Option<u64>,
+) -> Option<Vec<usize>> {
+    let numbers: Option<Vec<u64>> = moments.iter().map(number).collect();
+    let mut words = numbers?;
+    let least = words.iter().copied().min().unwrap_or_default();
+    let most = words.iter().copied().max().unwrap_or_default();
+    if (most - least) >> (u64::BITS - PLACE_BITS) > 0 || words.len() > 1 << PLACE_BITS {
+        return None;
+    }
+    for (word, place) in words.iter_mut().zip(0..) {
+        *word = (*word - least) << PLACE_BITS | place;
+    }
+    words.sort_unstable();
+    let place = |word: u64| (word & ((1 << PLACE_BITS) - 1)) as usize;
+    Some(words.into_iter().map(place).collect())
+}
+
+/// The point with most of them, of equal ones the first.
+fn busiest_point(moments: &[Moment]) -> Option<PointId> {
+    let mut points: Vec<PointId> = moments.iter().map(|moment| moment.point).collect();
+    points.sort_unstable();
+    let mut best: Option<(usize, PointId)> = None;
+    for run in points.chunk_by(|a, b| a == b) {
+        let Some(&point) = run.first() else { continue };
+        if best.is_none_or(|(count, _)| run.len() > count) {
+            best = Some((run.len(), point));
+        }
+    }
+    best.map(|(_, point)| point)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    impl Moment {
+        /// A request from `port` of this host that its server had all the time.
+        pub(crate) fn between(port: u16, begin: Timestamp, end: Timestamp) -> Self {
+            Self {
+                begin,
+                client: Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+                point: PointId::default(),
+                ordinal: 0,
+                sent: begin,
+                asked: begin,
+                answered: end,
+                resumed: end,
+                end,
+                setup: None,
+                target: 0,
+                redirect: None,
+                origin: 0,
+                to_server: Duration::ZERO,
+                is_encoded: false,
+                is_acked_first: false,
+                is_clear: true,
+            }
+        }
+    }
+
+    fn moment(n: i64) -> Moment {
+        let at = Timestamp::from_nanos(n * 1_000);
+        Moment::between(40_000, at, at)
+    }
+
+    /// Fills `shards` timelines turn by turn and merges them.
+    fn merged(shards: usize, order: impl Iterator<Item = i64>) -> Vec<Moment> {
+        let mut all = vec![Timeline::default(); shards];
+        for (turn, n) in order.enumerate() {
+            all[turn % shards].merge(Timeline {
+                moments: vec![moment(n)],
+                count: 1,
+                ..Timeline::default()
+            });
+        }
+        let mut sum = Timeline::default();
+        all.into_iter().for_each(|timeline| sum.merge(timeline));
+        assert_eq!(sum.count, 20_000);
+        sum.sorted()
+    }
+
+    #[test]
+    fn the_earliest_stay_whatever_the_order_and_the_shards() {
+        let one = merged(1, 0..20_000);
+        let many = merged(64, (0..20_000).rev());
+        assert_eq!(one.len(), MAX_MOMENTS);
+        assert_eq!(one, many);
+    }
+}

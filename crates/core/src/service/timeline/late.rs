@@ -1,0 +1,184 @@
+//! The exchanges that the server took longest to answer, whenever they were, and when it
+//! answered others: what shows that a whole server stood still also where it answers too
+//! many to keep each.
+
+use core::cmp::Reverse;
+use core::time::Duration;
+
+use super::{Moment, Served, busiest_point, keep_least, put_in_order};
+use crate::observed::time::Timestamp;
+
+/// Shorter think times are never looked at again: what is quicker is not late.
+pub(crate) const LEAST_LATE: Duration = Duration::from_millis(20);
+/// Exchanges kept: those of a hundred connections in twenty stand-stills.
+const MAX_LATE: usize = 2048;
+/// Stretches of time remembered in which answers began.
+const MAX_STRETCHES: usize = 16_384;
+/// The least length of such a stretch.
+const LEAST_STRETCH_NS: i64 = 1_000_000;
+
+/// The order in which exchanges are kept: the longest think time comes first.
+type Key = (Reverse<Duration>, Moment);
+
+/// The latest answers of one server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Late {
+    moments: Vec<Key>,
+    /// The last of those that are kept for sure; `None`: there is room.
+    last: Option<Key>,
+    answers: Answered,
+}
+
+impl Late {
+    /// Takes in an exchange's part at the server, which is that of `moment`.
+    #[inline]
+    pub(super) fn take(&mut self, served: Served, moment: impl Fn() -> Moment) {
+        self.answers.take(served.answered);
+        let think = served.think();
+        if think < LEAST_LATE || self.last.as_ref().is_some_and(|last| think < last.0.0) {
+            return;
+        }
+        let key = (Reverse(think), moment());
+        if self.last.as_ref().is_some_and(|last| key > *last) {
+            return;
+        }
+        self.moments.push(key);
+        if self.moments.len() >= 2 * MAX_LATE {
+            self.keep_latest();
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.moments.extend(other.moments);
+        self.answers.merge(other.answers);
+        if self.moments.len() >= 2 * MAX_LATE {
+            self.keep_latest();
+        }
+    }
+
+    fn keep_latest(&mut self) {
+        if let Some(last) = keep_least(&mut self.moments, MAX_LATE) {
+            self.last = Some(last);
+        }
+    }
+
+    /// The moments kept, of the point that saw most of them, in the order they were answered.
+    pub(crate) fn by_answer(&self) -> Vec<Moment> {
+        let mut kept = self.moments.clone();
+        keep_least(&mut kept, MAX_LATE);
+        let mut moments: Vec<Moment> = kept.into_iter().map(|(_, moment)| moment).collect();
+        if let Some(point) = busiest_point(&moments) {
+            moments.retain(|moment| moment.point == point);
+        }
+        put_in_order(&mut moments, |moment| moment.answered);
+        moments
+    }
+
+    /// The last instant before this one at which an answer began, or may have.
+    pub(crate) fn last_answer(&self, before: Timestamp) -> Option<Timestamp> {
+        self.answers.last(before)
+    }
+}
+
+/// The stretches of time in which answers began, of even length: as long as it takes that
+/// there are few enough.
+#[derive(Clone, Debug, Default)]
+struct Answered {
+    /// The stretches in order.
+    stretches: Vec<i64>,
+    /// The number of times that their length was doubled.
+    doubled: u32,
+    /// The one that was met last.
+    latest: Option<i64>,
+}
+
+impl Answered {
+    fn take(&mut self, at: Timestamp) {
+        let stretch = self.stretch(at);
+        if self.latest != Some(stretch) {
+            self.latest = Some(stretch);
+            self.insert(stretch);
+            self.widen(self.doubled);
+        }
+    }
+
+    /// Most answers come in the order of time: then it belongs at the end, or near it.
+    #[inline]
+    fn insert(&mut self, stretch: i64) {
+        if self.stretches.last().is_none_or(|&last| last < stretch) {
+            self.stretches.push(stretch);
+        } else if let Err(place) = self.stretches.binary_search(&stretch) {
+            self.stretches.insert(place, stretch);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        let doubled = self.doubled.max(other.doubled);
+        self.widen(doubled);
+        let coarser = doubled - other.doubled;
+        let others = other.stretches.iter().map(|stretch| stretch >> coarser);
+        self.stretches.extend(others);
+        // Two runs in order: that is what a stable sort is quick at.
+        self.stretches.sort();
+        self.stretches.dedup();
+        self.widen(doubled);
+    }
+
+    /// Makes the stretches as long as they must be, and at least that often doubled.
+    fn widen(&mut self, least: u32) {
+        while self.doubled < least || self.stretches.len() > MAX_STRETCHES {
+            for stretch in &mut self.stretches {
+                *stretch >>= 1;
+            }
+            self.stretches.dedup();
+            self.doubled += 1;
+            self.latest = None;
+        }
+    }
+
+    fn stretch(&self, at: Timestamp) -> i64 {
+        at.as_nanos().div_euclid(LEAST_STRETCH_NS) >> self.doubled
+    }
+
+    /// The end of the last stretch that begins before this instant, or the instant itself.
+    fn last(&self, before: Timestamp) -> Option<Timestamp> {
+        let stretch = self.stretch(before);
+        let begun = self.stretches.partition_point(|&begun| begun <= stretch);
+        let last = self.stretches.get(begun.checked_sub(1)?)?;
+        let end = (last + 1) << self.doubled;
+        Some(Timestamp::from_nanos(end.saturating_mul(LEAST_STRETCH_NS)).min(before))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_nanos(millis * 1_000_000)
+    }
+
+    /// Answers at these milliseconds, taken in by turns of `shards` and merged.
+    fn answered(shards: usize, times: impl Iterator<Item = i64>) -> Answered {
+        let mut all = vec![Answered::default(); shards];
+        for (turn, time) in times.enumerate() {
+            all[turn % shards].take(at(time));
+        }
+        let mut sum = Answered::default();
+        all.into_iter().for_each(|answered| sum.merge(answered));
+        sum
+    }
+
+    #[test]
+    fn a_gap_among_many_answers_is_found_whatever_the_order_and_the_shards() {
+        let times = || (0..100_000).filter(|ms| !(60_000..60_500).contains(ms));
+        let one = answered(1, times());
+        let many = answered(7, times().rev());
+        assert_eq!(one.stretches, many.stretches);
+        assert!(one.doubled > 0 && one.stretches.len() <= MAX_STRETCHES);
+        let last = one.last(at(60_480)).expect("an answer before");
+        assert!((at(60_000)..at(60_020)).contains(&last), "{last:?}");
+        assert_eq!(one.last(at(60_600)), Some(at(60_600)));
+        assert_eq!(one.last(at(-1)), None);
+    }
+}

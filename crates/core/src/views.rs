@@ -1,0 +1,7 @@
+//! Views of what was analysed: connections one by one, streams, two points, two reports.
+
+pub mod compare;
+pub mod connections;
+pub mod stream_numbers;
+pub mod stream_view;
+pub mod two_point;

@@ -1,0 +1,463 @@
+//! Connections one by one: which are wanted, their numbers, and the few with
+//! the most of something. Who asks for none pays for none.
+//!
+//! Counts are those of `tshark` (`-z conv,tcp`, `tcp.analysis.*`) and
+//! `tcptrace -lr`, held against both in the command's tests, but for these:
+//!
+//! | figure | here | there, and why not |
+//! |---|---|---|
+//! | sent again, out of order | told by the sender's IP-ID and TSval; untold where they are silent | tshark guesses by 3 ms or the first round trip; the sum of both is the same |
+//! | fast, by timer, by probe | by what the loss made its exchange wait for | tshark: an ACK seen twice within 20 ms; neither knows tail-loss probes |
+//! | spurious | D-SACK, or an answer sooner than the path allows | tshark: acknowledged already when it passes here, which a point far from the sender cannot see |
+//! | duplicate ACKs | only while data is outstanding (RFC 5681 §2) | tshark counts what answers spurious repetitions too: the D-SACKs |
+//! | probes | keep-alive and zero-window probes by their number | tcptrace counts those without a byte as bare ACKs |
+//! | a FIN sent again | if its first copy was seen | tshark also without |
+//! | windows | unknown without both SYNs | both print the field unscaled |
+//! | most in flight | furthest byte less what was acknowledged | tshark takes the last one's number when segments overtake |
+//! | initial window | the first flight, a lower bound unless the window ended it | tcptrace: what passed before the first ACK, whatever ended it |
+//! | round trips | from here to each end; the least with the handshake's | tcptrace's median is none; its mean has delayed ACKs in it as ours has |
+//! | packets long after the end | those that come more than 2 s later are not counted | all are |
+
+use core::cmp::Reverse;
+use core::fmt;
+use core::hash::BuildHasher as _;
+use std::collections::BTreeMap;
+
+use foldhash::fast::SeedableRandomState;
+use hashbrown::HashMap;
+
+use crate::cause::tally::nanos;
+use crate::conclude::{connection_record, quic_record};
+use crate::connection::Watched;
+use crate::observed::datagram::Datagram;
+use crate::observed::event::PointId;
+use crate::observed::flow::{FlowKey, Transport};
+use crate::observed::icmp::IcmpError;
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::protocol::quic;
+use crate::report::{ConnectionRecord, Connections};
+
+/// Flows whose number is remembered; connections of later ones have none.
+const MAX_FLOWS: usize = 1 << 20;
+
+/// Receives every connection's record as it ends or is given up.
+pub type ConnectionSink = Box<dyn FnMut(&ConnectionRecord) + Send>;
+
+/// Which connections' facts are wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// How many the report lists at most; 0: none are collected.
+    pub limit: usize,
+    /// What they are to have most of.
+    pub by: Key,
+    /// How many observation points a capture file has room for, the points of
+    /// one file following each other: numbers are a file's own. 0: all are of
+    /// one.
+    pub points_per_file: u16,
+}
+
+/// What connections are sorted by, the most first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Key {
+    /// Time lost by its exchanges.
+    #[default]
+    Lost,
+    /// Packets.
+    Packets,
+    /// Payload bytes.
+    Bytes,
+    /// First to last packet.
+    Duration,
+    /// Handshake.
+    Handshake,
+    /// Least round trips to both ends.
+    RoundTrip,
+    /// Packets sent again or late.
+    Retransmissions,
+    /// Time with a zero window.
+    ZeroWindow,
+    /// Requests.
+    Exchanges,
+    /// Begin: the earliest first.
+    Start,
+}
+
+impl Key {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Lost,
+        Self::Packets,
+        Self::Bytes,
+        Self::Duration,
+        Self::Handshake,
+        Self::RoundTrip,
+        Self::Retransmissions,
+        Self::ZeroWindow,
+        Self::Exchanges,
+        Self::Start,
+    ];
+
+    /// Its name, `round-trip`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Packets => "packets",
+            Self::Bytes => "bytes",
+            Self::Duration => "duration",
+            Self::Handshake => "handshake",
+            Self::RoundTrip => "round-trip",
+            Self::Retransmissions => "retransmissions",
+            Self::ZeroWindow => "zero-window",
+            Self::Exchanges => "exchanges",
+            Self::Start => "start",
+        }
+    }
+}
+
+/// Orders connections: the key, then the earlier and the lower first.
+type Rank = Reverse<(u64, Reverse<(i64, u16, u64)>)>;
+
+/// A connection that is followed no further.
+#[derive(Debug)]
+enum Ended {
+    Tcp(Watched),
+    Quic(Box<quic::Flow>),
+}
+
+/// The connections collected so far.
+pub(crate) struct Collected {
+    wanted: Wanted,
+    seen: u64,
+    kept: BTreeMap<Rank, Ended>,
+    /// By file: TCP and UDP are numbered apart.
+    files: BTreeMap<u16, [StreamNumbers; 2]>,
+    quic: quic::Flows,
+    hasher: SeedableRandomState,
+    sink: Option<ConnectionSink>,
+}
+
+impl Collected {
+    pub(crate) fn new(wanted: Wanted, hasher: SeedableRandomState) -> Self {
+        Self {
+            wanted,
+            seen: 0,
+            kept: BTreeMap::new(),
+            files: BTreeMap::new(),
+            quic: quic::Flows::new(hasher.clone()),
+            hasher,
+            sink: None,
+        }
+    }
+
+    pub(crate) fn set_sink(&mut self, sink: ConnectionSink) {
+        self.sink = Some(sink);
+    }
+
+    /// Whether anybody wants to know.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.limit > 0 || self.sink.is_some()
+    }
+
+    /// The number of the connection that this segment belongs to.
+    pub(crate) fn number(&mut self, segment: &Segment) -> Option<u32> {
+        let (flow, seq, ack) = (segment.flow, segment.seq, segment.ack);
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        let is_ack = segment.flags.contains(TcpFlags::ACK);
+        let [tcp, _] = self.file(segment.point);
+        match (is_syn, is_ack) {
+            (true, false) => tcp.number(flow, Some(seq)),
+            (true, true) => tcp.number_answer(flow, ack.wrapping_sub(1)),
+            (false, _) => tcp.number(flow, None),
+        }
+    }
+
+    /// Takes in an ICMP error: what it quotes is numbered too.
+    pub(crate) fn number_quoted(&mut self, error: &IcmpError) {
+        if !self.is_wanted() {
+            return;
+        }
+        let [tcp, udp] = self.file(error.point);
+        match (error.flow.transport(), error.seq, error.flags) {
+            (Transport::Udp, ..) => {
+                udp.number(error.flow, None);
+            }
+            (Transport::Tcp, Some(seq), Some(flags)) => {
+                let bits = flags.0 & (TcpFlags::SYN.0 | TcpFlags::ACK.0);
+                let opening = (bits == TcpFlags::SYN.0).then_some(seq);
+                tcp.number_quoted(error.flow, opening);
+            }
+            (Transport::Tcp, ..) => {}
+        }
+    }
+
+    fn file(&mut self, point: PointId) -> &mut [StreamNumbers; 2] {
+        let file = point.0.checked_div(self.wanted.points_per_file);
+        let hasher = &self.hasher;
+        let fresh = || [0; 2].map(|_| StreamNumbers::new(hasher.clone()));
+        self.files
+            .entry(file.unwrap_or_default())
+            .or_insert_with(fresh)
+    }
+
+    /// Takes in a connection that is followed no further.
+    pub(crate) fn take(&mut self, watched: Watched) {
+        self.keep(Ended::Tcp(watched));
+    }
+
+    /// Takes in a QUIC connection that is followed no further.
+    pub(crate) fn take_quic(&mut self, flow: Box<quic::Flow>) {
+        self.keep(Ended::Quic(flow));
+    }
+
+    /// Takes in a datagram, if anybody wants to know; what is followed no
+    /// further is to be taken in.
+    pub(crate) fn datagram(
+        &mut self,
+        datagram: &Datagram,
+        payload: &[u8],
+    ) -> impl Iterator<Item = Box<quic::Flow>> + use<> {
+        let mut closed = Vec::new();
+        if self.is_wanted() {
+            let [_, udp] = self.file(datagram.point);
+            let stream = udp.number(datagram.flow, None);
+            self.quic.take(datagram, payload, stream, &mut closed);
+        }
+        closed.into_iter()
+    }
+
+    fn keep(&mut self, ended: Ended) {
+        self.seen += 1;
+        if let Some(sink) = &mut self.sink {
+            sink(&ended.record());
+        }
+        let rank = Reverse((ended.value(self.wanted.by), Reverse(ended.place())));
+        self.kept.insert(rank, ended);
+        if self.kept.len() > self.wanted.limit {
+            self.kept.pop_last();
+        }
+    }
+
+    /// The list; `None` where nobody wants it.
+    pub(crate) fn finish(&mut self) -> Option<Connections> {
+        for flow in self.quic.finish() {
+            self.keep(Ended::Quic(flow));
+        }
+        let kept = core::mem::take(&mut self.kept);
+        (self.wanted.limit > 0).then(|| Connections {
+            seen: self.seen,
+            sorted_by: self.wanted.by.name().to_owned(),
+            list: kept.values().map(Ended::record).collect(),
+        })
+    }
+}
+
+impl fmt::Debug for Collected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collected")
+            .field("wanted", &self.wanted)
+            .field("seen", &self.seen)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ended {
+    fn record(&self) -> ConnectionRecord {
+        match self {
+            Self::Tcp(watched) => connection_record(watched),
+            Self::Quic(flow) => quic_record(flow),
+        }
+    }
+
+    /// When and where it was first seen.
+    fn place(&self) -> (i64, u16, u64) {
+        let (first, point, packet) = match self {
+            Self::Tcp(watched) => {
+                let facts = &watched.facts;
+                (facts.first, watched.point, facts.first_packet)
+            }
+            Self::Quic(flow) => (flow.first, flow.point, flow.first_packet),
+        };
+        (first.as_nanos(), point.0, packet)
+    }
+
+    /// How much it has of what is sorted by; nothing where that is unknown.
+    fn value(&self, key: Key) -> u64 {
+        match self {
+            _ if key == Key::Start => earliness(self.place().0),
+            Self::Tcp(watched) => of_tcp(watched, key),
+            Self::Quic(flow) => of_quic(flow, key),
+        }
+    }
+}
+
+/// The more the earlier.
+fn earliness(ns: i64) -> u64 {
+    u64::try_from(i128::from(i64::MAX) - i128::from(ns)).unwrap_or(u64::MAX)
+}
+
+fn of_tcp(watched: &Watched, key: Key) -> u64 {
+    let facts = &watched.facts;
+    let ends = watched.both();
+    match key {
+        Key::Lost | Key::Start => facts.lost(),
+        Key::Packets => ends.iter().map(|end| u64::from(end.segments)).sum(),
+        Key::Bytes => ends.iter().map(|end| end.bytes).sum(),
+        Key::Duration => nanos(watched.last_seen.since(facts.first)),
+        Key::Handshake => facts.opening.whole().map_or(0, nanos),
+        Key::RoundTrip => watched
+            .trips
+            .iter()
+            .filter_map(|trip| trip.floor().map(nanos))
+            .fold(0, u64::saturating_add),
+        Key::Retransmissions => ends.iter().map(|end| u64::from(end.resent())).sum(),
+        Key::ZeroWindow => ends
+            .iter()
+            .filter_map(|end| end.rare())
+            .map(|rare| nanos(rare.zero_window.total(watched.last_seen)))
+            .fold(0, u64::saturating_add),
+        Key::Exchanges => u64::from(facts.exchanges),
+    }
+}
+
+fn of_quic(flow: &quic::Flow, key: Key) -> u64 {
+    let [client, server] = flow.sides;
+    match key {
+        Key::Packets => client.datagrams + server.datagrams,
+        Key::Bytes => client.bytes + server.bytes,
+        Key::Duration => nanos(flow.last.since(flow.first)),
+        Key::Handshake => flow.handshake().map_or(0, nanos),
+        Key::RoundTrip => {
+            let trip = flow.to_server().zip(flow.to_client());
+            trip.map_or(0, |(one, other)| nanos(one).saturating_add(nanos(other)))
+        }
+        Key::Lost | Key::Retransmissions | Key::ZeroWindow | Key::Exchanges | Key::Start => 0,
+    }
+}
+
+/// Numbers the connections of one capture file as Wireshark does
+/// (`epan/dissectors/packet-tcp.c`): from 0, by their first packets; a SYN with
+/// another sequence number opens another.
+#[derive(Debug)]
+struct StreamNumbers {
+    /// By a hash of the flow: it takes a third of the memory, and collisions
+    /// among a million flows come in one of 30 million captures.
+    flows: HashMap<u64, Numbered, SeedableRandomState>,
+    hasher: SeedableRandomState,
+    next: u32,
+}
+
+/// A flow's latest connection.
+#[derive(Clone, Copy, Debug)]
+struct Numbered {
+    number: u32,
+    /// Sequence number of its SYN, or one of those below.
+    opening: u32,
+}
+
+/// The value where no SYN was seen.
+const MIDWAY: u32 = 0;
+/// The value where nothing was seen but headers quoted by ICMP errors.
+const QUOTED: u32 = u32::MAX;
+
+impl StreamNumbers {
+    fn new(hasher: SeedableRandomState) -> Self {
+        Self {
+            flows: HashMap::with_hasher(hasher.clone()),
+            hasher,
+            next: 0,
+        }
+    }
+
+    /// The number of a flow's connection, of whose SYN `opening` is the
+    /// sequence number.
+    fn number(&mut self, flow: FlowKey, opening: Option<u32>) -> Option<u32> {
+        let seen = opening.map_or(MIDWAY, place_of);
+        self.enter(flow, seen, seen)
+    }
+
+    /// Numbers the stream of an answer to a SYN of this sequence number; the answer may be
+    /// seen first.
+    fn number_answer(&mut self, flow: FlowKey, opening: u32) -> Option<u32> {
+        self.enter(flow, MIDWAY, place_of(opening))
+    }
+
+    /// Numbers the stream of a quoted segment.
+    fn number_quoted(&mut self, flow: FlowKey, opening: Option<u32>) {
+        self.enter(flow, opening.map_or(MIDWAY, place_of), QUOTED);
+    }
+
+    /// The number of a flow's connection, of which `seen` is the opening; if it
+    /// is new, `opening` is remembered.
+    fn enter(&mut self, flow: FlowKey, seen: u32, opening: u32) -> Option<u32> {
+        let flow = self.hasher.hash_one(flow);
+        let fresh = Numbered {
+            number: self.next,
+            opening,
+        };
+        let is_full = self.flows.len() >= MAX_FLOWS;
+        match self.flows.get_mut(&flow) {
+            Some(known) if known.opening == QUOTED => {
+                known.opening = opening;
+                return Some(known.number);
+            }
+            Some(known) if seen == MIDWAY || seen == known.opening => return Some(known.number),
+            Some(known) => *known = fresh,
+            None if is_full => return None,
+            None => {
+                self.flows.insert(flow, fresh);
+            }
+        }
+        self.next = self.next.saturating_add(1);
+        Some(fresh.number)
+    }
+}
+
+/// A SYN's sequence number as it is remembered.
+fn place_of(seq: u32) -> u32 {
+    seq.clamp(MIDWAY + 1, QUOTED - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::table;
+    use crate::observed::flow::Endpoint;
+
+    #[test]
+    fn numbers_go_by_first_packets_and_a_forgotten_flow_keeps_its_own() {
+        let mut numbers = StreamNumbers::new(table::hasher(7));
+        let mut number = |port, opening| {
+            let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
+            let (flow, _) = FlowKey::new(Transport::Tcp, end(1, port), end(2, 80));
+            numbers.number(flow, opening)
+        };
+        assert_eq!(number(77, Some(100)), Some(0));
+        assert_eq!(number(5, None), Some(1), "begun before the capture");
+        assert_eq!(number(77, None), Some(0), "met again");
+        assert_eq!(number(77, Some(100)), Some(0), "at another point");
+        assert_eq!(number(77, Some(900)), Some(2), "opened anew");
+        assert_eq!(number(77, None), Some(2));
+        assert_eq!(number(5, Some(1)), Some(3));
+    }
+
+    #[test]
+    fn what_an_icmp_error_quotes_is_numbered_too() {
+        let mut numbers = StreamNumbers::new(table::hasher(7));
+        let flow = |port| {
+            let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
+            FlowKey::new(Transport::Tcp, end(1, port), end(2, 80)).0
+        };
+        numbers.number_quoted(flow(5), Some(100));
+        assert_eq!(numbers.number(flow(5), Some(101)), Some(0), "its own begin");
+        numbers.number_quoted(flow(5), Some(101));
+        assert_eq!(numbers.number(flow(5), None), Some(0), "the same segment");
+        numbers.number_quoted(flow(5), Some(102));
+        assert_eq!(numbers.number(flow(5), None), Some(1), "opened anew");
+        assert_eq!(numbers.number_answer(flow(8), 7), Some(2));
+        assert_eq!(numbers.number(flow(8), Some(7)), Some(2), "out of order");
+        assert_eq!(numbers.number(flow(8), Some(9)), Some(3), "opened anew");
+        numbers.number_quoted(flow(6), None);
+        assert_eq!(numbers.number(flow(7), Some(1)), Some(5));
+    }
+}

@@ -1,0 +1,226 @@
+//! The bytes of both directions in order, turn by turn.
+
+use std::collections::BTreeMap;
+
+use super::way;
+use crate::observed::flow::Direction;
+use crate::observed::segment::{Segment, TcpFlags};
+
+/// Bytes kept at most of one connection.
+const MAX_BYTES: usize = 64 << 20;
+/// Pieces that wait for what comes before them at most.
+const MAX_WAITING: usize = 1 << 16;
+
+/// Puts the bytes of a connection in order.
+#[derive(Debug, Default)]
+pub struct Bytes {
+    ways: [Way; 2],
+    turns: Vec<Turn>,
+    kept: usize,
+    is_cut: bool,
+}
+
+/// What one end sent before the other's turn came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Which way it went.
+    pub direction: Direction,
+    /// The packet that it began with.
+    pub packet: u64,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Bytes that the capture misses: how many, before which of `bytes`.
+    pub missing: Vec<(usize, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct Way {
+    /// The sequence number of the stream's first byte.
+    base: Option<u32>,
+    /// The next byte to come.
+    next: i64,
+    /// What came before its turn: its length on the wire, what was captured.
+    waiting: BTreeMap<i64, (i64, Vec<u8>, u64)>,
+}
+
+impl Bytes {
+    /// Takes in the connection's next segment and what was captured of its
+    /// payload.
+    pub fn take(&mut self, segment: &Segment, payload: &[u8]) {
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        let [forward, backward] = &mut self.ways;
+        let (own, peer) = match segment.direction {
+            Direction::Forward => (forward, backward),
+            Direction::Backward => (backward, forward),
+        };
+        let base = *own
+            .base
+            .get_or_insert(segment.seq.wrapping_add(u32::from(is_syn)));
+        // What the peer acknowledged has gone by unseen.
+        if segment.flags.contains(TcpFlags::ACK)
+            && !is_syn
+            && let Some(base) = peer.base
+        {
+            let acked = peer.position(base, segment.ack);
+            self.flush(segment.direction.reverse(), acked);
+        }
+        if segment.payload_len == 0 || is_syn {
+            return;
+        }
+        let Some(own) = self.ways.get_mut(way(segment.direction)) else {
+            return;
+        };
+        let start = own.position(base, segment.seq);
+        let len = i64::from(segment.payload_len);
+        let is_known = start + len <= own.next;
+        let is_full = own.waiting.len() >= MAX_WAITING || self.kept + payload.len() > MAX_BYTES;
+        if is_known || is_full {
+            self.is_cut |= is_full && !is_known;
+            return;
+        }
+        self.kept += payload.len();
+        let piece = (len, payload.to_vec(), segment.number);
+        own.waiting.entry(start).or_insert(piece);
+        self.flush(segment.direction, i64::MIN);
+    }
+
+    /// The turns, and whether the connection has more than could be kept.
+    pub fn finish(mut self) -> (Vec<Turn>, bool) {
+        for direction in [Direction::Forward, Direction::Backward] {
+            self.flush(direction, i64::MAX);
+        }
+        (self.turns, self.is_cut)
+    }
+
+    /// Hands on what is in order, and what comes before `seen` with the holes
+    /// in it.
+    fn flush(&mut self, direction: Direction, seen: i64) {
+        let Some(own) = self.ways.get_mut(way(direction)) else {
+            return;
+        };
+        while let Some(first) = own.waiting.first_entry() {
+            let start = *first.key();
+            if start > own.next && start >= seen {
+                return;
+            }
+            let (len, bytes, packet) = first.remove();
+            let hole = start - own.next;
+            let known = usize::try_from(-hole).unwrap_or_default();
+            let fresh = bytes.get(known..).unwrap_or_default();
+            let end = start + len;
+            let cut = (end - own.next.max(start)) - fresh.len() as i64;
+            own.next = own.next.max(end);
+            let is_same = self
+                .turns
+                .last()
+                .is_some_and(|turn| turn.direction == direction);
+            if !is_same {
+                self.turns.push(Turn {
+                    direction,
+                    packet,
+                    bytes: Vec::new(),
+                    missing: Vec::new(),
+                });
+            }
+            if let Some(turn) = self.turns.last_mut() {
+                turn.miss(hole);
+                turn.bytes.extend_from_slice(fresh);
+                turn.miss(cut);
+            }
+        }
+    }
+}
+
+impl Turn {
+    fn miss(&mut self, count: i64) {
+        if let Ok(count @ 1..) = u64::try_from(count) {
+            self.missing.push((self.bytes.len(), count));
+        }
+    }
+}
+
+impl Way {
+    /// Where a sequence number stands in the stream.
+    fn position(&self, base: u32, seq: u32) -> i64 {
+        let next = base.wrapping_add(self.next as u32);
+        self.next + i64::from(seq.wrapping_sub(next) as i32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::observed::event::PointId;
+    use crate::observed::flow::{Endpoint, FlowKey, Transport};
+    use crate::observed::segment::{IpFacts, TcpOptions};
+    use crate::observed::time::Timestamp;
+
+    /// Whether the client said it, what, and what is missing in it.
+    type Said = (bool, String, Vec<(usize, u64)>);
+
+    fn run(segments: &[(bool, u32, u32, &str, u32)]) -> Vec<Said> {
+        let end = |last, port| Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), port);
+        let (client, server) = (end(1, 4000), end(2, 80));
+        let mut bytes = Bytes::default();
+        let mut up = Direction::Forward;
+        for (number, &(is_client, seq, ack, text, len)) in (1..).zip(segments) {
+            let (from, to) = if is_client {
+                (client, server)
+            } else {
+                (server, client)
+            };
+            let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
+            if is_client {
+                up = direction;
+            }
+            let segment = Segment {
+                at: Timestamp::default(),
+                number,
+                point: PointId(0),
+                flow,
+                direction,
+                seq,
+                ack,
+                flags: TcpFlags::ACK,
+                window: 0,
+                payload_len: len.max(text.len() as u32),
+                options: TcpOptions::default(),
+                ip: IpFacts::default(),
+            };
+            bytes.take(&segment, text.as_bytes());
+        }
+        let text = |turn: Turn| {
+            let text = String::from_utf8_lossy(&turn.bytes).into_owned();
+            (turn.direction == up, text, turn.missing)
+        };
+        bytes.finish().0.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn bytes_come_in_order_once_across_the_end_of_the_numbers() {
+        let low = u32::MAX - 2;
+        let turns = run(&[
+            (true, low, 1, "abc", 0),
+            (true, low.wrapping_add(5), 1, "fg", 0),
+            (true, low, 1, "abc", 0),
+            (true, low.wrapping_add(2), 1, "cde", 0),
+            (false, 1, low.wrapping_add(7), "ok", 0),
+        ]);
+        let said = |up, text: &str| (up, text.to_owned(), Vec::new());
+        assert_eq!(turns, [said(true, "abcdefg"), said(false, "ok")]);
+    }
+
+    #[test]
+    fn what_the_capture_misses_is_counted_where_it_was() {
+        let turns = run(&[
+            (false, 1, 1, "head", 0),
+            (false, 9, 1, "tail", 6),
+            (true, 1, 15, "next", 0),
+        ]);
+        let whole = ("headtail".to_owned(), vec![(4, 4), (8, 2)]);
+        assert_eq!(turns[0], (false, whole.0, whole.1));
+        assert_eq!(turns[1], (true, "next".to_owned(), Vec::new()));
+    }
+}

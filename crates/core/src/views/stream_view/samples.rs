@@ -1,0 +1,170 @@
+//! Round trips, bytes in flight and windows of one connection over time.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::way;
+use crate::observed::flow::Direction;
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::Timestamp;
+
+/// Samples of each kind and direction kept at most.
+const MAX_SAMPLES: usize = 1 << 20;
+/// Segments of each direction that wait for their acknowledgement at most.
+const MAX_OUTSTANDING: usize = 1 << 16;
+
+/// What each direction's sender shows over time.
+#[derive(Debug, Default)]
+pub struct Samples {
+    ways: [Way; 2],
+    client: Option<Direction>,
+}
+
+/// What one direction's sender shows over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaySamples {
+    /// From here to its receiver and back: when an acknowledgement came, and
+    /// how long after the segment. Without segments that were sent again
+    /// (RFC 6298 §3, Karn's algorithm).
+    pub round_trips: Vec<(Timestamp, Duration)>,
+    /// Bytes seen and not yet seen acknowledged.
+    pub in_flight: Vec<(Timestamp, u64)>,
+    /// The window that it offers its peer, in bytes as far as scaling is known.
+    pub windows: Vec<(Timestamp, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct Way {
+    base: Option<u32>,
+    sent: i64,
+    acked: i64,
+    /// The window scale it offered; `None` before its SYN was seen.
+    scale: Option<Option<u8>>,
+    outstanding: VecDeque<(i64, Timestamp, bool)>,
+    samples: WaySamples,
+}
+
+impl Samples {
+    /// Takes in the connection's next segment.
+    pub fn take(&mut self, segment: &Segment) {
+        self.learn_client(segment);
+        self.take_sequence(segment);
+        if segment.flags.contains(TcpFlags::ACK) {
+            self.take_ack(segment);
+        }
+        self.take_window(segment);
+    }
+
+    /// Which direction the client sends in: the first SYN's, else that of the
+    /// higher port.
+    pub fn client(&self) -> Direction {
+        self.client.unwrap_or(Direction::Forward)
+    }
+
+    /// What the client's and the server's sending shows.
+    pub fn finish(self) -> [WaySamples; 2] {
+        let client = self.client();
+        let [forward, backward] = self.ways.map(|way| way.samples);
+        match client {
+            Direction::Forward => [forward, backward],
+            Direction::Backward => [backward, forward],
+        }
+    }
+
+    fn learn_client(&mut self, segment: &Segment) {
+        let is_reply = segment.flags.contains(TcpFlags::SYN.with(TcpFlags::ACK));
+        let (source, destination) = (
+            segment.flow.source(segment.direction),
+            segment.flow.destination(segment.direction),
+        );
+        let is_client = match segment.flags.contains(TcpFlags::SYN) {
+            true => !is_reply,
+            false => source.port >= destination.port,
+        };
+        self.client.get_or_insert(match is_client {
+            true => segment.direction,
+            false => segment.direction.reverse(),
+        });
+    }
+
+    fn take_sequence(&mut self, segment: &Segment) {
+        let Some(own) = self.ways.get_mut(way(segment.direction)) else {
+            return;
+        };
+        let base = *own.base.get_or_insert(segment.seq);
+        let start = own.position(base, segment.seq);
+        let len = i64::from(segment.sequence_len());
+        if len == 0 {
+            return;
+        }
+        let end = start + len;
+        if end > own.sent && start >= own.sent {
+            if own.outstanding.len() < MAX_OUTSTANDING {
+                own.outstanding.push_back((end, segment.at, true));
+            }
+        } else {
+            // Sent again: an acknowledgement may be of either copy.
+            let after = own.outstanding.partition_point(|&(its, ..)| its <= start);
+            own.outstanding
+                .range_mut(after..)
+                .for_each(|sent| sent.2 = false);
+        }
+        own.sent = own.sent.max(end);
+        let in_flight = u64::try_from(own.sent - own.acked).unwrap_or_default();
+        keep(&mut own.samples.in_flight, (segment.at, in_flight));
+    }
+
+    fn take_ack(&mut self, segment: &Segment) {
+        let Some(peer) = self.ways.get_mut(way(segment.direction.reverse())) else {
+            return;
+        };
+        let Some(base) = peer.base else { return };
+        let acked = peer.position(base, segment.ack);
+        if acked <= peer.acked {
+            return;
+        }
+        peer.acked = acked;
+        let mut newest = None;
+        while let Some(sent) = peer.outstanding.front().filter(|sent| sent.0 <= acked) {
+            newest = Some(*sent);
+            peer.outstanding.pop_front();
+        }
+        if let Some((_, at, true)) = newest {
+            let took = segment.at.since(at);
+            keep(&mut peer.samples.round_trips, (segment.at, took));
+        }
+        let in_flight = u64::try_from(peer.sent - peer.acked).unwrap_or_default();
+        keep(&mut peer.samples.in_flight, (segment.at, in_flight));
+    }
+
+    fn take_window(&mut self, segment: &Segment) {
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        let scales = self.ways.each_ref().map(|way| way.scale.flatten());
+        let is_scaled = scales.iter().all(Option::is_some);
+        let Some(own) = self.ways.get_mut(way(segment.direction)) else {
+            return;
+        };
+        if is_syn {
+            own.scale = Some(segment.options.window_scale);
+        }
+        if segment.flags.contains(TcpFlags::RST) {
+            return;
+        }
+        let shift = own.scale.flatten().filter(|_| is_scaled && !is_syn);
+        let window = u64::from(segment.window) << shift.unwrap_or_default().min(14);
+        keep(&mut own.samples.windows, (segment.at, window));
+    }
+}
+
+impl Way {
+    fn position(&self, base: u32, seq: u32) -> i64 {
+        let sent = base.wrapping_add(self.sent as u32);
+        self.sent + i64::from(seq.wrapping_sub(sent) as i32)
+    }
+}
+
+fn keep<T>(list: &mut Vec<T>, sample: T) {
+    if list.len() < MAX_SAMPLES {
+        list.push(sample);
+    }
+}

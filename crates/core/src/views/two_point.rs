@@ -1,0 +1,191 @@
+//! Two captures of the same connections, held against each other.
+//!
+//! In come the segments of both, each in its own order and on its own clock,
+//! and the exchanges of one; out comes how the clocks stand to each other,
+//! what the ways between took and lost, and where the exchanges' time went.
+//! Packets are recognised by their sequence and acknowledgement numbers,
+//! timestamps and IP identification, so that translated addresses and clocks
+//! that differ by years do not matter.
+
+mod clock;
+mod matching;
+mod place;
+mod sighting;
+mod way;
+
+use foldhash::fast::SeedableRandomState;
+use hashbrown::HashMap;
+
+use crate::connection::table;
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::Timestamp;
+use crate::report::Joined;
+
+use clock::Clock;
+use matching::{Matched, Pairs};
+pub use place::ExchangeSpan;
+use sighting::{Flow, Sighting};
+
+/// Packets of each capture that are held against the other's.
+const MAX_SIGHTINGS: usize = 1 << 20;
+
+/// Gathers two captures.
+#[derive(Debug)]
+pub struct Joining {
+    hasher: SeedableRandomState,
+    views: [View; 2],
+}
+
+/// One capture.
+#[derive(Debug)]
+struct View {
+    flows: Vec<Flow>,
+    by_key: HashMap<crate::observed::flow::FlowKey, u32, SeedableRandomState>,
+    sightings: Vec<Sighting>,
+    is_partial: bool,
+}
+
+/// Two captures that hold the same connections.
+#[derive(Debug)]
+pub struct Recognised {
+    views: [View; 2],
+    pairs: Pairs,
+    matched: Matched,
+    clock: Clock,
+    /// Which of the two is nearer to the clients.
+    client: usize,
+}
+
+impl Joining {
+    /// Two captures of which nothing is known; `hash_seed` changes nothing in
+    /// what comes out.
+    pub fn new(hash_seed: u64) -> Self {
+        let hasher = table::hasher(hash_seed);
+        let view = || View {
+            flows: Vec::new(),
+            by_key: HashMap::with_hasher(hasher.clone()),
+            sightings: Vec::new(),
+            is_partial: false,
+        };
+        Self {
+            views: [view(), view()],
+            hasher,
+        }
+    }
+
+    /// Takes in the next segment of the first capture (0) or the second (1);
+    /// `false` where there is no room for more of it.
+    pub fn take(&mut self, capture: usize, segment: &Segment) -> bool {
+        self.views
+            .get_mut(capture)
+            .is_some_and(|view| view.take(segment))
+    }
+
+    /// Recognises the connections that are in both; `None` where it is not
+    /// half of what the lesser capture holds, or where packets of one way only
+    /// were seen.
+    pub fn recognise(self) -> Option<Recognised> {
+        let [first, second] = &self.views;
+        let pairs = matching::pair(first, second, &self.hasher);
+        let fewest = first.flows.len().min(second.flows.len());
+        if pairs.flows.is_empty() || pairs.flows.len() * 2 < fewest {
+            return None;
+        }
+        let client = clock::nearer_to_clients(&self.views, &pairs)?;
+        let clock = Clock::estimate(&self.views, &pairs, client)?;
+        let matched = Matched::new(&self.views, &pairs, client);
+        Some(Recognised {
+            views: self.views,
+            pairs,
+            matched,
+            clock,
+            client,
+        })
+    }
+}
+
+impl Recognised {
+    /// Which capture is nearer to the clients, 0 or 1: the one whose exchanges
+    /// are to be diagnosed.
+    pub fn client(&self) -> usize {
+        self.client
+    }
+
+    /// Concludes. `names` are the captures' in the order they were given;
+    /// `exchanges` those that the client's capture shows.
+    pub fn conclude(&self, names: [&str; 2], exchanges: &[ExchangeSpan]) -> Joined {
+        let [first, second] = names;
+        let (near, far) = match self.client {
+            0 => (first, second),
+            _ => (second, first),
+        };
+        let crossings = way::crossings(self);
+        let pairs = &self.pairs;
+        Joined {
+            client_capture: near.to_owned(),
+            server_capture: far.to_owned(),
+            connections: pairs.flows.len() as u64,
+            translated: pairs
+                .flows
+                .values()
+                .filter(|pair| pair.is_translated)
+                .count() as u64,
+            packets: pairs.packets.len() as u64,
+            is_partial: self.views.iter().any(|view| view.is_partial),
+            clock: self.clock.relation(),
+            ways: vec![
+                way::way(self, &crossings, true),
+                way::way(self, &crossings, false),
+            ],
+            places: place::places(self, &crossings, exchanges),
+        }
+    }
+
+    fn near(&self) -> &View {
+        let [first, second] = &self.views;
+        if self.client == 0 { first } else { second }
+    }
+
+    fn far(&self) -> &View {
+        let [first, second] = &self.views;
+        if self.client == 0 { second } else { first }
+    }
+
+    /// When `sighting` was, on the clock of the client's capture.
+    fn instant(&self, sighting: &Sighting, is_near: bool) -> Timestamp {
+        match is_near {
+            true => sighting.at,
+            false => self.clock.to_client(sighting.at),
+        }
+    }
+}
+
+impl View {
+    fn take(&mut self, segment: &Segment) -> bool {
+        if self.sightings.len() >= MAX_SIGHTINGS {
+            self.is_partial = true;
+            return false;
+        }
+        let next = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
+        let flow = *self.by_key.entry(segment.flow).or_insert(next);
+        if flow == next {
+            self.flows.push(Flow::new(segment));
+        }
+        if let Some(known) = self.flows.get_mut(flow as usize) {
+            let position = known.take(segment);
+            self.sightings.push(Sighting::new(segment, flow, position));
+        }
+        true
+    }
+
+    fn sighting(&self, index: u32) -> Option<&Sighting> {
+        self.sightings.get(index as usize)
+    }
+
+    fn flow(&self, index: u32) -> Option<&Flow> {
+        self.flows.get(index as usize)
+    }
+}
+
+/// The flags that tell packets apart.
+const TELLING: u8 = TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0;

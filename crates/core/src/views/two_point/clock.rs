@@ -1,0 +1,212 @@
+//! How two clocks stand to each other, told from packets.
+//!
+//! A packet's lag (when the far capture saw it less when the near one did) is
+//! its travel plus the offset on the way there, and the offset less its travel
+//! on the way back. The quickest packets of each way bound the offset from
+//! both sides; what their lags gain over time is the drift. Sources: Paxson,
+//! "On Calibrating Measurements of Packet Transit Times" (1998); Moon, Skelly
+//! and Towsley, "Estimation and Removal of Clock Skew from Network Delay
+//! Measurements" (1999), whose line under all lags is found here by its convex
+//! hull.
+
+use std::collections::BTreeMap;
+
+use super::View;
+use super::matching::Pairs;
+use crate::observed::time::Timestamp;
+use crate::report::ClockRelation;
+
+/// The quickest of a window stand for it; a window so short does not drift.
+const WINDOW_NS: i64 = 250_000_000;
+/// For a round trip, both of its ways are to be seen within so short a time
+/// that no drift can be taken for travel.
+const TURN_NS: i64 = 5_000_000;
+/// A capture must last so long for its drift to be told.
+const LEAST_SPAN_NS: i64 = 2_000_000_000;
+/// And hold packets of so many windows.
+const LEAST_WINDOWS: usize = 6;
+/// No clock drifts by more: NTP's frequency tolerance is 500 ppm (RFC 5905 §7.2),
+/// a bad crystal's a few times that.
+const MAX_DRIFT: f64 = 5e-3;
+
+/// The relation of the far clock to the near one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// The near instant that the offset is of.
+    origin: Timestamp,
+    /// Far less near then.
+    offset: f64,
+    error: f64,
+    /// Nanoseconds gained a nanosecond.
+    drift: f64,
+    drift_error: Option<f64>,
+}
+
+/// Lags of one way by near time: the least of each window.
+type Lags = BTreeMap<i64, (f64, f64)>;
+
+/// Which capture is nearer to the clients: there and back, a packet takes
+/// longer than no time at all, whatever the clocks say.
+pub(super) fn nearer_to_clients(views: &[View; 2], pairs: &Pairs) -> Option<usize> {
+    let origin = origin(views, pairs, 0)?;
+    let (there, back) = lags(views, pairs, 0, origin, TURN_NS);
+    let mut trips: Vec<f64> = there
+        .iter()
+        .filter_map(|(window, (_, there))| Some(there + back.get(window)?.1))
+        .collect();
+    trips.sort_by(f64::total_cmp);
+    let median = match trips.get(trips.len() / 2) {
+        Some(&median) => median,
+        // No window saw both ways.
+        None => least(&there, 0.0)? + least(&back, 0.0)?,
+    };
+    Some(usize::from(median < 0.0))
+}
+
+impl Clock {
+    /// Estimates from the packets that are certain, `client` being the capture
+    /// nearer to the clients; `None` where one way has none.
+    pub(super) fn estimate(views: &[View; 2], pairs: &Pairs, client: usize) -> Option<Self> {
+        let origin = origin(views, pairs, client)?;
+        let (there, back) = lags(views, pairs, client, origin, WINDOW_NS);
+        let (drift, drift_error) = match drift(&there, &back) {
+            Some((drift, error)) => (drift, Some(error)),
+            None => (0.0, None),
+        };
+        // What cannot be told from none is none.
+        let is_told = drift_error.is_some_and(|error| drift.abs() > error);
+        let drift = if is_told { drift } else { 0.0 };
+        let (forth, home) = (least(&there, drift)?, least(&back, -drift)?);
+        Some(Self {
+            origin,
+            offset: (forth - home) / 2.0,
+            error: ((forth + home) / 2.0).abs(),
+            drift,
+            drift_error,
+        })
+    }
+
+    /// A far instant on the near clock.
+    pub(super) fn to_client(self, far: Timestamp) -> Timestamp {
+        let since = far.signed_since(self.origin) as f64 - self.offset;
+        let near = since / (1.0 + self.drift);
+        Timestamp::from_nanos(self.origin.as_nanos().saturating_add(near.round() as i64))
+    }
+
+    pub(super) fn relation(self) -> ClockRelation {
+        ClockRelation {
+            offset_ns: self.offset.round() as i64,
+            offset_error_ns: self.error.round() as u64,
+            drift_ppb: (self.drift * 1e9).round() as i64,
+            drift_error_ppb: self.drift_error.map(|error| (error * 1e9).round() as u64),
+        }
+    }
+}
+
+fn origin(views: &[View; 2], pairs: &Pairs, client: usize) -> Option<Timestamp> {
+    let view = views.get(client)?;
+    let near = pairs.packets.iter().filter_map(|pair| {
+        let index = if client == 0 { pair.first } else { pair.second };
+        view.sighting(index)
+    });
+    near.map(|sighting| sighting.at).min()
+}
+
+/// The least lags there and back, by window.
+fn lags(
+    views: &[View; 2],
+    pairs: &Pairs,
+    client: usize,
+    origin: Timestamp,
+    window: i64,
+) -> (Lags, Lags) {
+    let [first, second] = views;
+    let (mut there, mut back) = (Lags::new(), Lags::new());
+    for pair in pairs.packets.iter().filter(|pair| pair.is_certain) {
+        let (Some(one), Some(other)) = (first.sighting(pair.first), second.sighting(pair.second))
+        else {
+            continue;
+        };
+        let (near, far) = if client == 0 {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        let since = near.at.signed_since(origin);
+        let lag = far.at.signed_since(near.at) as f64;
+        let Some(flow) = first.flow(one.flow) else {
+            continue;
+        };
+        let (lags, lag) = match flow.client() == one.direction {
+            true => (&mut there, lag),
+            false => (&mut back, -lag),
+        };
+        let least = lags
+            .entry(since.div_euclid(window))
+            .or_insert((since as f64, lag));
+        if lag < least.1 {
+            *least = (since as f64, lag);
+        }
+    }
+    (there, back)
+}
+
+/// The least lag once the drift is taken off.
+fn least(lags: &Lags, drift: f64) -> Option<f64> {
+    lags.values()
+        .map(|&(since, lag)| lag - drift * since)
+        .min_by(f64::total_cmp)
+}
+
+/// The drift and how far it may be off: as far as four ways of telling it
+/// disagree.
+fn drift(there: &Lags, back: &Lags) -> Option<(f64, f64)> {
+    let hulls = [under(there)?, -under(back)?];
+    let thirds = [by_thirds(there)?, -by_thirds(back)?];
+    let drift = (hulls[0] + hulls[1]) / 2.0;
+    let spread = |estimate: &f64| (estimate - drift).abs();
+    let error = hulls.iter().chain(&thirds).map(spread).fold(0.0, f64::max);
+    // Stamps of a microsecond tell no more than one in the whole span.
+    let span = span(there).min(span(back));
+    (drift.abs() <= MAX_DRIFT).then(|| (drift, error.max(1_000.0 / span)))
+}
+
+fn span(lags: &Lags) -> f64 {
+    let since = |entry: Option<(&i64, &(f64, f64))>| entry.map_or(0.0, |(_, &(since, _))| since);
+    since(lags.last_key_value()) - since(lags.first_key_value())
+}
+
+/// The slope of the line that lies under all lags and is nearest to them: the
+/// edge of their lower hull at the middle of their times.
+fn under(lags: &Lags) -> Option<f64> {
+    if lags.len() < LEAST_WINDOWS || span(lags) < LEAST_SPAN_NS as f64 {
+        return None;
+    }
+    let mut hull: Vec<(f64, f64)> = Vec::new();
+    for &(x, y) in lags.values() {
+        while let [.., (ax, ay), (bx, by)] = hull.as_slice() {
+            let turns_up = (bx - ax) * (y - ay) - (by - ay) * (x - ax);
+            if turns_up > 0.0 {
+                break;
+            }
+            hull.pop();
+        }
+        hull.push((x, y));
+    }
+    let mean = lags.values().map(|&(x, _)| x).sum::<f64>() / lags.len() as f64;
+    hull.windows(2).find_map(|edge| match edge {
+        &[(ax, ay), (bx, by)] if ax <= mean && mean <= bx && bx > ax => Some((by - ay) / (bx - ax)),
+        _ => None,
+    })
+}
+
+/// The slope from the least lag of the first third to that of the last.
+fn by_thirds(lags: &Lags) -> Option<f64> {
+    let third = lags.len() / 3;
+    let least = |part: &mut dyn Iterator<Item = &(f64, f64)>| {
+        part.copied().min_by(|(_, a), (_, b)| a.total_cmp(b))
+    };
+    let (ax, ay) = least(&mut lags.values().take(third))?;
+    let (bx, by) = least(&mut lags.values().rev().take(third))?;
+    (bx > ax).then(|| (by - ay) / (bx - ax))
+}

@@ -1,0 +1,144 @@
+//! Where the exchanges' time went: on which host, on which way.
+//!
+//! Backwards from the last packet of an answer: it left its host because of
+//! what had arrived there last, and that left the other host because of what
+//! had arrived before. Between an arrival and the next departure time went by
+//! on the host; between departure and arrival, on the path. What was sent
+//! again because its copies were lost is charged to the path from the first
+//! copy on.
+
+use core::time::Duration;
+
+use super::Recognised;
+use super::way::{Crossing, Crossings};
+use crate::cause::tally::nanos;
+use crate::exchange::{Exchange, Outcome};
+use crate::observed::flow::{FlowKey, Transport};
+use crate::observed::time::Timestamp;
+use crate::report::Place;
+
+/// Steps back in one exchange; the rest of its time is unknown.
+const MAX_STEPS: usize = 4096;
+/// Stamps of one host may be off by so much against each other.
+const SLACK: Duration = Duration::from_micros(5);
+
+/// An exchange of the capture nearer to the clients: who, and from when to when.
+#[derive(Clone, Copy, Debug)]
+pub struct ExchangeSpan {
+    flow: FlowKey,
+    begin: Timestamp,
+    end: Timestamp,
+}
+
+impl ExchangeSpan {
+    /// The span of an exchange that is whole, or that its client gave up.
+    pub fn new(exchange: &Exchange) -> Option<Self> {
+        let is_meant = matches!(exchange.outcome, Outcome::Complete(_) | Outcome::TimedOut);
+        let (flow, _) = FlowKey::new(Transport::Tcp, exchange.client, exchange.server);
+        is_meant.then_some(Self {
+            flow,
+            begin: exchange.begin,
+            end: exchange.end,
+        })
+    }
+}
+
+/// The places, in the order of a request's way.
+const PLACES: [&str; 5] = [
+    "client-host",
+    "client-to-server-path",
+    "server-host",
+    "server-to-client-path",
+    "unknown",
+];
+const UNKNOWN: usize = 4;
+
+/// Time by place: all of it, and what of it went by for a loss.
+type Sums = [(u64, u64); PLACES.len()];
+
+/// Sums up where the exchanges' time went.
+pub(super) fn places(
+    joined: &Recognised,
+    crossings: &Crossings,
+    exchanges: &[ExchangeSpan],
+) -> Vec<Place> {
+    let mut sums = Sums::default();
+    let mut whole = 0_u64;
+    for exchange in exchanges {
+        let flow = joined.near().by_key.get(&exchange.flow);
+        let Some(list) = flow.and_then(|flow| crossings.get(flow)) else {
+            continue;
+        };
+        whole = whole.saturating_add(nanos(exchange.end.since(exchange.begin)));
+        walk(list, exchange, &mut sums);
+    }
+    if whole == 0 {
+        return Vec::new();
+    }
+    let place = |(name, (total_ns, loss_ns)): (&&str, (u64, u64))| Place {
+        place: (*name).to_owned(),
+        total_ns,
+        loss_ns,
+        share: total_ns as f64 / whole as f64,
+    };
+    let places = PLACES.iter().zip(sums).map(place);
+    places
+        .filter(|p| p.total_ns > 0 || p.place != "unknown")
+        .collect()
+}
+
+/// Walks back from the exchange's end to its begin. `list` is by arrival.
+fn walk(list: &[Crossing], exchange: &ExchangeSpan, sums: &mut Sums) {
+    let mut walk = Walk {
+        begin: exchange.begin,
+        cursor: exchange.end,
+        sums,
+    };
+    // What arrived before its begin has no part in it.
+    let first = list.partition_point(|c| c.arrived < exchange.begin);
+    let list = list.get(first..).unwrap_or_default();
+    let (mut at_client, mut end) = (true, list.len());
+    for _ in 0..MAX_STEPS {
+        if walk.cursor <= walk.begin {
+            return;
+        }
+        // What arrived here last, before the cursor.
+        let arrived = list.partition_point(|c| c.arrived <= walk.cursor + SLACK);
+        end = end.min(arrived);
+        let here = list.get(..end).unwrap_or_default();
+        let found = here.iter().rposition(|c| c.to_server != at_client);
+        let Some((at, crossing)) = found.and_then(|at| Some((at, list.get(at)?))) else {
+            break;
+        };
+        end = at;
+        let way = if crossing.to_server { 1 } else { 3 };
+        walk.charge(if at_client { 0 } else { 2 }, crossing.arrived, false);
+        walk.charge(way, crossing.sent, false);
+        walk.charge(way, crossing.first_sent, true);
+        at_client = crossing.to_server;
+    }
+    // Before the first arrival the request's own host had it.
+    let begin = walk.begin;
+    walk.charge(if at_client { 0 } else { UNKNOWN }, begin, false);
+}
+
+/// A walk back through an exchange.
+struct Walk<'a> {
+    begin: Timestamp,
+    cursor: Timestamp,
+    sums: &'a mut Sums,
+}
+
+impl Walk<'_> {
+    /// Charges the time from `to`, but not before the begin, up to the cursor,
+    /// and moves the cursor there.
+    fn charge(&mut self, place: usize, to: Timestamp, is_loss: bool) {
+        let to = to.max(self.begin).min(self.cursor);
+        let took = nanos(self.cursor.since(to));
+        if let Some((total, loss)) = self.sums.get_mut(place) {
+            *total = total.saturating_add(took);
+            *loss = loss.saturating_add(if is_loss { took } else { 0 });
+        }
+        self.cursor = to;
+    }
+}

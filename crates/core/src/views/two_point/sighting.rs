@@ -1,0 +1,131 @@
+//! A packet as one capture saw it.
+
+use super::TELLING;
+use crate::observed::flow::{Direction, FlowKey};
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::Timestamp;
+
+/// A flow of one capture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) key: FlowKey,
+    /// Which direction the client sends in.
+    client: Option<Direction>,
+    /// Each direction's last sequence number and its position in the stream.
+    last: [Option<(u32, i64)>; 2],
+    /// How far each direction has sent.
+    sent: [i64; 2],
+}
+
+/// A packet of one capture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sighting {
+    pub(super) at: Timestamp,
+    /// Where its first byte stands in its direction's stream, from the first
+    /// one that this capture saw.
+    pub(super) position: i64,
+    pub(super) flow: u32,
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    pub(super) len: u32,
+    pub(super) stamps: Option<(u32, u32)>,
+    pub(super) ip_id: Option<u16>,
+    pub(super) flags: u8,
+    pub(super) direction: Direction,
+    /// Whether its bytes had been sent before, as far as seen.
+    pub(super) is_repeat: bool,
+}
+
+impl Flow {
+    pub(super) fn new(segment: &Segment) -> Self {
+        Self {
+            key: segment.flow,
+            client: None,
+            last: [None; 2],
+            sent: [i64::MIN; 2],
+        }
+    }
+
+    /// Takes in its next segment; where that stands in its stream, and whether
+    /// it was sent before.
+    pub(super) fn take(&mut self, segment: &Segment) -> (i64, bool) {
+        if segment.flags.contains(TcpFlags::SYN) {
+            let is_reply = segment.flags.contains(TcpFlags::ACK);
+            self.client = Some(match is_reply {
+                true => segment.direction.reverse(),
+                false => segment.direction,
+            });
+        }
+        let way = usize::from(segment.direction == Direction::Backward);
+        let (Some(last), Some(sent)) = (self.last.get_mut(way), self.sent.get_mut(way)) else {
+            return (0, false);
+        };
+        let position = last.map_or(0, |(seq, position)| {
+            position + i64::from(segment.seq.wrapping_sub(seq) as i32)
+        });
+        *last = Some((segment.seq, position));
+        let end = position + i64::from(segment.sequence_len());
+        let is_repeat = end > position && end <= *sent;
+        *sent = end.max(*sent);
+        (position, is_repeat)
+    }
+
+    /// Which direction the client sends in: told by the handshake, else by the
+    /// ports, of which the client's is commonly the higher.
+    pub(super) fn client(&self) -> Direction {
+        let (low, high) = self.key.ends();
+        self.client.unwrap_or(match low.port > high.port {
+            true => Direction::Forward,
+            false => Direction::Backward,
+        })
+    }
+}
+
+impl Sighting {
+    pub(super) fn new(segment: &Segment, flow: u32, (position, is_repeat): (i64, bool)) -> Self {
+        Self {
+            at: segment.at,
+            position,
+            flow,
+            seq: segment.seq,
+            ack: segment.ack,
+            len: segment.payload_len,
+            stamps: segment.options.timestamps,
+            ip_id: segment.ip.id.filter(|&id| id != 0),
+            flags: segment.flags.0,
+            direction: segment.direction,
+            is_repeat,
+        }
+    }
+
+    pub(super) fn has_data(&self) -> bool {
+        self.len > 0
+    }
+
+    /// Whether it takes sequence space, so that it is sent again when lost.
+    pub(super) fn is_reliable(&self) -> bool {
+        self.has_data() || self.flags & (TcpFlags::SYN.0 | TcpFlags::FIN.0) != 0
+    }
+
+    /// What stays the same on the way, also where segments are cut or joined:
+    /// that changes only lengths, and FIN and PSH on the first of the pieces.
+    pub(super) fn key(&self) -> Key {
+        Key {
+            seq: self.seq,
+            ack: self.ack,
+            stamps: self.stamps,
+            flags: self.flags & TELLING & if self.has_data() { TcpFlags::SYN.0 } else { !0 },
+            has_data: self.has_data(),
+        }
+    }
+}
+
+/// What a packet is recognised by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    seq: u32,
+    ack: u32,
+    stamps: Option<(u32, u32)>,
+    flags: u8,
+    has_data: bool,
+}

@@ -1,0 +1,214 @@
+//! What became of packets between the captures.
+
+use std::collections::BTreeMap;
+
+use super::Recognised;
+use super::sighting::Sighting;
+use crate::observed::flow::Direction;
+use crate::observed::segment::TcpFlags;
+use crate::observed::time::Timestamp;
+use crate::report::{Figures, Way};
+use crate::stats::histogram::Distribution;
+
+/// A packet on its way, on the clock of the client's capture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crossing {
+    pub(super) to_server: bool,
+    /// When the capture near its sender saw it.
+    pub(super) sent: Timestamp,
+    /// When the other did.
+    pub(super) arrived: Timestamp,
+    /// When its bytes were first sent, where all earlier copies were lost.
+    pub(super) first_sent: Timestamp,
+}
+
+/// All crossings of a connection, by their arrival.
+pub(super) type Crossings = BTreeMap<u32, Vec<Crossing>>;
+
+/// One end's sightings, seen from the packets' sender or receiver.
+struct End<'a> {
+    joined: &'a Recognised,
+    is_near: bool,
+}
+
+impl<'a> End<'a> {
+    /// The end that sends what goes that way.
+    fn sender(joined: &'a Recognised, to_server: bool) -> Self {
+        let is_near = to_server;
+        Self { joined, is_near }
+    }
+
+    fn sightings(&self) -> &'a [Sighting] {
+        match self.is_near {
+            true => &self.joined.near().sightings,
+            false => &self.joined.far().sightings,
+        }
+    }
+
+    /// Whether the sighting goes to the server, and its connection by the near
+    /// capture's number; `None` for those that only this capture holds.
+    fn of(&self, sighting: &Sighting) -> Option<(bool, u32)> {
+        let view = match self.is_near {
+            true => self.joined.near(),
+            false => self.joined.far(),
+        };
+        let to_server = view.flow(sighting.flow)?.client() == sighting.direction;
+        let flow = match self.is_near {
+            true => Some(sighting.flow).filter(|&flow| self.joined.matched.has_near(flow)),
+            false => self.joined.matched.near_flow(sighting.flow),
+        };
+        Some((to_server, flow?))
+    }
+
+    /// The other capture's sighting of the same packet.
+    fn counterpart(&self, index: u32) -> Option<&'a Sighting> {
+        let joined = self.joined;
+        match self.is_near {
+            true => joined.far().sighting(joined.matched.far_of(index)?),
+            false => joined.near().sighting(joined.matched.near_of(index)?),
+        }
+    }
+
+    fn instant(&self, sighting: &Sighting) -> Timestamp {
+        self.joined.instant(sighting, self.is_near)
+    }
+
+    fn instant_there(&self, sighting: &Sighting) -> Timestamp {
+        self.joined.instant(sighting, !self.is_near)
+    }
+}
+
+/// What became of the bytes that a sender sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copies {
+    /// None of the earlier ones arrived; when the first was sent.
+    Lost(Timestamp),
+    /// One had arrived.
+    Arrived,
+}
+
+/// Every packet that was seen at both ends.
+pub(super) fn crossings(joined: &Recognised) -> Crossings {
+    let mut crossings = Crossings::new();
+    for to_server in [true, false] {
+        let sender = End::sender(joined, to_server);
+        let receiver = End {
+            joined,
+            is_near: !sender.is_near,
+        };
+        let again = sent_again(joined, to_server);
+        for (index, sighting) in (0..).zip(receiver.sightings()) {
+            let Some((_, flow)) = receiver.of(sighting).filter(|&(way, _)| way == to_server) else {
+                continue;
+            };
+            let Some(origin) = receiver.counterpart(index) else {
+                continue;
+            };
+            let sent = sender.instant(origin);
+            let copies = again.get(&(flow, sent));
+            crossings.entry(flow).or_default().push(Crossing {
+                to_server,
+                sent,
+                arrived: receiver.instant(sighting),
+                first_sent: match copies {
+                    Some(&Copies::Lost(first)) => first,
+                    _ => sent,
+                },
+            });
+        }
+    }
+    for list in crossings.values_mut() {
+        list.sort_by_key(|crossing| (crossing.arrived, crossing.sent));
+    }
+    crossings
+}
+
+/// What was sent again, by connection and time of sending.
+fn sent_again(joined: &Recognised, to_server: bool) -> BTreeMap<(u32, Timestamp), Copies> {
+    let sender = End::sender(joined, to_server);
+    // By the position that a segment begins at: when it was first sent, and
+    // whether it has arrived.
+    let mut first: BTreeMap<(u32, Direction, i64), (Timestamp, bool)> = BTreeMap::new();
+    let mut again = BTreeMap::new();
+    for (index, sighting) in (0..).zip(sender.sightings()) {
+        let Some((_, flow)) = sender.of(sighting).filter(|&(way, _)| way == to_server) else {
+            continue;
+        };
+        if !sighting.is_reliable() {
+            continue;
+        }
+        let sent = sender.instant(sighting);
+        let has_arrived = sender.counterpart(index).is_some();
+        let stream = (flow, sighting.direction);
+        if sighting.is_repeat {
+            // The copy that holds its first byte.
+            let upto = (stream.0, stream.1, sighting.position);
+            let from = (stream.0, stream.1, i64::MIN);
+            if let Some((_, &(begun, arrived))) = first.range(from..=upto).next_back() {
+                let copies = match arrived {
+                    true => Copies::Arrived,
+                    false => Copies::Lost(begun),
+                };
+                again.insert((flow, sent), copies);
+            }
+        }
+        let key = (stream.0, stream.1, sighting.position);
+        let entry = first.entry(key).or_insert((sent, false));
+        entry.1 |= has_arrived;
+    }
+    again
+}
+
+/// What a way took and lost.
+pub(super) fn way(joined: &Recognised, crossings: &Crossings, to_server: bool) -> Way {
+    let mut delays = Distribution::default();
+    let its = |crossing: &&Crossing| crossing.to_server == to_server;
+    for crossing in crossings.values().flatten().filter(its) {
+        delays.record(crossing.arrived.since(crossing.sent));
+    }
+    let again = sent_again(joined, to_server);
+    let lost = |copies: &&Copies| matches!(copies, Copies::Lost(_));
+    let lost = again.values().filter(lost).count() as u64;
+    Way {
+        direction: match to_server {
+            true => "client-to-server",
+            false => "server-to-client",
+        }
+        .to_owned(),
+        delay_ns: Figures::from(&delays),
+        lost,
+        needless: again.len() as u64 - lost,
+        acks_lost: acks_lost(joined, to_server),
+    }
+}
+
+/// Bare acknowledgements that did not arrive while the other capture ran.
+fn acks_lost(joined: &Recognised, to_server: bool) -> u64 {
+    let sender = End::sender(joined, to_server);
+    let there = match sender.is_near {
+        true => joined.far(),
+        false => joined.near(),
+    };
+    let last = there
+        .sightings
+        .iter()
+        .map(|s| sender.instant_there(s))
+        .max();
+    let first = there
+        .sightings
+        .iter()
+        .map(|s| sender.instant_there(s))
+        .min();
+    let (Some(first), Some(last)) = (first, last) else {
+        return 0;
+    };
+    let is_lost = |(index, sighting): &(u32, &Sighting)| {
+        let is_bare = !sighting.is_reliable() && sighting.flags & TcpFlags::RST.0 == 0;
+        let sent = sender.instant(sighting);
+        is_bare
+            && sender.of(sighting).is_some_and(|(way, _)| way == to_server)
+            && sender.counterpart(*index).is_none()
+            && (first..=last).contains(&sent)
+    };
+    (0..).zip(sender.sightings()).filter(is_lost).count() as u64
+}
