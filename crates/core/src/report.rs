@@ -344,11 +344,11 @@ impl Exemplar {
 /// One wait of an exemplar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitSpan {
-    /// What kind.
+    /// The kind of wait.
     pub kind: WaitKind,
-    /// Whose it is.
+    /// The party that caused the wait.
     pub owner: Owner,
-    /// How long.
+    /// Duration of the wait.
     pub duration_ns: u64,
     /// Half-width of the error where its bounds are inferred; `None` where they were observed.
     pub error_ns: Option<u64>,
@@ -760,9 +760,9 @@ pub struct Candidate {
 /// A look-alike that was excluded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RuledOut {
-    /// Its id.
+    /// The id of the excluded cause.
     pub cause: Id,
-    /// By what.
+    /// The evidence that excludes it.
     pub because: String,
 }
 
