@@ -26,8 +26,8 @@ const KIND: Kind = Kind {
     what: "were closed or reset before a whole response",
 };
 
-/// Watches requests that the server answered by a close or reset and nothing
-/// else, on connections that had not been idle: those may just be stale.
+/// Watches requests that the server answered by a close or reset and nothing else, on connections
+/// that had not been idle: idle ones may just be stale.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
