@@ -30,13 +30,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches lookups that began with names that do not exist: one name with the
-/// suffixes of a search list, each asked for when the one before was denied.
+/// Watches lookups that began with nonexistent names: one name with the suffixes of a search list,
+/// each asked for when the one before was denied.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,
     delays: Delays,
-    /// How many names were denied, a nanosecond each.
+    /// Number of denied names, a nanosecond each.
     suffixes: Distribution,
 }
 
