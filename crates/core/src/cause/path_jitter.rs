@@ -1,6 +1,6 @@
-//! `path-jitter`: some round trips take far longer than the least, by the
-//! sender's own clock, while most do not, and neither follows the other: no
-//! queue that load fills, no step, and no pause before.
+//! `path-jitter`: some round trips take far longer than the minimum, by the sender's own clock,
+//! while most do not, and without a pattern: no queue that load fills, no step, and no pause
+//! before.
 
 use super::evidence::{self, human, median, percent};
 use super::path_queueing::grown_handshakes;
@@ -38,7 +38,7 @@ const BY_CLOCK: Wording = Wording {
     ..WORDING
 };
 
-/// Watches round trips that outgrow the least one now and then.
+/// Watches round trips that exceed the minimum now and then.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

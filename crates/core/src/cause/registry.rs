@@ -1,7 +1,7 @@
-//! The registry of causes: one row for each, which is all that is said of a cause outside its
+//! The registry of causes: one row for each, with everything that is said of a cause outside its
 //! rule and its page.
 //!
-//! Whoever adds a cause adds a row; there is no other table and no default.
+//! A new cause needs a row; there is no other table and no default.
 
 mod id;
 mod row;

@@ -30,7 +30,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// A proxy near the client whose think time is the way to the server behind.
+/// Watches proxies near the client whose think time is the path to the server behind.
 ///
 /// The discriminator is the leg behind, in the same capture: its handshakes
 /// and answers take the time that the one in front spends thinking, and the
