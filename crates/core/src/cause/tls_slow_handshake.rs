@@ -46,17 +46,17 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// A signature of RSA with 2048 bits takes a millisecond or two of any
-/// processor; what takes longer than this is queueing or a slow key.
+/// The least time of the server that counts: a signature of RSA with 2048 bits takes a millisecond
+/// or two of any processor; a longer time is queueing or a slow key.
 const NOTABLE: Duration = Duration::from_millis(8);
-/// A server that takes this share of it for requests too is slow at large.
+/// The share of it that a server takes for requests too if it is slow at large.
 const SHARE_OF_REQUESTS: f64 = 0.5;
 
 /// The number of exchanges per loss below which the path is taken to delay messages as well.
 const UNSTEADY: u64 = 5;
 
-/// Watches what the server takes before it answers within handshakes: its
-/// kernel has the hello, its program has not answered.
+/// Watches the server's time before it answers within handshakes: its kernel has the hello, its
+/// program has not answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -107,8 +107,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if the path loses so much that a late message may have been delayed on its
-/// way.
+/// Returns true if the path loses so much that a late message may have been delayed on the path.
 fn is_unsteady(case: &Case<'_>) -> bool {
     case.ledger.recoveries.sum() * UNSTEADY >= case.ledger.count
 }
