@@ -43,8 +43,8 @@ const LINUX_TTL: u8 = 64;
 /// before it answers.
 const ACKED: u64 = 10;
 
-/// The least share of late exchanges where a queue stands; the second value holds if the delays are
-/// smooth.
+/// The least share of late exchanges where a queue stands, and below the least share if their
+/// delays are smooth.
 const MOSTLY: f64 = 0.5;
 const OFTEN: f64 = 0.25;
 /// The least correlation of successive delays that are smooth.

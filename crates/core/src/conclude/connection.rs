@@ -14,7 +14,7 @@ use crate::report::{
     Vantage, WindowFigures,
 };
 
-/// The record of a connection that is followed no further.
+/// Returns the record of a connection that is followed no further.
 pub(crate) fn connection_record(watched: &Watched) -> ConnectionRecord {
     let facts = &watched.facts;
     let client = watched.client.unwrap_or(Direction::Forward);
@@ -48,7 +48,7 @@ pub(crate) fn connection_record(watched: &Watched) -> ConnectionRecord {
     }
 }
 
-/// What is in use only if both ends offer it.
+/// Returns true if both ends offer an option, which is then in use; false if one of them does not.
 fn both_offer(one: &End, other: &End, offers: impl Fn(&End) -> Option<bool>) -> Option<bool> {
     match (offers(one), offers(other)) {
         (Some(true), Some(true)) => Some(true),
@@ -65,8 +65,8 @@ fn sack(one: &End, other: &End) -> Option<bool> {
     }
 }
 
-/// Where the point stands: by the parts of the round trip, else by whose
-/// packets have passed no router.
+/// Returns the position of the point: by the parts of the round trip, else by the end whose packets
+/// have passed no router.
 fn vantage(watched: &Watched, client: &End, server: &End) -> Vantage {
     let by = |place: &str, what: &str| Vantage {
         place: Some(place.to_owned()),

@@ -15,10 +15,10 @@ use crate::observed::flow::Endpoint;
 use crate::observed::icmp::IcmpKind;
 use crate::report::{Finding, Remark, Unit};
 
-/// The most notes of one kind: a traced route or a scan is one story.
+/// Limit of notes of one kind: a traced route or a scan is one story.
 const MAX_NOTES: usize = 8;
 
-/// Adds what ICMP says of a capture on its own.
+/// Adds findings and notes from the ICMP messages of a capture on its own.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
@@ -70,7 +70,7 @@ fn is_about(evidence: &Evidence, word: &Word) -> bool {
     })
 }
 
-/// Returns true if a rule already reported it for an attempt to connect.
+/// Returns true if a rule already reported the target for a connection attempt.
 fn is_known(findings: &[Finding], finding: &Finding, target: IpAddr) -> bool {
     let services = |known: &Finding| {
         known
@@ -106,7 +106,7 @@ fn unreachable(evidence: &Evidence, word: &Word) -> Finding {
     finding
 }
 
-/// The meaning of the ICMP message, and its senders.
+/// Returns the meaning of the ICMP message, and its senders.
 fn said(word: &Word) -> String {
     let who = reporters(word);
     let what = meaning(word.kind, word.target.is_ipv4());
@@ -127,7 +127,8 @@ fn reporters(word: &Word) -> String {
     }
 }
 
-/// The meaning of type and code (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1, RFC 4443 §3).
+/// Returns the meaning of type and code (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1, RFC 4443
+/// §3).
 fn meaning(kind: IcmpKind, is_v4: bool) -> String {
     let told = match (kind, is_v4) {
         (IcmpKind::TooBig(0), _) => "too big, and they may not be fragmented",

@@ -1,5 +1,5 @@
-//! Time before requests reach a capture at the server and after responses have left it: within
-//! no exchange as it is seen there.
+//! Time before requests reach a capture at the server and after responses have left it: outside of
+//! the exchanges as seen there.
 
 use core::time::Duration;
 
@@ -10,21 +10,21 @@ use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::Place;
 
-/// Time beyond the exchanges in one place, as much of it as no finding claims.
+/// Time beyond the exchanges in one place, as far as no finding claims it.
 pub(super) struct Beyond {
-    /// The requests that were late, and by how much.
+    /// The late requests and their delays.
     tally: Tally,
     place: Place,
-    /// The least round trip.
+    /// The minimum round-trip time.
     least: Duration,
     /// The time that nobody claims, in nanoseconds.
     pub(super) unclaimed: u64,
-    /// The least round trips of all requests together, in nanoseconds: inherent.
+    /// The minimum round-trip times of all requests together, in nanoseconds: inherent.
     pub(super) ways: u64,
 }
 
 impl Beyond {
-    /// The time beyond the exchanges of this service, by place.
+    /// Returns the time beyond the exchanges of this service, by place.
     pub(super) fn all(case: &Case<'_>, findings: &[Finding]) -> Vec<Self> {
         let late = case.gathered.trips.late_outside().cloned();
         let timers = case.gathered.silences.timers();
@@ -37,8 +37,8 @@ impl Beyond {
             .collect()
     }
 
-    /// The time of one place, if it matters to whoever asks, less what `findings` outside of the
-    /// server cost.
+    /// Returns the time of one place, if it matters to the client, less the cost of the `findings`
+    /// outside of the server.
     fn of(place: Place, tally: Tally, case: &Case<'_>, findings: &[Finding]) -> Option<Self> {
         let service = case.endpoint.to_string();
         let own = findings.iter().filter(|finding| finding.service == service);
@@ -66,7 +66,7 @@ impl Beyond {
         })
     }
 
-    /// The evidence of it.
+    /// Returns the evidence of the time.
     pub(super) fn evidence(&self) -> Evidence {
         let (count, by) = (self.tally.affected, median(&self.tally.saved));
         let text = match self.place {
@@ -91,7 +91,7 @@ impl Beyond {
         Some(self.place) == place
     }
 
-    /// The number of requests that were late.
+    /// Returns the number of late requests.
     pub(super) fn affected(&self) -> u64 {
         self.tally.affected
     }

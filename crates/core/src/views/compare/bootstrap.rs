@@ -14,15 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::generator::SplitMix64;
 use crate::report::Cluster;
 
-/// Clusters below which a resampled interval would only pretend.
+/// The least number of clusters: with fewer, a resampled interval would only pretend.
 pub(super) const LEAST_CLUSTERS: usize = 10;
-/// Bounds the work on a report of any size: `(bucket, count)` pairs that a
-/// resample adds up.
+/// Limit of the `(bucket, count)` pairs that a resample adds up, which bounds the work on a report
+/// of any size.
 const MOST_ENTRIES: usize = 60_000;
-/// Bounds it too: seconds and groups beyond these are pooled with their neighbours.
+/// Limit of seconds and of groups, which bounds the work too: those beyond are pooled with their
+/// neighbours.
 const MOST_SECONDS: usize = 600;
 const MOST_GROUPS: usize = 64;
-/// Degrees of freedom that the widening for few seconds stops at.
+/// The least degrees of freedom, at which the widening for few seconds stops.
 const LEAST_FREEDOM: usize = 4;
 
 /// The figures of one (re)sample.
@@ -32,9 +33,9 @@ pub(super) struct Estimate {
     pub(super) mean: f64,
     /// Median, 90th and 99th percentile in nanoseconds.
     pub(super) quantiles: [f64; 3],
-    /// Requests in it.
+    /// Number of requests in it.
     pub(super) requests: f64,
-    /// Failed part of all requests, 0 to 1.
+    /// Failed share of all requests, 0 to 1.
     pub(super) failed: f64,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Sample {
     groups: usize,
 }
 
-/// One cluster: indices into its sample's axes.
+/// A cluster, as indices into its sample's axes.
 #[derive(Clone, Debug)]
 struct Cell {
     second: usize,
@@ -101,7 +102,7 @@ impl<T: Ord> Axis<T> {
 }
 
 impl Sample {
-    /// The sample of these clusters; `None` when they are too few.
+    /// Makes the sample of these clusters; `None` when they are too few.
     pub(super) fn new(clusters: &[Cluster]) -> Option<Self> {
         let clusters: Vec<&Cluster> = clusters
             .iter()
@@ -138,12 +139,12 @@ impl Sample {
         })
     }
 
-    /// How many clusters it has.
+    /// Returns the number of clusters.
     pub(super) fn clusters(&self) -> usize {
         self.cells.len()
     }
 
-    /// The figures of the sample itself.
+    /// Returns the figures of the sample itself.
     pub(super) fn estimate(&self) -> Estimate {
         self.weigh(
             &vec![1.0; self.seconds],
@@ -152,7 +153,7 @@ impl Sample {
         )
     }
 
-    /// The figures of `count` resamples.
+    /// Returns the figures of `count` resamples.
     pub(super) fn resample(&self, count: usize, generator: &mut SplitMix64) -> Vec<Estimate> {
         let mut counts = Vec::new();
         (0..count)
@@ -164,9 +165,8 @@ impl Sample {
             .collect()
     }
 
-    /// What percentile intervals are widened by: a few seconds vary less
-    /// among themselves than all seconds do. Student's t over the normal
-    /// quantile, and n over n - 1.
+    /// Returns the factor that percentile intervals are widened by: a few seconds vary less among
+    /// themselves than all seconds do. Student's t over the normal quantile, and n over n - 1.
     pub(super) fn widening(&self) -> f64 {
         let freedom = self.seconds.saturating_sub(1).max(LEAST_FREEDOM) as f64;
         let (z, z3, z5) = (1.96, 1.96_f64.powi(3), 1.96_f64.powi(5));
@@ -198,7 +198,7 @@ impl Sample {
     }
 }
 
-/// How often each of `len` things is drawn in `len` draws.
+/// Returns the number of times that each of `len` things is drawn in `len` draws.
 fn draw(len: usize, generator: &mut SplitMix64) -> Vec<f64> {
     let mut weights = vec![0.0; len];
     for _ in 0..len {
@@ -240,8 +240,8 @@ fn summarise(values: &[f64], counts: &[f64], failures: f64) -> Estimate {
     }
 }
 
-/// The 95 % interval of `after - before`, by percentiles of the resampled
-/// differences, widened and holding the difference itself.
+/// Returns the 95 % interval of `after - before`, by percentiles of the resampled differences,
+/// widened and holding the difference itself.
 pub(super) fn interval(difference: f64, mut resampled: Vec<f64>, widening: f64) -> (f64, f64) {
     resampled.retain(|d| d.is_finite());
     resampled.sort_by(f64::total_cmp);
@@ -258,7 +258,8 @@ pub(super) fn interval(difference: f64, mut resampled: Vec<f64>, widening: f64) 
     (low.min(difference), high.max(difference))
 }
 
-/// Low bits of a latency's mantissa to drop so that the pairs stay few enough.
+/// Returns the number of low bits of a latency's mantissa to drop so that the pairs stay few
+/// enough.
 fn coarseness(clusters: &[&Cluster]) -> u32 {
     (0..u64::BITS)
         .find(|&bits| {
@@ -277,7 +278,7 @@ fn coarseness(clusters: &[&Cluster]) -> u32 {
         .unwrap_or(u64::BITS)
 }
 
-/// `value` in a bucket that keeps 11 - `dropped` leading bits.
+/// Returns `value` in a bucket that keeps 11 - `dropped` leading bits.
 fn coarse(value: u64, dropped: u32) -> u64 {
     let length = u64::BITS - value.leading_zeros();
     let low = (length.saturating_sub(11) + dropped).min(length.saturating_sub(1));

@@ -1,13 +1,13 @@
-//! What limits a comparison.
+//! The limits of a comparison.
 
 use super::mechanism::Fate;
 use super::{Comparison, bootstrap};
 use crate::report::{Capture, Remark, Report};
 
-/// Seconds below which the run is short for its intervals.
+/// The number of seconds below which a run is short for its intervals.
 const FEW_SECONDS: usize = 5;
 
-/// Everything a reader should know before believing the comparison.
+/// Collects all remarks that a reader should know before believing the comparison.
 pub(super) fn collect(before: &Report, after: &Report, comparison: &Comparison) -> Vec<Remark> {
     [
         schema(before, after),
