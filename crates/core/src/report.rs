@@ -166,7 +166,7 @@ pub struct Capture {
     pub points: Vec<CapturePoint>,
 }
 
-/// One observation point of a capture.
+/// An observation point of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CapturePoint {
     /// File or interface.
@@ -294,7 +294,7 @@ pub struct WaitShare {
     pub share: f64,
 }
 
-/// One exchange shown as an example.
+/// An exchange shown as an example.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Exemplar {
     /// The client's address and port.
@@ -341,7 +341,7 @@ impl Exemplar {
     }
 }
 
-/// One wait of an exemplar.
+/// A wait of an exemplar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitSpan {
     /// The kind of wait.
@@ -724,7 +724,7 @@ pub enum EvidenceKind {
     Intervention,
 }
 
-/// One piece of evidence for a finding.
+/// A piece of evidence for a finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// The kind of evidence.

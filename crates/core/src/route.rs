@@ -88,7 +88,7 @@ pub struct TraceStart {
     pub max_ttl: u8,
 }
 
-/// One probe of a route and its answer.
+/// A probe of a route and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopSample {
     /// The probe's number in its trace, in the order of sending.
@@ -151,8 +151,7 @@ pub enum HopAnswer {
     Open,
     /// The target's port is closed: RST, or ICMP port unreachable.
     Closed,
-    /// Some host or router says, by an ICMP error of this type and code, that the probe cannot be
-    /// delivered.
+    /// An ICMP error of this type and code: the probe cannot be delivered.
     Unreachable(u8, u8),
     /// Nothing within the time allowed.
     Silence,

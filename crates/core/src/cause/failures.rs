@@ -25,7 +25,7 @@ pub(super) struct Failures {
     packets: Vec<u64>,
 }
 
-/// One way of failing.
+/// A way of failing.
 pub(super) struct Kind {
     pub(super) id: Id,
     /// Selects outcomes of our own requests.

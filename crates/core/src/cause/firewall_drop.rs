@@ -46,7 +46,7 @@ const TURNED_DOWN: Wording = Wording {
 
 /// The reason that no host refused the connections, where nothing reset them.
 const NO_RESETS: &str = "no reset came";
-/// The same reason where something else than the host reset them.
+/// The reason where something else than the host reset them.
 const FOREIGN_RESETS: &str = "the resets come from another distance than the host";
 
 /// The least number of unanswered SYNs in one attempt for which silence is significant: a single

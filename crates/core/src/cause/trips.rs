@@ -55,8 +55,8 @@ const SMOOTH: f64 = 0.5;
 pub(crate) struct Trips {
     /// Exchanges whose round-trip time exceeds the minimum by the factor.
     pub(super) tally: Tally,
-    /// The same exchanges with the delay that the path to the server may have added, which shows
-    /// only as a later answer.
+    /// Late exchanges with the delay that the path to the server may have added, which shows only
+    /// as a later answer.
     pub(super) both_ways: Tally,
     /// Lateness outside of the exchanges, whatever the rest of them took.
     late_outside: Tally,

@@ -173,8 +173,8 @@ fn words((count, what): &(u64, &str)) -> String {
     format!("{count} {what}")
 }
 
-/// Returns the sockets with losses, of those sampled in the namespace of the setting whose counters
-/// rose.
+/// Returns the sockets that lost something, of those sampled in the namespace that the setting and
+/// the risen counters belong to.
 fn at_sockets(
     facts: &Facts,
     (setting, namespace): (&KernelSetting, Option<u64>),

@@ -55,7 +55,7 @@ pub enum Phase {
     Experiment(u8),
 }
 
-/// One observation.
+/// An observation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// The source of the observation.
@@ -88,11 +88,11 @@ pub enum EventBody {
     Resolution(Resolution),
     /// The kernel's choice of route and source address for a target.
     Route(KernelRoute),
-    /// One probe and its answer.
+    /// A probe and its answer.
     Probe(ProbeSample),
     /// The start of a route trace.
     Trace(TraceStart),
-    /// One probe of a route and its answer.
+    /// A probe of a route and its answer.
     Hop(HopSample),
     /// The name of an address on the route.
     HopName(IpAddr, String),
@@ -116,7 +116,7 @@ pub enum EventBody {
     Generator(GeneratorSample),
     /// A time in which none of our requests was answered, sent when a load run is over.
     Silence(Silence),
-    /// One request of ours with its stamps (a bounded sample of all).
+    /// A request of ours with its timestamps (a bounded sample of all).
     Request(RequestSample),
     /// The options and state of a live socket.
     Socket(SocketSample),
@@ -124,7 +124,7 @@ pub enum EventBody {
     /// all of it.
     #[serde(skip)]
     LiveSocket(Box<LiveSocket>),
-    /// One turn of a live connection, as timed by the kernel.
+    /// A turn of a live connection, as timed by the kernel.
     Turn(Box<ServedTurn>),
     /// The totals of watching the kernel, sent when it is over.
     Watched(WatchTally),
@@ -160,7 +160,7 @@ pub enum TargetId {
     /// The service under investigation.
     #[default]
     Subject,
-    /// Its healthy twin (`--control`).
+    /// The healthy twin of the subject (`--control`).
     Twin,
 }
 
@@ -208,9 +208,9 @@ pub enum ProbeMethod {
     TcpConnect,
     /// Segments with flags of the user's choice from a raw socket.
     TcpFlags,
-    /// One request on a fresh connection.
+    /// A request on a fresh connection.
     HttpFresh,
-    /// One request on a connection used before.
+    /// A request on a connection used before.
     HttpKeptAlive,
     /// A full TLS handshake, without TCP's.
     TlsFull,
@@ -276,7 +276,7 @@ pub enum Stamp {
     User,
 }
 
-/// One probe and its answer.
+/// A probe and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeSample {
     /// The target probed.
@@ -688,7 +688,7 @@ pub struct Silence {
     pub connections: u32,
 }
 
-/// One request of ours, by the timestamps of our own program.
+/// A request of ours, by the timestamps of our own program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSample {
     /// The target.
@@ -719,7 +719,7 @@ pub struct RequestSample {
 pub enum SocketOwner {
     /// Our own process.
     Own,
-    /// Of another process, read without stopping it.
+    /// Another process, read without stopping it.
     Process {
         /// Process id in our own pid namespace.
         pid: u32,
@@ -728,7 +728,7 @@ pub enum SocketOwner {
         /// The process's `comm`.
         name: String,
     },
-    /// Some other process, known from `sock_diag` only.
+    /// An unnamed process, known from `sock_diag` only.
     Unnamed,
 }
 
@@ -800,7 +800,7 @@ pub enum CounterScope {
     Client,
     /// The target's namespace on this host, in which we do not run.
     Target,
-    /// One namespace for both: the figure holds both shares.
+    /// The single namespace of both: the figure holds both shares.
     Both,
 }
 
@@ -832,7 +832,7 @@ pub struct ListenerSample {
     pub syn_backlog: Option<u32>,
 }
 
-/// One effective directive of a program's configuration.
+/// An effective directive of a program's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationLine {
     /// The target it applies to.
@@ -922,6 +922,6 @@ pub struct CaptureSummary {
 pub struct Note {
     /// Stable kebab-case id, `not-measured-capture`.
     pub id: String,
-    /// What a person should know, in one or two sentences.
+    /// The remark for a person, in one or two sentences.
     pub text: String,
 }

@@ -44,12 +44,12 @@ pub struct ClockRelation {
     pub drift_error_ppb: Option<u64>,
 }
 
-/// One direction between two captures.
+/// A direction between two captures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Way {
     /// `client-to-server` or `server-to-client`.
     pub direction: String,
-    /// One-way delays; off by the clock's error, the same for all.
+    /// The one-way delays; off by the clock's error, the same for all.
     pub delay_ns: Figures,
     /// Segments that left one capture, did not reach the other and had to be retransmitted.
     pub lost: u64,

@@ -68,7 +68,7 @@ pub struct Limit {
     pub value: String,
     /// The network namespace, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
-    /// Whether the limit was reached.
+    /// The observed effect of the limit.
     pub bearing: Bearing,
     /// The evidence for `bearing`; `None` where there is none.
     pub text: Option<String>,

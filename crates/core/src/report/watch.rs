@@ -63,8 +63,8 @@ pub struct WatchedService {
     /// Number of times that something had arrived when Nagle's algorithm let data go, of all times
     /// that it held data back.
     pub released_by_arrival: Tally,
-    /// The same requests as measured elsewhere, joined to these turns; `None` where nothing was
-    /// measured, or none was found again.
+    /// The requests of the turns as measured elsewhere as well, joined to these turns; `None` where
+    /// nothing was measured, or none was found again.
     #[serde(default)]
     pub joined: Option<JoinedTurns>,
 }

@@ -90,7 +90,7 @@ pub enum Outcome {
     Better,
     /// No figure is worse.
     NoWorse,
-    /// Some figures are better, others worse.
+    /// At least one figure is better, and at least one is worse.
     Mixed,
     /// At least one figure is worse, none is better.
     Worse,
