@@ -38,7 +38,7 @@ impl Attempts {
                 ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => &mut attempts.requests,
                 // These say nothing of the service.
                 ProbeMethod::TcpFlags | ProbeMethod::Icmp | ProbeMethod::Udp => continue,
-                // A request's sample says what came of it.
+                // A request's sample has the outcome.
                 ProbeMethod::TlsFull | ProbeMethod::TlsResumed => continue,
             };
             attempts.repeated_syns += group.syn_retransmissions;

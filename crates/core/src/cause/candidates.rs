@@ -51,7 +51,7 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
         asked,
         "a capture on the server with `-i any`, or its log of upstream and query times",
     ));
-    // What the server's kernel saw decides what otherwise only fits.
+    // The view of the server's kernel decides between causes that otherwise only fit.
     if let Some(passed) = served::passed(case) {
         let may_be: &[Id] = match passed.place {
             Place::RunQueue => &[Id::CpuQuota, Id::WorkerSaturation, Id::CpuIdleWakeup],
@@ -71,7 +71,7 @@ fn fitting(clear: &[Moment]) -> Option<Vec<Candidate>> {
     }
     let times = thinks(clear);
     Some(match alike(&times) {
-        // What is the same each time is no shortage that comes and goes.
+        // A wait that is the same each time is no shortage that comes and goes.
         Some(alike) => compressed(clear).into_iter().chain([alike]).collect(),
         None => {
             let fitting = [

@@ -204,7 +204,7 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
         .sum();
     let covered: usize = actions.runs.iter().map(Vec::len).sum();
     (finding.cost_ns, finding.cost_high_ns) = (cost, cost);
-    // Half of them may be needed for what the others ask.
+    // Half of the requests may be needed for what the others ask.
     finding.cost_low_ns = cost / 2;
     finding.wall_ns = spent;
     finding.share = (cost as f64 / spent.max(1) as f64).min(1.0);

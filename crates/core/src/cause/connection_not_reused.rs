@@ -166,7 +166,7 @@ fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
         .map(|moment| (moment.client, moment.begin, moment.ordinal, moment.origin))
         .collect();
     named.sort_unstable();
-    // What comes first is put in last, and stays.
+    // The first origin is inserted last, and stays.
     let named = named.into_iter().rev();
     named.map(|(client, .., origin)| (client, origin)).collect()
 }

@@ -49,7 +49,7 @@ impl super::Rule for Rule {
         if lookup.suffixes == 0 {
             return;
         }
-        // What was lost on the way is another cause's.
+        // Time lost by queries lost on the path is another cause's.
         let searched = lookup.searched.saturating_sub(lookup.retried);
         self.delays.add(searched, &lookup.packets);
         self.suffixes

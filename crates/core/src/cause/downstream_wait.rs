@@ -138,7 +138,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
         finding.evidence.push(Evidence::circumstance(kind, text));
     }
     finding.evidence.extend(served::shown(case));
-    // Making the connection to what is behind is a part of it that is not told apart.
+    // Connection setup to the server behind is a part of it that is not told apart.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     CONFIGURED.tell(
         &mut finding,

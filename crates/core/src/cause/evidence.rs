@@ -143,7 +143,7 @@ pub(crate) fn prediction(case: &Case<'_>, id: Id, after: &Distribution) -> Optio
     }
     let floor = floor(case, cause);
     let figures = Figures::from(after);
-    // What is lost before the request, in making its connection, is not in its latency.
+    // Time lost before the request, in connection setup, is not in its latency.
     let is_unchanged = after.sum_ns() >= case.ledger.latency.sum_ns();
     if figures.count == 0 || is_unchanged {
         return None;

@@ -234,7 +234,7 @@ impl Held {
             evidence::median(&self.ack_delay),
             evidence::median(&self.reaction),
         );
-        // What only the kernel calls held the packets alone call a pause.
+        // The packets alone call a pause the holds that only the kernel shows.
         let evidence = match self.timed * 2 > self.released {
             true => Evidence::circumstance(EvidenceKind::Wire, text),
             false => Evidence::mechanism(EvidenceKind::Wire, text),

@@ -77,8 +77,8 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     } else if delivery.has_losses {
         Congestion::AfterLoss
     } else if delivery.most_segments < INITIAL_WINDOW {
-        // What waits in its own host's queue counts too: a socket may have two
-        // super-segments there (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
+        // Data in its own host's queue counts too: a socket may have two super-segments there
+        // (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
         let most = delivery.most_segments * u64::from(delivery.mss);
         let grows = most >= delivery.first_in_flight.saturating_mul(GROWN);
         match delivery.stops >= LOW_ROUNDS && !delivery.has_queue && !grows {
@@ -101,7 +101,7 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
 /// downward, since without the losses the window would have grown on. At most it is all of the
 /// standstill, at least nothing.
 pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
-    // A full window opens within a round trip; what takes longer waited for something else.
+    // A full window opens within a round trip; a longer stop waited for something else.
     let is_by_trip = delivery.stopped <= delivery.round_trip * delivery.stops * LATE_TRIPS;
     if congestion(delivery) != Some(Congestion::AfterLoss) || !is_by_trip {
         return Cost::default();
@@ -224,7 +224,7 @@ impl<K: Kind> super::Rule for Limited<K> {
 
     fn observe(&mut self, exchange: &Exchange) {
         for delivery in &exchange.deliveries {
-            // What slow start would have taken all the same cost nothing.
+            // The time that slow start would have taken all the same costs nothing.
             let Some(cost) = K::cost(delivery).filter(|cost| !cost.is_zero()) else {
                 continue;
             };

@@ -288,7 +288,7 @@ impl Losses {
 
 /// Returns the time that an exchange lost to losses, and to the windows that they cut.
 pub(crate) fn lost(exchange: &Exchange) -> Duration {
-    // What came to a host that ignored it is not the path's loss.
+    // Data that came to a host that ignored it is not the path's loss.
     exchange
         .waits
         .iter()

@@ -54,7 +54,7 @@ impl LostRequests {
             self.pauses += 1;
             return;
         }
-        // All of the silence lies before what the point sees of the exchange.
+        // All of the silence lies before the point's view of the exchange.
         self.tally.add(exchange, Cost::exactly(idle), idle);
         self.tally.add_wall(exchange.begin - idle, exchange.begin);
         self.took += idle;

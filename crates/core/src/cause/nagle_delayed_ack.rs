@@ -132,7 +132,7 @@ pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool>
         return Some(true);
     }
     let baseline = facts.loads.baseline(target);
-    // What is held for a round trip is held for one with prompt acknowledgements too.
+    // Data held for a round trip is held for one with prompt acknowledgements too.
     let least = LEAST_DROP.max(facts.round_trip(target).unwrap_or_default() * 3 / 2);
     let mut stalled = LEVELS.iter().filter_map(|&level| {
         let (control, treated) = bodies(&result, level);
@@ -147,8 +147,8 @@ pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool>
 /// Returns true if other observations speak against the cause: the server's kernel held nothing
 /// back, its sockets have Nagle off, or acknowledging at once changed nothing.
 fn is_retracted(case: &Case<'_>) -> bool {
-    // An experiment that removes the stall says more than what a kernel did not
-    // show: older ones do not tell of every way to write.
+    // An experiment that removes the stall says more than the silence of a kernel: older ones do
+    // not show every way to write.
     if held::is_seen_not_to_hold(case) && follows_ack(case) != Some(true) {
         return true;
     }

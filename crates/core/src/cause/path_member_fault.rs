@@ -171,7 +171,7 @@ impl Sorted {
     fn is_telling(&self) -> bool {
         let bad = self.bad.len() as u64;
         let share = self.lossy as f64 / self.exchanges.max(1) as f64;
-        // That so many exchanges were spared by chance, at that rate.
+        // The probability that so many exchanges were spared by chance, at that rate.
         let chance = (1.0 - share).powf(self.clean_exchanges as f64);
         bad >= LEAST_BAD
             && self.clean >= LEAST_CLEAN

@@ -78,7 +78,7 @@ impl super::Rule for Rule {
         if probed.is_none() && share < SHARE {
             return Conclusion::Nothing;
         }
-        // What comes and goes, or stays where it went, is no queue.
+        // Delays that come and go, or a step that stays, are no queue.
         let is_queue = trips.is_queue(case.ledger.count) || trips.are_beside(case.uploads);
         let is_other = !is_queue || trips.step().is_some();
         if probed.is_none() && is_other {

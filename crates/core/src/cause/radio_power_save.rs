@@ -126,7 +126,7 @@ impl super::Rule for Rule {
         let least = self.least.unwrap_or_default();
         let is_material = evidence::is_material(case, &self.tally)
             || self.is_stamped() && trips::matters_outside(case, &self.tally, least);
-        // What is held up once delays all that waited for it.
+        // A single hold-up delays all packets that waited for it.
         let is_seen = is_material
             && self.tally.affected >= evidence::REPEATS
             && evidence::recurs(case, &self.tally);

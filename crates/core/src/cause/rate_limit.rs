@@ -92,7 +92,7 @@ pub(super) fn is_configured(case: &Case<'_>) -> bool {
 fn limit<'a>(case: &Case<'a>) -> Option<(&'a ConfigurationLine, Gate, Tally)> {
     let line = case.facts.setting(case.target?, "limit_req")?;
     let is_set = !line.value.is_empty() && line.set_at.is_some();
-    // With `nodelay` nothing waits: what is too much is refused.
+    // With `nodelay` nothing waits: requests in excess are refused.
     let delays = line.value.split(' ').all(|word| word != "nodelay");
     let gate = case.rhythm.turns().filter(|_| is_set && delays)?;
     let tally = case.rhythm.tally(Moment::think);

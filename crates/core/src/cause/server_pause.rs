@@ -91,7 +91,7 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         if exchange.particulars.is_stream {
-            // Its client asked for what happens, when it happens.
+            // The client asked for events, as they happen.
             let paused = waited(exchange, WaitKind::ServerPause);
             self.streamed.record(paused);
             return;
@@ -102,7 +102,7 @@ impl super::Rule for Rule {
             false => waited(exchange, WaitKind::ResponseHeld),
         };
         let all = waited(exchange, WaitKind::ServerPause) + held;
-        // Nothing followed what the server closed the connection after.
+        // Nothing followed the pause after which the server closed the connection.
         let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
         let released = || {
             let holds = exchange.holds.iter();
@@ -143,7 +143,7 @@ impl super::Rule for Rule {
         if !is_told || !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return self.streams(case);
         }
-        // What its kernel held or paced is no pause of the program.
+        // Data that the kernel held or paced is no pause of the program.
         if served::had_written(case, tally) {
             return Conclusion::Nothing;
         }

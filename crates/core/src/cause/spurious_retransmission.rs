@@ -40,7 +40,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let seen = &case.gathered.disorders;
         let losses = &case.gathered.losses;
-        // What was taken back later stands among the losses, with the time that it took.
+        // Losses that were taken back later stand among the losses, with the time that they took.
         let (resent, tally) = match losses.are_taken_back() {
             true => (seen.resent + losses.taken_back(), &losses.tally),
             false => (seen.resent, &seen.tally),

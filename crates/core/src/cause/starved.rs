@@ -115,7 +115,7 @@ impl Starved {
                 .saturating_add(1)
                 .saturating_mul(STRETCH_NS),
         );
-        // Others cannot be served when the load is over: what waits on tells nothing then.
+        // Others cannot be served when the load is over: a wait after that tells nothing.
         let ended = |&(begin, end): &(Timestamp, Option<Timestamp>)| {
             (begin, end.map_or(last, |end| end.min(last)))
         };
@@ -178,7 +178,7 @@ fn stretch(at: Timestamp) -> i64 {
 fn is_left(exchange: &Exchange) -> bool {
     match exchange.outcome {
         Outcome::Complete(_) => waited(exchange, WaitKind::ServerThink) >= PATIENCE,
-        // Its answer may be what the capture missed.
+        // The capture may have missed its answer.
         Outcome::Cut if !exchange.signs.is_left_waiting => false,
         Outcome::Cut | Outcome::TimedOut => {
             !exchange.signs.has_response && exchange.signs.is_request_acked

@@ -84,7 +84,7 @@ impl Thinking {
     /// Returns the exchanges that no other rule explains, if they matter. It may still be a queue
     /// that the load itself made.
     pub(super) fn rest(&self, case: &Case<'_>) -> Option<Tally> {
-        // What a finding of its own explains is not told twice.
+        // Time that a finding of its own explains is not reported twice.
         let rest = case
             .rhythm
             .claim(case)

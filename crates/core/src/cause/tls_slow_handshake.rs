@@ -132,7 +132,7 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&self.packets.unwrap_or_default()),
         );
-        // Behind somebody who acknowledges for it the way to the server does not show.
+        // Behind a relay that acknowledges for the server the path to it does not show.
         let is_apart = is_unsteady(case) || case.ledger.is_relayed();
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_apart);
         WORDING.tell(&mut finding, &[("think", &think)]);

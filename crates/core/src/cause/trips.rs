@@ -427,7 +427,7 @@ impl Trips {
         let middle = low + high.saturating_sub(low) / 2;
         let is_high = |sample: &Sample| sample.trip > middle;
         let highs = samples.iter().filter(|sample| is_high(sample)).count();
-        // As the split moves on, what it leaves behind changes its side.
+        // As the split moves on, the samples behind it change sides.
         let (mut astray, mut best) = (samples.len() - highs, (usize::MAX, 0));
         for (index, sample) in samples.iter().enumerate() {
             let wrong = astray.min(samples.len() - astray);

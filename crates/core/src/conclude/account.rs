@@ -71,7 +71,7 @@ impl<'a> Booked<'a> {
     fn allocate(&mut self, findings: &[Finding]) -> Vec<u64> {
         let name = self.account.service.clone();
         let claims = findings.iter().map(|finding| {
-            // What passed outside of exchanges is not booked here.
+            // Time outside of exchanges is not booked here.
             if finding.service == name && finding.unit != Unit::Transfers {
                 self.claim(finding)
             } else {

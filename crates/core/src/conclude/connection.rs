@@ -147,7 +147,7 @@ fn side(watched: &Watched, direction: Direction) -> ConnectionSide {
         mss: own.syn.and_then(|syn| syn.mss),
         window_scale: own.syn.and_then(|syn| syn.window_scale),
         in_flight_max: in_flight,
-        // What goes in the other direction comes to this end.
+        // Data in the other direction comes to this end.
         round_trip: round_trip(own, watched.trip(direction.reverse())),
         window: own.window.map(|(min, max)| WindowFigures {
             min: u64::from(min),
@@ -201,7 +201,7 @@ fn round_trip(end: &End, trip: RoundTrip) -> Option<RoundTripFigures> {
 fn retransmissions(end: &End, facts: &Facts) -> Retransmissions {
     let rare = end.rare();
     let count = |which: fn(&Rare) -> u32| rare.map_or(0, |rare| u64::from(which(rare)));
-    // Only exchanges tell what noticed a loss.
+    // Only exchanges tell how a loss was detected.
     let told = |which: fn(&Rare) -> u32| (facts.exchanges > 0).then(|| count(which));
     Retransmissions {
         repeated: u64::from(end.repeats),

@@ -215,7 +215,7 @@ fn limit_of(setting: &KernelSetting, socket: &LiveSocket) -> Option<bool> {
     match setting.name.as_str() {
         ACCEPT => is_listener.then_some(socket.send_queue == value),
         RECEIVE_DEFAULT => Some(receive? == value),
-        // The kernel doubles what a program sets.
+        // The kernel doubles the value that a program sets.
         RECEIVE_MOST => Some(receive? == value.saturating_mul(2)),
         _ => None,
     }

@@ -66,7 +66,7 @@ impl Both<'_> {
 fn beyond(key: &ProbeKey, both: &Both<'_>, is_limit: bool) -> Option<Remark> {
     let by = match both.idle.stamp.max(both.loaded.stamp) {
         Some(Stamp::Kernel) => RISES_BY,
-        // Our own processors were busy: what rose by our clock may be ours.
+        // Our own processors were busy: a rise by our clock may be ours.
         _ if is_limit => return None,
         _ => RISES_BY_OWN_CLOCK,
     };

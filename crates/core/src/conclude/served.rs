@@ -67,13 +67,13 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     let many = |(_, split): &(WaitKind, &Split)| split.packets.count() >= REPEATS;
     let splits = || {
         let named = served.named().filter(meant).filter(many);
-        // Where nothing is called so any more, the packets' names say of what.
+        // Where the kernel leaves no wait of these kinds, the packets' kinds select the splits.
         let is_gone = named.clone().next().is_none();
         let shown = served.splits().filter(meant).filter(many);
         named.chain(shown.filter(move |_| is_gone))
     };
-    // A device's queue behind its network stack is the server's too, and its
-    // finding says so: it is about the way as well.
+    // A device's queue behind its network stack is the server's too, and its finding says so: it is
+    // about the path as well.
     let is_stacks = finding.waits.iter().all(|kind| KINDS.contains(kind));
     let is_servers = finding.culprit == Owner::Server && is_stacks;
     let is_contradicted = |split: &Split| split.host_share() < CONTRADICTED;
@@ -103,7 +103,7 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     }
     finding.evidence.extend(shown);
     if is_servers && finding.waits.iter().any(|&kind| is_renamed(kind, served)) {
-        // What is left is what was not joined, and may well be the same.
+        // The rest are the exchanges that were not joined, which may well be the same.
         finding.verdict = Verdict::Possible;
         return Ok(finding);
     }
@@ -180,7 +180,7 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     };
     let count = split.packets.count();
     let [shown, named] = served.counts(kind);
-    // What only the kernel calls so the packets do not show.
+    // The packets do not show waits that only the kernel classifies so.
     let who = match count == named && named > shown {
         true => format!(
             ", {} of them by its kernel alone{}) that the server was",

@@ -276,8 +276,8 @@ mod tests {
         );
         let once = [hop(1, 1, 8, 8), hop(2, 2, 8, 7)];
         assert_eq!(heavy_loss(&route(Some(2)), &once), None);
-        // The target's own, by what its kernel says to echo requests. That a
-        // router lost as much says nothing: it may limit its answers.
+        // The loss is the target's own, by its kernel's answers to echo requests. A router that
+        // lost as much says nothing: it may limit its answers.
         let lossy = [hop(1, 1, 24, 16), hop(2, 2, 24, 16)];
         for (echoes, state) in [
             (Some((7, 24)), LayerState::Accused),

@@ -103,7 +103,7 @@ fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
     }
     let is_high = |step: &SweepStep| step.power() >= highest * EQUAL_POWER;
     let knee = steps.iter().position(is_high).unwrap_or(0);
-    // The step behind it is what shows that it is one.
+    // The step behind the knee shows that it is one.
     if steps
         .iter()
         .take(knee + 2)

@@ -202,7 +202,7 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
             (false, false) => "silent",
         };
     };
-    // What it says most often; a filter may answer some of the probes only.
+    // The most frequent final answer; a filter may answer some of the probes only.
     let word = last.answers.iter().filter(|(answer, _)| answer.is_final());
     let word = word
         .max_by_key(|(_, count)| **count)
@@ -213,7 +213,7 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
         HopAnswer::Open => "open",
         HopAnswer::Closed if is_tcp => "closed",
         HopAnswer::Closed => "reached",
-        // What a packet filter that rejects says unless told otherwise.
+        // The default answer of a packet filter that rejects.
         HopAnswer::Unreachable(3, 3) | HopAnswer::Unreachable(1, 4) if is_tcp => "prohibited",
         answer if answer.is_prohibited(start.target.is_ipv4()) => "prohibited",
         _ => "unreachable",
@@ -468,7 +468,7 @@ mod tests {
         let kept: Vec<u64> = tally(RouteMethod::TcpSyn, &hops)
             .hops()
             .iter()
-            // What a histogram's bucket leaves of it.
+            // As exact as the buckets of a histogram.
             .map(|hop| hop.kept_ns / 10_000)
             .collect();
         assert_eq!(kept, [100, 300, 300]);
@@ -532,7 +532,7 @@ mod tests {
             hop.translation = quote;
         }
         let route = tally.route().expect("begun");
-        // What the second one sees is not told; the last one sees them turned back.
+        // The second hop has no quote that tells; the last hop sees the addresses turned back.
         assert_eq!(route.translated_before, [3, 5]);
         let shifts = tally.hops().into_iter();
         let shifts: Vec<_> = shifts

@@ -42,7 +42,7 @@ impl Beyond {
     fn of(place: Place, tally: Tally, case: &Case<'_>, findings: &[Finding]) -> Option<Self> {
         let service = case.endpoint.to_string();
         let own = findings.iter().filter(|finding| finding.service == service);
-        // What the server takes lies within the exchanges.
+        // The server's time lies within the exchanges.
         let claims = own.filter(|finding| finding.culprit != Owner::Server);
         let claimed = claims.fold(0, |sum: u64, finding| sum.saturating_add(finding.cost_ns));
         let count = case.ledger.count.max(1);

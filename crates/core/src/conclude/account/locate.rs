@@ -117,7 +117,7 @@ fn finding(
         certainty: Verdict::Possible,
         because: "no evidence shows the place".to_owned(),
         claimed_ns: unclaimed,
-        // What lies beyond the exchanges is not booked.
+        // Time beyond the exchanges is not booked.
         share: booked_share,
         shape,
     });

@@ -42,13 +42,13 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
     let Some(place) = spot.place else {
         return false;
     };
-    // Of what findings claim most, the rest is their inaccuracy.
+    // Where findings claim most of the time, the rest is their inaccuracy.
     if unclaimed < (claimed + unclaimed) * REST {
         return false;
     }
     let times = ledger.places.of(place);
-    // Beside the server most of a round trip lies outside of the exchanges: of each only what
-    // they hold of it is inherent.
+    // Beside the server most of a round trip lies outside of the exchanges: only the part within
+    // them is inherent.
     let trips = bookings.iter().filter(|b| b.kind == WaitKind::RoundTrip);
     let inherent = sum(trips.copied(), |b| b.inherent_ns);
     let least = match place {

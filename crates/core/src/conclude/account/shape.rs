@@ -103,7 +103,7 @@ fn special(seen: &[(&Moment, Duration)]) -> Option<Shape> {
     if is_of_few(seen, |moment| moment.target) {
         return Some(Shape::ByRequest);
     }
-    // Most of what is captured are connections with one request each.
+    // Most captured connections carry a single request.
     let has_more = seen.iter().any(|(moment, _)| moment.ordinal > 0);
     (has_more && is_of_few(seen, |moment| moment.client)).then_some(Shape::ByConnection)
 }
