@@ -46,9 +46,9 @@ const WORDING: Wording = Wording {
 /// Watches connections that are established for the client and not for the server, which ignores
 /// the client's first data until its program accepts other connections.
 ///
-/// A full queue ignores new SYNs too. What tells it from a lossy path is that
-/// nothing but what opens a connection is repeated (`tcp_check_req()` and
-/// `tcp_conn_request()` in `net/ipv4/`).
+/// A full queue ignores new SYNs too. Told from a lossy path by the retransmissions: only packets
+/// that open a connection are retransmitted (`tcp_check_req()` and `tcp_conn_request()` in
+/// `net/ipv4/`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

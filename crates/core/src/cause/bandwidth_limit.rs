@@ -1,7 +1,7 @@
 //! `bandwidth-limit`.
 //!
 //! Told from `pacing` and from limits by configuration by its queue: data sent faster than the rate
-//! waits on the way, and arrives evenly spaced, or its ACKs do.
+//! queues on the path, and arrives evenly spaced, or its ACKs do.
 
 use core::time::Duration;
 

@@ -1,10 +1,10 @@
 //! The number of requests that a server serves side by side, from the time that one takes
 //! alone and the rate of answers under load.
 //!
-//! A server that answers a lone request in 10 ms and 400 a second, however many wait, serves
-//! four at a time: it has four workers, four connections to what is behind it, or four times a
-//! lock that is held for a part of the time. Where its processors are the limit, its kernel
-//! says so, and then it is none of these.
+//! A server that answers a lone request in 10 ms and 400 a second, however many wait, serves four
+//! at a time: it has four workers, four connections to its upstream, or a lock that is held for a
+//! quarter of the time. Where its processors are the limit, its kernel says so, and then it is none
+//! of these.
 
 use core::time::Duration;
 

@@ -64,12 +64,12 @@ const SHARE: f64 = 0.8;
 /// Runs of quick exchanges, each request right after the response before, with
 /// pauses between the runs: one action that takes a round trip for each.
 ///
-/// The discriminator is the pauses: requests without end, one after the other,
-/// are a client that always has another, not actions. And each exchange takes
-/// a round trip and no more: a slow server is another cause.
+/// The discriminator is the pauses: an endless sequence of requests is a client that always has
+/// another one, not actions. And each exchange takes a round trip and no more: a slow server is
+/// another cause.
 ///
-/// A protocol that has the client wait for each reply (FTP, SMTP, POP3, news) leaves it no
-/// choice: nobody is named there.
+/// In a protocol that has the client wait for each reply (FTP, SMTP, POP3, news) it has no choice:
+/// nobody is accused there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     /// Connections on which a server of such a protocol sent its greeting.

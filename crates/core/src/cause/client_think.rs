@@ -52,10 +52,9 @@ const LEAST_SHARE: f64 = 0.1;
 /// Watches clients that send some requests right after a response and mostly pause for about the
 /// same time before others: work of their own between the requests of one action.
 ///
-/// The discriminator is both kinds in one connection, the pauses in runs of
-/// the same length: a connection that idles, a person, and a client that asks
-/// by a timer pause before every request, and a chatty action pauses before
-/// its first one only.
+/// The discriminator is both kinds in one connection, the pauses in runs of the same length: a
+/// connection that idles, a person, and a client that asks by a timer pause before every request,
+/// and a chatty action pauses only before its first one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

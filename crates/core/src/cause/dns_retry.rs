@@ -46,9 +46,8 @@ const ALWAYS_SECOND: u64 = 3;
 
 /// Watches lookups whose queries were retransmitted.
 ///
-/// It is the path (or the resolver) that loses queries if any may be lost; if
-/// it is always the second of two from one socket, that is
-/// `dns-parallel-query-loss`.
+/// The path (or the resolver) loses queries if any may be lost; if it is always the second of two
+/// from one socket, that is `dns-parallel-query-loss`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,

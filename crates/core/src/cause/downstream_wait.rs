@@ -55,9 +55,9 @@ const CONFIGURED: Wording = Wording {
 /// Watches servers whose think time is the time of a request that they make themselves and that the
 /// same capture holds.
 ///
-/// The discriminator is that request: it begins right after the one in front
-/// came, it takes most of its time, and its own server thinks. Without that leg
-/// in the capture it is `server-think`.
+/// The discriminator is the server's own request: it begins right after the one in front came, it
+/// takes most of its time, and its own server thinks. Without that leg in the capture it is
+/// `server-think`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

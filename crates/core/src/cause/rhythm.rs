@@ -1,9 +1,8 @@
 //! The pattern in which a server works through its requests, over all of its connections.
 //!
-//! Each way of making requests wait leaves its own trace in the instants at
-//! which answers begin: on a timer's grid, one at a time, all together after a
-//! stand-still. The time that passes before each is `server-think` to a single
-//! exchange; what is found here says what it was.
+//! Each way of making requests wait leaves its own trace in the instants at which answers begin: on
+//! a timer's grid, one at a time, all together after a stand-still. To a single exchange the time
+//! before each is `server-think`; the pattern tells the reason.
 
 mod gate;
 mod stall;

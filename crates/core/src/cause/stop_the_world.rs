@@ -56,9 +56,9 @@ const NOTHING_LONG: &str = "where a collector stops it: a concurrent one, a heap
 /// Watches for times in which nothing is answered on any connection, and then everything at once,
 /// whenever it was asked.
 ///
-/// The discriminator is that it is common and rare: at least three connections
-/// wait together, nothing is answered meanwhile, and most requests are quick.
-/// One slow request on one connection is its own affair.
+/// The discriminator is that the wait is common and rare: at least three connections wait together,
+/// nothing is answered meanwhile, and most requests are quick. A single slow request on one
+/// connection is another matter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

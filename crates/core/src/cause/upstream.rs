@@ -1,9 +1,9 @@
 //! The upstream of a proxy: the same capture holds its clients' side and its upstream's, and each
 //! request is followed from the one to the other.
 //!
-//! A proxy mostly asks from the address at which it is asked. One that has an address
-//! towards its clients and another towards its upstream is known by its requests' times,
-//! if these agree more closely than chance allows.
+//! A proxy mostly asks from the address at which it is asked. A proxy that has an address towards
+//! its clients and another towards its upstream is known by its requests' times, if these agree
+//! more closely than chance allows.
 
 use core::cell::OnceCell;
 use core::time::Duration;

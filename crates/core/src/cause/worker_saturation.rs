@@ -68,10 +68,9 @@ const SHARED: &str = "find what so few share: workers, connections of a pool, a 
 /// Watches requests on several connections that are answered one at a time, each one turn after the
 /// other, and a request that meets an idle server takes one turn too.
 ///
-/// The discriminator against a limit is that turn of a request that waited for
-/// nobody: it is work. Several workers, or work of uneven length, do not show
-/// in the turns; what a lone request takes and how many are answered under load
-/// tell how many are served at a time ([`capacity`]).
+/// The discriminator against a limit is the turn of a request that waited for nobody: it is work.
+/// Several workers, or work of uneven length, do not show in the turns; the time of a lone request
+/// and the rate of answers under load tell how many are served at a time ([`capacity`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

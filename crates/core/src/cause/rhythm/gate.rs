@@ -91,10 +91,10 @@ pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
 /// Returns even turns of requests none of which met the server idle, as in a capture that begins in
 /// the midst of a load: they wait for each other, whether it is for work or for a limit.
 ///
-/// Answers are as even where requests come evenly and each takes the same time. So each
-/// client must ask as soon as it is answered, which leaves the pace to the server, and a
-/// round of all of them must take a turn for each: clients that started at even distances
-/// keep those, but their round is as long as the server's time.
+/// Answers are equally even where requests come evenly and each takes the same time. So each client
+/// must ask as soon as it is answered, which leaves the pace to the server, and a round of all of
+/// them must take a turn for each: clients that started at even distances keep those, but their
+/// round is as long as the server's time.
 pub(super) fn open(all: &Answers, stray: f64) -> Option<Gate> {
     let gate = even(all, stray)?;
     let is_always_busy = after_idle(&all.by_answer).next().is_none();
