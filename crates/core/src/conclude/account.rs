@@ -1,10 +1,10 @@
-//! The account of time: books it, lets findings claim it, and locates what is left.
+//! The account of time, with the claims of findings and the places of the rest.
 //!
-//! Each nanosecond of the exchanges, handshakes and lookups of a service is in one
-//! booking. A finding claims up to its cost from the bookings of the waits that it
-//! lengthens; what several findings count, the first of them has. Of the rest, what no
-//! change removes is inherent, and what remains nobody explains: where that matters, a
-//! finding of its own says where it is.
+//! Each nanosecond of the exchanges, handshakes and lookups of a service is in one booking. A
+//! finding claims up to its cost from the bookings of the waits that it lengthens; time that
+//! several findings count goes to the first of them. Of the rest, the part that no change removes
+//! is inherent, and the remainder is unexplained: where that matters, a finding of its own says
+//! where it is.
 
 mod beyond;
 mod certainty;

@@ -1,8 +1,8 @@
 //! Exchanges made from our own requests' timestamps, where no packets were captured.
 //!
-//! A program sees when it sent, when the first byte came and when the last
-//! did. The round trip comes from handshakes. What stopped a response between
-//! its first and last byte cannot be seen from here; an experiment can tell.
+//! A program sees when it sent, when the first byte came and when the last did. The round trip
+//! comes from handshakes. The reason that a response stopped between its first and last byte cannot
+//! be seen from here; an experiment can tell.
 
 use core::time::Duration;
 

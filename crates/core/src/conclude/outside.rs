@@ -2,8 +2,8 @@
 //! answered. The rules on transport weigh them as they do messages, and where exchanges show the
 //! same finding, theirs is further evidence of it.
 //!
-//! A watched server is shown from its kernel all the same, if only now and then where there is much
-//! traffic: a pause in between is a hole in the view, and the time beside it nobody's.
+//! A watched server's kernel shows its exchanges all the same, but only now and then where there is
+//! much traffic: a pause in between is a hole in the view, and the time beside it nobody's.
 
 use core::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Findings and notes from ICMP: hosts that cannot be reached, packets that are too big, and
 //! pings.
 //!
-//! A message about a host that the capture is about is a finding, any other a note.
+//! A message about a host that the capture is about makes a finding, any other a note.
 
 use core::net::IpAddr;
 

@@ -1,6 +1,6 @@
 //! The figures of a connection, as given by `tcptrace -l` and `tshark -z conv,tcp`.
 //!
-//! `None` is "the capture does not show it"; a zero was counted.
+//! `None` means that the capture does not show the figure; a zero was counted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

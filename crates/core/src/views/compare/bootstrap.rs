@@ -1,13 +1,12 @@
 //! Confidence intervals by resampling clusters.
 //!
-//! Requests of one second share whatever disturbed that second, and requests
-//! of one group share their connections: they are no independent draws, and
-//! treating them so makes intervals absurdly narrow. So whole seconds and
-//! whole groups are drawn again with replacement, independently of each other,
-//! and a cluster weighs the product of both draws (the pigeonhole bootstrap:
-//! Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007).
-//! It errs towards wide intervals. What differs between two runs as wholes
-//! (another hour, another neighbour on the host) no resampling can see.
+//! Requests of one second share its disturbances, and requests of one group share their
+//! connections: they are no independent draws, and treating them so makes intervals absurdly
+//! narrow. So whole seconds and whole groups are drawn again with replacement, independently of
+//! each other, and a cluster weighs the product of both draws (the pigeonhole bootstrap: Owen, "The
+//! pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007). It errs towards wide intervals.
+//! No resampling can see the differences between two runs as wholes (another hour, another
+//! neighbour on the host).
 
 use std::collections::{BTreeMap, BTreeSet};
 

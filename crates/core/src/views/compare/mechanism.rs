@@ -1,8 +1,8 @@
 //! The changes of the findings, and whether the change reached its target.
 //!
-//! A finding that is gone proves no fix: the load may have missed it. The change was the fix when
-//! the mechanism of the finding is seen changed: the option on the live sockets, or at least the
-//! line in the configuration.
+//! A finding that is gone proves no fix: the load may have missed it. The change was the fix if the
+//! mechanism of the finding is seen to have changed: the option on the live sockets, or at least
+//! the line in the configuration.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
