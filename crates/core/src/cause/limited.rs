@@ -180,7 +180,7 @@ pub(super) trait Kind: Default + Clone + fmt::Debug {
     /// Returns the cost for this message; `None` where the cause did not limit it.
     fn cost(delivery: &Delivery) -> Option<Duration>;
 
-    /// The side at fault.
+    /// Returns the side at fault.
     fn culprit(sender: Side) -> Owner {
         owner(sender)
     }

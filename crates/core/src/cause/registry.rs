@@ -46,14 +46,14 @@ macro_rules! registry {
             /// Every cause that this version knows, in the order they are weighed.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The kebab-case id.
+            /// Returns the kebab-case id.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $id,)*
                 }
             }
 
-            /// The row of the registry.
+            /// Returns the row of the registry.
             pub fn cause(self) -> &'static Cause {
                 match self {
                     $(Self::$variant => &Cause {

@@ -69,7 +69,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An observation by this host itself, on its realtime clock.
+    /// Makes an observation by this host itself, on its realtime clock.
     pub fn here(at: Timestamp, phase: Phase, body: EventBody) -> Self {
         Self {
             origin: Origin::default(),
@@ -373,7 +373,7 @@ pub struct ProbeTls {
     pub certificate_ends: Option<Timestamp>,
 }
 
-/// The name of a version of TLS by its number on the wire.
+/// Returns the name of a TLS version by its number on the wire.
 pub fn tls_version_name(version: u16) -> &'static str {
     match version {
         0x0304 => "TLS 1.3",
