@@ -11,13 +11,13 @@ use crate::observed::segment::Segment;
 /// The least numbers in a row, from one connection to another, that are no chance: each has a
 /// chance of one in 65,536.
 const LEAST_STEPS: u32 = 3;
-/// Of four changes of connection three at least go on: the rest are losses, and what the
-/// host sends to others. Counters of their own that run side by side meet at every second.
+/// The share of changes of connection that go on, at least: three of four. The rest are losses, and
+/// what the host sends to others. Counters of their own that run side by side meet at every second.
 const MOST: (u32, u32) = (3, 4);
 /// The most payload that one segment carries on Ethernet, which most paths have. A longer one
 /// was several on the wire, each of which has a number of its own.
 const USUAL_SEGMENT: u32 = 1460;
-/// The least and the most that each of them holds.
+/// The least and the most that each of these segments holds.
 const PIECES: (u32, u32) = (536, 8948);
 
 /// The numbering of a host's packets.

@@ -9,7 +9,7 @@ use crate::observed::time::Timestamp;
 const SAME: u64 = 1_000;
 /// Packets below which an even row may be chance.
 const LEAST: u64 = 30;
-/// Packets after which it is told.
+/// Packets after which evenness is judged.
 const ENOUGH: u64 = 65_536;
 /// The least share of the votes that the most frequent distance keeps ([`Ruler::take`]): eight
 /// in ten, where nine in ten of the distances are that one.

@@ -14,7 +14,7 @@ use crate::observed::time::Timestamp;
 const TOGETHER: Duration = Duration::from_micros(200);
 /// Buckets of distances, four to each doubling; those beyond the last (13 s) count there.
 const BUCKETS: usize = 64;
-/// Packets after which it is told.
+/// Packets after which evenness is judged.
 const ENOUGH: u32 = 65_536;
 /// Distances of one side below which an even row may be chance.
 const LEAST: u32 = 4;

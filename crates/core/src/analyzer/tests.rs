@@ -40,7 +40,7 @@ fn script() -> [(bool, TcpFlags, u32, u32, &'static [u8]); 9] {
     ]
 }
 
-/// So many connections, their packets in turn.
+/// The packets of so many connections, one packet of each in turn.
 fn traffic(connections: u16) -> Vec<(Segment, &'static [u8])> {
     let server = Endpoint::new([10, 0, 0, 2].into(), 80);
     let mut list = Vec::new();
@@ -142,7 +142,7 @@ fn one_by_one(traffic: &[(Segment, &[u8])]) -> Told {
     (report, told)
 }
 
-/// Each batch by all workers, the last one first.
+/// The same report with each batch taken by all workers, the last worker first.
 fn by_batches(traffic: &[(Segment, &[u8])], size: usize) -> Told {
     let told = Arc::default();
     let mut analyzer = analyzer(2, &told);

@@ -13,14 +13,14 @@ const UNTIL_CLOSE: &[u8] = b"HTTP/1.0 200 OK\r\n\r\n";
 const PART: &[u8] = &[b'x'; 1000];
 const CLIENT: bool = true;
 const SERVER: bool = false;
-/// Where the client's bytes end.
+/// The sequence number at which the client's bytes end.
 const ASKED: u32 = 1 + OLD.len() as u32;
-/// Where the server's head ends, and its first parts.
+/// The sequence numbers at which the server's head and its first parts end.
 const HEAD: u32 = 1 + UNTIL_CLOSE.len() as u32;
 const FIRST: u32 = HEAD + PART.len() as u32;
 const SECOND: u32 = FIRST + PART.len() as u32;
 
-/// A segment: who sends it, at which millisecond, its flags, numbers and payload.
+/// A segment: true if by the client, its millisecond, flags, numbers and payload.
 type Step = (bool, i64, TcpFlags, u32, u32, &'static [u8]);
 
 /// The handshake, and a request of an HTTP/1.0 client.

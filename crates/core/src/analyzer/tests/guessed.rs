@@ -1,4 +1,4 @@
-//! Who asks on a connection that was under way before it was seen.
+//! The client of a connection that was under way before it was seen.
 
 use super::*;
 

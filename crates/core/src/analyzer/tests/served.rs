@@ -1,4 +1,4 @@
-//! What a server's kernel shows beside packets that were captured elsewhere.
+//! Turns of a server's kernel beside packets that were captured elsewhere.
 
 mod renamed;
 
@@ -15,11 +15,11 @@ use crate::service::kernel_join::{Served, Waiting};
 const SYN: TcpFlags = TcpFlags::SYN;
 const SYN_ACK: TcpFlags = TcpFlags::SYN.with(ACK);
 const EXCHANGES: i64 = 30;
-/// From one request to the next, in µs.
+/// The time from one request to the next, in µs.
 const APART: i64 = 100_000;
-/// To the server, and the same back.
+/// The time to the server, and back, in µs.
 const WAY: i64 = 4_000;
-/// The client's delayed acknowledgement.
+/// The client's delayed acknowledgement, in µs.
 const DELAYED: i64 = 40_000;
 
 fn ends() -> [Endpoint; 2] {
@@ -97,8 +97,8 @@ impl Wire {
     }
 }
 
-/// A turn that arrived at the server: when it was read, written and sent,
-/// each after `arrived`, and how long it was held.
+/// A turn that arrived at the server, with the times after `arrived` at which it was read, written
+/// and sent, and the time for which it was held.
 fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> ServedTurn {
     let [client, server] = ends();
     let total = Duration::from_micros(held as u64);
@@ -129,8 +129,8 @@ fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> Ser
     }
 }
 
-/// What comes of exchanges that took so long at the server by the packets,
-/// each with what its kernel shows.
+/// The report of exchanges that took so long at the server by the packets, each with what its
+/// kernel shows.
 fn report(think: i64, is_held: bool, turn: impl Fn(i64) -> ServedTurn) -> Report {
     told(think, is_held, turn, Vec::new())
 }

@@ -4,11 +4,11 @@ use super::starved::{Step, opened, segments};
 use super::*;
 use crate::cause::Id;
 
-/// Exchanges of each connection before the server stands still and after: of all of them
-/// more than are kept.
+/// Exchanges of each connection before the server stands still and after: over all connections more
+/// than are kept.
 const BEFORE: i64 = 600;
 const AFTER: i64 = 20;
-/// From one to the next, in milliseconds.
+/// The time from one exchange to the next, in milliseconds.
 const APART: i64 = 2;
 /// The time after its end from which on all connections are answered at once again.
 const LAST: i64 = 90;

@@ -45,7 +45,7 @@ fn names(report: &Report) -> Option<(LayerState, String)> {
     layer.map(|layer| (layer.state, layer.line.clone()))
 }
 
-/// One lookup that nobody answers, and forty others that are answered, beside so many
+/// The report of a lookup that nobody answers and forty others that are answered, beside so many
 /// connections.
 fn asked(connections: u16) -> Report {
     let mut analyzer = Analyzer::new(Options::default());

@@ -1,4 +1,4 @@
-//! What a server's kernel shows beside its segments.
+//! Turns of a server's kernel beside its segments.
 
 use core::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::observed::kernel_span::{Departure, Held, ServedTurn, WatchTally};
 use crate::report::{EvidenceKind, Finding, Verdict};
 
 const EXCHANGES: i64 = 30;
-/// From one request to the next, in µs.
+/// The time from one request to the next, in µs.
 const APART: i64 = 50_000;
 /// The client's delayed acknowledgement, in µs after the head.
 const DELAYED: i64 = 40_000;
-/// What the program takes for the head of its answer, in µs.
+/// The program's time for the head of its answer, in µs.
 const PROGRAM: i64 = 700;
 
 fn ends() -> [Endpoint; 2] {
@@ -78,7 +78,7 @@ fn segments(is_own_known: bool) -> Vec<Segment> {
     list
 }
 
-/// The turns of the same, with so many holds in each.
+/// The turns of these segments, with so many holds in each.
 fn turns(holds: u32) -> impl Iterator<Item = ServedTurn> {
     let [client, server] = ends();
     (0..EXCHANGES).map(move |n| {
@@ -198,8 +198,8 @@ fn answered_late(begin: i64, unread: i64, turn: ServedTurn) -> ServedTurn {
     }
 }
 
-/// The same if its kernel sent the answer at once, and a device got its first
-/// segment after it had lain in queues for `first` µs, its last one for `last`.
+/// The first finding if its kernel sent the answer at once, and a device got its first segment
+/// after it had lain in queues for `first` µs, its last one for `last`.
 fn late_to_leave(first: i64, last: i64) -> Finding {
     let micros = |time: i64| Duration::from_micros(time as u64);
     late_by(|begin, turn| ServedTurn {

@@ -1,4 +1,4 @@
-//! Waits that the server's kernel gives another name than the packets do.
+//! Waits that the server's kernel names otherwise than the packets do.
 
 use super::*;
 use crate::exchange::wait::Owner;
@@ -21,8 +21,8 @@ fn in_two(wire: &mut Wire, begin: i64, late: i64) {
     wire.add(last + 900, true, ACK, 0);
 }
 
-/// Exchanges of that shape, and the turn of each by its number and arrival: the report,
-/// and the exchanges as whoever lists them sees them.
+/// The report, and the exchanges as whoever lists them sees them, of exchanges of that shape, with
+/// the turn of each by its number and arrival.
 fn seen(
     shape: impl Fn(&mut Wire, i64),
     turn: impl Fn(i64, i64) -> Option<ServedTurn>,
