@@ -51,8 +51,8 @@ impl Tiler<'_> {
         self.travel_and_think(from, first);
     }
 
-    /// The time from which on the request may be whole at the server, by the client's clock: an
-    /// acknowledgement of a part of it says that the rest stood in a queue until then.
+    /// Returns the time from which on the request may be whole at the server, by the client's
+    /// clock: an acknowledgement of a part of it says that the rest stood in a queue until then.
     fn still_coming(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
         let trace = self.trace;
         let Some(travel) = trace
