@@ -10,7 +10,7 @@ use crate::exchange::{Gathered, Packing, Side};
 
 /// The least number of segments of a response whose packing says anything.
 const LEAST_SEGMENTS: usize = 5;
-/// The least part of a full segment that a write must fill: smaller ones are worth gathering.
+/// The fraction of a full segment, as one in so many, up to which writes are worth gathering.
 const SMALL_PART: u32 = 4;
 /// The number of first segments of one length that show how much the program writes.
 const LEAST_WRITES: usize = 2;

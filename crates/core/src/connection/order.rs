@@ -10,27 +10,27 @@ use crate::attribution::LEAST_TIMEOUT;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Steps of exactly one before a gap means anything: for hosts that answered a SYN as
-/// Linux does, and for others …
+/// Steps of exactly one before a gap means anything: for hosts that answered a SYN as Linux does,
+/// and for others.
 const REGULAR: u32 = 3;
 const REGULAR_OF_OTHERS: u32 = 5;
-/// … and so many for each gap that no loss explains: a counter that all connections of a
+/// Steps of exactly one for each gap that no loss explains: a counter that all connections of a
 /// host share has gaps wherever another one sends.
 const REGULAR_A_GAP: u32 = 4;
-/// Behind a gap that losses explain, what was lost comes again: the end of a flight by a
-/// probe, two round trips later, all of it by a timer.
+/// The least time of a repair. Behind a gap that losses explain, what was lost comes again: the end
+/// of a flight by a probe, two round trips later, all of it by a timer.
 const LEAST_REPAIR: Duration = Duration::from_millis(2);
 /// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
 const LINUX_TTL: u8 = 64;
-/// The longest timeout of a sender that knows nothing of the path yet …
+/// The longest timeout of a sender that knows nothing of the path yet.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
-/// … and how often it doubles before nobody waits any longer.
+/// The most times that this timeout doubles before nobody waits any longer.
 const MOST_DOUBLED: u16 = 6;
 
-/// Where a segment stands among those of its sender that came here before it.
+/// The place of a segment among those of its sender that came here before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Nothing tells.
+    /// An unknown place.
     #[default]
     Untold,
     /// Sent after all of them.
@@ -55,9 +55,9 @@ pub(crate) struct Numbering {
     is_numbered: bool,
     /// Steps of exactly one, and back into a gap.
     regular: u32,
-    /// Gaps behind which no byte was missing and that were long enough for a repair …
+    /// Gaps behind which no byte was missing and that were long enough for a repair.
     repairs: u16,
-    /// … and that were not.
+    /// Gaps behind which no byte was missing and that were too short for a repair.
     riddles: u16,
     /// True if it answered a SYN with identification 0, as Linux does.
     is_linux: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Numbering {
 }
 
 impl Numbering {
-    /// Linux answers a SYN with identification 0 (`ip_build_and_send_pkt()` in
+    /// Takes in a SYN. Linux answers one with identification 0 (`ip_build_and_send_pkt()` in
     /// `net/ipv4/ip_output.c`) and counts from the next segment on.
     pub(crate) fn meet(&mut self, syn: &Segment) {
         if syn.flags.contains(TcpFlags::ACK) && syn.ip.id == Some(0) {
@@ -85,10 +85,10 @@ impl Numbering {
         self.is_shared = true;
     }
 
-    /// Segments of this sender that were lost on the way here just before this
-    /// one, as far as the identifications tell (0 where they do not), and
-    /// where it stands in the order they were sent. `is_past_hole`: bytes before
-    /// it are missing, so that a gap is no riddle.
+    /// Returns the number of segments of this sender that were lost on the way here just before
+    /// this one, as far as the identifications tell (0 where they do not), and its place in the
+    /// order they were sent. `is_past_hole`: bytes before it are missing, so that a gap is no
+    /// riddle.
     pub(crate) fn place(
         &mut self,
         segment: &Segment,
@@ -135,7 +135,7 @@ impl Numbering {
         (0, if is_told { Order::Newer } else { by_stamp })
     }
 
-    /// Learns whether the counter is the connection's own; if it is, what it tells.
+    /// Learns whether the counter is the connection's own; returns what it tells, if it is.
     fn weigh(&mut self, segment: &Segment, step: Step, is_past_hole: bool) -> Option<(u16, Order)> {
         let last = core::mem::replace(&mut self.last, segment.at);
         let was_numbered = core::mem::replace(&mut self.is_numbered, true);
@@ -185,9 +185,9 @@ impl Numbering {
         !self.is_shared && self.regular >= least.max(riddles).max(repairs)
     }
 
-    /// The order by timestamps. The same stamp as the newest one says nothing, since it counts
-    /// milliseconds, but that of the peer's that it echoes does: neither goes back, and a sender
-    /// that heard something between echoes what it heard.
+    /// Returns the order by timestamps. The same stamp as the newest one says nothing, since it
+    /// counts milliseconds, but that of the peer's that it echoes does: neither goes back, and a
+    /// sender that heard something between echoes what it heard.
     fn by_stamp(&mut self, segment: &Segment) -> Order {
         let Some(stamp @ (tsval, echo)) = segment.options.timestamps else {
             return Order::Untold;
@@ -219,13 +219,14 @@ fn is_repair(skipped: u16, since: Duration) -> bool {
     is_soon_enough && (since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR))
 }
 
-/// The longest that a sender waits before it repeats what so many copies were lost of: its
-/// timer is three seconds at first (RFC 1122 §4.2.3.1) and doubles each time.
+/// Returns the longest time that a sender waits before it repeats what so many copies were lost of:
+/// its timer is three seconds at first (RFC 1122 §4.2.3.1) and doubles each time.
 pub(crate) fn longest_repair(skipped: u16) -> Duration {
     FIRST_TIMEOUT * ((1 << skipped.clamp(1, MOST_DOUBLED)) - 1)
 }
 
-/// Linux looks for the path's MTU, so it forbids fragments (`ip_no_pmtu_disc`).
+/// Returns true if the segment may be Linux's, which looks for the path's MTU and so forbids
+/// fragments (`ip_no_pmtu_disc`).
 fn may_be_linux(segment: &Segment) -> bool {
     segment.ip.dont_fragment && segment.ip.ttl <= LINUX_TTL
 }

@@ -48,7 +48,7 @@ pub(super) fn read<'a>(
     transport(record, point, &datagram).map(Read::Packet)
 }
 
-/// The transport packet within a whole IP packet.
+/// Returns the transport packet within a whole IP packet.
 #[inline]
 pub(super) fn transport<'a>(
     record: &Record<'a>,
@@ -66,7 +66,7 @@ pub(super) fn transport<'a>(
     }
 }
 
-/// A first fragment as a packet of what it holds.
+/// Returns a first fragment as a packet of what it holds.
 #[cold]
 pub(super) fn first_part<'a>(
     record: &Record<'a>,

@@ -1,8 +1,8 @@
 //! A counter that numbers what a sender sends, with the numbers that it has skipped so far.
 
-/// A jump over more than this is no count of segments that did not come.
+/// The longest jump that counts segments that did not come.
 pub(super) const MAX_SKIPPED: u16 = 64;
-/// Numbers in a row that are close enough before what comes late is told from a number by
+/// The least numbers in a row that are close enough before what comes late is told from a number by
 /// chance: of random ones two in a thousand are as close.
 const RISING: u8 = 5;
 
@@ -20,12 +20,12 @@ pub(super) struct Count {
 /// The place of a number among those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Behind so many that did not come.
+    /// A number behind so many that did not come.
     On(u16),
     /// A number in a gap; `is_told`: all before it rise, so it was sent before what came in front
     /// of it.
     Late { is_told: bool },
-    /// Further back than what is remembered, or on by more.
+    /// A number further back than what is remembered, or on by more.
     Away(u16),
 }
 
@@ -48,8 +48,8 @@ impl Count {
         }
     }
 
-    /// Counts on where a number is the one expected and none before it is missing; false, and
-    /// nothing else, where it is not so.
+    /// Counts on where a number is the one expected and none before it is missing; returns false,
+    /// and does nothing else, where it is not so.
     #[inline]
     pub(super) fn goes_on_with(&mut self, id: u16) -> bool {
         let is_next = self.expected == Some(id) && self.missing == 0;

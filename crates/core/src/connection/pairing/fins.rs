@@ -12,20 +12,20 @@ use crate::observed::time::Timestamp;
 /// The FINs of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Fins {
-    /// When the client's FIN came, if it came first.
+    /// Time of the client's FIN, if it came first.
     left: Option<Timestamp>,
     /// True if the client acknowledged data behind its FIN: it has said all, and reads on.
     is_half_closed: bool,
-    /// Where the server's bytes end.
+    /// The end of the server's bytes.
     end: Option<u64>,
-    /// When the server's FIN or the last of its bytes came, until it is known what they end.
+    /// Time of the server's FIN or of the last of its bytes, until it is known what they end.
     last_word: Option<Timestamp>,
-    /// How the connection ended, while bytes are still to be acknowledged.
+    /// The end of the connection, while bytes are still to be acknowledged.
     pub(super) ending: Option<Ending>,
 }
 
 impl Fins {
-    /// When the client gave up: it left first, and nothing shows that it reads on.
+    /// Returns the time when the client gave up: it left first, and nothing shows that it reads on.
     pub(super) fn given_up(&self) -> Option<Timestamp> {
         self.left.filter(|_| !self.is_half_closed)
     }
