@@ -135,8 +135,8 @@ fn of_kind<'a>(kind: u16, (bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     }
 }
 
-/// The bytes of a packet that is IP beyond doubt: its header is whole and states no more than
-/// the length of what holds it. A port alone does not prove a tunnel.
+/// Returns the bytes of a packet that is IP beyond doubt: its header is whole and states no more
+/// than the length of what holds it. A port alone does not prove a tunnel.
 fn certain((bytes, wire_len): Bytes<'_>) -> Option<Bytes<'_>> {
     let half = |at| ByteOrder::Big.u16(bytes, at).map(u32::from);
     let (least, len) = match bytes.first()? {

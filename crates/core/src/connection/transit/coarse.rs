@@ -23,12 +23,12 @@ const LEAST_TICKS: i64 = 8;
 pub(super) const LEAST_TICKS_DENIED: i64 = 3;
 /// The time over which one stretch may tell a tick.
 const LONG_NS: i64 = 2_000_000_000;
-/// The number of ticks to within which, beside the clock's drift, the stamps must fit over that
-/// time: that a queue makes milliseconds look like a coarser tick so exactly is no chance worth a
+/// The number of ticks within which, beside the clock's drift, the stamps must fit over that time:
+/// a queue that makes milliseconds look like a coarser tick so exactly is no chance worth a
 /// thought.
 const EXACT: i64 = 2;
 const DRIFT_PART: i64 = 1_000;
-/// The least multiple of these ticks that must have passed for such a fit.
+/// The least multiple of these ticks that the time must be for the fit to be exact.
 const EXACT_PART: i64 = 50;
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
