@@ -1,10 +1,9 @@
 //! Steps before a connection's first SYN: the lookup of a name, the search for a neighbour's
 //! hardware address, an attempt at another address.
 //!
-//! In come DNS messages, neighbour searches and SYNs of all flows in the order
-//! in which one point saw them; out comes what a connection waited for before
-//! it began. Flows only meet here: what is told apart by flow knows nothing of
-//! this.
+//! The input is DNS messages, neighbour searches and SYNs of all flows in the order in which one
+//! point saw them; the output is what a connection waited for before it began. Flows only meet
+//! here: what is told apart by flow knows nothing of this.
 
 pub(crate) mod chain;
 pub(crate) mod elsewhere;

@@ -1,4 +1,4 @@
-//! Real recordings of each protocol: what is read from them, packet by packet.
+//! Real recordings of each protocol: the messages read from them, packet by packet.
 //!
 //! They were made with the project's lab (nginx, Redis, PostgreSQL) and with
 //! servers and clients of the same kind on the loopback interface.
@@ -111,7 +111,7 @@ fn streams_of_http2_are_exchanges_that_overlap() {
     }
 }
 
-/// What a recording's exchanges ask, and whether they were refused.
+/// Lists the requests of a recording's exchanges, each with its outcome where it is not complete.
 fn told(name: &str) -> Vec<String> {
     let exchanges = exchanges(name);
     let line = |exchange: &Exchange| {

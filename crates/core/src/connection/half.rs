@@ -1,4 +1,4 @@
-//! One direction of a connection: the bytes of its sender, as one point saw them.
+//! State of one direction of a connection: its sender's bytes, as one point saw them.
 
 use core::time::Duration;
 

@@ -61,7 +61,8 @@ impl Attempts {
         }
     }
 
-    /// Drops the attempt that a server answers, by whatever, or that the client gives up.
+    /// Drops the attempt of this segment's flow: a server answers, by whatever, or the client gives
+    /// up.
     pub(crate) fn answered(&mut self, segment: &Segment) {
         if !self.open.is_empty() {
             self.open.remove(&(segment.point, segment.flow));

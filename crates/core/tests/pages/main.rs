@@ -145,7 +145,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// The tests of one cause's page.
+/// Returns the tests of one cause's page.
 fn of_page(cause: &'static Cause) -> [Trial; 3] {
     let trial = |what: &str, test: fn(&Cause) -> Result<(), Failed>| {
         Trial::test(format!("{what}::{}", cause.id), move || test(cause))
@@ -177,7 +177,7 @@ fn all_pages() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The trace blocks of a page, each with the line it begins at.
+/// Returns the trace blocks of a page, each with the line it begins at.
 fn blocks(cause: &Cause) -> Result<Vec<(usize, Block)>, Failed> {
     let mut found = Vec::new();
     let mut open: Option<(usize, String)> = None;

@@ -23,18 +23,18 @@ mod extension {
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;
 }
 
-/// What a hello says.
+/// Content of a hello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hello {
     /// The highest version offered, or the one chosen.
     pub(crate) version: u16,
-    /// A HelloRetryRequest.
+    /// True for a HelloRetryRequest.
     pub(crate) is_retry: bool,
-    /// A session identifier or a ticket to resume by, or a pre-shared key that
-    /// is offered or was chosen.
+    /// True if there is a session identifier or a ticket to resume by, or a pre-shared key that is
+    /// offered or was chosen.
     pub(crate) resumes: bool,
     pub(crate) server_name: Option<String>,
-    /// HTTP/2 is offered or chosen.
+    /// True if HTTP/2 is offered or chosen.
     pub(crate) has_http2: bool,
     pub(crate) has_early_data: bool,
 }
@@ -100,7 +100,7 @@ fn server(body: &mut Reader<'_>) -> Option<Hello> {
     Some(hello)
 }
 
-/// The first name of type `host_name` (RFC 6066 §3).
+/// Returns the first name of type `host_name` (RFC 6066 §3).
 fn server_name(mut body: Reader<'_>) -> Option<String> {
     let mut list = Reader(body.vector(2)?);
     let kind = list.take(1)?;
@@ -110,7 +110,7 @@ fn server_name(mut body: Reader<'_>) -> Option<String> {
     is_name.then(|| String::from_utf8_lossy(name).into_owned())
 }
 
-/// Whether `h2` is in the list (RFC 7301 §3.1).
+/// Returns true if `h2` is in the list (RFC 7301 §3.1).
 fn offers_http2(mut body: Reader<'_>) -> bool {
     let Some(list) = body.vector(2) else {
         return false;
@@ -119,14 +119,14 @@ fn offers_http2(mut body: Reader<'_>) -> bool {
     core::iter::from_fn(|| list.vector(1)).any(|name| name == b"h2")
 }
 
-/// The highest version of a list; GREASE values have other high bytes (RFC 8701).
+/// Returns the highest version of a list; GREASE values have other high bytes (RFC 8701).
 fn highest(mut list: Reader<'_>) -> Option<u16> {
     core::iter::from_fn(|| list.u16())
         .filter(|version| version >> 8 == 3)
         .max()
 }
 
-/// What is left of a body.
+/// The rest of a body.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         Some(u16::from_be_bytes(*bytes))
     }
 
-    /// A vector whose length stands before it, in so many bytes.
+    /// Takes off a vector whose length stands before it, in so many bytes.
     fn vector(&mut self, length_bytes: usize) -> Option<&'a [u8]> {
         let length = self.take(length_bytes)?;
         let length = length
