@@ -85,7 +85,7 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// An analyzer that has seen nothing.
+    /// Creates an analyzer that has seen nothing.
     pub fn new(options: Options) -> Self {
         let hasher = table::hasher(options.hash_seed);
         let max = options.max_connections();
@@ -239,7 +239,8 @@ impl Analyzer {
         }
     }
 
-    /// Concludes. `command`, `subject` and `started` are the caller's to fill in.
+    /// Concludes and returns the report. `command`, `subject` and `started` are the caller's to
+    /// fill in.
     pub fn finish(mut self) -> Report {
         for shard in &mut self.shards {
             shard.close(&self.common);
@@ -270,7 +271,7 @@ pub struct SoFar {
 }
 
 impl SoFar {
-    /// Concludes, as [`Analyzer::finish`] does.
+    /// Concludes and returns the report, as [`Analyzer::finish`] does.
     pub fn conclude(self) -> Report {
         let Self {
             options,
@@ -310,7 +311,7 @@ impl fmt::Debug for SoFar {
     }
 }
 
-/// Returns the remark that captures hold keys, which whoever passes them on should know.
+/// Returns the remark that captures hold keys, of which their recipients should be warned.
 fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, String)> {
     let holding = captures.iter().filter(|(_, summary)| summary.secrets > 0);
     let names: Vec<&str> = holding.map(|(_, each)| each.name.as_str()).collect();

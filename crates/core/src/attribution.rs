@@ -142,9 +142,8 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     tiler.tiling
 }
 
-/// Tiles one message of `sender` alone, which answers nothing and is not answered:
-/// what is behind its last segment is nobody's, unless its receiver was shut. The end is
-/// then when that opened.
+/// Tiles a message of `sender` alone, which answers nothing and is not answered: the time behind
+/// its last segment has no owner, unless its receiver was shut. The end is then when that opened.
 pub(crate) fn tile_message(
     trace: Trace<'_>,
     sender: Side,

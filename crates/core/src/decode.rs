@@ -153,7 +153,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that has seen nothing.
+    /// Creates a decoder that has seen nothing.
     pub fn new() -> Self {
         Self::default()
     }

@@ -170,7 +170,7 @@ pub(crate) struct Ledger {
     pub(crate) unseen: u64,
     /// Number of exchanges whose server spoke before it had heard of the request, or when it liked.
     pub(crate) crossed: u64,
-    /// Number of exchanges whose server lies behind somebody who acknowledges for it.
+    /// Number of exchanges whose server lies behind a device that acknowledges for it.
     pub(crate) relayed: u64,
     /// Times that the server thought before responses that the capture cut off.
     pub(crate) broken_off: Distribution,

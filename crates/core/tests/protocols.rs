@@ -186,7 +186,8 @@ fn memcached_s_commands_go_by_turns() {
     assert_eq!(told("memcached"), expected);
 }
 
-/// A connection of segments given by who sends what, ten milliseconds apart.
+/// A connection of segments ten milliseconds apart, each given by its sender (true: the client) and
+/// its bytes.
 fn conversation(parts: &[(bool, &[u8])]) -> Vec<Captured> {
     let mut template = captured("redis");
     template.truncate(3);
@@ -250,9 +251,9 @@ fn an_upgrade_from_http_1_1_makes_the_request_stream_1() {
     assert_eq!(found.iter().filter_map(tiling_fault).next(), None);
 }
 
-/// The exchanges of calls over HTTP/2 to a server that speaks first, each with a PING
-/// before its response, in a capture that keeps so many bytes of each payload. The first request and its
-/// response name more than is kept; later responses are as long as `later`.
+/// Returns the exchanges of calls over HTTP/2 to a server that speaks first, each with a PING
+/// before its response, in a capture that keeps `kept` bytes of each payload. The first request and
+/// its response name more than is kept; later responses are as long as `later`.
 fn calls(kept: usize, later: usize) -> Vec<Exchange> {
     let mut opens = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     opens.extend(frame(4, 0, 0, &[]));

@@ -64,7 +64,7 @@ impl Counter {
     }
 }
 
-/// The least and the most numbers that a segment takes.
+/// Returns the least and the most numbers that a segment takes.
 #[inline]
 fn ahead(segment: &Segment) -> (u16, u16) {
     if segment.payload_len <= USUAL_SEGMENT {
@@ -81,7 +81,7 @@ mod tests {
     use crate::observed::segment::IpFacts;
     use crate::observed::time::Timestamp;
 
-    /// For each of these packets (port, identification), true if its host is known to have
+    /// Returns true for each of these packets (port, identification) whose host is known to have
     /// one counter.
     fn shared(packets: &[(u16, u16)]) -> Vec<bool> {
         let mut counter = Counter::default();

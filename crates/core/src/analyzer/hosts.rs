@@ -73,7 +73,7 @@ impl Host {
     }
 }
 
-/// A place for each address, which nothing but the address decides.
+/// Returns the place of an address, which depends on nothing but the address.
 #[inline]
 fn place_of(address: IpAddr) -> usize {
     let bits = match address {

@@ -66,7 +66,7 @@ pub(super) struct Sum {
     pub(super) waiting: Waiting,
 }
 
-/// Something that somebody wants to see.
+/// An exchange or connection that closed and that somebody wants to see.
 #[derive(Debug)]
 pub(super) struct Told {
     /// Number of the packet that it came with; at the end of everything, that of its connection's

@@ -88,7 +88,7 @@ impl Strides {
     }
 }
 
-/// The quarter of a doubling that a distance from [`TOGETHER`] on lies in.
+/// Returns the quarter of a doubling in which a distance from [`TOGETHER`] on lies.
 fn bucket(gap: Duration) -> usize {
     let quarters = (gap.as_secs_f64() / TOGETHER.as_secs_f64()).log2() * 4.0;
     (quarters as usize).min(BUCKETS - 1)
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
     use crate::observed::flow::Endpoint;
 
-    /// Packets by the client or not, how long after the one before in microseconds, and their
-    /// payload.
+    /// Returns the verdict on packets: true if by the client, microseconds after the one before,
+    /// and payload.
     fn are_even(packets: impl Iterator<Item = (bool, i64, u32)>) -> bool {
         let client = Endpoint::new([10, 0, 0, 1].into(), 40_000);
         let server = Endpoint::new([10, 0, 0, 2].into(), 25);
@@ -119,8 +119,8 @@ mod tests {
         strides.are_even()
     }
 
-    /// Data of one side every 2.5 ms, acknowledged at once; in every tenth the other side
-    /// answers, so long after.
+    /// Returns data of one side every 2.5 ms, acknowledged at once; in every tenth the other side
+    /// answers, `after` microseconds later.
     fn served(after: i64) -> impl Iterator<Item = (bool, i64, u32)> {
         (0..100).flat_map(move |n| {
             let answer = [(false, after, 30), (true, 30, 0)].into_iter();

@@ -19,8 +19,8 @@ const NOTABLE: Duration = Duration::from_millis(5);
 const PIECE: Duration = Duration::from_micros(500);
 /// The least number of pieces that tell a rate.
 const PIECES: usize = 6;
-/// The least send buffer holds about so many full segments (`SOCK_MIN_SNDBUF`);
-/// less before a stop is a program's own piece, which met an ACK by chance.
+/// The number of full segments that the least send buffer holds, about (`SOCK_MIN_SNDBUF`); less
+/// before a stop is a program's own piece, which met an ACK by chance.
 const LEAST_BUFFER: u64 = 2;
 /// The least number of writes in a full send buffer: a buffer is overshot by one, while a program
 /// that writes by a timer writes one at a time.

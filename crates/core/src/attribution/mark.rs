@@ -206,7 +206,7 @@ impl Marks {
         &self.list
     }
 
-    /// Notes whether packet `number` had to be sent; false if it is not here any more.
+    /// Notes whether packet `number` had to be sent; returns false if it is not here any more.
     pub(crate) fn resolve(&mut self, number: u64, need: Need) -> bool {
         let mark = self
             .list

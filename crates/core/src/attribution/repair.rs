@@ -40,9 +40,9 @@ pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data
     gap
 }
 
-/// Returns true if the receiver may have had what was sent again so long after, and have
-/// delayed its word of it: Windows waits longer than many a timer, and does not tell of
-/// copies (D-SACK).
+/// Returns true if the receiver may have had what was sent again `since_copy` later, and have
+/// delayed its acknowledgement: Windows waits longer than many a timer, and does not tell of copies
+/// (D-SACK).
 fn may_be_delayed(trace: &Trace<'_>, sender: Side, since_copy: Duration) -> bool {
     let peer = sender.peer();
     let is_other = trace
@@ -265,10 +265,10 @@ pub(super) fn recovery(
     }
 }
 
-/// Returns true if the receiver's word of missing data reached its sender just before `mark`: a
-/// timer expires in silence, and what is sent again long after its copy may have waited for
-/// its turn.
-/// Behind a timeout, what was lost is sent again as each piece is acknowledged: still the timer's.
+/// Returns true if the receiver's report of missing data reached its sender just before `mark`: a
+/// timer expires in silence, and what is sent again long after its copy may have waited for its
+/// turn. Behind a timeout, what was lost is sent again as each piece is acknowledged: still the
+/// timer's.
 fn follows_word(trace: &Trace<'_>, mark: &Mark) -> bool {
     let floor = trace.round_trip(mark.by).floor().unwrap_or_default();
     let latest = reaction(trace, mark.by) + floor + floor / 4;

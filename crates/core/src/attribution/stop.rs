@@ -272,9 +272,9 @@ fn is_beyond_window(trace: &Trace<'_>, mark: &Mark, index: usize, second: Data) 
     edge.is_some_and(|edge| second.span.end > edge)
 }
 
-/// Returns true if a bare ACK ended a stop after so many segments as a sender begins with, and
-/// the receiver's window is not known: one of the two windows was full. Without the handshake
-/// the size of a full segment is not known either, so that none of them may look full.
+/// Returns true if a bare ACK ended a stop after as many segments as a sender begins with, and the
+/// receiver's window is not known: one of the two windows was full. Without the handshake the size
+/// of a full segment is not known either, so that none of them may look full.
 fn is_initial_flight(
     trace: &Trace<'_>,
     (mark, index): (&Mark, usize),

@@ -24,7 +24,7 @@ const LEAST_REPAIR: Duration = Duration::from_millis(2);
 const LINUX_TTL: u8 = 64;
 /// The longest timeout of a sender that knows nothing of the path yet.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
-/// The most times that this timeout doubles before nobody waits any longer.
+/// The most times that this timeout doubles before the sender gives up.
 const MOST_DOUBLED: u16 = 6;
 
 /// The place of a segment among those of its sender that came here before it.
@@ -33,9 +33,9 @@ pub(crate) enum Order {
     /// An unknown place.
     #[default]
     Untold,
-    /// Sent after all of them.
+    /// A segment sent after all of them.
     Newer,
-    /// Sent before one of them: overtaken on the way, or a copy.
+    /// A segment sent before one of them: overtaken on the way, or a copy.
     Older,
 }
 
@@ -212,15 +212,15 @@ impl Numbering {
     }
 }
 
-/// Returns true if so many lost segments can have been retransmitted within `since`, the last
-/// of them just then.
+/// Returns true if `skipped` lost segments can have been retransmitted within `since`, the last of
+/// them just then.
 fn is_repair(skipped: u16, since: Duration) -> bool {
     let is_soon_enough = since <= longest_repair(skipped);
     is_soon_enough && (since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR))
 }
 
-/// Returns the longest time that a sender waits before it repeats what so many copies were lost of:
-/// its timer is three seconds at first (RFC 1122 §4.2.3.1) and doubles each time.
+/// Returns the longest time that a sender waits before it repeats what `skipped` copies were lost
+/// of: its timer is three seconds at first (RFC 1122 §4.2.3.1) and doubles each time.
 pub(crate) fn longest_repair(skipped: u16) -> Duration {
     FIRST_TIMEOUT * ((1 << skipped.clamp(1, MOST_DOUBLED)) - 1)
 }
@@ -237,7 +237,7 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::segment::{IpFacts, TcpOptions};
 
-    /// A segment at so many milliseconds, with this identification and TSval.
+    /// A segment at this millisecond, with this identification and TSval.
     fn segment(ms: i64, id: Option<u16>, tsval: Option<u32>) -> Segment {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
         Segment {
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Segments lost before each of these (identification, TSval), and its order.
+    /// Returns the segments lost before each of these (identification, TSval), and its order.
     fn placed(numbers: &[(Option<u16>, Option<u32>)]) -> Vec<(u16, Order)> {
         let mut numbering = Numbering::default();
         let place = |&(id, tsval)| numbering.place(&segment(0, id, tsval), 1448, false);
@@ -277,8 +277,8 @@ mod tests {
         assert_eq!(last, expected);
     }
 
-    /// The orders of segments that their sender does not forbid to be cut, as few of those do
-    /// whose counter is their own.
+    /// Returns the orders of segments that their sender does not forbid to be cut, as few of those
+    /// do whose counter is their own.
     fn orders_of_others(ids: &[u16]) -> Vec<Order> {
         let mut numbering = Numbering::default();
         let place = |&id| {
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(order(8, 20), Order::Newer);
     }
 
-    /// Segments said to be lost before each of these (milliseconds, identification).
+    /// Returns the segments said to be lost before each of these (milliseconds, identification).
     fn skipped(stamps: &[(i64, u16)]) -> Vec<u16> {
         let mut numbering = Numbering::default();
         let place = |&(ms, id)| numbering.place(&segment(ms, Some(id), None), 1448, false).0;

@@ -88,7 +88,7 @@ pub(crate) struct Pairing {
     fins: Option<Box<Fins>>,
     /// True while a response is in progress whose request was not seen.
     is_orphaned: bool,
-    /// True if somebody on the way reset it in the server's name.
+    /// True if a device on the way reset it in the server's name.
     is_reset_on_way: bool,
     /// The protocol that is spoken by turns.
     spoken: Option<Protocol>,
@@ -367,7 +367,7 @@ impl Pairing {
         self.response_acked = u64::MAX;
     }
 
-    /// Notes that somebody on the way resets the connection.
+    /// Notes that a device on the way resets the connection.
     pub(crate) fn was_reset_on_way(&mut self) {
         self.is_reset_on_way = true;
     }

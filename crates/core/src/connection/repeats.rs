@@ -23,7 +23,7 @@ pub(crate) enum Need {
     /// The bytes were not sent before, or the copy before was lost.
     #[default]
     Needed,
-    /// Nothing has told yet.
+    /// The necessity is not known yet.
     Pending,
     /// An earlier copy arrived.
     Spurious,
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// The verdicts on bytes 0 to 100, sent again at 0 ms with stamp 50.
+    /// Returns the verdicts on bytes 0 to 100, sent again at 0 ms with stamp 50.
     fn told(answers: &[Answer<'_>]) -> Vec<Need> {
         let mut repeats = Repeats::default();
         repeats.watch(7, span(0, 100), at(0), Some(50));

@@ -173,7 +173,7 @@ struct Due {
 }
 
 impl Table {
-    /// A table for at most `max` connections at a time.
+    /// Creates a table for at most `max` connections at a time.
     pub(crate) fn new(hasher: SeedableRandomState, max: usize) -> Self {
         Self {
             open: HashTable::new(),

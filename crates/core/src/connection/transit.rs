@@ -252,8 +252,8 @@ impl Transit {
         };
     }
 
-    /// Returns the time in queues of a segment that was so much longer on its way than the quickest
-    /// one and a tick, so many nanoseconds and ticks after the first.
+    /// Returns the time in queues of a segment that was `beyond` longer on its way than the
+    /// quickest one and a tick, `passed_ns` and `ticks` after the first.
     fn beyond(&self, at: Timestamp, beyond: i64, (passed_ns, ticks): (i64, i64)) -> Queued {
         let beyond = beyond.saturating_sub(self.may_be_slow_by(at));
         if beyond <= 0 {
@@ -399,7 +399,7 @@ impl Transit {
     }
 }
 
-/// Returns true if so many ticks, and enough of them, are about as many milliseconds.
+/// Returns true if `ticks`, and enough of them, are about as many milliseconds.
 pub(crate) fn are_milliseconds(passed_ns: i64, ticks: i64) -> bool {
     let pace = || ticks as f64 * TICK_NS as f64 / passed_ns.max(1) as f64;
     ticks >= LEAST_MILLISECONDS && ALIKE.contains(&pace())
@@ -417,13 +417,14 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::segment::TcpOptions;
 
-    /// Queueing of segments given as (milliseconds here, TSval).
+    /// Returns the queueing of segments given as (milliseconds here, TSval).
     fn queued(stamps: &[(i64, u32)]) -> Vec<u128> {
         let alone = |&(at, tsval): &(i64, u32)| (at, tsval, None);
         answered(&stamps.iter().map(alone).collect::<Vec<_>>())
     }
 
-    /// Queueing of segments that acknowledge what passed so many milliseconds before.
+    /// Returns the queueing of segments that acknowledge what passed a number of milliseconds
+    /// before.
     fn answered(stamps: &[(i64, u32, Option<u64>)]) -> Vec<u128> {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
         let mut transit = Transit::default();

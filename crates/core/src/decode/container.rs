@@ -37,11 +37,11 @@ pub struct Step<'a> {
 pub enum Found<'a> {
     /// A packet.
     Record(Record<'a>),
-    /// Nothing whole: so many bytes are needed from the first unconsumed one
-    /// on, at most [`Container::LONGEST`]. At the end of the input see
+    /// The number of bytes that are needed from the first unconsumed one on, at most
+    /// [`Container::LONGEST`]: nothing whole is there. At the end of the input see
     /// [`Container::finish`].
     NeedMore(usize),
-    /// Nothing that can be read, now or later.
+    /// Damage: nothing can be read, now or later.
     Damaged(Damage),
 }
 
@@ -86,7 +86,7 @@ impl Container {
     /// The most bytes that are ever needed at once.
     pub const LONGEST: usize = super::pcapng::MAX_HELD_BLOCK as usize;
 
-    /// A reader that stands before the first byte of a file.
+    /// Creates a reader that stands before the first byte of a file.
     pub fn new() -> Self {
         Self::default()
     }

@@ -83,7 +83,7 @@ pub(super) fn read<'a>(
     }))
 }
 
-/// For a ping, returns true if it is an answer, its series and its number.
+/// Returns, for a ping, true if it is an answer, its series and its number.
 fn ping(protocol: u8, header: &[u8; HEADER]) -> Option<(bool, u16, u16)> {
     let [kind, code, _, _, i0, i1, s0, s1] = *header;
     let is_reply = match (protocol, kind, code) {
@@ -95,7 +95,7 @@ fn ping(protocol: u8, header: &[u8; HEADER]) -> Option<(bool, u16, u16)> {
     Some((is_reply, half(i0, i1), half(s0, s1)))
 }
 
-/// Returns the flags of a TCP header of which so much is quoted.
+/// Returns the flags of a TCP header, if enough of it is quoted.
 fn quoted_flags(quoted: &Datagram<'_>) -> Option<TcpFlags> {
     let is_header = quoted.protocol == protocol::TCP && quoted.fragment.is_none();
     let header: &[u8; 16] = quoted.payload.first_chunk()?;

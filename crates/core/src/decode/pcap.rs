@@ -108,7 +108,7 @@ impl Pcap {
     }
 
     /// Returns this header with the length of record headers that `bytes`, the first record, shows;
-    /// `Err`: so many bytes are needed.
+    /// `Err`: the number of bytes needed.
     pub(super) fn fitted(mut self, bytes: &[u8]) -> Result<Self, usize> {
         let captured = bytes.get(..FIELDS).ok_or(FIELDS)?;
         let [captured, original_len] = [8, 12].map(|at| self.order.u32(captured, at));

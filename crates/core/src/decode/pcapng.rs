@@ -49,7 +49,7 @@ pub(super) struct Pcapng {
     secrets: u64,
     /// Number of blocks of system calls so far.
     calls: u64,
-    /// Comments on packets; `None` if nobody wants to know.
+    /// Comments on packets; `None` if they are not wanted.
     comments: Option<Comments>,
 }
 

@@ -44,7 +44,7 @@ impl DropSlot {
         at.as_nanos().div_euclid(SLOT.as_nanos() as i64)
     }
 
-    /// Returns the time from the beginning of a slot to that of another so many later.
+    /// Returns the time from the beginning of a slot to that of the one `slots` later.
     pub fn span(slots: i64) -> Duration {
         SLOT * u32::try_from(slots).unwrap_or(u32::MAX)
     }

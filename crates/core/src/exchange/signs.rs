@@ -26,7 +26,7 @@ pub(crate) struct Signs {
     pub(crate) was_closing: bool,
     /// The side that reset or closed the connection.
     pub(crate) ended_by: Option<Side>,
-    /// True if somebody on the way reset the connection in the server's name.
+    /// True if a device on the way reset the connection in the server's name.
     pub(crate) is_reset_on_way: bool,
     /// Time the server thought, where the capture ended within the response.
     pub(crate) thought: Option<Duration>,
@@ -39,7 +39,7 @@ pub(crate) struct Signs {
     pub(crate) is_crossed: bool,
     /// True if its connection was seen to be made: both SYNs and the client's ACK.
     pub(crate) is_made: bool,
-    /// True if somebody on the way acknowledges for the server, which is farther.
+    /// True if a device on the way acknowledges for the server, which is farther.
     pub(crate) is_relayed: bool,
 }
 
@@ -50,7 +50,7 @@ impl Signs {
     }
 }
 
-/// The least repetitions of a request without any answer from which nobody receives it.
+/// The least repetitions of a request without any answer that show that nobody receives it.
 const IGNORED: u32 = 2;
 
 /// The kind of bytes that came back in HTTP's place.
@@ -101,7 +101,7 @@ pub(crate) enum Staleness {
     Alive,
     /// The server had ended the connection.
     Closed,
-    /// The connection was reset at its next request, by whoever had forgotten it.
+    /// The connection was reset at its next request, by a host or device that had forgotten it.
     Reset,
     /// Nothing came back at all.
     Forgotten,

@@ -69,14 +69,14 @@ pub enum WaitKind {
     FlowControl,
     /// Waiting for lost segments to be sent again.
     Recovery,
-    /// Behind another exchange on the same connection.
+    /// Time behind another exchange on the same connection.
     Behind,
-    /// Not explained.
+    /// Time that is not explained.
     Unknown,
 }
 
 impl WaitKind {
-    /// The name of the wait within a sentence.
+    /// Returns the name of the wait within a sentence.
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::Resolve => "resolving the name",

@@ -284,7 +284,7 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::syscall::{Argument, Caller, Request};
 
-    /// `TCP_CORK` set to `value` on socket `inode` at `at` microseconds.
+    /// A call that sets `TCP_CORK` to `value` on socket `inode` at `at` microseconds.
     fn cork(inode: u64, at: i64, value: i32) -> SocketCall {
         let end = |port| Some(Endpoint::new([127, 0, 0, 1].into(), port));
         SocketCall {

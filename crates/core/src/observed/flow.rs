@@ -203,7 +203,8 @@ impl FlowKey {
         Tag(ends.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Returns the number of the share, of so many, that the flow belongs to: always the same one.
+    /// Returns the number, below `shares`, of the share that the flow belongs to: always the same
+    /// one.
     #[inline]
     pub(crate) fn share(&self, shares: usize) -> usize {
         self.tag().share(shares)
@@ -254,7 +255,7 @@ impl FlowKey {
 pub(crate) struct Tag(u64);
 
 impl Tag {
-    /// Returns the number of the share, of so many, that the flow belongs to.
+    /// Returns the number, below `shares`, of the share that the flow belongs to.
     #[inline]
     pub(crate) fn share(self, shares: usize) -> usize {
         ((self.0 >> 32) as usize * shares) >> 32
@@ -286,9 +287,9 @@ impl Hash for FlowKey {
 /// The direction along a flow: from its lower end or from its higher end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// From the lower endpoint to the higher one.
+    /// The direction from the lower endpoint to the higher one.
     Forward,
-    /// From the higher endpoint to the lower one.
+    /// The direction from the higher endpoint to the lower one.
     Backward,
 }
 

@@ -42,7 +42,7 @@ pub struct ServedTurn {
     /// looked at.
     pub departure: Option<Departure>,
     /// Time when the kernel last dropped something of the request for want of memory in its socket;
-    /// `None` where it did not, or nobody looked.
+    /// `None` where it did not, or that was not looked at.
     pub refused: Option<Timestamp>,
     /// Number of times that the program wrote.
     pub writes: u32,

@@ -114,7 +114,7 @@ pub struct TcpOptions {
     /// Window shift (RFC 7323 §2), at most 14: offered by a SYN, or on any
     /// other segment the one in force, as the kernel of one end remembers it.
     pub window_scale: Option<u8>,
-    /// SACK permitted (SYN only; RFC 2018 §2).
+    /// True if SACK is permitted (SYN only; RFC 2018 §2).
     pub sack_permitted: bool,
     /// TSval and TSecr (RFC 7323 §3).
     pub timestamps: Option<(u32, u32)>,
@@ -144,7 +144,7 @@ pub struct IpFacts {
     pub ttl: u8,
     /// The IPv4 identification; `None` for IPv6 without a fragment header.
     pub id: Option<u16>,
-    /// IPv4's flag "don't fragment"; false for IPv6.
+    /// True if IPv4's flag "don't fragment" is set; false for IPv6.
     pub dont_fragment: bool,
     /// True if routers marked congestion (ECN field 3, RFC 3168).
     pub congestion_marked: bool,

@@ -103,7 +103,7 @@ pub struct Argument {
 pub struct CalledSocket {
     /// Inode of the socket: no two live sockets have the same.
     pub inode: u64,
-    /// The kernel's own number for it, if somebody has asked for that.
+    /// The kernel's own number for it, if any program has asked for that.
     pub cookie: Option<u64>,
     /// The network namespace it lives in, by its inode number; `None` for ours.
     pub namespace: Option<u64>,

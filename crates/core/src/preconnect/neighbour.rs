@@ -234,7 +234,7 @@ mod tests {
         [10, 77, 0, last].into()
     }
 
-    /// Requests of `asker` for `target`, as often as the kernel asks.
+    /// Takes in requests of `asker` for `target`, as often as the kernel asks.
     fn ask(searches: &mut Searches, asker: u8, target: u8) {
         for second in 0..i64::from(GIVES_UP_AFTER) {
             searches.take(&Neighbour {

@@ -136,7 +136,7 @@ fn big_32(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A client's first bytes, by what it speaks.
+    /// The first bytes of clients, by the protocol that each speaks.
     fn asked() -> Vec<(&'static str, Vec<u8>)> {
         let smb = |mark: u8, command: u8| {
             let mut bytes = vec![

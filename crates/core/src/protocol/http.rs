@@ -202,7 +202,7 @@ pub(crate) fn cut_status(bytes: &[u8]) -> Option<u16> {
 enum Framing {
     /// At the head's end: there is no body.
     Empty,
-    /// After so many bytes.
+    /// After this number of bytes.
     Length(u64),
     /// With its last chunk.
     Chunked,

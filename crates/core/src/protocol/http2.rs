@@ -140,7 +140,7 @@ pub(crate) struct Frames {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In the preface, of which so many bytes are there.
+    /// In the preface, with the number of its bytes that are there.
     Preface(usize),
     Header(usize),
     Body(Frame, u32),

@@ -8,7 +8,7 @@ const LONGEST_LINE: usize = 8 * 1024;
 /// The longest word of a command that is kept.
 const LONGEST_WORD: usize = 32;
 
-/// Bytes at hand: captured ones, then so many that were not.
+/// Bytes at hand: captured ones, then a number of missing ones.
 pub(super) struct Input<'a, 'b> {
     pub(super) bytes: &'a mut &'b [u8],
     pub(super) missing: &'a mut u64,

@@ -34,9 +34,9 @@ enum State {
     First,
     /// Between messages, or in a message's type and length.
     Header,
-    /// In a message of this type, so many bytes of which are to come.
+    /// In a message, with its type and the number of bytes that are still to come.
     Body(u8, u64),
-    /// At the end of the request or response; what follows.
+    /// At the end of the request or response, before what follows.
     Ending,
     Lost,
 }

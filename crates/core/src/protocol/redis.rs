@@ -31,7 +31,7 @@ enum State {
     Between,
     /// Collecting an element's line.
     Line,
-    /// In a string of which, with its CRLF, so many bytes are to come.
+    /// In a string, with the number of bytes that are still to come, its CRLF included.
     Bulk(u64),
     Ending,
     Lost,

@@ -65,9 +65,10 @@ pub(crate) struct Records {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// In a header of which so many bytes are there.
+    /// Between records.
     #[default]
     Between,
+    /// In a header, with the number of its bytes that are there.
     Header(u8),
     Body {
         content: Content,
@@ -269,7 +270,7 @@ impl Clear {
         self.finish()
     }
 
-    /// Passes over so many bytes that were not captured.
+    /// Passes over `count` bytes that were not captured; returns the message if it ends with them.
     fn miss(&mut self, count: u32) -> Option<Message> {
         if count == 0 {
             return None;

@@ -84,8 +84,8 @@ pub(crate) struct Split {
 }
 
 impl Served {
-    /// An exchange, and the turn within it if that was seen, which names the exchange's
-    /// waits and leaves it its stages; one without a whole answer does not count.
+    /// Takes in an exchange, and the turn within it if that was seen, which names the exchange's
+    /// waits and leaves it its stages; an exchange without a whole answer does not count.
     pub(crate) fn take(&mut self, exchange: &mut Exchange, turn: Option<ServedTurn>) {
         if !matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed) {
             return;

@@ -11,7 +11,7 @@ use crate::service::Ledger;
 const MAX_TRIES: usize = 4096;
 /// The least number of SYNs that must have been ignored before a threshold is believed.
 const IGNORED: usize = 3;
-/// The least number of attempts that nobody went on with for these to be a flood.
+/// The least number of abandoned attempts that are a flood.
 const FLOOD: u64 = 100;
 /// The least number of such attempts for each connection that was made.
 const FLOOD_RATIO: u64 = 10;
@@ -129,7 +129,7 @@ impl Handshakes {
         self.span = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     }
 
-    /// Returns the number of attempts that nobody went on with, in all and per second.
+    /// Returns the number of abandoned attempts, in all and per second.
     pub(crate) fn unfinished(&self) -> (u64, f64) {
         let seconds = self
             .span

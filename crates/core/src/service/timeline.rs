@@ -246,7 +246,7 @@ impl Timeline {
     }
 }
 
-/// Drops all but the `most` least, and returns the last of them if there are so many.
+/// Drops all but the `most` least, and returns the last of them if that many were there.
 fn keep_least<T: Ord + Copy>(list: &mut Vec<T>, most: usize) -> Option<T> {
     if list.len() < most {
         return None;

@@ -237,7 +237,7 @@ impl Collected {
         }
     }
 
-    /// Returns the list; `None` where nobody wants it.
+    /// Returns the list; `None` where it is not wanted.
     pub(crate) fn finish(&mut self) -> Option<Connections> {
         for flow in self.quic.finish() {
             self.keep(Ended::Quic(flow));

@@ -110,7 +110,7 @@ impl Recognised {
         self.client
     }
 
-    /// Concludes. `names` are the captures' in the order they were given;
+    /// Concludes and returns the result. `names` are the captures' in the order they were given;
     /// `exchanges` those that the client's capture shows.
     pub fn conclude(&self, names: [&str; 2], exchanges: &[ExchangeSpan]) -> Joined {
         let [first, second] = names;

@@ -4,7 +4,8 @@ use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{Account, Booking, LayerState, Report};
 
-/// The share of a service's time, and the mean time, from which on what nobody claims must be told.
+/// The share of a service's time, and the mean time, from which on time that no finding claims must
+/// be told.
 const SHARE: f64 = 0.05;
 const MEAN_NS: u64 = 1_000_000;
 /// The least share of the time of all services that must be told.

@@ -99,7 +99,7 @@ fn unknown_share(outcome: &Outcome) -> f64 {
         .sum()
 }
 
-/// The faults of a recording in one container, each with the container's name.
+/// Lists the faults of a recording in one container, each with the container's name.
 fn faults_as(what: &str, truth: &Truth, outcome: &Outcome) -> Vec<String> {
     let faults = faults(truth, outcome).into_iter();
     faults.map(|fault| format!("{what}: {fault}")).collect()

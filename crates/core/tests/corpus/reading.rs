@@ -20,7 +20,7 @@ pub(crate) type Captured = (Segment, Vec<u8>);
 pub(crate) struct Outcome {
     #[allow(dead_code, reason = "not every test file needs all of it")]
     pub(crate) report: Report,
-    /// Every exchange, in the order they closed.
+    /// Exchanges, in the order they closed.
     pub(crate) exchanges: Vec<Exchange>,
 }
 

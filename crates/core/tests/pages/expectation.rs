@@ -190,7 +190,7 @@ fn misplaced(run: &Run, observed: &Observation) -> Option<String> {
         .then(|| format!("the point was taken to stand at: {}", point.vantage))
 }
 
-/// Returns the finding whose layer accuses the server of what somebody else has to change; `None`
+/// Returns the finding whose layer accuses the server of what another owner has to change; `None`
 /// where it does not.
 fn unjust(finding: &Finding) -> Option<String> {
     let is_servers = matches!(finding.culprit, Owner::Server | Owner::Proxy);

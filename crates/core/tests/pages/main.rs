@@ -157,8 +157,7 @@ fn of_page(cause: &'static Cause) -> [Trial; 3] {
     ]
 }
 
-/// Checks that each page belongs to a cause: one that no cause names is read by
-/// nobody.
+/// Checks that each page belongs to a cause: a page that no cause names is never read.
 fn all_pages() -> Result<(), Failed> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cause");
     let mut pages = 0;

@@ -31,7 +31,7 @@ const OPENING: [Step; 4] = [
     (CLIENT, 11, ACK, 1, 1, OLD),
 ];
 
-/// The exchanges of one connection.
+/// Returns the exchanges of one connection.
 fn exchanges(steps: &[Step]) -> Vec<Exchange> {
     let ends =
         [(1, 30_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));
@@ -61,7 +61,7 @@ fn exchanges(steps: &[Step]) -> Vec<Exchange> {
     std::mem::take(&mut *told.lock().expect("whole"))
 }
 
-/// The outcome of a connection's only exchange, and how many milliseconds it took.
+/// Returns the outcome of a connection's only exchange, and its milliseconds.
 fn outcome(steps: &[Step]) -> (Outcome, u128) {
     let list = exchanges(steps);
     let [only] = list.as_slice() else {
@@ -73,7 +73,7 @@ fn outcome(steps: &[Step]) -> (Outcome, u128) {
 }
 
 const WHOLE: Outcome = Outcome::Complete(Some(200));
-/// The client's FIN right behind its request, and the server's word for it.
+/// The client's FIN right behind its request, and the server's acknowledgement of it.
 const HALF: [Step; 2] = [
     (CLIENT, 11, FIN, ASKED, 1, b""),
     (SERVER, 21, ACK, 1, ASKED + 1, b""),
@@ -116,7 +116,8 @@ fn who_leaves_with_all_that_came_so_far_has_not_read_on() {
     assert!(!matches!(outcome(&steps).0, Outcome::Complete(_)));
 }
 
-/// The answer's second segment is missing when the server's FIN comes, and comes so late.
+/// Returns the steps where the answer's second segment is missing when the server's FIN comes, and
+/// comes `late` milliseconds later.
 fn lost(steps: &[Step], late: i64) -> Vec<Step> {
     let behind = [
         (SERVER, 21, ACK, 1, ASKED, UNTIL_CLOSE),

@@ -81,8 +81,8 @@ impl Wire {
         self.next[own] += payload_len + u32::from(flags.contains(SYN));
     }
 
-    /// A request, and its answer after `think` at the server, in one part or
-    /// in two small ones.
+    /// Sends a request, and its answer after `think` at the server, in one part or in two small
+    /// ones.
     fn exchange(&mut self, begin: i64, think: i64, is_held: bool) {
         let first = begin + 2 * WAY + think;
         self.add(begin, true, ACK, 40);
@@ -167,7 +167,7 @@ fn joined(report: &Report) -> Option<&JoinedTurns> {
     services.first()?.joined.as_ref()
 }
 
-/// The certainty that the time passed at the culprit.
+/// Returns the certainty that the time passed at the culprit.
 fn place(finding: &Finding) -> Verdict {
     let location = finding.location.as_ref().expect("a finding with a place");
     location.certainty
@@ -191,7 +191,7 @@ fn notes(report: &Report) -> Vec<&str> {
     ids.filter(|id| id.starts_with("host-")).collect()
 }
 
-/// The program thought for `think`, and its answer left at once.
+/// A turn in which the program thought for `think`, and its answer left at once.
 fn thought(arrived: i64, think: i64) -> ServedTurn {
     turn(arrived, 50, think, [think, think], 0)
 }
@@ -313,7 +313,7 @@ fn another_times_turns_are_not_joined() {
     assert_eq!(joined(&report), None);
 }
 
-/// An exchange that began at 0 and took so long at the server.
+/// An exchange that began at 0 and took `think` at the server.
 fn exchange(think: i64) -> Exchange {
     let mut wire = Wire::new();
     wire.exchange(0, think, false);

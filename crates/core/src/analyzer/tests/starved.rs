@@ -76,8 +76,8 @@ pub(super) fn segments(port: u16, steps: Vec<Step>) -> Vec<(Segment, &'static [u
     made
 }
 
-/// A connection that is answered all the time, of whose first answer the capture missed all
-/// but its acknowledgement.
+/// A connection that is answered all the time, where the capture missed the first answer but for
+/// its acknowledgement.
 fn missed() -> Vec<(bool, Step)> {
     let mut steps: Vec<_> = left().into_iter().map(|step| (true, step)).collect();
     steps.insert(5, (false, (40, false, ACK, RESPONSE)));
@@ -85,7 +85,7 @@ fn missed() -> Vec<(bool, Step)> {
     steps
 }
 
-/// The causes found where others are answered from this millisecond on.
+/// Returns the causes found where others are answered from this millisecond on.
 fn found(served_from: i64, phase: Phase) -> Vec<Id> {
     let [_, server] = ends(0);
     let mut analyzer = Analyzer::new(Options {

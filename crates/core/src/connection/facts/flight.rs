@@ -100,8 +100,8 @@ impl FirstFlight {
 mod tests {
     use super::*;
 
-    /// The window after full segments of 1000 bytes at these milliseconds on a
-    /// path of 20 ms; `small` ends the one of that index.
+    /// Returns the window after full segments of 1000 bytes at these milliseconds on a path of 20
+    /// ms; `small` ends the one of that index.
     fn window(millis: &[i64], small: Option<usize>) -> Option<(u32, bool)> {
         let mut flight = FirstFlight::default();
         for (index, &ms) in millis.iter().enumerate() {

@@ -48,7 +48,7 @@ const HABITS: [Habit; 4] = [
 
 /// Initial TTLs of kernels (Linux and BSD, Windows, routers).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
-/// The most routers that a path has: a TTL that says more was set by somebody.
+/// The most routers that a path has: a TTL that says more was set on purpose.
 const MOST_HOPS: u8 = 40;
 
 /// Ticks that kernels count their timestamps in: 1 µs (Linux, `tcp_usec_ts`),

@@ -20,7 +20,7 @@ pub(super) struct Count {
 /// The place of a number among those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A number behind so many that did not come.
+    /// A number on from the last one, with the count of numbers between that did not come.
     On(u16),
     /// A number in a gap; `is_told`: all before it rise, so it was sent before what came in front
     /// of it.
@@ -30,8 +30,8 @@ pub(super) enum Step {
 }
 
 impl Count {
-    /// Takes in the number of a segment that stands for so many parts. `is_newer`: something else
-    /// says that it was sent after all before it.
+    /// Takes in the number of a segment that stands for `parts` segments. `is_newer`: something
+    /// else says that it was sent after all before it.
     #[inline]
     pub(super) fn take(&mut self, id: u16, parts: u16, is_newer: bool) -> Step {
         let is_told = self.rising >= RISING;

@@ -122,8 +122,8 @@ impl Coarse {
     }
 }
 
-/// Returns true if a clock of a coarser tick explains why so many ticks, if they were
-/// milliseconds, are not the time that passed here; only then a queue is in doubt.
+/// Returns true if a clock of a coarser tick explains why `ticks`, if they were milliseconds, are
+/// not the time that passed here; only then a queue is in doubt.
 pub(super) fn is_possible(passed_ns: i64, ticks: i64) -> bool {
     COARSE_NS.iter().any(|&tick_ns| {
         let tick_ns = i64::from(tick_ns);
@@ -132,7 +132,7 @@ pub(super) fn is_possible(passed_ns: i64, ticks: i64) -> bool {
     })
 }
 
-/// Returns true if so much passed that one stretch may tell a tick.
+/// Returns true if enough time and ticks passed for one stretch to tell a tick.
 #[inline]
 fn is_long(passed_ns: i64, ticks: i64) -> bool {
     passed_ns >= LONG_NS && ticks >= LEAST_TICKS
@@ -156,12 +156,12 @@ fn fits_all(passed_ns: i64, ticks: i64) -> bool {
     (0..=1).contains(&ticks) && (0..=ALL_FIT_NS).contains(&passed_ns)
 }
 
-/// Returns the most by which a tick that fits is off, where the clock may stray so much.
+/// Returns the most by which a tick that fits is off, where the clock may stray by `stray_ns`.
 fn slack(tick_ns: i64, stray_ns: i64) -> i64 {
     tick_ns * 3 / 2 + stray_ns
 }
 
-/// Returns the time by which so many ticks, of 32 bits, differ from what passed, less than
+/// Returns the time by which `ticks`, of 32 bits, differ from what passed, less than
 /// [`FAR_NS`](super::FAR_NS): it fits 64 bits.
 #[inline]
 fn off(tick_ns: i64, passed_ns: i64, ticks: i64) -> i64 {
@@ -174,7 +174,7 @@ mod tests {
 
     const HZ_300: u32 = 3_333_333;
 
-    /// The tick that two segments tell, the second so long and so many ticks after the first.
+    /// Returns the tick that two segments tell, the second `passed_ns` and `ticks` after the first.
     fn told(passed_ns: i64, ticks: i64) -> Option<u32> {
         let mut coarse = Coarse::default();
         coarse.take(passed_ns, ticks, true);

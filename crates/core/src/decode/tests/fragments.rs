@@ -28,7 +28,7 @@ fn v6_part(id: u16, offset: usize, more: bool, protocol: u8, body: &[u8]) -> Vec
 
 const CUTS: [Cut; 2] = [v4_part, v6_part];
 
-/// A packet's payload in pieces of `size` bytes.
+/// Cuts a packet's payload into pieces of `size` bytes.
 fn pieces(cut: Cut, id: u16, protocol: u8, whole: &[u8], size: usize) -> Vec<Vec<u8>> {
     let places = (0..whole.len()).step_by(size);
     places

@@ -119,7 +119,7 @@ fn over_udp(port: u16, body: &[u8]) -> Vec<u8> {
     carried(17, &udp(port, body))
 }
 
-/// A datagram that is told as one: no packet within it.
+/// Checks that a datagram is told as one: no packet within it.
 #[track_caller]
 fn check_no_tunnel(bytes: &[u8]) {
     let is_datagram = matches!(

@@ -132,7 +132,7 @@ impl Open {
         }
     }
 
-    /// Takes in a query that was sent before, with the same id.
+    /// Takes in a query that was sent before, with the same id; returns false if it is none.
     pub(super) fn take_repetition(&mut self, message: &Message, place: Place) -> bool {
         // Ids come again: what is long over is another lookup's.
         let is_meant =
@@ -147,7 +147,8 @@ impl Open {
         true
     }
 
-    /// Takes in a query for the other kind of address of the same name.
+    /// Takes in a query for the other kind of address of the same name; returns false if it is
+    /// none.
     pub(super) fn take_companion(&mut self, message: &Message, place: Place) -> bool {
         if self.is_used() {
             return false;
@@ -174,7 +175,7 @@ impl Open {
     }
 
     /// Takes in the same question with another id: over TCP after an answer that did not fit, or
-    /// long after one that stayed unanswered.
+    /// long after one that stayed unanswered. Returns false if the query is none.
     pub(super) fn take_late_repetition(&mut self, message: &Message, place: Place) -> bool {
         if self.is_used() {
             return false;
@@ -198,7 +199,8 @@ impl Open {
         true
     }
 
-    /// Takes in a query for the next name of a search list, because the one before does not exist.
+    /// Takes in a query for the next name of a search list, because the one before does not exist;
+    /// returns false if it is none.
     pub(super) fn take_next_name(&mut self, message: &Message, place: Place) -> bool {
         let Some(step) = self.steps.last() else {
             return false;

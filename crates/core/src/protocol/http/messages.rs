@@ -23,11 +23,11 @@ enum State {
     /// Between messages, where stray CRLF are skipped (RFC 9112 §2.2).
     Between,
     Head,
-    /// In a body of which so many bytes are to come.
+    /// In a body, with the number of bytes that are still to come.
     Length(u64),
     /// Collecting a chunk-size line in `head`.
     ChunkSize,
-    /// In a chunk of which, with its CRLF, so many bytes are to come.
+    /// In a chunk, with the number of bytes that are still to come, its CRLF included.
     Chunk(u64),
     /// Collecting the trailer section in `head`.
     Trailer,
@@ -210,7 +210,8 @@ impl Messages {
         Step::Head(head)
     }
 
-    /// Reads `chunk-size [ext] CRLF` (RFC 9112 §7.1), and the CRLF before it.
+    /// Reads `chunk-size [ext] CRLF` (RFC 9112 §7.1), and the CRLF before it; returns false if they
+    /// are malformed.
     fn read_chunk_size(&mut self, bytes: &mut &[u8]) -> bool {
         let Some(line) = self.take_line(bytes) else {
             return self.head.len() <= MAX_CHUNK_LINE;

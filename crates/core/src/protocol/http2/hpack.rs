@@ -151,7 +151,7 @@ impl Decoder {
         }
     }
 
-    /// Makes room for so many bytes (RFC 7541 §4.3, §4.4).
+    /// Makes room for `room` bytes (RFC 7541 §4.3, §4.4).
     fn evict(&mut self, room: usize) {
         while self.size + room > self.limit {
             let Some((name, value)) = self.table.pop_back() else {
@@ -182,7 +182,7 @@ impl Fields {
     }
 }
 
-/// Decodes an integer with a prefix of so many bits (RFC 7541 §5.1), up to 2^28.
+/// Decodes an integer with a prefix of `prefix` bits (RFC 7541 §5.1), up to 2^28.
 fn integer(rest: &mut &[u8], prefix: u8) -> Option<usize> {
     let (&first, after) = rest.split_first()?;
     *rest = after;

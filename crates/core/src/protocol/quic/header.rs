@@ -17,9 +17,9 @@ pub(crate) enum Version {
 /// A packet, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packet {
-    /// With the length of its destination connection id.
+    /// An Initial, with the length of its destination connection id.
     Initial {
-        /// In bytes.
+        /// Length of the destination connection id in bytes.
         destination_id: usize,
     },
     ZeroRtt,
@@ -28,7 +28,7 @@ pub(crate) enum Packet {
     VersionNegotiation,
     /// Short header: 1-RTT, with its latency spin bit (RFC 9000 §17.4).
     OneRtt {
-        /// The bit.
+        /// Value of the spin bit.
         spin: bool,
     },
 }

@@ -14,8 +14,8 @@ const RETRY: &[u8] = include_bytes!("../../../tests/quic/retry.pcap");
 /// Ethernet, IPv4 without options, UDP.
 const HEADERS: usize = 14 + 20 + 8;
 
-/// The flows in a recording of which only packets with these numbers count,
-/// each cut to `snap` bytes.
+/// Returns the flows in a recording of which only packets with these numbers count, each cut to
+/// `snap` bytes.
 fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<Flow>> {
     let mut flows = Flows::new(table::hasher(1));
     let mut closed = Vec::new();
@@ -37,7 +37,7 @@ fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<
     flows.finish()
 }
 
-/// The only flow in a whole recording.
+/// Returns the only flow in a whole recording.
 fn only(file: &[u8]) -> Box<Flow> {
     let mut flows = flows(file, usize::MAX, |_| true);
     assert_eq!(flows.len(), 1);

@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         Some(u16::from_be_bytes(*bytes))
     }
 
-    /// Takes off a vector whose length stands before it, in so many bytes.
+    /// Takes off a vector whose length stands before it, in `length_bytes` bytes.
     fn vector(&mut self, length_bytes: usize) -> Option<&'a [u8]> {
         let length = self.take(length_bytes)?;
         let length = length

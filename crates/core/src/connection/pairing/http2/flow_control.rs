@@ -36,7 +36,7 @@ pub(in super::super) struct Multiplex {
 struct Sender {
     /// The connection's window.
     connection: Window,
-    /// Each stream's window at first.
+    /// The initial window of each stream.
     initial: i64,
     /// Updates that the peer has sent: the time when they reach the sender, the stream (0: all),
     /// and the number of bytes.
@@ -98,7 +98,7 @@ impl Default for Sender {
 }
 
 impl Window {
-    /// Notes that so many bytes were used, and that nothing more was sent since.
+    /// Notes that `bytes` were used, and that nothing more was sent since.
     fn take(&mut self, bytes: i64, since: Timestamp) {
         self.used = self.used.saturating_add(bytes);
         self.spent = Some((since, self.given));
@@ -111,7 +111,7 @@ impl Window {
         self.released = self.released.or(Some(at).filter(|_| is_later));
     }
 
-    /// Returns the time from and until which so many bytes had no room; `None`: they had.
+    /// Returns the time from and until which `bytes` had no room; `None`: they had.
     fn held(&self, initial: i64, bytes: i64) -> Option<(Timestamp, Timestamp)> {
         let (since, given) = self.spent?;
         let had_room = bytes <= initial + given - self.used;
