@@ -262,7 +262,7 @@ pub enum HoldRelease {
     Eager,
     /// The program, which was late: the second left some time after the acknowledgement.
     Program,
-    /// The acknowledgement, as the sender's kernel timed it, whatever the packets say.
+    /// The end of a hold that the sender's kernel timed, whatever the packets say.
     Timed,
     /// The program: the second left with an acknowledgement by chance, and the sender's kernel saw
     /// the program write it only then.

@@ -61,7 +61,7 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Searches {
     open: BTreeMap<(PointId, IpAddr, IpAddr), Open>,
-    /// The asker whose search was answered last, with the target, until it sends something.
+    /// The target of each asker's search that was answered last, until the asker sends something.
     answered: BTreeMap<(PointId, IpAddr), IpAddr>,
 }
 

@@ -288,7 +288,7 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
     }
 }
 
-/// Returns a hold that no packets show: its receiver took to acknowledge what it lasted beyond a
+/// Returns a hold that no packets show. The delay of its acknowledgement is what it lasted beyond a
 /// round trip.
 fn timed(exchange: &Exchange, part: &Wait, packet: u64) -> Hold {
     let travel = exchange.least_trip.unwrap_or_default() + exchange.travel.beyond;
