@@ -133,7 +133,7 @@ pub struct Particulars {
     /// True if the response was compressed while it was sent.
     pub is_encoded_on_the_fly: bool,
     /// True if the response's parts come when something happens (server-sent events and the like):
-    /// what passes between them is nobody's delay.
+    /// the time between them has no owner.
     pub is_stream: bool,
 }
 

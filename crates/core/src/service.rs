@@ -37,7 +37,7 @@ pub(crate) struct Service {
     pub(crate) ledger: Ledger,
     pub(crate) rules: Rules,
     pub(crate) timeline: Timeline,
-    /// Exchanges joined to what the server's kernel saw of them.
+    /// Exchanges joined to their turns at the server's kernel.
     pub(crate) served: Served,
     /// The transfers outside of exchanges, if there were any.
     pub(crate) outside: Option<Box<Outside>>,
@@ -148,8 +148,8 @@ impl Service {
     }
 }
 
-/// The least number of messages that cross another for both sides to send when they like: a single
-/// one is a connection's end, or chance.
+/// The least number of messages that cross another for both sides to send at any time: a single one
+/// is a connection's end, or chance.
 const CROSSED: u64 = 2;
 /// The least part of the exchanges, as one in so many, that such messages must be: fewer are chance
 /// too.
@@ -353,7 +353,7 @@ impl Ledger {
     }
 
     /// Returns true if nothing says who owes whom an answer: the protocol is not known, or both
-    /// sides send when they like, so that apparent turns may not be answers.
+    /// sides send at any time, so that apparent turns may not be answers.
     pub(crate) fn is_unowed(&self) -> bool {
         let is_crossed = self.crossed >= CROSSED && self.crossed * CROSSED_PART >= self.uncut();
         self.unread * 2 > self.uncut() || is_crossed

@@ -17,7 +17,7 @@ const MOST: (u32, u32) = (3, 4);
 /// The most payload that one segment carries on Ethernet, which most paths have. A longer one
 /// was several on the wire, each of which has a number of its own.
 const USUAL_SEGMENT: u32 = 1460;
-/// The least and the most that each of these segments holds.
+/// The least and the most payload of each segment on the wire that a longer one stands for.
 const PIECES: (u32, u32) = (536, 8948);
 
 /// The numbering of a host's packets.
@@ -31,7 +31,7 @@ pub(super) struct Counter {
     /// The number of times that the next packet was another connection's, whatever its
     /// number.
     changes: u32,
-    /// The number of those times that it also had the next number.
+    /// The number of times that the next packet was another connection's and had the next number.
     steps: u32,
 }
 

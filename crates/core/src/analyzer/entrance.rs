@@ -68,7 +68,7 @@ pub(super) struct Seen {
     pub(super) connections: Option<Connections>,
     /// True if the packets' times are of no clock.
     pub(super) is_drawn: bool,
-    /// True if data of both ends came at one and the same distance.
+    /// True if data of both ends came at the same distance.
     pub(super) is_at_one_pace: bool,
 }
 

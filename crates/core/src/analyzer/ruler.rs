@@ -1,6 +1,6 @@
-//! Stamps that no clock gave: packets at even distances, all of them.
+//! Stamps that no clock gave: all packets at even distances.
 //!
-//! Who makes a capture out of bytes, or removes what is private from one, often stamps its
+//! Programs that make a capture out of bytes, or remove what is private from one, often stamp its
 //! packets one step after the other. What such times tell is how the file was made.
 
 use crate::observed::time::Timestamp;

@@ -1,5 +1,5 @@
-//! The pace of a replay or a recorder: data of both ends at one and the same distance from the
-//! packet before.
+//! The pace of a replay or a recorder: data of both ends at the same distance from the packet
+//! before.
 //!
 //! A kernel that paces spaces what its own side sends. Where the other side's answers keep the
 //! same distance, it was neither of the two that spaced them.
@@ -75,7 +75,8 @@ impl Strides {
         }
     }
 
-    /// Returns true if nearly all data of either side came as long after the packet before.
+    /// Returns true if nearly all data of both sides came at the same distance from the packet
+    /// before.
     pub(super) fn are_even(&self) -> bool {
         let [one, other] = &self.counts;
         let is_most = |counts: &[u32; BUCKETS], at: usize| {

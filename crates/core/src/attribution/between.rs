@@ -386,9 +386,9 @@ impl Tiler<'_> {
     }
 }
 
-/// Returns true if the segments of the server that are missing before `first`, which came so
-/// much later than the way takes, can have been copies of it: of two one is a bare ACK, and the
-/// other was repeated by a probe; more of them take a timer.
+/// Returns true if the segments of the server that are missing before `first`, which came `took`
+/// later than the way takes, can have been copies of it: of two one is a bare ACK, and the other
+/// was repeated by a probe; more of them take a timer.
 fn is_repaired(first: &Mark, took: Duration, trip: Duration) -> bool {
     let least = match first.skipped {
         0 | 1 => return false,

@@ -33,7 +33,7 @@ const EAGER: u32 = 3;
 /// The flow of a message's bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
-    /// The constant rate at which most of them came.
+    /// The constant rate at which most of its bytes came.
     pub(super) even: Option<Even>,
     /// True if ACKs released the message's stops though its last segment before was not full: its
     /// program could not write more.

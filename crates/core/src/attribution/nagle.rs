@@ -59,9 +59,9 @@ pub(super) fn holder(
     behind_full(trace, before, mark, index)
 }
 
-/// Returns the last small segment before full ones, where neither the congestion window can have
-/// stopped their sender (fewer than a connection begins with were under way, and none was ever
-/// lost) nor an acknowledgement of the small one had come before the last of them left.
+/// Returns the last small segment before full ones, unless the congestion window may have stopped
+/// their sender (as many as a connection begins with were under way, or one was ever lost) or an
+/// acknowledgement of the small one had come before the last of them left.
 fn behind_full(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Option<Holder> {
     let sender = mark.by;
     let pipe = trace.pipe(sender);

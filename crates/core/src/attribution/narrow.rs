@@ -56,8 +56,8 @@ fn beside_sender(trace: &Trace<'_>) -> Option<Narrow> {
     })
 }
 
-/// Returns the full segments that are missing where those of a long response come only after
-/// repetitions that came to nothing, and then all of them smaller than the ends had agreed on.
+/// Returns the full segments that are missing from a long response whose segments come only after
+/// repetitions without effect, and then all of them smaller than the ends had agreed on.
 fn elsewhere(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
     let repair = recoveries.iter().find(|recovery| {
         recovery.sender == Side::Server

@@ -78,8 +78,8 @@ pub(super) fn is_about_a_trip_later(trace: &Trace<'_>, mark: &Mark, index: usize
         })
 }
 
-/// Returns the release of `mark` only if it carried nothing else: a message of the peer's is its
-/// program's word.
+/// Returns the release of `mark` only if it carried nothing else: a message of the peer's is sent
+/// by its program.
 pub(super) fn bare_release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Option<&'a Mark> {
     release(trace, mark, index).filter(|ack| ack.data.is_none())
 }

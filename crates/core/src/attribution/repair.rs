@@ -41,7 +41,7 @@ pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data
 }
 
 /// Returns true if the receiver may have had what was sent again `since_copy` later, and have
-/// delayed its acknowledgement: Windows waits longer than many a timer, and does not tell of copies
+/// delayed its acknowledgement: Windows waits longer than many a timer, and does not report copies
 /// (D-SACK).
 fn may_be_delayed(trace: &Trace<'_>, sender: Side, since_copy: Duration) -> bool {
     let peer = sender.peer();

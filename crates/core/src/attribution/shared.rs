@@ -1,5 +1,5 @@
-//! A response on a connection that carries others meanwhile (HTTP/2): what held all of them
-//! back held it too, and is no thinking of the server's.
+//! A response on a connection that carries others meanwhile (HTTP/2): what held all of them back
+//! held it too, and is not the server's think time.
 
 use core::time::Duration;
 

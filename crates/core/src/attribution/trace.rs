@@ -43,7 +43,7 @@ pub(crate) struct Trace<'a> {
     pub(crate) before: Before,
     /// True if the SYN/ACK was sent again before the handshake was done.
     pub(crate) is_answer_repeated: bool,
-    /// True if the bytes are of no protocol that is read: both sides may speak when they like.
+    /// True if the bytes are of no protocol that is read: both sides may send at any time.
     pub(crate) is_unread: bool,
 }
 

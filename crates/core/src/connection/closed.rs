@@ -30,14 +30,14 @@ pub(crate) struct Closed {
     pub(crate) watched: Vec<Watched>,
     /// Servers whose data was seen, and the data's time to live.
     pub(crate) servers: Vec<(IpAddr, u8)>,
-    /// Numbers of exchanges and setups that were told of.
+    /// Numbers of exchanges and setups that were reported.
     told: (usize, usize),
     /// Memory that the next segment uses again.
     pub(super) scratch: Scratch,
 }
 
 impl Closed {
-    /// Returns true if anything closed that was not told of.
+    /// Returns true if anything closed that was not reported.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.told != (self.exchanges.len(), self.setups.len())
@@ -47,7 +47,7 @@ impl Closed {
             || !self.dead_peers.is_empty()
     }
 
-    /// Forgets what was told of; keeps what is yet to be counted, and the memory.
+    /// Drops what was reported; keeps what is yet to be counted, and the memory.
     pub(crate) fn forget_told(&mut self) {
         self.told = (self.exchanges.len(), self.setups.len());
         for transfer in &mut self.transfers {

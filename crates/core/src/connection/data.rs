@@ -93,7 +93,8 @@ pub(crate) fn is_progress(arrival: Arrival) -> bool {
     )
 }
 
-/// Returns true if so long a payload is no multiple of the MSS. Most are told without a division.
+/// Returns true if the payload's length is no multiple of the MSS. Most are told without a
+/// division.
 #[inline]
 fn is_partial(payload_len: u32, mss: u32) -> bool {
     match payload_len.cmp(&mss) {

@@ -21,7 +21,7 @@ pub(crate) struct DeadPeer {
     pub(crate) sender: Side,
     /// The repetitions of the bytes that were repeated most often.
     pub(crate) repeats: u32,
-    /// The time from the first to the last of them.
+    /// The time from the first to the last of these repetitions.
     pub(crate) lasted: Duration,
     /// Numbers of the first and the last packet of the repetitions.
     pub(crate) packets: [u64; 2],

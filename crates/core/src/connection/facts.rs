@@ -1,4 +1,4 @@
-//! Numbers of a connection, for those who ask.
+//! Numbers of a connection, for the list of connections.
 //!
 //! The input is the segments as [`Connection`](super::Connection) has understood them, and its
 //! exchanges as they close; the output is [`Watched`], from which a record of the report is made.

@@ -33,9 +33,9 @@ pub(crate) enum Order {
     /// An unknown place.
     #[default]
     Untold,
-    /// A segment sent after all of them.
+    /// A segment sent after all segments that came here before it.
     Newer,
-    /// A segment sent before one of them: overtaken on the way, or a copy.
+    /// A segment sent before one that came here before it: overtaken on the way, or a copy.
     Older,
 }
 
@@ -65,8 +65,7 @@ pub(crate) struct Numbering {
     is_shared: bool,
     /// The time of the last numbered segment.
     last: Timestamp,
-    /// The newest stamp (TSval), and the newest that came with it of those of the peer's that
-    /// it echoes (TSecr).
+    /// The newest stamp (TSval), and the newest echo of the peer's stamp that came with it (TSecr).
     newest_stamp: (u32, u32),
     has_stamp: bool,
 }
@@ -277,8 +276,8 @@ mod tests {
         assert_eq!(last, expected);
     }
 
-    /// Returns the orders of segments that their sender does not forbid to be cut, as few of those
-    /// do whose counter is their own.
+    /// Returns the orders of segments that may be fragmented: few senders with a counter of their
+    /// own leave out the flag that forbids it.
     fn orders_of_others(ids: &[u16]) -> Vec<Order> {
         let mut numbering = Numbering::default();
         let place = |&id| {

@@ -37,8 +37,8 @@ use crate::protocol::http::Role;
 
 /// The most exchanges open at once on one connection (pipelining).
 const MAX_OPEN: usize = 1024;
-/// The time within which a client that ends its connection after its last words does not wait for
-/// an answer.
+/// The time within which a client that ends its connection after its last data does not wait for an
+/// answer.
 const FAREWELL: Duration = Duration::from_millis(10);
 /// The number of bytes in which a protocol that is read shows; fewer may be all that a capture kept
 /// of one.
@@ -71,7 +71,7 @@ pub(crate) struct Pairing {
     open: VecDeque<Draft>,
     next_ordinal: u32,
     torn: Vec<(Side, Span)>,
-    /// Repetitions in exchanges that are closed which have since turned out to be in vain.
+    /// Number of repetitions in closed exchanges that have since turned out to be unnecessary.
     taken_back: u32,
     /// End of the last response.
     last_end: Option<Timestamp>,

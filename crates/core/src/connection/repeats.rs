@@ -98,7 +98,7 @@ impl Repeats {
         runs.max_by_key(|run| run.count)
     }
 
-    /// Returns true if there is nothing that an answer could tell of.
+    /// Returns true if no repetition is watched, so that an answer can tell nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -117,7 +117,7 @@ impl Repeats {
         });
     }
 
-    /// Takes in what the receiver says; `tell` learns of each packet what became of it.
+    /// Takes in what the receiver says; calls `tell` with the verdict on each packet.
     pub(crate) fn hear(&mut self, answer: &Answer<'_>, mut tell: impl FnMut(u64, Need)) {
         self.has_gap |= answer.is_after_gap;
         self.weigh(answer, &mut tell);

@@ -28,7 +28,7 @@ pub(crate) struct RoundTrip {
     /// True if a handshake was among the samples: a kernel answers it at once, while every other
     /// reply may have waited for its program or a timer.
     has_handshake: bool,
-    /// The least reply of those in a handshake; where none was seen, of those to a FIN.
+    /// The least reply in a handshake; where none was seen, the least reply to a FIN.
     handshake: Option<Duration>,
     /// True if a bare acknowledgement that no timer delayed was among the samples.
     has_receipt: bool,

@@ -24,7 +24,7 @@ const NEARER: u32 = 8;
 /// The most times of SYNs kept: Linux sends seven (`tcp_syn_retries`).
 const MAX_SYNS: usize = 8;
 
-/// A TCP handshake, tiled like an exchange, and what came right after it.
+/// A TCP handshake, tiled like an exchange, and the segments right after it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     pub(crate) point: PointId,

@@ -133,7 +133,7 @@ enum Tick {
     #[default]
     Unchecked,
     Millisecond,
-    /// A coarser tick, in nanoseconds, of those that other systems have ([`coarse`]).
+    /// A coarser tick, in nanoseconds, as other systems have ([`coarse`]).
     Coarse(u32),
     Other,
 }
@@ -281,9 +281,9 @@ impl Transit {
         }
     }
 
-    /// Takes a coarser tick for the sender's where all segments so far fit it, and enough of
-    /// them, or one contradicts that it is a millisecond: its lag is longer than since what
-    /// it acknowledges passed here.
+    /// Looks for a coarser tick, and takes one where all segments so far fit it, and enough of
+    /// them, or where one contradicts that the tick is a millisecond: its lag is longer than the
+    /// time since what it acknowledges passed here.
     fn look_for_coarse(&mut self, passed_ns: i64, ticks: i64, reply: Option<Reply>) {
         let goes_on = ticks > self.coarse.ticks();
         self.coarse.take(passed_ns, ticks, goes_on);
@@ -359,7 +359,7 @@ impl Transit {
         self.least_lag_at = Some(at);
     }
 
-    /// Learns the clock's drift where the least lag grew by this much in this time, and no queue
+    /// Learns the clock's drift where the least lag grew by `grew_ns` in `since_ns`, and no queue
     /// did it: a clock that drifts does so again and alike, one that was set does not.
     #[cold]
     fn learn_drift(&mut self, grew_ns: i64, since_ns: i64) {

@@ -62,7 +62,8 @@ impl Lengths {
         }
     }
 
-    /// Returns the length captured, then the one on the wire, of a record that has both like this.
+    /// Returns the length captured, then the one on the wire, of a record that has both in this
+    /// order.
     pub fn in_order(self, [first, second]: [u32; 2]) -> [u32; 2] {
         match self {
             Self::Either if first <= second => [first, second],

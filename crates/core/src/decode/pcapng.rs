@@ -229,7 +229,7 @@ impl Pcapng {
         Ok(frame)
     }
 
-    /// Reads a packet's options; nothing of them is worth a packet, so bad options are passed over.
+    /// Reads a packet's options; bad ones are passed over, as no option is worth losing a packet.
     #[cold]
     fn read_packet_options(&mut self, block: &Block<'_>, id: u32, data_end: usize) {
         let options = block.body.get(data_end..).unwrap_or_default();

@@ -34,8 +34,8 @@ pub(crate) struct Signs {
     pub(crate) is_unread: bool,
     /// True if too few of its connection's bytes were captured to tell a protocol.
     pub(crate) is_unseen: bool,
-    /// True if the server said something after the request that did not acknowledge
-    /// it, or went on after a long rest: both sides speak when they like.
+    /// True if the server said something after the request that did not acknowledge it, or went on
+    /// after a long rest: both sides send at any time.
     pub(crate) is_crossed: bool,
     /// True if its connection was seen to be made: both SYNs and the client's ACK.
     pub(crate) is_made: bool,

@@ -54,7 +54,7 @@ pub(crate) struct CalledHistory {
 #[derive(Clone, Debug)]
 pub(crate) struct GroupHistory {
     pub(crate) sockets: u64,
-    /// Number of calls on the socket with the most of them.
+    /// Number of calls on the socket that had the most calls.
     pub(crate) most_calls: u64,
     pub(crate) setting: Setting,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Setting {
     /// Number of times that it was set to anything but 0, and to 0.
     pub(crate) on: u64,
     pub(crate) off: u64,
-    /// Number of times that it was so already, of those where that could be seen.
+    /// Number of times that it had that value already, out of those where that could be seen.
     pub(crate) unchanged: Tally,
     pub(crate) first_at: Timestamp,
     pub(crate) last_at: Timestamp,

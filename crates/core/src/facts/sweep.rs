@@ -39,7 +39,7 @@ impl StepTally {
         silent.copied().unwrap_or_default().min(self.sent)
     }
 
-    /// Returns the answer that most of them had; of equals the least.
+    /// Returns the answer that most of the probes had; of equals the least.
     pub(crate) fn usual(&self) -> Option<ProbeAnswer> {
         let usual = self.answers.iter().rev().max_by_key(|(_, count)| **count);
         usual.map(|(answer, _)| *answer)

@@ -77,8 +77,8 @@ pub(crate) struct ServiceTurns {
     pub(crate) asked: BTreeMap<Option<Endpoint>, Distribution>,
     /// Times for which Nagle's algorithm held something, of turns in which it did.
     pub(crate) held: Distribution,
-    /// Number of times that it held something, and of those at which something had arrived when it
-    /// let go.
+    /// Number of times that it held something, and number of times that something had arrived when
+    /// it let go.
     pub(crate) holds: u64,
     pub(crate) after_arrival: u64,
     /// Name (`comm`) and process id of the programs that read.

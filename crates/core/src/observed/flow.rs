@@ -263,7 +263,7 @@ impl Tag {
 }
 
 impl FlowKey {
-    /// Hashes the flow and `number` in few words: it is done for each packet.
+    /// Hashes the flow and `number` in few words, as it is done for each packet.
     #[inline(always)]
     pub(crate) fn hash_with<H: Hasher>(&self, number: u16, state: &mut H) {
         match (self.low.addr, self.high.addr) {

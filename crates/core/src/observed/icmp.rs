@@ -7,8 +7,8 @@ use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::segment::TcpFlags;
 use crate::observed::time::Timestamp;
 
-/// An ICMP error (RFC 792, RFC 4443) and the packet that it speaks of, from
-/// the headers that it quotes.
+/// An ICMP error (RFC 792, RFC 4443) and the packet that it is about, from the headers that it
+/// quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpError {
     /// The time at the observation point, on that point's clock.

@@ -275,8 +275,7 @@ impl SocketCall {
         effect::cut(self)
     }
 
-    /// Returns the call's meaning for latency, in plain words; `None` where nothing is known to
-    /// say.
+    /// Returns the call's meaning for latency, in plain words; `None` where none is known.
     pub fn effect(&self) -> Option<String> {
         effect::of(self)
     }

@@ -169,7 +169,7 @@ impl Lookups {
         self.begin(key, Open::new(message, place, searched));
     }
 
-    /// Returns true if a query belongs to any of these lookups by that sign.
+    /// Returns true if a query belongs to any of these lookups by `sign`.
     fn is_of_any(
         &mut self,
         ids: &[u64],

@@ -9,8 +9,8 @@ pub(super) fn begins_request(bytes: &[u8]) -> bool {
     known.iter().any(|is_known| is_known(bytes))
 }
 
-/// Returns true if a request asks to be told of what comes up: its answer may take as long as
-/// nothing does.
+/// Returns true if a request asks to be notified of events: its answer may take as long as none
+/// happens.
 pub(super) fn waits_for_news(bytes: &[u8]) -> bool {
     // SMB2 CHANGE_NOTIFY (MS-SMB2 §2.2.35).
     let is_notify = is_smb(bytes) && byte(bytes, 4) == 0xFE && little_16(bytes, 16) == Some(0x0F);

@@ -52,7 +52,7 @@ pub(crate) struct Fields {
     /// True if the body has a content coding and no known length: it is encoded while it is sent
     /// (RFC 9110 §8.4).
     pub(crate) is_encoded_on_the_fly: bool,
-    /// True if the body is what happens, as it happens: its parts come when they like.
+    /// True if the body is a stream of events: its parts come when they happen.
     pub(crate) is_stream: bool,
 }
 
@@ -98,8 +98,8 @@ fn fingerprint_of(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
-/// Returns the [`fingerprint`] of an origin's name, in any case and with or without the port that
-/// goes without saying: a connection is used again for that origin only.
+/// Returns the [`fingerprint`] of an origin's name, in any case and with or without the default
+/// port: a connection is used again for that origin only.
 pub(crate) fn origin(name: &[u8]) -> u64 {
     let name = name.strip_suffix(b":80").unwrap_or(name);
     let name = name.strip_suffix(b":443").unwrap_or(name);

@@ -14,7 +14,7 @@ const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
 /// The longest startup message (`MAX_STARTUP_PACKET_LENGTH`).
 const LONGEST_STARTUP: u32 = 10_000;
-/// The number of a statement's first bytes that are looked at for its first word.
+/// The number of a statement's first bytes in which its first word is looked for.
 const STATEMENT: usize = 256;
 
 /// Messages of one direction.

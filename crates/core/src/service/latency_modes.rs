@@ -20,7 +20,7 @@ use crate::stats::slots::Slots;
 const BAND_BITS: u32 = 3;
 /// The most exchanges shown of each mode; of each band only the first is kept.
 const EXEMPLARS: usize = 3;
-/// The least number of exchanges that have a distribution to speak of.
+/// The least number of exchanges whose distribution says anything.
 const LEAST_EXCHANGES: u64 = 20;
 /// The least share of all exchanges that a mode has.
 const LEAST_SHARE: f64 = 0.02;

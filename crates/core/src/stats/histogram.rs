@@ -192,8 +192,9 @@ impl Distribution {
         all
     }
 
-    /// Returns the latencies that requests due every `interval` would have met: one that took
-    /// longer held up those due meanwhile, and each of them is added with what was left for it.
+    /// Returns the latencies that requests due every `interval` would have had: one that took
+    /// longer held up those due meanwhile, and each of these is added with the time that was left
+    /// for it.
     pub(crate) fn at_even_pace(&self, interval: Duration) -> Self {
         let interval = u64::try_from(interval.as_nanos())
             .unwrap_or(u64::MAX)

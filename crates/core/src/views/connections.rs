@@ -350,7 +350,7 @@ struct StreamNumbers {
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     number: u32,
-    /// Sequence number of its SYN, or one of those below.
+    /// Sequence number of its SYN, or one of the values below.
     opening: u32,
 }
 

@@ -7,7 +7,7 @@ use crate::exchange::{Outcome, Side, Signs};
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{Fields, RequestLine};
 
-/// A request that was seen, and what came of it so far.
+/// A request that was seen, and its response so far.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) ordinal: u32,

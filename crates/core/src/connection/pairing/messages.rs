@@ -19,7 +19,7 @@ pub(super) type Steps = Vec<(u64, Step)>;
 const MAX_FRAMES_LOST: u8 = 4;
 
 impl Pairing {
-    /// Takes in data of a protocol whose messages' parsers know their ends: HTTP/1.x and others
+    /// Takes in data of a protocol whose parsers find the ends of messages: HTTP/1.x and others
     /// like it.
     pub(super) fn message_data(
         &mut self,

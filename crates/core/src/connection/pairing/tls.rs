@@ -54,7 +54,7 @@ pub(super) struct Conversation {
     last_request: Timestamp,
     /// True if the client has sent records that no control fills.
     has_messages: bool,
-    /// True if the request that is open holds no other record than such as may be control.
+    /// True if the request that is open consists of records that may be control.
     is_control: bool,
     /// The end of the server's last record that answers no request.
     unasked: u64,
@@ -328,9 +328,9 @@ impl Pairing {
         }
     }
 
-    /// Returns true if a server record that may be control comes so long after an answer that
-    /// it is no part of it: an idle connection is tested for life, or closed. A
-    /// record as short as an alert may also be a message, such as an empty line.
+    /// Returns true if a server record that may be control comes too long after an answer to be a
+    /// part of it: an idle connection is tested for life, or closed. A record as short as an alert
+    /// may also be a message, such as an empty line.
     fn is_late_control(&self, record: Record, may_be_alert: bool, mark: &Brief) -> bool {
         let longest = if may_be_alert { LULL } else { PUSHED };
         let answered = self.open.back().filter(|draft| draft.has_response());

@@ -189,9 +189,9 @@ impl Pairing {
     }
 }
 
-/// Returns true if `mark` comes so long after the segment before it that nothing released
-/// it: an acknowledgement or a window update would have passed here at most a round trip
-/// earlier. A segment that repairs a loss has waited for that.
+/// Returns true if `mark` comes too long after the segment before it to have been released: an
+/// acknowledgement or a window update would have passed here at most a round trip earlier. A
+/// segment that repairs a loss has waited for that.
 pub(super) fn is_apart(mark: &Brief, data: Data, view: &View<'_>) -> bool {
     let trips = [view.to_client().floor(), view.to_server().floor()];
     let limit = LULL + trips.into_iter().flatten().sum::<Duration>() * 2;

@@ -91,7 +91,7 @@ impl Open {
         }
     }
 
-    /// Takes in the segments that waited and have no reason left to; all of them if the wait
+    /// Takes in the waiting segments that have no reason to wait any more; all of them if the wait
     /// `is_over`.
     fn release(&mut self, is_over: bool, closed: &mut Closed) {
         let Some(early) = &mut self.early else {

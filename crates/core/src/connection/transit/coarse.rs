@@ -138,7 +138,8 @@ fn is_long(passed_ns: i64, ticks: i64) -> bool {
     passed_ns >= LONG_NS && ticks >= LEAST_TICKS
 }
 
-/// Returns true if a tick fits so well over so long a time that nothing else needs to be seen.
+/// Returns true if a tick fits well enough over a time long enough that nothing else needs to be
+/// seen.
 fn is_exact(tick_ns: i64, passed_ns: i64, ticks: i64) -> bool {
     let near = tick_ns * EXACT;
     let is_fine = passed_ns / EXACT_PART >= near;

@@ -6,7 +6,7 @@ use crate::observed::time::Timestamp;
 pub(super) const SMALL: u32 = 1000;
 /// The most, as a share, by which a clock is slower than it says.
 const MOST_SLOW: f64 = 0.08;
-/// The least share by which a clock is slower that makes a lag look like a queue.
+/// The least share by which a clock must be slower for its lag to look like a queue.
 const LEAST_SLOW: f64 = 0.002;
 /// The least time over which a lag that grows along a line is the clock's.
 const LINE_NS: u64 = 300_000_000;

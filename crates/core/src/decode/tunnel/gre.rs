@@ -44,7 +44,7 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     }
 }
 
-/// Returns the length of those of the fields, a word each, that are present.
+/// Returns the length of the fields that are present, a word each.
 fn fields<const N: usize>(flags: u16, of: [u16; N]) -> usize {
     4 * of.iter().filter(|&&field| flags & field != 0).count()
 }

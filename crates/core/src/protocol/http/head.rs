@@ -252,7 +252,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     number.filter(|_| !digits.is_empty())
 }
 
-/// Returns true if `text` is this word of lower case, in any case.
+/// Returns true if `text` is `word`, which is in lower case, whatever the case of `text`.
 #[inline]
 fn is<const N: usize>(text: &[u8], word: &[u8; N]) -> bool {
     let case = |letter: u8| u8::from(letter.is_ascii_lowercase()) << 5;

@@ -48,7 +48,7 @@ pub(crate) struct Side {
 /// The handshake's steps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Opening {
-    /// Time of the client's Initials since the server last sent anything.
+    /// The client's Initials since the server last sent anything: time of the last one, and number.
     asked: Option<Timestamp>,
     asks: u32,
     /// Time of the server's first Initial or Handshake, and the time that it took from the ask.

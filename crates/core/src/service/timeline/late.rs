@@ -24,7 +24,7 @@ type Key = (Reverse<Duration>, Moment);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Late {
     moments: Vec<Key>,
-    /// The last of those that are kept for sure; `None`: there is room.
+    /// The last of the exchanges that are kept for sure; `None`: there is room.
     last: Option<Key>,
     answers: Answered,
 }
