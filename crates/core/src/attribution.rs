@@ -231,7 +231,7 @@ impl Tiler<'_> {
             if !is_ours || self.is_needless(mark, data) || !is_within {
                 continue;
             }
-            // What repeats a whole request belongs to the wait for the response.
+            // A segment that repeats a whole request belongs to the wait for the response.
             let is_whole = self.is_whole(last, span) && data.arrival != Arrival::Fill;
             if sender == Side::Client && is_whole {
                 break;
@@ -251,7 +251,7 @@ impl Tiler<'_> {
     fn is_needless(&mut self, mark: &Mark, data: Data) -> bool {
         match data.arrival {
             Arrival::Copy => self.tiling.disorder.copied(mark.number),
-            // Where an original is seen to arrive, so is what repeats it in vain.
+            // Where an original is seen to arrive, its needless repetition is too.
             Arrival::Repeat if data.need == Need::Spurious || !self.trace.is_near(mark.by) => {
                 self.tiling.disorder.resent(mark.number);
             }

@@ -179,7 +179,7 @@ impl Connection {
         } else if peer.base().is_none() {
             is_syn || own.has_start
         } else {
-            // One that was never heard of may speak of an earlier connection.
+            // A segment of a direction that was never seen may belong to an earlier connection.
             let is_known = !is_syn && own.base().is_some();
             is_known && (peer.is_beyond(segment.ack) || peer.is_echoed_early(segment))
         }

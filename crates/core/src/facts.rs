@@ -115,7 +115,7 @@ impl ProbeGroup {
         match sample.coming {
             Coming::InTime => self.sent += 1,
             Coming::Late => {
-                // It was told as silence before.
+                // The probe was counted as silence before.
                 self.late += 1;
                 if let Some(silent) = self.answers.get_mut(&ProbeAnswer::Silence) {
                     *silent = silent.saturating_sub(1);
@@ -135,7 +135,7 @@ impl ProbeGroup {
         else {
             return;
         };
-        // One that is the program's makes all of them no better than that.
+        // A single stamp of the program's makes all of them no better than that.
         self.stamp = self.stamp.max(Some(sample.stamp));
         self.rtt.record(rtt);
         if let Some(noticed) = sample.noticed {

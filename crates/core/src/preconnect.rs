@@ -111,7 +111,8 @@ impl Approaches {
             .unanswered
             .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
         if !asked.is_answered && self.lookups.asks_anybody() {
-            // None of so many answers: the point sees one direction only, or the traffic is made up.
+            // There is no answer to any of many queries: the point sees one direction only, or the
+            // traffic is made up.
             asked.unanswered.clear();
         }
         let shows_answers = asked.is_answered || !asked.unanswered.is_empty();

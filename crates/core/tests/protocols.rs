@@ -310,6 +310,6 @@ fn calls_are_told_apart_though_a_snapshot_length_cut_the_first_of_them() {
         matches!(wait.kind, WaitKind::ServerPause | WaitKind::RequestPause)
     };
     assert!(!cut.iter().flat_map(|exchange| &exchange.waits).any(pauses));
-    // Where each response hides its end, turns are left.
+    // Where each response hides its end, only turns are left.
     assert!(whole(&calls(100, 200)) >= 5);
 }

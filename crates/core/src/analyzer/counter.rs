@@ -112,7 +112,7 @@ mod tests {
         let own = (0..40_u16).map(|n| (n % 2, 1000 * (n % 2) + n / 2));
         let packets: Vec<_> = [(0, 999)].into_iter().chain(own).collect();
         assert!(shared(&packets).iter().all(|is_shared| !is_shared));
-        // One connection alone says nothing.
+        // A single connection says nothing.
         let alone: Vec<_> = (0..10).map(|n| (1, n)).collect();
         assert!(shared(&alone).iter().all(|is_shared| !is_shared));
     }

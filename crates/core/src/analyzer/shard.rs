@@ -181,7 +181,7 @@ impl Common {
         match self.phase_of_flow(client, server, at) {
             None => Phase::Baseline,
             Some(phase) if self.facts.loads.covers(phase, at) => phase,
-            // What our own flows carry before or after their phase is counted nowhere.
+            // Traffic of our own flows before or after their phase is counted nowhere.
             Some(_) => Phase::WarmUp,
         }
     }

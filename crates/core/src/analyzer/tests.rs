@@ -195,7 +195,7 @@ fn asking_meanwhile_tells_what_closed_and_changes_nothing() {
             counts.push(analyzer.so_far().conclude().exchanges.count);
         }
     }
-    // Of nine steps the sixth acknowledges the response.
+    // The sixth of nine steps acknowledges the response.
     assert_eq!(counts, [0, 0, 0, 0, 0, 50, 50, 50, 50]);
     let report = analyzer.finish();
     assert_eq!(format!("{report:?}"), format!("{whole:?}"));

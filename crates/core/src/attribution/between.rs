@@ -100,7 +100,7 @@ impl Tiler<'_> {
         let Some(repeat) = repeat.filter(is_answered) else {
             return Some(request_end).filter(|_| !trace.is_request_overdue());
         };
-        // What a router refused was cut to size, and not lost unawares.
+        // A packet that a router refused was cut to size, and not lost unawares.
         let is_loss = |data: Data| data.need == Need::Needed && !data.was_too_big;
         if !repeat.data.is_some_and(is_loss) {
             return None;

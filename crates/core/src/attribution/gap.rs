@@ -70,7 +70,7 @@ pub(super) fn name(
             }
             let gap = mark.at.since(before.at);
             if second.span.start < first.span.end && gap > LEAST_RECOVERY {
-                // It repeats what came before together with what did not.
+                // The segment repeats what came before together with what did not.
                 return recovered(trace, mark, gap, gap, false);
             }
             if mark.skipped > 0 && gap > LEAST_RECOVERY && is_too_soon(trace, sender, gap) {
@@ -175,7 +175,7 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     if release.is_none() && may_be_probe(trace, sender, gap) && is_sent_again(trace, mark, first) {
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
-    // What finds no room in the window waits for that, whatever else would hold it.
+    // Data that finds no room in the window waits for that, whatever else would hold it.
     let holder = holder.filter(|_| !stop::has_no_room(trace, mark, index, first, second));
     let hold = holder.and_then(|holder| nagle::hold(trace, holder, (before, mark), index));
     let flowing = FLOW.max(trace.round_trip(sender).error() * 2);
@@ -235,7 +235,7 @@ pub(super) fn queued_for(before: &Mark, mark: &Mark) -> Duration {
 /// Returns the marks between `before` and the one at `index`.
 pub(super) fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] {
     let marks = trace.marks.get(..index).unwrap_or_default();
-    // Those of one time may stand in another order than in the capture.
+    // Marks of the same time may stand in another order than in the capture.
     let start = marks.partition_point(|m| m.at < before.at);
     let rest = marks.get(start..).unwrap_or_default();
     let is_it = |m: &Mark| m.number == before.number;

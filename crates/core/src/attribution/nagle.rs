@@ -171,7 +171,7 @@ fn acknowledgement<'a>(
     index: usize,
 ) -> Option<&'a Mark> {
     let marks = match holder.is_behind_full {
-        // It passes a point beside the receiver before the full ones do.
+        // The acknowledgement passes a point beside the receiver before the full ones do.
         true => trace.marks.get(..index).unwrap_or_default(),
         false => between(trace, before, index),
     };

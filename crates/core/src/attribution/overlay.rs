@@ -24,7 +24,7 @@ impl Tiling {
         for &held in held {
             self.give(held);
         }
-        // Nor was it Nagle's algorithm that held what went on then.
+        // The segments that went on then were not held by Nagle's algorithm either.
         self.holds.retain(|hold| {
             let [_, _, second] = hold.packets;
             held.iter().all(|held| held.released != second)

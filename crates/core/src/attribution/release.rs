@@ -118,7 +118,7 @@ fn last_word(trace: &Trace<'_>, by: Side, until: Timestamp, index: usize) -> Opt
         .find(|mark| mark.by == by);
     let (acked, edge, is_closed) = match last {
         Some(last) => (last.ack, last.edge, last.is_closed),
-        // It said nothing since the exchange began.
+        // The peer has sent nothing since the exchange began.
         None => {
             let mut sent = marks.iter().filter(|mark| mark.by == by.peer());
             sent.find_map(|mark| mark.data)

@@ -116,7 +116,7 @@ pub(super) fn is_overtaking(trace: &Trace<'_>, first: &Mark) -> bool {
 
 /// Returns the first segment that came from behind the hole that `mark` fills.
 fn noticed<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark> {
-    // It may bring what had arrived behind the hole once more.
+    // A segment may bring what had arrived behind the hole once more.
     let is_behind = |m: &Mark, d: Data| {
         let is_again = m.at < mark.at && d.span.start > data.span.start;
         d.span.start >= data.span.end || (is_again && d.span.end >= data.span.end)
@@ -308,7 +308,7 @@ fn is_behind_later_repair(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
         let is_further = fill.is_some_and(|d| d.span.start >= data.span.end);
         m.by == mark.by && m.at < mark.at && is_further
     };
-    // One of them is enough to ask about.
+    // The last such repair is enough to ask about.
     let Some(later) = trace.marks.iter().rev().find(fills) else {
         return false;
     };

@@ -99,9 +99,9 @@ pub(super) fn name(
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
     if mark.queued.possible() * 2 >= gap {
-        // It was on its way for most of the time, and the least lag that this
-        // is beyond may have been a queue's too: what came before it queued,
-        // and whether its sender waited for that or for itself does not show.
+        // The segment was on its way for most of the time, and the least lag may have been a
+        // queue's too: what came before it queued, and it does not show whether its sender waited
+        // for that or for itself.
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
     (super::gap::paused(trace, sender), Some(stop))
@@ -196,7 +196,7 @@ pub(crate) fn left_shut(
     let word = words.rev().find(|mark| mark.by == sender.peer());
     let was_shut = word.map_or(begins_shut_out, |word| word.is_closed);
     let mut since = was_shut.then_some(last.at);
-    // What it sends to a closed window is a probe.
+    // Data sent to a closed window is a probe.
     let (mut until, mut probes) = (None, u32::from(since.is_some()));
     for mark in trace.marks.get(index + 1..)? {
         if mark.by == sender {

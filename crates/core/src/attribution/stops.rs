@@ -156,7 +156,7 @@ fn largest(stops: &[Stop]) -> Option<(Limit, Duration)> {
             .map(|stop| stop.took)
             .sum()
     };
-    // Of equal ones the first.
+    // Of equal limits the first one counts.
     let sums = limits.into_iter().map(|limit| (limit, sum(limit))).rev();
     sums.max_by_key(|&(_, sum)| sum)
 }

@@ -18,7 +18,7 @@ impl Connection {
     pub(super) fn take_reset(&mut self, segment: &Segment, closed: &mut Closed) {
         let is_client = self.client == Some(segment.direction);
         if is_client && self.setup.is_awaited() && self.setup.opening.was_challenged {
-            // It resets what the server remembers; its SYN comes again.
+            // The client resets what the server remembers; its SYN comes again.
             return;
         }
         if self.end.is_none() {

@@ -298,7 +298,7 @@ impl Half {
             Arrival::Repeat if order == Order::Older => Arrival::Copy,
             arrival => arrival,
         };
-        // What comes late because others overtook it repairs nothing.
+        // A segment that comes late because others overtook it repairs nothing.
         let is_fill = arrival == Arrival::Fill && order != Order::Older;
         self.repaired += u64::from(is_fill || arrival == Arrival::Repeat);
         match arrival {

@@ -349,8 +349,8 @@ impl Pairing {
         if let Some(loose) = &mut self.loose {
             loose.end();
         }
-        // Who says first that it wants no more has given up, whatever the other does then;
-        // it may reset what it has ended itself.
+        // A client that sends the first FIN has given up, whatever the server does then; it may
+        // reset what it has ended itself.
         let left = self.fins.as_ref().and_then(|fin| fin.given_up());
         let left = left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {

@@ -365,7 +365,7 @@ impl Setup {
     ) -> Option<Duration> {
         let is_prompt =
             |from: Timestamp, to: Timestamp, trip: Duration| to.since(from) <= PROMPT.max(trip);
-        // Of a handshake whose SYN was not captured nobody knows what it took.
+        // The duration of a handshake whose SYN was not captured is unknown.
         let is_whole = self.begin.is_some() && self.outcome == Some(SetupOutcome::Established);
         let mut connected = self.end.filter(|_| !self.is_charged && is_whole);
         self.is_charged |= connected.is_some();

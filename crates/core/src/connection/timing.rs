@@ -96,7 +96,7 @@ mod tests {
             for end in 1..=count {
                 timing.push(timed(end));
             }
-            // One goes and another comes, while others wait.
+            // A segment goes and another comes, while others wait.
             let first = timing.take_until(1).map(|timed| timed.end);
             timing.push(timed(count + 1));
             let rest: Vec<_> = (2..=count + 1)

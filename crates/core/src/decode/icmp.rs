@@ -47,7 +47,7 @@ pub(super) fn read<'a>(
         return Some(echo(ping, from, to, step));
     }
     let kind = kind(datagram.protocol, header)?;
-    // How long the quoted packet was, its own header tells.
+    // The length of the quoted packet is in its own header.
     let quoted = ip::read((rest, u32::try_from(rest.len()).unwrap_or(u32::MAX)))?;
     let (transport, seq) = match quoted.protocol {
         protocol::TCP => (Transport::Tcp, ByteOrder::Big.u32(quoted.payload, 4)),

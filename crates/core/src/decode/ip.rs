@@ -195,7 +195,7 @@ fn pass_extensions(next: u8, bytes: &[u8]) -> Option<Chain> {
             };
             chain.fragment = Some(fragment);
             if !fragment.is_first {
-                // What follows is no header but the middle of something.
+                // The bytes that follow are no header but the middle of something.
                 chain.protocol = following;
                 return Some(chain);
             }

@@ -80,7 +80,7 @@ pub(super) fn first_part<'a>(
     let packet = transport(record, point, &inner)?;
     Some(match packet {
         Packet::Tcp(mut segment, payload) if inner.fragment.is_some_and(|part| !part.is_last) => {
-            // What they say of the segment's end comes with its end.
+            // Flags that tell of the segment's end come with its end.
             let of_end = TcpFlags::FIN.with(TcpFlags::PSH);
             segment.flags = TcpFlags(segment.flags.0 & !of_end.0);
             Packet::Tcp(segment, payload)

@@ -82,7 +82,7 @@ fn for_each_tunnel<'a>(
 
 /// Returns the IP packet within `outer`; `None` where it is no tunnel that is known.
 fn inner<'a>(outer: &Datagram<'a>) -> Option<Bytes<'a>> {
-    // How long the rest of a fragmented packet is, only its last fragment says.
+    // Only its last fragment tells the length of the rest of a fragmented packet.
     let len = match outer.fragment {
         Some(_) => MAX_LEN,
         None => outer.payload_len,

@@ -72,7 +72,7 @@ impl Exchange {
         Some(match self.outcome {
             Outcome::Complete(_) | Outcome::Failed => Staleness::Alive,
             _ if signs.has_response => Staleness::Alive,
-            // It may go on behind the end of the capture, with no better luck.
+            // The exchange may go on behind the end of the capture, with no better luck.
             Outcome::Cut if signs.is_ignored() => Staleness::Forgotten,
             Outcome::Cut => Staleness::Untold,
             _ if signs.was_closing => Staleness::Closed,

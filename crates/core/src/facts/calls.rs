@@ -147,7 +147,7 @@ fn fold(groups: &mut BTreeMap<GroupKey, GroupHistory>, history: &CalledHistory) 
 impl CalledHistory {
     fn take(&mut self, call: &SocketCall) {
         self.calls += 1;
-        // One that is closed has lost its ends.
+        // A socket that is closed has lost its ends.
         if let Some(socket) = &call.socket
             && (socket.local.is_some() || self.socket.is_none())
         {

@@ -106,7 +106,7 @@ impl Turns {
 impl ServiceTurns {
     /// Returns the times that the turns were at a stage.
     pub(crate) fn stage(&self, stage: Stage) -> &Distribution {
-        // One for each of its variants.
+        // There is one for each variant.
         #[allow(clippy::indexing_slicing)]
         &self.stages[stage as usize]
     }

@@ -52,7 +52,7 @@ impl Chains {
     /// Takes in a question or an answer.
     pub(super) fn take(&mut self, message: Message, place: Place) {
         if message.is_answer {
-            // It may answer any host's question, and goes to all of them.
+            // An answer may be to any host's question, and goes to all of them.
             self.open
                 .retain(|(point, _, name), _| *point != place.point || *name != message.name);
             return;

@@ -151,7 +151,7 @@ impl Lookups {
             .flatten()
             .copied()
             .collect();
-        // What a query belongs to, the surest sign first.
+        // The signs by which a query belongs to a lookup, the surest first.
         let signs: [fn(&mut Open, &Message, Place) -> bool; 2] =
             [Open::take_repetition, Open::take_companion];
         if signs

@@ -91,7 +91,7 @@ pub(crate) fn read_questions(bytes: &[u8], mut visit: impl FnMut(Message)) {
     }
     let is_answer = high & 0x80 != 0;
     let (asked, answers) = (u16::from_be_bytes([q0, q1]), u16::from_be_bytes([a0, a1]));
-    // What is asked and what answers begin alike: with a name and a type.
+    // Questions and answers begin alike: with a name and a type.
     let count = if is_answer { asked.max(answers) } else { asked };
     let mut at = HEADER;
     for _ in 0..usize::from(count).min(MAX_QUESTIONS) {

@@ -134,7 +134,7 @@ impl Messages {
     /// Reads the client's startup message, or the server's answer to an SSLRequest.
     fn first(&mut self, input: &mut Input<'_, '_>) -> Option<Step> {
         let begins_later = match self.role {
-            // One byte that is no message: it is not encrypted, or will be.
+            // A single byte that is no message: the connection is not encrypted, or will be.
             Role::Response => !matches!(input.bytes.first(), Some(b'N' | b'S' | b'G')),
             Role::Request => begins_query(input.bytes),
         };

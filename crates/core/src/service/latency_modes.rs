@@ -120,7 +120,7 @@ impl Bands {
             sum.count += band.count;
             sum.waits.merge(&band.waits);
         }
-        // Those nearest to the peak show it best.
+        // The bands nearest to the peak show it best.
         let mut near: Vec<(u32, &Band)> = inside()
             .map(|(index, band)| (index.abs_diff(peak), band))
             .collect();

@@ -156,7 +156,7 @@ impl Handshakes {
             earliest(&self.tries)
         };
         let (unfinished, rate) = self.unfinished();
-        // What an open connection loses is lost by the path, or by a host that is late.
+        // Losses on an open connection are by the path, or by a host that is late.
         let losses = ledger.recoveries.of(Side::Server).max(ledger.later_losses);
         if unfinished >= FLOOD && unfinished >= self.established * FLOOD_RATIO && rate >= FLOOD_RATE
         {

@@ -185,7 +185,7 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     pub(crate) fn take(&mut self, exchange: &Exchange) {
-        // One that took no longer than a tick of the capture's clock has no waits.
+        // An exchange that took no longer than a tick of the capture's clock has no waits.
         let is_tiled = !exchange.waits.is_empty() || exchange.begin == exchange.end;
         if !matches!(exchange.outcome, Outcome::Complete(_)) || !is_tiled {
             return;
@@ -219,7 +219,7 @@ impl Timeline {
         if let Some(point) = busiest_point(&moments) {
             moments.retain(|moment| moment.point == point);
         }
-        // Of those that began at once the least is first, whatever came first.
+        // Of exchanges that began at once the least is first, whatever came first.
         put_in_order(&mut moments, |moment| moment.begin);
         moments
     }

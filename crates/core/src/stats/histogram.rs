@@ -391,7 +391,7 @@ mod tests {
         seen.record(ms(100));
         let met = seen.at_even_pace(ms(1));
         assert_eq!(met.count(), 900 + 100);
-        // Of those due in the stall, one in ten waited for the last ten.
+        // One in ten of the requests due in the stall waited for the last ten.
         assert!((met.share_above(ms(90)) - 0.01).abs() < 0.002);
         assert_eq!(seen.at_even_pace(ms(200)), seen);
         // However short the interval, the work is bounded and the sum about right.

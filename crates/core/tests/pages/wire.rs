@@ -224,7 +224,7 @@ impl Player<'_> {
     fn segment(&mut self, line: &SegmentLine) -> Result<(), String> {
         let at = self.time(&line.time)?;
         if let Some(label) = &line.unless {
-            // It counts what had reached this segment's sender by then.
+            // The label counts if its segment had reached this one's sender by then.
             if self.label(label)?.0 <= at - travel(self.run, line.by) {
                 return Ok(());
             }
@@ -402,7 +402,7 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
     if line.is_ipv6 {
         (client, server) = (aside::over_ipv6(client), aside::over_ipv6(server));
     }
-    // Who comes back from a port begins at other numbers.
+    // A client that comes back from a port begins at other numbers.
     let anew = match line.from_port {
         Some(_) => u32::from(sent.connection) * 1_000_003,
         None => 0,

@@ -110,7 +110,7 @@ fn who_leaves_with_all_that_came_so_far_has_not_read_on() {
         (CLIENT, 22, ACK, ASKED, HEAD, b"".as_slice()),
         (CLIENT, 500, FIN, ASKED, HEAD, b""),
         (SERVER, 510, FIN, HEAD, ASKED + 1, b""),
-        // Of the FIN, not of data.
+        // This acknowledges the FIN, not data.
         (CLIENT, 510, ACK, ASKED + 1, HEAD + 1, b""),
     ];
     assert!(!matches!(outcome(&steps).0, Outcome::Complete(_)));

@@ -270,7 +270,7 @@ fn what_the_host_did_not_take_is_not_said_of_it() {
             .all(|finding| finding.cause != Id::ServerThink)
     );
     assert_eq!(notes(&report), ["host-answered-sooner"]);
-    // Whether its own device had it nobody looked at.
+    // The queue of its own device was not looked at.
     assert_eq!(only(&report).cause, Id::TimeUnknown, "{report:#?}");
     let beyond = joined(&report).expect("joined").beyond;
     assert_eq!(beyond.exchanges.count, EXCHANGES as u64);
@@ -390,7 +390,7 @@ fn a_quick_server_and_its_kernel_agree() {
 #[test]
 fn what_the_path_is_given_too_much_of_is_said() {
     let report = report(0, false, |arrived| {
-        // It came and went sooner than half of the round trip that was measured.
+        // The turn came and went sooner than half of the round trip that was measured.
         thought(arrived - 3_000, 6_000)
     });
     assert_eq!(notes(&report), ["host-took-longer"]);

@@ -89,9 +89,9 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
     let can_tell = is_near || trace.pipe(sender).has_clock;
     let may_be_clocked = longest * UNDER_WAY > trace.whole_trip();
-    // What lags beside its sender is in its own device's queue, which is no path;
-    // what is paced is stamped with the time from which on it may leave
-    // (`tcp_update_skb_after_send()` in `net/ipv4/tcp_output.c`).
+    // Data that lags beside its sender is in its own device's queue, which is no path; data that is
+    // paced is stamped with the time from which on it may leave (`tcp_update_skb_after_send()` in
+    // `net/ipv4/tcp_output.c`).
     let keeper = if lags || !can_tell || (may_be_clocked && is_clocked(trace, sender, pieces)) {
         Keeper::Untold
     } else if is_kernel {
@@ -271,7 +271,7 @@ fn trips<'t>(trace: &'t Trace<'_>, sender: Side) -> impl Iterator<Item = Duratio
         let data = mark.data.filter(|data| data.arrival == Arrival::InOrder);
         data.filter(|_| mark.by == sender).map(|data| data.span.end)
     };
-    // What it walks over is not looked at again.
+    // Marks that were walked over are not looked at again.
     let mut next = 0;
     let marks = trace.marks.iter().enumerate();
     marks.filter_map(move |(at, ack)| {

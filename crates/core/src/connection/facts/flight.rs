@@ -70,7 +70,7 @@ impl FirstFlight {
             let bytes = u32::try_from(piece.span.end).unwrap_or(u32::MAX);
             (self.bytes, self.ends_small) = (bytes, piece.is_small);
         } else if gap * 4 < trip {
-            // It goes on without a gap: a slow link stretched it.
+            // The flight goes on without a gap: a slow link stretched it.
             self.state = State::Untold;
         } else {
             let is_prompt = at.since(begun) < trip * 2;

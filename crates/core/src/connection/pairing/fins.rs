@@ -47,7 +47,7 @@ impl Pairing {
         let (request_acked, left) = (self.request_acked, fins.left);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             draft.server_asked |= left.is_none();
-            // It was sent before the request came.
+            // The FIN was sent before the request came.
             draft.signs.was_closing |= request_acked < draft.request.end;
         }
         self.end_body();
@@ -104,13 +104,13 @@ impl Pairing {
         let Some(fins) = &mut self.fins else {
             return;
         };
-        // Who leaves first has given up: the server's end tells nothing after that.
+        // A client that leaves first has given up: the server's end tells nothing after that.
         let is_whole = fins.end.is_some_and(|end| position >= end) && fins.given_up().is_none();
         let Some(at) = fins.last_word.take_if(|_| is_whole) else {
             return;
         };
         let messages = &self.responses.messages;
-        // Where the capture has all that was sent.
+        // Bytes are missing only where the capture has all that was sent.
         let missing = messages.awaited_bytes();
         let missing = missing.filter(|_| fins.end == Some(position));
         let is_close_delimited = messages.ends_with_connection();

@@ -185,7 +185,7 @@ impl Pairing {
                 Step::Head(head) if head.status == Some(101) => {
                     changes_protocol = head.upgrades_to_http2;
                 }
-                // What follows a 101 is frames (RFC 7540 §3.2).
+                // Frames follow a 101 (RFC 7540 §3.2).
                 Step::Ended if changes_protocol => {
                     changes_protocol = false;
                     *messages = Protocol::Http2.parser(Role::Response);

@@ -221,7 +221,7 @@ impl Pairing {
                     return self.record_began(tls, by, record, mark, view);
                 }
                 if by == Side::Server && is_encrypted && flights.is_unfinished() {
-                    // What the client sent was no Finished that could be told.
+                    // The client sent records of which none could be told to be its Finished.
                     tls.phase = Phase::Application;
                     return;
                 }

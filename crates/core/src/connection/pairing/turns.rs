@@ -38,7 +38,7 @@ impl Pairing {
         if self.is_unread {
             self.read_late(mark.by, payload);
         }
-        // What is read says what belongs together.
+        // A protocol that is read says what belongs together.
         let is_read = self
             .spoken
             .is_some_and(|spoken| spoken != Protocol::Answered);
@@ -169,7 +169,7 @@ impl Pairing {
         };
         let crosses = mark.ack <= draft.request.start;
         if draft.ordinal > 0 {
-            // Nor does it answer what it has not heard to the end.
+            // A segment that has not received the whole request does not answer it either.
             draft.signs.is_crossed |= mark.ack < draft.request.end;
             self.has_crossed |= crosses;
         }

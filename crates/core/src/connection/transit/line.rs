@@ -82,7 +82,7 @@ impl Line {
         // A division for each segment would cost more than all the rest.
         let is_behind = grew - stray > most * since;
         self.has_queue |= is_behind || grew + stray < least * since;
-        // What a line of some is too late for has queued.
+        // A segment that is too late for a line through several others has queued.
         let is_late = is_behind && self.segments >= LINE_SEGMENTS;
         if is_soon || !is_small || is_late {
             return !is_behind;

@@ -51,7 +51,7 @@ pub(super) fn frame_relay(bytes: &[u8], at: usize) -> Option<usize> {
         return None;
     }
     if *bytes.get(control)? != UNNUMBERED {
-        // What Cisco has instead of RFC 2427: an EtherType.
+        // Cisco has an EtherType instead of RFC 2427.
         return ethertype_header(bytes, control, control + 2);
     }
     let padding = usize::from(bytes.get(control + 1) == Some(&0));

@@ -52,7 +52,7 @@ pub(super) fn read(
         EPB_DROPCOUNT => lost = order.u64(value, 0),
         _ => {}
     };
-    // What stands before a damaged option is good.
+    // Options before a damaged one are good.
     let _ = for_each_option(order, options, each);
     lost
 }

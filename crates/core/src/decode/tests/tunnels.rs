@@ -171,7 +171,7 @@ fn gtp_with_and_without_optional_fields() {
         &inner,
     );
     check_no_tunnel(&over_udp(2152, &endless));
-    // It says to be longer than the datagram.
+    // The message claims to be longer than the datagram.
     let mut short = gtp(0x30, 0xff, &[], &inner);
     short[3] += 1;
     check_no_tunnel(&over_udp(2152, &short));

@@ -30,7 +30,7 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     let fields = fields(flags, [CHECKSUM, KEY, SEQUENCE]);
     let content = behind(bytes, 4 + fields, wire_len)?;
     match kind {
-        // What tells type I from type II is that it has no sequence number.
+        // Type I differs from type II in that it has no sequence number.
         content::ERSPAN if flags & SEQUENCE == 0 => of_kind(content::ETHERNET, content),
         content::ERSPAN => {
             let (bytes, wire_len) = content;

@@ -72,7 +72,7 @@ impl Resolvers {
         }
         let unanswered = open.unanswered();
         if unanswered.is_none() && !open.is_answered() {
-            // It was asked once, and may be answered behind the capture's end.
+            // The question was asked once, and may be answered behind the capture's end.
             return;
         }
         let resolved = self.list.entry(key).or_default();

@@ -52,7 +52,7 @@ impl Spin {
     /// Takes in a 1-RTT packet of the client, or of the server.
     pub(super) fn take(&mut self, by_client: bool, spin: bool, at: Timestamp) {
         if by_client {
-            // It inverts: its edge answers the server's edge to the other value.
+            // The client inverts the bit: its edge answers the server's edge to the other value.
             if self.client.take(spin, at)
                 && self.server.value == Some(!spin)
                 && let Some(edge) = self.server.edge.take()

@@ -88,7 +88,7 @@ fn the_spin_bit_times_both_halves() {
 
 #[test]
 fn one_direction_or_the_middle_alone_tells_what_it_can() {
-    // Which packets are the client's: those to port 4443.
+    // The client's packets are those to port 4443.
     let client = flows(HANDSHAKE, usize::MAX, |number| {
         [1, 3, 4, 7].contains(&number)
     });

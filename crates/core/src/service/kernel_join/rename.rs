@@ -197,7 +197,7 @@ impl Stop {
             .written_last
             .map_or(Duration::ZERO, |at| at.since(turn.sent));
         if held.is_zero() {
-            // What is written only then cannot have been held before.
+            // An answer that is written only then cannot have been held before.
             return match late + error >= shown {
                 true => Self::All(PAUSE),
                 false => Self::Open,
@@ -277,7 +277,7 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
         (WaitKind::ServerPause, Some(hold)) if wait.kind == WaitKind::ResponseHeld => {
             hold.release = HoldRelease::Written;
         }
-        // It had left its host before.
+        // The part had left its host before.
         (WaitKind::Unknown, Some(hold)) if hold.release != HoldRelease::Timed => {
             hold.release = match part.duration() < wait.duration() {
                 true => hold.release,

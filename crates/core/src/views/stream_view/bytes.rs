@@ -58,7 +58,7 @@ impl Bytes {
         let base = *own
             .base
             .get_or_insert(segment.seq.wrapping_add(u32::from(is_syn)));
-        // What the peer acknowledged has gone by unseen.
+        // Bytes that the peer acknowledged have gone by unseen.
         if segment.flags.contains(TcpFlags::ACK)
             && !is_syn
             && let Some(base) = peer.base

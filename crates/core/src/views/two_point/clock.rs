@@ -74,7 +74,7 @@ impl Clock {
             Some((drift, error)) => (drift, Some(error)),
             None => (0.0, None),
         };
-        // What cannot be told from none is none.
+        // A drift that cannot be told from none is none.
         let is_told = drift_error.is_some_and(|error| drift.abs() > error);
         let drift = if is_told { drift } else { 0.0 };
         let (forth, home) = (least(&there, drift)?, least(&back, -drift)?);

@@ -221,8 +221,8 @@ fn pieces(
     flow_there: impl Fn(u32) -> Option<u32>,
 ) -> Vec<(u32, u32)> {
     let streams = streams(there);
-    // Where a stream of one capture stands in the other's: they may have begun
-    // at different bytes.
+    // The offset of a stream of one capture from the other's: they may have begun at different
+    // bytes.
     let mut shifts: BTreeMap<(u32, Direction), i64> = BTreeMap::new();
     for (sighting, other) in here.sightings.iter().zip(known) {
         if let Some(other) = other.and_then(|other| there.sighting(other)) {

@@ -93,7 +93,7 @@ fn walk(list: &[Crossing], exchange: &ExchangeSpan, sums: &mut Sums) {
         cursor: exchange.end,
         sums,
     };
-    // What arrived before its begin has no part in it.
+    // Packets that arrived before its begin have no part in it.
     let first = list.partition_point(|c| c.arrived < exchange.begin);
     let list = list.get(first..).unwrap_or_default();
     let (mut at_client, mut end) = (true, list.len());
@@ -101,7 +101,7 @@ fn walk(list: &[Crossing], exchange: &ExchangeSpan, sums: &mut Sums) {
         if walk.cursor <= walk.begin {
             return;
         }
-        // What arrived here last, before the cursor.
+        // The last packet that arrived here before the cursor.
         let arrived = list.partition_point(|c| c.arrived <= walk.cursor + SLACK);
         end = end.min(arrived);
         let here = list.get(..end).unwrap_or_default();
