@@ -100,8 +100,8 @@ pub(crate) struct Aftermath {
     is_answered_again: bool,
     /// Number of SYN/ACKs repeated after the client's ACK.
     pub(crate) answer_repeats: u32,
-    /// Time of the last repeated SYN/ACK, before the client's ACK or after it; `None` while there was
-    /// one SYN/ACK only.
+    /// Time of the last repeated SYN/ACK, before the client's ACK or after it; `None` while there
+    /// was one SYN/ACK only.
     pub(crate) last_answer: Option<Timestamp>,
     /// The server's first segment, and whether it had data.
     pub(crate) spoke: Option<(Timestamp, bool)>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observed::time::Timestamp;
 
-/// The owner of a time, who would have to change something.
+/// The owner of a time: the party that would have to change something.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

@@ -1,4 +1,4 @@
-//! Sockets of this host as its kernel reports them: the types for what a look at them finds.
+//! Sockets of this host as its kernel reports them: types for the state that a look at them finds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -271,7 +271,7 @@ pub struct TcpInfo {
 pub struct KernelLimits {
     /// The namespace, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
-    /// Settings that there are.
+    /// Settings that the kernel has.
     pub settings: Vec<KernelSetting>,
 }
 
