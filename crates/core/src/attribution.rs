@@ -14,9 +14,11 @@ pub(crate) mod mark;
 mod nagle;
 mod narrow;
 mod overlay;
+pub(crate) mod packet;
 mod packing;
 mod release;
 mod repair;
+pub(crate) mod rtt;
 mod shared;
 mod stop;
 mod stops;
@@ -28,8 +30,8 @@ use core::mem::take;
 use core::time::Duration;
 
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::{Arrival, Span};
-use crate::connection::repeats::Need;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::delivery::Delivery;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{

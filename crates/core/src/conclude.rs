@@ -2,12 +2,14 @@
 
 mod account;
 mod blank;
+pub(crate) mod bootstrap;
 mod calls;
 mod client_timings;
 mod connection;
 mod consequence;
 mod dead_peers;
 mod display_filter;
+pub(crate) mod generator;
 mod layers;
 mod limits;
 mod live;
@@ -19,6 +21,7 @@ mod queueing;
 mod quic;
 mod secured;
 pub(crate) mod served;
+pub(crate) mod steadiness;
 mod sweep;
 mod tables;
 mod told;
@@ -37,8 +40,9 @@ use blank::Blank;
 
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
+use crate::cause::service::Service;
 use crate::cause::upstream::Upstream;
-use crate::cause::{self, Case, Conclusion, Id};
+use crate::cause::{self, Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::connection::table::Tallied;
 use crate::exchange::Outcome;
@@ -49,12 +53,13 @@ use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::Endpoint;
 use crate::preconnect::{Asked, Silent};
+use crate::registry::Id;
 use crate::report::{
     Account, Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA,
     SetupOutcome as SetupCount, Setups, StatusCount, Verdict,
 };
 use crate::service::kernel_join::Waiting;
-use crate::service::{Counts, Ledger, Service, Stretches, Uploads};
+use crate::service::{Counts, Ledger, Stretches, Uploads};
 use crate::stats::histogram::Distribution;
 use account::Booked;
 

@@ -15,7 +15,6 @@ mod opening;
 pub(crate) mod order;
 mod pairing;
 pub(crate) mod repeats;
-pub(crate) mod rtt;
 mod setup;
 mod stream;
 pub(crate) mod table;

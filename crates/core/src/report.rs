@@ -12,9 +12,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cause::Id;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::experiment::Experiment;
+use crate::registry::Id;
 use crate::stats::histogram::Distribution;
 
 mod account;

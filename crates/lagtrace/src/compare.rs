@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Report, SCHEMA};
 use lagtrace_core::views::compare::{Comparison, compare};
 use serde_json::{Value, json};

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use lagtrace_core::cause::{self, Cause, Id, UnknownCause};
+use lagtrace_core::cause;
+use lagtrace_core::registry::{Cause, Id, UnknownCause};
 use serde_json::json;
 
 use crate::arguments::Format;

@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use super::entrance::Admission;
 use super::points::Vantages;
 use super::services::Services;
+use crate::cause::service::Service;
 use crate::connection::table::{Arrived, Table, Tallied};
 use crate::connection::{Closed, Setup, Watched};
 use crate::exchange::Exchange;
@@ -20,7 +21,6 @@ use crate::observed::kernel_span::ServedTurn;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::protocol::quic;
-use crate::service::Service;
 use crate::service::kernel_join::Waiting;
 
 /// Flows whose phase is remembered.

@@ -6,9 +6,9 @@ use core::time::Duration;
 use super::Trace;
 use super::flow::has_queue;
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::{Arrival, Span};
-use crate::connection::order::Order;
-use crate::connection::repeats::Need;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Order;
+use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::{DropSlot, Drops, Recovery, Side};
 use crate::observed::time::Timestamp;
 

@@ -8,8 +8,8 @@ use super::repair::{filled, recovered, repeated, resumed};
 use super::stop::{self, Stop};
 use super::{LEAST_TIMEOUT, Trace};
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
-use crate::connection::order::longest_repair;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::longest_repair;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Hold, HoldRelease, Recovery, Side};
 

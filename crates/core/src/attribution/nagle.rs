@@ -8,7 +8,7 @@ use super::gap::between;
 use super::release::REACTION;
 use super::trace::INITIAL_WINDOW;
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::{Hold, HoldRelease};
 
 /// The amount by which stamps of one host stray.

@@ -2,7 +2,7 @@
 
 use super::Trace;
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::{Narrow, Recovery, RecoveryMechanism, Side};
 use crate::observed::time::Timestamp;
 

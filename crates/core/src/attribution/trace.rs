@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::{Before, LEAST_TIMEOUT};
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::{Arrival, Pipe, Span};
-use crate::connection::rtt::{LEAST_ERROR, RoundTrip};
+use crate::attribution::packet::{Arrival, Pipe, Span};
+use crate::attribution::rtt::{LEAST_ERROR, RoundTrip};
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 

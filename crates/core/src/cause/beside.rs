@@ -6,8 +6,8 @@ use core::time::Duration;
 use super::Case;
 use super::evidence::{self, OCCASIONS, REPEATS};
 use super::rhythm::{quantile, sorted};
-use super::tally::Tally;
 use super::thinking::NOTABLE;
+use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
 /// The least share of the late requests that met an upload, and of the requests that met none

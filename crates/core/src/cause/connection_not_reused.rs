@@ -4,7 +4,6 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::evidence::{self, human};
-use super::tally::{Cost, Tally};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::{Owner, WaitKind};
@@ -12,6 +11,7 @@ use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 use crate::service::timeline::{Moment, by_host};
 use crate::stats::histogram::Distribution;
 

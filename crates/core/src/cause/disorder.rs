@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::features::Features;
 use super::loss::{Losses, lost};
-use super::tally::{Cost, Tally};
 use crate::exchange::{Disorder, Exchange};
+use crate::service::tally::{Cost, Tally};
 
 /// Exemplar packets kept of each kind.
 const MAX_PACKETS: usize = 5;

@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::Case;
 use super::evidence;
 use super::features::Features;
-use super::tally::{Cost, Tally};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::report::{Evidence, EvidenceKind};
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// A receiver that answers later than this delays its ACKs: a kernel's own
@@ -165,7 +165,7 @@ impl Held {
     /// The least that the holds may have cost: the parts were written no later
     /// than the one that waited least, which bounds how late each was.
     pub(crate) fn cost_low_ns(&self) -> u64 {
-        let writing = super::tally::nanos(self.least_hold.unwrap_or_default());
+        let writing = crate::observed::time::nanos(self.least_hold.unwrap_or_default());
         let cost = self.tally.cost.likely;
         cost.saturating_sub(writing.saturating_mul(self.tally.affected))
     }

@@ -5,13 +5,14 @@ use core::marker::PhantomData;
 use core::time::Duration;
 
 use super::evidence::{self, human, median, percent};
-use super::tally::{Cost, Tally, nanos};
 use super::wording::{Wording, filled};
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side};
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 
 /// A connection begins with this many segments (RFC 6928).
 pub(super) const INITIAL_WINDOW: u64 = 10;

@@ -8,10 +8,11 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::Case;
-use super::tally::{Cost, Tally, nanos};
 use super::trips::{is_far, matters_outside};
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
+use crate::observed::time::nanos;
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// The least retransmission timeout (`TCP_RTO_MIN` in `include/net/tcp.h`).

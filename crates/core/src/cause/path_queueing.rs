@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use super::evidence::{self, human, median};
-use super::tally::Tally;
 use super::trips::{FACTOR, NOTABLE};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, beside};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{ProbeMethod, TargetId};
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "Packets queue on the path: round trips grow from {least} by {saved} (median of those \

@@ -19,10 +19,11 @@ pub(super) use timer::Ticks;
 use core::cell::OnceCell;
 use core::time::Duration;
 
-use super::tally::{Tally, nanos};
 use super::{Case, evidence};
+use crate::cause::service::Service;
+use crate::observed::time::nanos;
 use crate::report::Candidate;
-use crate::service::Service;
+use crate::service::tally::Tally;
 use crate::service::timeline::{self, Late, Moment};
 
 /// Exchanges below which no rhythm is looked for.

@@ -5,13 +5,13 @@ use core::time::Duration;
 use super::evidence::{self, median};
 use super::held::{DELAYED, Held, may_be_released};
 use super::served;
-use super::tally::{Cost, Tally};
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::report::{Evidence, EvidenceKind, Finding, Remark};
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {

@@ -4,16 +4,17 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::bounded::Least;
 use super::evidence::{self, human};
-use super::tally::{Cost, Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Staleness};
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
+use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {

@@ -4,13 +4,14 @@ use core::time::Duration;
 
 use super::evidence::{self, human};
 use super::secured::{Secured, version_name};
-use super::tally::{Cost, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::Owner;
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
     summary: "Each TLS handshake takes one round trip more than TLS 1.3 needs, {extra} (median), \

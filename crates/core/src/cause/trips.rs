@@ -4,16 +4,17 @@ use core::time::Duration;
 
 use super::Case;
 use super::beside::Meetings;
-use super::bounded::Least;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, OCCASIONS};
 use super::features::Features;
-use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
 use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::Finding;
 use crate::service::Uploads;
+use crate::service::tally::{Cost, Tally};
+use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 
 /// A round trip that grows by this factor …

@@ -1,13 +1,13 @@
 //! A connection's facts as its record in the report.
 
-use crate::cause::tally::nanos;
+use crate::attribution::rtt::RoundTrip;
 use crate::connection::facts::end::{End, Marks, Rare};
 use crate::connection::facts::spell::Spell;
 use crate::connection::facts::{Facts, system};
-use crate::connection::rtt::RoundTrip;
 use crate::connection::{Parting, Watched};
 use crate::observed::flow::Direction;
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::{
     Acknowledgements, CongestionMarks, ConnectionEnd, ConnectionRecord, ConnectionSide, Delays,
     Handshake, InitialWindow, Lost, Retransmissions, RoundTripFigures, Spells, SystemFacts,

@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use super::Evidence;
-use crate::cause::Id;
 use crate::cause::evidence::{human, median, percent};
 use crate::connection::SetupOutcome;
 use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
 use crate::observed::event::{ProbeMethod, TargetId};
 use crate::preconnect::Asked;
+use crate::registry::Id;
 use crate::report::{Finding, Layer, LayerState};
 use crate::service::Ledger;
 

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Evidence;
 use super::blank::Blank;
-use crate::cause::Id;
 use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, median};
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::preconnect::{Resolved, ResolvedKind};
 use crate::protocol::dns;
+use crate::registry::Id;
 use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit};
 use crate::stats::histogram::Distribution;
 

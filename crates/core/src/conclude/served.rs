@@ -1,16 +1,17 @@
 //! Findings held against what the server's own kernel saw of the same
 //! exchanges, and what is to be said where the two disagree.
 
+use crate::cause::Case;
 use crate::cause::evidence::{self, REPEATS, human, judge, median, percent};
-use crate::cause::tally::Tally;
-use crate::cause::{Case, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::kernel_span::{ServedTurn, Stage as TurnStage};
+use crate::registry::Id;
 use crate::report::{
     Candidate, Disagreement, Evidence, EvidenceKind, Figures, Finding, JoinedTurns, Remark, Stage,
     Tally as Count, Verdict, WaitSplit,
 };
 use crate::service::kernel_join::{KINDS, Served, Split};
+use crate::service::tally::Tally;
 
 /// Stages that make up so much of what the packets show are what it is.
 const EXPLAINED: f64 = 0.8;

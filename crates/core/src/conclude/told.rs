@@ -7,12 +7,13 @@ use core::net::IpAddr;
 
 use super::Evidence;
 use super::blank::Blank;
+use crate::cause;
 use crate::cause::evidence::{human, median, percent};
-use crate::cause::{self, Id};
 use crate::connection::SetupOutcome;
 use crate::facts::icmp_errors::{Pings, Word};
 use crate::observed::flow::Endpoint;
 use crate::observed::icmp::IcmpKind;
+use crate::registry::Id;
 use crate::report::{Finding, Remark, Unit};
 
 /// The most notes of one kind: a traced route or a scan is one story.

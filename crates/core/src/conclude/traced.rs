@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use crate::cause::RouteProperty;
 use crate::cause::evidence::human;
 use crate::facts::Facts;
 use crate::observed::event::{ProbeAnswer, ProbeMethod, TargetId};
+use crate::registry::RouteProperty;
 use crate::report::{Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route};
 use crate::route::alike;
 

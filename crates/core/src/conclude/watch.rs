@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::served;
+use crate::cause::service::Service;
 use crate::facts::{ServiceTurns, Turns};
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{ServedTurn, WatchTally};
 use crate::report::{
     AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
 };
-use crate::service::Service;
 
 /// What was watched; `None` where nothing was.
 pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Option<Watch> {

@@ -1,8 +1,9 @@
 //! What a segment says of the other side's bytes.
 
-use super::half::Span;
-use super::repeats::{Answer, Need};
+use super::repeats::Answer;
 use super::{Connection, empty_span};
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Span;
 use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
 

@@ -7,6 +7,7 @@ use core::time::Duration;
 use count::{Count, MAX_SKIPPED, Step};
 
 use crate::attribution::LEAST_TIMEOUT;
+use crate::attribution::packet::{Order, longest_repair};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
@@ -22,22 +23,6 @@ const REGULAR_A_GAP: u32 = 4;
 const LEAST_REPAIR: Duration = Duration::from_millis(2);
 /// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
 const LINUX_TTL: u8 = 64;
-/// The longest timeout of a sender that knows nothing of the path yet …
-const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
-/// … and how often it doubles before nobody waits any longer.
-const MOST_DOUBLED: u16 = 6;
-
-/// Where a segment stands among those of its sender that came here before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Nothing tells.
-    #[default]
-    Untold,
-    /// Sent after all of them.
-    Newer,
-    /// Sent before one of them: overtaken on the way, or a copy.
-    Older,
-}
 
 /// A sender's IPv4 identifications and timestamps. Linux counts the former up
 /// by one for each segment of a connection (`ip_select_ident_segs()`), so a gap
@@ -217,12 +202,6 @@ impl Numbering {
 fn is_repair(skipped: u16, since: Duration) -> bool {
     let is_soon_enough = since <= longest_repair(skipped);
     is_soon_enough && (since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR))
-}
-
-/// The longest that a sender waits before it repeats what so many copies were lost of: its
-/// timer is three seconds at first (RFC 1122 §4.2.3.1) and doubles each time.
-pub(crate) fn longest_repair(skipped: u16) -> Duration {
-    FIRST_TIMEOUT * ((1 << skipped.clamp(1, MOST_DOUBLED)) - 1)
 }
 
 /// Linux looks for the path's MTU, so it forbids fragments (`ip_no_pmtu_disc`).

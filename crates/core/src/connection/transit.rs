@@ -17,6 +17,7 @@ use core::time::Duration;
 pub(crate) use coarse::Coarse;
 use line::Line;
 
+use crate::attribution::packet::Queued;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
@@ -142,28 +143,6 @@ impl Tick {
             Self::Coarse(nanos) => i64::from(nanos),
             _ => TICK_NS,
         }
-    }
-}
-
-/// Time in queues, off by a tick of the sender's. Small, because every mark
-/// has one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Queued {
-    possible_ns: u64,
-    known_ns: u64,
-}
-
-impl Queued {
-    /// For certain; zero where the sender's tick is not known yet.
-    #[inline]
-    pub(crate) fn known(self) -> Duration {
-        Duration::from_nanos(self.known_ns)
-    }
-
-    /// If the sender's tick is a millisecond, as nearly all are, and misses none.
-    #[inline]
-    pub(crate) fn possible(self) -> Duration {
-        Duration::from_nanos(self.possible_ns)
     }
 }
 

@@ -1,7 +1,8 @@
 //! What pairing sees of a connection.
 
 use super::half::Half;
-use super::{half, rtt};
+use crate::attribution::packet::Pipe;
+use crate::attribution::rtt;
 use crate::exchange::Side;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, Endpoint, FlowKey};
@@ -81,7 +82,7 @@ impl<'a> View<'a> {
     }
 
     /// How the client sends, and how the server does.
-    pub(crate) fn pipes(&self) -> [half::Pipe; 2] {
+    pub(crate) fn pipes(&self) -> [Pipe; 2] {
         [
             self.request.pipe(self.response),
             self.response.pipe(self.request),

@@ -3,10 +3,10 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cause::tally::Tally;
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{ServedTurn, Stage, WatchTally};
 use crate::observed::time::Timestamp;
+use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
 /// Services told apart.

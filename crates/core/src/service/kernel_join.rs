@@ -14,12 +14,11 @@ use core::time::Duration;
 
 pub(crate) use waiting::Waiting;
 
-use crate::cause::evidence::MATERIAL_TIME;
-use crate::cause::tally::{Cost, Tally};
 use crate::exchange::wait::{Bound, Wait, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::kernel_span::{ServedTurn, Stage};
 use crate::observed::time::Timestamp;
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// What packets show as the server's own time.
@@ -33,7 +32,7 @@ pub(crate) const KINDS: [WaitKind; 3] = [
 const NOTABLE: Duration = Duration::from_millis(1);
 /// Less than what matters is no disagreement: a busy host may need that long
 /// from its device to its sockets. What the waits' own bounds say comes on top.
-const LEAST_DISAGREEMENT: Duration = MATERIAL_TIME;
+const LEAST_DISAGREEMENT: Duration = Duration::from_millis(1);
 /// Stamps of one clock that are taken at different places of the network
 /// stack: a packet is stamped that much sooner or later than its segment.
 const STAMPS: Duration = Duration::from_micros(200);

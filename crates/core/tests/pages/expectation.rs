@@ -1,7 +1,7 @@
 //! What a trace must lead to.
 
-use lagtrace_core::cause::LayerId;
 use lagtrace_core::exchange::wait::Owner;
+use lagtrace_core::registry::LayerId;
 use lagtrace_core::report::Finding;
 
 use crate::block::Run;

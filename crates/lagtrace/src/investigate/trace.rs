@@ -9,7 +9,8 @@ use lagtrace_core::observed::event::{
     Coming, Event, EventBody, Note, ProbeAnswer, ProbeMethod, ProbeSample, TargetId,
 };
 use lagtrace_core::observed::flow::Endpoint;
-use lagtrace_core::route::{HopAnswer, RouteMethod, RouteTally};
+use lagtrace_core::observed::route::{HopAnswer, RouteMethod};
+use lagtrace_core::route::RouteTally;
 use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::trace::{Rounds, TraceError, TracePlan, hops_of, trace};
 

@@ -1,6 +1,6 @@
 //! `lagtrace lab list`: the scenarios by what they show, and the labs that are up.
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use lagtrace_lab::Scenario;
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use clap::Args;
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::Report;
 use lagtrace_lab::record::watch;
 use lagtrace_lab::server::Server;

@@ -1,7 +1,7 @@
 //! What must be known to read the figures of a load.
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::registry::Id;
 use lagtrace_sources::load::{Ending, LaneSummary, Plan, Summary};
 
 use crate::arguments::tls;

@@ -1,6 +1,6 @@
 //! A score: each recording, what is confused with what, the totals.
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 
 use crate::lab::score::case::{Case, Kind, Verdict};
 use crate::lab::score::sum::{Score, Together, Totals};

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::observed::event::{Event, EventBody, Phase};
-use lagtrace_core::route::{RouteMethod, RouteTally};
+use lagtrace_core::observed::route::RouteMethod;
+use lagtrace_core::route::RouteTally;
 use lagtrace_sources::origin;
 use lagtrace_sources::trace::{Names, TraceError, trace};
 use lagtrace_sources::url::Host;

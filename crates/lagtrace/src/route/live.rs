@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use lagtrace_core::route::{HopSample, RouteTally};
+use lagtrace_core::observed::route::HopSample;
+use lagtrace_core::route::RouteTally;
 
 use crate::console::Console;
 use crate::render;

@@ -1,6 +1,6 @@
 //! What ICMP errors carry behind the packet that they quote (RFC 4884, RFC 4950).
 
-use lagtrace_core::route::MplsLabel;
+use lagtrace_core::observed::route::MplsLabel;
 
 /// Labels read of one message.
 const MAX_LABELS: usize = 8;

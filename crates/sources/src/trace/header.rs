@@ -8,7 +8,7 @@
 
 use core::net::IpAddr;
 
-use lagtrace_core::route::Translation;
+use lagtrace_core::observed::route::Translation;
 
 use super::packet::{self, behind_v4, recall, word};
 use crate::headers::{Ends, UDP};

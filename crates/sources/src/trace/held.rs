@@ -16,7 +16,7 @@ use std::time::Instant;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use lagtrace_core::route::HopAnswer;
+use lagtrace_core::observed::route::HopAnswer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 

@@ -10,8 +10,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody, Phase};
+use lagtrace_core::observed::route::{HopAnswer, Narrowing, PathMtu};
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::route::{HopAnswer, Narrowing, PathMtu};
 use rustix::event::{PollFd, Timespec, poll};
 
 use super::channel::{Answered, Channel, Outgoing, Packets, Seen};

@@ -1,8 +1,8 @@
 //! The bytes of probes behind their IP header, and whose probe a quote or a
 //! reply is about.
 
+use lagtrace_core::observed::route::HopAnswer;
 use lagtrace_core::observed::segment::TcpFlags;
-use lagtrace_core::route::HopAnswer;
 
 use crate::checksum::{fold, sum};
 use crate::headers::{Ends, TcpSegment, UDP};

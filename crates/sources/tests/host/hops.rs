@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use lagtrace_core::observed::event::{EventBody, Stamp};
+use lagtrace_core::observed::route::RouteMethod;
 use lagtrace_core::report::{Hop, HopState, Route};
-use lagtrace_core::route::{RouteMethod, RouteTally};
+use lagtrace_core::route::RouteTally;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use lagtrace_sources::trace::{Rounds, TracePlan, UDP_PORT, trace};

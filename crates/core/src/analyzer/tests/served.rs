@@ -5,10 +5,10 @@ mod renamed;
 use core::time::Duration;
 
 use super::*;
-use crate::cause::Id;
 use crate::conclude::served::weigh;
 use crate::exchange::wait::WaitKind;
 use crate::observed::kernel_span::{Held, ServedTurn, Stage, WatchTally};
+use crate::registry::Id;
 use crate::report::{EvidenceKind, Finding, JoinedTurns, Report, Verdict};
 use crate::service::kernel_join::{Served, Waiting};
 

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::*;
-use crate::cause::Id;
 use crate::observed::event::{Event, EventBody, Phase, PhaseStart, TargetId};
+use crate::registry::Id;
 
 /// The milliseconds at which the figures begin and end, and connections are closed.
 const MEASURED: (i64, i64) = (100, 1_900);

@@ -87,7 +87,7 @@ fn where_nothing_was_connected_it_is_a_finding_of_its_resolver() {
     let [finding] = report.findings.as_slice() else {
         panic!("one finding: {:?}", report.findings);
     };
-    assert_eq!(finding.cause, crate::cause::Id::DnsRetry);
+    assert_eq!(finding.cause, crate::registry::Id::DnsRetry);
     assert_eq!(finding.service, "10.0.0.53:53");
     assert_eq!(finding.verdict, crate::report::Verdict::Possible);
     assert!(

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::*;
-use crate::cause::Id;
 use crate::observed::kernel_span::{Departure, Held, ServedTurn, WatchTally};
+use crate::registry::Id;
 use crate::report::{EvidenceKind, Finding, Verdict};
 
 const EXCHANGES: i64 = 30;

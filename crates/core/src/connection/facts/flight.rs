@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::connection::half::Span;
+use crate::attribution::packet::Span;
 use crate::observed::time::Timestamp;
 
 /// On shorter round trips a flight does not stand out from what follows it.

@@ -2,9 +2,9 @@
 
 use super::{Draft, Mode, Pairing, Scratch, loose};
 use crate::attribution::mark::{Mark, Pace, serialization};
+use crate::attribution::packet::Need;
+use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::{Before, Spare, Tiling, Trace, tile, tile_message};
-use crate::connection::half::{Arrival, Span};
-use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
 use crate::connection::{Closed, View};
 use crate::exchange::tls_handshake::Handshake;

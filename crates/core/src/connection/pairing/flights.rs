@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use crate::attribution::mark::{Brief, Mark, Pace, serialization};
+use crate::attribution::packet::Span;
 use crate::attribution::{Before, Spare, Tiling, Trace, tile};
 use crate::connection::View;
-use crate::connection::half::Span;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{Recovery, Side};

@@ -1,3 +1,4 @@
+use crate::observed::flow::hasher;
 use proptest::prelude::*;
 
 use super::*;

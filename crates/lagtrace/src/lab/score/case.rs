@@ -1,7 +1,7 @@
 //! A recording from one end: what was found there, compared with the truth.
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Finding, Report, Verdict as Sureness};
 use lagtrace_lab::{Label, Side, Truth};
 use serde::Serialize;

@@ -1,5 +1,5 @@
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Candidate, Exchanges, Finding, Report, WaitShare};
 use lagtrace_lab::Label;
 use serde_json::{Value, json};

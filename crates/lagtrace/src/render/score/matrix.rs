@@ -3,7 +3,7 @@
 //! Causes have long names, so columns have letters: a row whose cause is also
 //! a column's begins with its letter, the others' are told below.
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 
 use crate::lab::score::case::Kind;
 use crate::lab::score::sum::Confused;

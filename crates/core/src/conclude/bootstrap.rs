@@ -15,7 +15,7 @@ use super::generator::SplitMix64;
 use crate::report::Cluster;
 
 /// Clusters below which a resampled interval would only pretend.
-pub(super) const LEAST_CLUSTERS: usize = 10;
+pub(crate) const LEAST_CLUSTERS: usize = 10;
 /// Bounds the work on a report of any size: `(bucket, count)` pairs that a
 /// resample adds up.
 const MOST_ENTRIES: usize = 60_000;
@@ -27,22 +27,22 @@ const LEAST_FREEDOM: usize = 4;
 
 /// The figures of one (re)sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Estimate {
+pub(crate) struct Estimate {
     /// Mean latency in nanoseconds.
-    pub(super) mean: f64,
+    pub(crate) mean: f64,
     /// Median, 90th and 99th percentile in nanoseconds.
-    pub(super) quantiles: [f64; 3],
+    pub(crate) quantiles: [f64; 3],
     /// Requests in it.
-    pub(super) requests: f64,
+    pub(crate) requests: f64,
     /// Failed part of all requests, 0 to 1.
-    pub(super) failed: f64,
+    pub(crate) failed: f64,
 }
 
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// A run's clusters, laid out for fast weighing.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// Latencies that occur, ascending, in nanoseconds.
     values: Vec<f64>,
     cells: Vec<Cell>,
@@ -102,7 +102,7 @@ impl<T: Ord> Axis<T> {
 
 impl Sample {
     /// The sample of these clusters; `None` when they are too few.
-    pub(super) fn new(clusters: &[Cluster]) -> Option<Self> {
+    pub(crate) fn new(clusters: &[Cluster]) -> Option<Self> {
         let clusters: Vec<&Cluster> = clusters
             .iter()
             .filter(|c| !c.latency.is_empty() || c.failures > 0)
@@ -139,12 +139,12 @@ impl Sample {
     }
 
     /// How many clusters it has.
-    pub(super) fn clusters(&self) -> usize {
+    pub(crate) fn clusters(&self) -> usize {
         self.cells.len()
     }
 
     /// The figures of the sample itself.
-    pub(super) fn estimate(&self) -> Estimate {
+    pub(crate) fn estimate(&self) -> Estimate {
         self.weigh(
             &vec![1.0; self.seconds],
             &vec![1.0; self.groups],
@@ -153,7 +153,7 @@ impl Sample {
     }
 
     /// The figures of `count` resamples.
-    pub(super) fn resample(&self, count: usize, generator: &mut SplitMix64) -> Vec<Estimate> {
+    pub(crate) fn resample(&self, count: usize, generator: &mut SplitMix64) -> Vec<Estimate> {
         let mut counts = Vec::new();
         (0..count)
             .map(|_| {
@@ -167,7 +167,7 @@ impl Sample {
     /// What percentile intervals are widened by: a few seconds vary less
     /// among themselves than all seconds do. Student's t over the normal
     /// quantile, and n over n - 1.
-    pub(super) fn widening(&self) -> f64 {
+    pub(crate) fn widening(&self) -> f64 {
         let freedom = self.seconds.saturating_sub(1).max(LEAST_FREEDOM) as f64;
         let (z, z3, z5) = (1.96, 1.96_f64.powi(3), 1.96_f64.powi(5));
         // Abramowitz and Stegun 26.7.5, within 0.5 % from 4 degrees on.
@@ -242,7 +242,7 @@ fn summarise(values: &[f64], counts: &[f64], failures: f64) -> Estimate {
 
 /// The 95 % interval of `after - before`, by percentiles of the resampled
 /// differences, widened and holding the difference itself.
-pub(super) fn interval(difference: f64, mut resampled: Vec<f64>, widening: f64) -> (f64, f64) {
+pub(crate) fn interval(difference: f64, mut resampled: Vec<f64>, widening: f64) -> (f64, f64) {
     resampled.retain(|d| d.is_finite());
     resampled.sort_by(f64::total_cmp);
     let at = |share: f64| {

@@ -5,16 +5,16 @@
 /// its value scrambled. Period 2^64; far more than resampling needs, and no
 /// protection against anyone.
 #[derive(Clone, Debug)]
-pub(super) struct SplitMix64(u64);
+pub(crate) struct SplitMix64(u64);
 
 impl SplitMix64 {
     /// The generator with this seed; every seed is a good one.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The next 64 bits.
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +24,7 @@ impl SplitMix64 {
 
     /// An index below `len`, or 0 for an empty range. The bias of taking the
     /// high half of a product is below `len / 2^64`: nothing here can see it.
-    pub(super) fn index(&mut self, len: usize) -> usize {
+    pub(crate) fn index(&mut self, len: usize) -> usize {
         let product = u128::from(self.next()) * len as u128;
         (product >> 64) as usize
     }

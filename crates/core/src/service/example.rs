@@ -3,12 +3,12 @@
 use core::cmp::Reverse;
 use core::time::Duration;
 
-use super::tally::nanos;
 use crate::exchange::wait::{Bound, Wait};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::ServedTurn;
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::{Exemplar, HostStage, WaitSpan};
 
 /// Exemplars kept for one finding.

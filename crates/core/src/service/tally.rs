@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::example::Worst;
 use crate::exchange::Exchange;
 use crate::observed::kernel_span::ServedTurn;
-use crate::observed::time::Timestamp;
+use crate::observed::time::{Timestamp, nanos};
 use crate::report::Exemplar;
 use crate::service::timeline::Moment;
 use crate::stats::histogram::Distribution;
@@ -23,7 +23,7 @@ pub(crate) struct Tally {
     /// The fraction of an exchange that moments stood for and that is not counted yet.
     carried: f64,
     /// Latencies of the exchanges affected.
-    pub(super) before: Distribution,
+    pub(crate) before: Distribution,
     /// The same without the cause.
     after: Distribution,
     /// What each lost.
@@ -252,10 +252,6 @@ impl Intervals {
             is_near
         });
     }
-}
-
-pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

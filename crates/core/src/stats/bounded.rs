@@ -10,7 +10,7 @@ const SHARES: usize = 8;
 /// The `MOST` least of all that came, each once. They are put in order a list
 /// at a time: what comes is mostly later than what came.
 #[derive(Clone, Debug)]
-pub(super) struct Least<T, const MOST: usize> {
+pub(crate) struct Least<T, const MOST: usize> {
     list: Vec<T>,
     /// What is greater is not among them; `None`: there is room.
     until: Option<T>,
@@ -27,7 +27,7 @@ impl<T, const MOST: usize> Default for Least<T, MOST> {
 
 impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
     #[inline]
-    pub(super) fn add(&mut self, next: T) {
+    pub(crate) fn add(&mut self, next: T) {
         if self.until.is_some_and(|until| next > until) {
             return;
         }
@@ -37,7 +37,7 @@ impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
         }
     }
 
-    pub(super) fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.list.extend(other.list);
         if self.list.len() >= SHARES * MOST {
             self.settle();
@@ -45,7 +45,7 @@ impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
     }
 
     /// They, in order.
-    pub(super) fn sorted(&self) -> Vec<T> {
+    pub(crate) fn sorted(&self) -> Vec<T> {
         let mut settled = self.clone();
         settled.settle();
         settled.list
@@ -63,7 +63,7 @@ impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
 
 /// What belongs to the `MOST` least of all keys that came.
 #[derive(Clone, Debug)]
-pub(super) struct Few<K, V, const MOST: usize> {
+pub(crate) struct Few<K, V, const MOST: usize> {
     /// The keys, each with the place of its value: values are large to move.
     places: BTreeMap<K, usize>,
     values: Vec<V>,
@@ -80,7 +80,7 @@ impl<K, V, const MOST: usize> Default for Few<K, V, MOST> {
 
 impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
     /// What belongs to `key`, if that is among them.
-    pub(super) fn of(&mut self, key: K) -> Option<&mut V> {
+    pub(crate) fn of(&mut self, key: K) -> Option<&mut V> {
         let is_full = self.places.len() >= MOST;
         let greatest = self.places.last_key_value().filter(|_| is_full);
         // Of many keys most are none of them.
@@ -106,7 +106,7 @@ impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
         Some(place)
     }
 
-    pub(super) fn merge(&mut self, mut other: Self, add: impl Fn(&mut V, V)) {
+    pub(crate) fn merge(&mut self, mut other: Self, add: impl Fn(&mut V, V)) {
         for (key, place) in other.places {
             // All that follow are greater.
             let Some(own) = self.of(key) else { break };
@@ -116,7 +116,7 @@ impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let places = self.places.iter();
         places.filter_map(|(key, &place)| Some((key, self.values.get(place)?)))
     }
