@@ -15,11 +15,12 @@ use lagtrace_core::observed::time::{ClockId, Timestamp};
 use lagtrace_core::report::Report;
 use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
-use crate::arguments::Format;
+use crate::clock;
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::{conclusion, delivery};
 
 mod annotate;
@@ -355,7 +356,7 @@ fn reading(
     report.subject = names.join(", ");
     connections::name_files(&mut report, &names, room(files.len()));
     let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
-    report.started = start.map_or(String::new(), |at| conclusion::started(Some(at)));
+    report.started = start.map_or(String::new(), |at| clock::started(Some(at)));
     Ok(Some(report))
 }
 

@@ -10,11 +10,11 @@ use lagtrace_core::report::{Report, SCHEMA};
 use lagtrace_core::views::compare::{Comparison, compare};
 use serde_json::{Value, json};
 
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
+use crate::output::Format;
 use crate::render;
 
 /// What to compare.

@@ -7,11 +7,11 @@ use lagtrace_core::cause;
 use lagtrace_core::registry::{Cause, Id, UnknownCause};
 use serde_json::json;
 
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
+use crate::output::Format;
 
 /// What to explain.
 #[derive(Debug, Args)]

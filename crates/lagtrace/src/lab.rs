@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use lagtrace_lab::{Family, Helper, Lab, Scenario};
 
-use crate::arguments::duration;
 use crate::console::Console;
 use crate::delivery::deliver;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 

@@ -12,8 +12,8 @@ use lagtrace_sources::trace::{
     Dress, MAX_PATHS, MAX_SIZE, MAX_UNKNOWN, Rounds, TracePlan, UDP_PORT,
 };
 
-use crate::arguments::duration;
 use crate::console::Console;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::lookup;

@@ -12,12 +12,12 @@ use lagtrace_lab::{Family, Helper, Lab, Service, Side};
 use serde_json::{Value, json};
 
 use super::{Choice, HELPER, failed, truth};
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render;
 
 /// Where this program is, even if its file was replaced since.

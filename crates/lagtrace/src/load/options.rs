@@ -9,8 +9,8 @@ use lagtrace_sources::load::Method;
 
 use super::steps::Steps;
 use super::urls::Urls;
-use crate::arguments::duration;
-use crate::arguments::tls::Tls;
+use crate::duration;
+use crate::tls::Tls;
 
 /// What to ask for, and how hard.
 #[derive(Clone, Debug, Args)]

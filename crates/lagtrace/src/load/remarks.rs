@@ -4,8 +4,8 @@ use lagtrace_core::observed::event::RequestFailure;
 use lagtrace_core::registry::Id;
 use lagtrace_sources::load::{Ending, LaneSummary, Plan, Summary};
 
-use crate::arguments::tls;
 use crate::interrupt::Interrupt;
+use crate::tls;
 
 /// A note's stable name and its text.
 type Remark = (&'static str, String);

@@ -14,9 +14,9 @@ use lagtrace_sources::url::{Host, Url};
 use super::loaded::Loaded;
 use super::packet::{Packet, Request};
 use super::targets::{self, Ports, Target};
-use crate::arguments::duration;
-use crate::arguments::tls::Tls;
+use crate::duration;
 use crate::failure::{Failure, Result};
+use crate::tls::Tls;
 
 /// Probes where none are told: of a series, and of each value of a sweep.
 const USUAL_COUNT: u32 = 10;

@@ -14,12 +14,12 @@ use lagtrace_sources::probe::{ProbeError, SteadyMethod, SteadyPlan, request, ste
 
 use super::options::{Options, Plan};
 use super::{line, loaded};
-use crate::arguments::Format;
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::words;
 
 /// ICMP errors that Linux sends to one host at once, and then one in each

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::field::{FIELDS, Field, Kind};
 use super::{Condition, Fault, Operator, Value};
-use crate::arguments::duration;
+use crate::duration;
 
 /// How deep parentheses and negations may nest.
 const DEEPEST: usize = 64;

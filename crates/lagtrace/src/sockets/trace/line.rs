@@ -4,7 +4,7 @@ use lagtrace_core::observed::syscall::{Request, SocketCall};
 use lagtrace_core::observed::time::Timestamp;
 use serde_json::json;
 
-use crate::conclusion;
+use crate::clock;
 use crate::render::harmless;
 
 /// For people: when, who, the call as `strace -yy` writes it, and behind a `#`
@@ -70,5 +70,5 @@ pub(super) fn json(call: &SocketCall) -> String {
 
 /// To the microsecond.
 fn moment(at: Timestamp) -> String {
-    conclusion::moment(at.as_nanos())
+    clock::moment(at.as_nanos())
 }

@@ -15,7 +15,7 @@ use lagtrace_sources::socket::foreign::{OwnFlow, Server};
 use lagtrace_sources::socket::option::ForeignOption;
 
 use super::Investigation;
-use crate::conclusion;
+use crate::clock;
 use crate::failure::Result;
 use crate::words;
 
@@ -147,7 +147,7 @@ impl<'s> Trial<'s> {
             self.switch_on();
         } else if self.put_back.is_none() && elapsed >= PART * 2 {
             self.option = None;
-            self.put_back = Some(conclusion::now());
+            self.put_back = Some(clock::now());
         }
     }
 
@@ -158,7 +158,7 @@ impl<'s> Trial<'s> {
         match ForeignOption::set_nodelay(self.server, flow, self.log.clone()) {
             Ok(option) => {
                 self.option = Some(option);
-                self.switched_on = Some(conclusion::now());
+                self.switched_on = Some(clock::now());
             }
             Err(error) => self.failure = Some(error),
         }
@@ -172,7 +172,7 @@ impl<'s> Trial<'s> {
         };
         match (self.failure, self.switched_on) {
             (Some(failure), _) => Err(failure),
-            (None, Some(on)) => Ok((on, self.put_back.unwrap_or_else(conclusion::now))),
+            (None, Some(on)) => Ok((on, self.put_back.unwrap_or_else(clock::now))),
             (None, None) => Err(gone()),
         }
     }

@@ -12,7 +12,7 @@ use lagtrace_sources::resolve::resolve;
 use lagtrace_sources::url::Url;
 
 use super::Site;
-use crate::conclusion;
+use crate::clock;
 use crate::console::Console;
 use crate::diagnose::Options;
 use crate::failure::{Failure, Result};
@@ -182,7 +182,7 @@ impl Search<'_> {
                 text,
             });
             self.events
-                .push(Event::here(conclusion::now(), Phase::Baseline, note));
+                .push(Event::here(clock::now(), Phase::Baseline, note));
         }
         Some(first)
     }

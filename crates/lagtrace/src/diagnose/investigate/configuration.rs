@@ -7,7 +7,7 @@ use lagtrace_sources::load::Target;
 use lagtrace_sources::socket::foreign::Server;
 
 use super::Investigation;
-use crate::conclusion;
+use crate::clock;
 use crate::failure::{Failure, Result};
 
 /// The step's name.
@@ -30,7 +30,7 @@ impl Investigation<'_> {
                 None => {}
                 Some(Ok(resolved)) => {
                     self.say(STEP, id, &describe(&resolved));
-                    let now = conclusion::now();
+                    let now = clock::now();
                     self.feed
                         .observe_all(resolved.events(now, Phase::Baseline, id));
                 }

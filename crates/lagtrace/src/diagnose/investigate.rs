@@ -14,6 +14,7 @@ use lagtrace_sources::privilege::HostError;
 use lagtrace_sources::socket::foreign::Server;
 use lagtrace_sources::tls::{Carried, TlsClient};
 
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::diagnose::Options;
@@ -51,7 +52,7 @@ use recorder::Recorder;
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let before = verify::baseline(options)?;
     server::check_place(options)?;
-    let started = conclusion::started(Some(conclusion::now().as_nanos()));
+    let started = clock::started(Some(clock::now().as_nanos()));
     let Some(mut investigation) = Investigation::begin(options, &started, console)? else {
         return Ok(Outcome::Interrupted);
     };

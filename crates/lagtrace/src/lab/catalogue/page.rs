@@ -3,13 +3,21 @@
 use crate::lab::catalogue::{Entry, Group};
 use crate::lab::score::case::Kind;
 
-use super::page::{Page, Tone, length};
+use crate::render::Style;
+use crate::render::page::{Page, Tone, length};
 
 /// What every scenario takes.
 const BASIS: [&str; 2] = ["curl", "iproute2"];
 
+/// The lab's scenarios, and the labs that are up by scenario and id.
+pub(crate) fn text(groups: &[Group], up: &[(String, String)], style: &Style) -> String {
+    let mut page = Page::new(style);
+    write(&mut page, groups, up);
+    page.finish()
+}
+
 /// Writes the scenarios, and the labs that are up.
-pub(super) fn write(page: &mut Page, groups: &[Group], up: &[(String, String)]) {
+fn write(page: &mut Page, groups: &[Group], up: &[(String, String)]) {
     let entries = groups.iter().flat_map(|group| &group.entries);
     let names = entries.map(|entry| length(&entry.name)).max();
     for group in groups {

@@ -5,15 +5,23 @@ use lagtrace_core::registry::Id;
 use crate::lab::score::case::{Case, Kind, Verdict};
 use crate::lab::score::sum::{Score, Together, Totals};
 
-use super::page::{Page, Tone};
-use super::quantity;
-use super::table::{Align, Cell, Table, cell, dim, plain};
+use crate::render::Style;
+use crate::render::page::{Page, Tone};
+use crate::render::quantity;
+use crate::render::table::{Align, Cell, Table, cell, dim, plain};
 
 mod fresh;
 mod matrix;
 
+/// The score as text: recordings, confusion matrix, totals.
+pub(crate) fn text(score: &Score, style: &Style) -> String {
+    let mut page = Page::new(style);
+    write(&mut page, score);
+    page.finish()
+}
+
 /// Writes the recordings, the confusion matrix, the totals and what is wrong.
-pub(super) fn write(page: &mut Page, score: &Score) {
+fn write(page: &mut Page, score: &Score) {
     opening(page, score);
     if !score.cases.is_empty() {
         if page.is_verbose() {
@@ -116,7 +124,7 @@ fn found(case: &Case) -> Cell {
         return cell(tone, "nothing");
     };
     let head = match case.verdict {
-        Verdict::WrongCulprit => &format!("that ({})", super::words::owner(first.culprit)),
+        Verdict::WrongCulprit => &format!("that ({})", crate::render::words::owner(first.culprit)),
         Verdict::Right => "that",
         _ => first.cause.as_str(),
     };

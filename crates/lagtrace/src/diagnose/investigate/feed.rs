@@ -10,6 +10,7 @@ use lagtrace_core::report::{Remark, Report};
 use lagtrace_sources::capture::Packets;
 
 use super::keeper::Keeper;
+use crate::clock;
 use crate::conclusion;
 
 /// The analyzer, and what it has not seen yet.
@@ -59,7 +60,7 @@ impl Feed {
 
     /// Keeps something observed just now.
     pub(super) fn observe_now(&mut self, body: EventBody) {
-        self.observe(Event::here(conclusion::now(), Phase::Baseline, body));
+        self.observe(Event::here(clock::now(), Phase::Baseline, body));
     }
 
     /// Keeps a remark.

@@ -9,7 +9,7 @@ use lagtrace_sources::capture::{CaptureError, LiveOptions, LiveOutcome};
 
 use super::Investigation;
 use super::recorder::Recorder;
-use crate::conclusion;
+use crate::clock;
 use crate::diagnose::Options;
 use crate::failure::{Failure, Result};
 use crate::words;
@@ -110,7 +110,7 @@ impl Investigation<'_> {
             };
             self.feed.observe(Event {
                 origin,
-                at: conclusion::now(),
+                at: clock::now(),
                 phase: Phase::Baseline,
                 body: EventBody::Capture(summary),
             });

@@ -4,13 +4,13 @@ use lagtrace_core::report::Report;
 use lagtrace_core::views::compare::compare;
 use serde_json::{Value, json};
 
-use crate::arguments::Format;
 use crate::compare;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::diagnose::Options;
 use crate::exit::Outcome;
 use crate::failure::Result;
+use crate::output::Format;
 use crate::render;
 
 /// The earlier run, if it is asked for: read before anything is measured, so
