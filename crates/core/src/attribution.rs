@@ -129,9 +129,10 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     }
     tiler.walk(Side::Server);
     tiler.tiling.close_wait = trace.ends_with_fin.then(|| trace.end.since(tiler.cursor));
-    let (kind, owner) = match trace.ends_with_fin {
-        true => (WaitKind::ServerPause, Owner::Server),
-        false => (WaitKind::Unknown, Owner::Unknown),
+    let (kind, owner) = if trace.ends_with_fin {
+        (WaitKind::ServerPause, Owner::Server)
+    } else {
+        (WaitKind::Unknown, Owner::Unknown)
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.packing = packing::packing(trace, &mut spare.strides);

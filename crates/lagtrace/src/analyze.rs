@@ -305,14 +305,18 @@ fn reading(
         analyzer = analyzer.with_sink(sink);
     }
     // What comes as it is written is shown as it comes.
-    let threads = match input::is_live(files) {
-        true => NonZeroUsize::MIN,
-        false => bounds.threads,
+    let threads = if input::is_live(files) {
+        NonZeroUsize::MIN
+    } else {
+        bounds.threads
     };
     let mut merged = Merged::new(&mut captures, limit);
-    let read = |packets: &mut Packets| match interrupt.is_requested() {
-        true => packets.clear(),
-        false => merged.next(packets),
+    let read = |packets: &mut Packets| {
+        if interrupt.is_requested() {
+            packets.clear()
+        } else {
+            merged.next(packets)
+        }
     };
     let watch = listing.map(|listing| {
         |packet: &Packet<'_>| {

@@ -81,9 +81,12 @@ fn prose(page: &str) -> &str {
 /// The page with its headings set in bold.
 fn styled(page: &str, color: bool) -> String {
     let bold = anstyle::Style::new().bold();
-    let line = |line: &str| match line.starts_with('#') && color {
-        true => format!("{bold}{line}{bold:#}\n"),
-        false => format!("{line}\n"),
+    let line = |line: &str| {
+        if line.starts_with('#') && color {
+            format!("{bold}{line}{bold:#}\n")
+        } else {
+            format!("{line}\n")
+        }
     };
     page.lines().map(line).collect()
 }

@@ -158,9 +158,10 @@ fn failed(error: lagtrace_lab::Error) -> Failure {
 }
 
 fn milliseconds(text: &str) -> std::result::Result<Duration, String> {
-    match text.ends_with(|last: char| last.is_ascii_digit()) {
-        true => duration::parse(&format!("{text}ms")),
-        false => duration::parse(text),
+    if text.ends_with(|last: char| last.is_ascii_digit()) {
+        duration::parse(&format!("{text}ms"))
+    } else {
+        duration::parse(text)
     }
 }
 

@@ -90,9 +90,10 @@ fn conclude(
         .write_all(document.as_bytes())
         .and_then(|()| lines.flush())
         .context("write the report")?;
-    match report.probes.iter().any(is_faulty) {
-        true => Ok(Outcome::Found),
-        false => Ok(Outcome::Clean),
+    if report.probes.iter().any(is_faulty) {
+        Ok(Outcome::Found)
+    } else {
+        Ok(Outcome::Clean)
     }
 }
 

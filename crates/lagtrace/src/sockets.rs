@@ -38,9 +38,10 @@ const PAUSE_PER_LOOK: u32 = 9;
 /// Looks at sockets once, or again and again, or traces the calls on them, and
 /// shows that.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
-    match options.is_tracing() {
-        true => trace::run(options, console),
-        false => look(options, console),
+    if options.is_tracing() {
+        trace::run(options, console)
+    } else {
+        look(options, console)
     }
 }
 

@@ -39,9 +39,10 @@ impl Tls {
         let client = TlsClient::new(&trust, carried).map_err(|error| {
             let has_none = matches!(error, TlsError::NoAuthorities { .. });
             let failure = Failure::from(error);
-            match has_none {
-                true => failure.hint("install ca-certificates, or name a file with --cacert"),
-                false => failure,
+            if has_none {
+                failure.hint("install ca-certificates, or name a file with --cacert")
+            } else {
+                failure
             }
         });
         client.map(Some)

@@ -19,9 +19,12 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder of the source");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let mut files: Vec<PathBuf> = paths
-        .flat_map(|path| match path.is_dir() {
-            true => files(&path),
-            false => vec![path],
+        .flat_map(|path| {
+            if path.is_dir() {
+                files(&path)
+            } else {
+                vec![path]
+            }
         })
         .filter(|path| path.extension().is_some_and(|end| end == "rs"))
         .collect();

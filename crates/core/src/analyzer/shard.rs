@@ -344,9 +344,10 @@ impl Shard {
         for exchange in self.closed.exchanges.iter_mut().skip(taken) {
             let phase = common.phase(exchange.client, exchange.server, exchange.begin);
             let counts = phase == Phase::Baseline && common.is_meant(exchange.server);
-            let place = match counts {
-                true => self.services.place(exchange.server),
-                false => None,
+            let place = if counts {
+                self.services.place(exchange.server)
+            } else {
+                None
             };
             self.services.take(place);
             if !counts && common.reaches_baseline(exchange) {

@@ -9,10 +9,12 @@ use crate::observed::time::Timestamp;
 /// Full segments of a response that never arrived, whatever their copies,
 /// while smaller ones do.
 pub(super) fn narrow(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
-    match trace.is_near(Side::Server) {
-        true if trace.pipe(Side::Server).has_repeats => beside_sender(trace),
-        true => None,
-        false => elsewhere(trace, recoveries),
+    if !trace.is_near(Side::Server) {
+        elsewhere(trace, recoveries)
+    } else if trace.pipe(Side::Server).has_repeats {
+        beside_sender(trace)
+    } else {
+        None
     }
 }
 

@@ -117,9 +117,10 @@ impl RoundTrip {
     /// How far a split of a reply's time into travel and the far side's may be
     /// off: by all of the travel where no handshake bounds it.
     pub(crate) fn split_error(&self) -> Duration {
-        match self.has_handshake {
-            true => self.error(),
-            false => self.error().max(self.least.unwrap_or_default()),
+        if self.has_handshake {
+            self.error()
+        } else {
+            self.error().max(self.least.unwrap_or_default())
         }
     }
 

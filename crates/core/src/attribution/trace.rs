@@ -83,9 +83,10 @@ impl Trace<'_> {
     /// `tcp_init_transfer()` in `net/ipv4/tcp_input.c`).
     pub(super) fn initial_window(&self, sender: Side, first: Data) -> u64 {
         let is_begin = self.pipe(sender).has_start && first.span.start == 0;
-        match is_begin && sender == Side::Server && self.is_answer_repeated {
-            true => 1,
-            false => INITIAL_WINDOW,
+        if is_begin && sender == Side::Server && self.is_answer_repeated {
+            1
+        } else {
+            INITIAL_WINDOW
         }
     }
 

@@ -182,9 +182,10 @@ impl Rule {
         if self.client_asked * 2 >= self.tally.affected {
             Owner::Client
         } else if self.server_asked * 2 >= self.tally.affected {
-            match self.veiled * 2 >= self.server_asked {
-                true => Owner::Unknown,
-                false => Owner::Server,
+            if self.veiled * 2 >= self.server_asked {
+                Owner::Unknown
+            } else {
+                Owner::Server
             }
         } else {
             // Nobody said so: the connections were there to be used again.
@@ -252,9 +253,10 @@ impl Rule {
         let setups = &case.ledger.setups;
         let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;
         let wording = Wording {
-            summary: match paying == whole {
-                true => WORDING.summary,
-                false => SOME,
+            summary: if paying == whole {
+                WORDING.summary
+            } else {
+                SOME
             },
             ruled_out: if is_connected { CONNECTED } else { &[] },
             fix: match culprit {

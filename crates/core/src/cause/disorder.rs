@@ -44,9 +44,10 @@ impl Disorders {
             list.extend(Some(packet).filter(|&packet| packet > 0));
         }
         self.settle();
-        let cut = match exchange.recoveries.is_empty() {
-            true => lost(exchange),
-            false => Duration::ZERO,
+        let cut = if exchange.recoveries.is_empty() {
+            lost(exchange)
+        } else {
+            Duration::ZERO
         };
         if took + cut > Duration::ZERO {
             self.tally

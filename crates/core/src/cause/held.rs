@@ -112,9 +112,10 @@ impl Held {
         self.released += u64::from(is_released);
         if held >= NOTABLE {
             let cost = Cost::exactly(held);
-            match is_released {
-                true => self.tally.add(exchange, cost, Duration::ZERO),
-                false => self.tally.add_unclear(exchange, cost),
+            if is_released {
+                self.tally.add(exchange, cost, Duration::ZERO)
+            } else {
+                self.tally.add_unclear(exchange, cost)
             }
         }
     }
@@ -235,9 +236,10 @@ impl Held {
             evidence::median(&self.reaction),
         );
         // What only the kernel calls held the packets alone call a pause.
-        let evidence = match self.timed * 2 > self.released {
-            true => Evidence::circumstance(EvidenceKind::Wire, text),
-            false => Evidence::mechanism(EvidenceKind::Wire, text),
+        let evidence = if self.timed * 2 > self.released {
+            Evidence::circumstance(EvidenceKind::Wire, text)
+        } else {
+            Evidence::mechanism(EvidenceKind::Wire, text)
         };
         evidence
             .count(seen)
@@ -268,9 +270,10 @@ pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
         turns.after_arrival,
         turns.holds,
     );
-    let evidence = match turns.after_arrival * 2 > turns.holds {
-        true => Evidence::mechanism(EvidenceKind::KernelTrace, text),
-        false => Evidence::circumstance(EvidenceKind::KernelTrace, text),
+    let evidence = if turns.after_arrival * 2 > turns.holds {
+        Evidence::mechanism(EvidenceKind::KernelTrace, text)
+    } else {
+        Evidence::circumstance(EvidenceKind::KernelTrace, text)
     };
     Some(evidence.count(turns.held.count()).median(&turns.held))
 }

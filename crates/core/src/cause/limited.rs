@@ -83,9 +83,10 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
         // super-segments there (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
         let most = delivery.most_segments * u64::from(delivery.mss);
         let grows = most >= delivery.first_in_flight.saturating_mul(GROWN);
-        match delivery.stops >= LOW_ROUNDS && !delivery.has_queue && !grows {
-            true => Congestion::Low,
-            false => return None,
+        if delivery.stops >= LOW_ROUNDS && !delivery.has_queue && !grows {
+            Congestion::Low
+        } else {
+            return None;
         }
     } else if delivery.stopped * ROUND_PART < delivery.round_trip * delivery.stops {
         return None;

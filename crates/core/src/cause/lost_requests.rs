@@ -86,9 +86,10 @@ impl LostRequests {
     /// How many there are, if they are told from pauses of the clients: a
     /// client that rests as long by itself may have lost an acknowledgement.
     pub(super) fn count(&self) -> u64 {
-        match self.pauses < self.tally.affected {
-            true => self.tally.affected,
-            false => 0,
+        if self.pauses < self.tally.affected {
+            self.tally.affected
+        } else {
+            0
         }
     }
 

@@ -159,14 +159,20 @@ impl Rhythm {
             Nature::Polls(_) => moment.think(),
             Nature::Admits(gate) => moment.think().saturating_sub(gate.quickest),
             Nature::Queues(gate) => moment.think().saturating_sub(gate.turn),
-            Nature::Stops(stalls) => match stalls.iter().any(|stall| stall.holds(moment)) {
-                true => moment.think().saturating_sub(self.ordinary),
-                false => Duration::ZERO,
-            },
-            Nature::Starts(stall) => match stall.holds(moment) {
-                true => moment.think().saturating_sub(self.ordinary),
-                false => Duration::ZERO,
-            },
+            Nature::Stops(stalls) => {
+                if stalls.iter().any(|stall| stall.holds(moment)) {
+                    moment.think().saturating_sub(self.ordinary)
+                } else {
+                    Duration::ZERO
+                }
+            }
+            Nature::Starts(stall) => {
+                if stall.holds(moment) {
+                    moment.think().saturating_sub(self.ordinary)
+                } else {
+                    Duration::ZERO
+                }
+            }
         }
     }
 

@@ -89,9 +89,10 @@ impl Rule {
         );
         if self.repeated > 0 {
             let again = format!("parts of {} requests were sent again", self.repeated);
-            let again = match self.repeated >= tally.affected / 2 {
-                true => Evidence::mechanism(EvidenceKind::Wire, again),
-                false => Evidence::circumstance(EvidenceKind::Wire, again),
+            let again = if self.repeated >= tally.affected / 2 {
+                Evidence::mechanism(EvidenceKind::Wire, again)
+            } else {
+                Evidence::circumstance(EvidenceKind::Wire, again)
             };
             finding.evidence.push(again.count(self.repeated));
         }

@@ -164,9 +164,12 @@ fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
     let behind = behind.chain([Duration::ZERO]);
     let legs = handshake.legs.iter().zip(behind).enumerate();
     legs.filter(move |(at, (leg, _))| leg.is_retry || (is_full && *at == last))
-        .map(|(_, (leg, behind))| match leg.is_retry {
-            true => (leg, behind),
-            false => (leg, Duration::ZERO),
+        .map(|(_, (leg, behind))| {
+            if leg.is_retry {
+                (leg, behind)
+            } else {
+                (leg, Duration::ZERO)
+            }
         })
 }
 
@@ -185,9 +188,10 @@ fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
 
 impl Rule {
     fn culprit(&self) -> Owner {
-        match self.by_client * 2 > self.secured.tally.affected && !self.is_servers_limit() {
-            true => Owner::Client,
-            false => Owner::Server,
+        if self.by_client * 2 > self.secured.tally.affected && !self.is_servers_limit() {
+            Owner::Client
+        } else {
+            Owner::Server
         }
     }
 

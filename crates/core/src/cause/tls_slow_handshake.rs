@@ -77,9 +77,10 @@ impl super::Rule for Rule {
             .map(|handshake| handshake.legs.as_slice())
             .unwrap_or_default();
         let think: Duration = legs.iter().map(|leg| leg.server_think).sum();
-        let cost = match think >= NOTABLE {
-            true => Cost::exactly(think),
-            false => Cost::default(),
+        let cost = if think >= NOTABLE {
+            Cost::exactly(think)
+        } else {
+            Cost::default()
         };
         self.secured.add(exchange, cost);
         if cost.likely == 0 {

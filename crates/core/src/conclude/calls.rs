@@ -144,14 +144,17 @@ fn cut(what: &str, of: &Setting) -> Option<String> {
 
 fn failed(of: &Setting) -> Option<String> {
     let names: Vec<&str> = of.errors.iter().copied().collect();
-    (of.failed > 0).then(|| match names.is_empty() {
-        true => format!("{} of {} calls failed", of.failed, of.calls),
-        false => format!(
-            "{} of {} calls failed: {}",
-            of.failed,
-            of.calls,
-            names.join(", ")
-        ),
+    (of.failed > 0).then(|| {
+        if names.is_empty() {
+            format!("{} of {} calls failed", of.failed, of.calls)
+        } else {
+            format!(
+                "{} of {} calls failed: {}",
+                of.failed,
+                of.calls,
+                names.join(", ")
+            )
+        }
     })
 }
 

@@ -59,9 +59,10 @@ fn both_offer(one: &End, other: &End, offers: impl Fn(&End) -> Option<bool>) -> 
 
 fn sack(one: &End, other: &End) -> Option<bool> {
     let is_used = |end: &End| end.rare().is_some_and(|rare| rare.sacks > 0);
-    match is_used(one) || is_used(other) {
-        true => Some(true),
-        false => both_offer(one, other, |end| end.syn.map(|syn| syn.sack_permitted)),
+    if is_used(one) || is_used(other) {
+        Some(true)
+    } else {
+        both_offer(one, other, |end| end.syn.map(|syn| syn.sack_permitted))
     }
 }
 

@@ -162,12 +162,13 @@ fn route(facts: &Facts) -> Option<Layer> {
         .source
         .map(|source| format!(" from {source}"))
         .unwrap_or_default();
-    let line = match route.is_local {
-        true => format!(
+    let line = if route.is_local {
+        format!(
             "{} is this host itself: its traffic goes over {}",
             route.target, route.interface
-        ),
-        false => format!("{}{via} through {}{source}", route.target, route.interface),
+        )
+    } else {
+        format!("{}{via} through {}{source}", route.target, route.interface)
     };
     Some(layer(
         "route",
@@ -266,9 +267,10 @@ fn backlog(facts: &Facts) -> Layer {
     let is_full = overflows > 0 || listener.queued > listener.limit;
     // A queue that ran over may or may not have cost a request anything: no rule
     // weighs it yet, so it is neither innocent nor accused.
-    let state = match is_full {
-        true => LayerState::NotMeasured,
-        false => LayerState::Cleared,
+    let state = if is_full {
+        LayerState::NotMeasured
+    } else {
+        LayerState::Cleared
     };
     layer(
         "backlog",

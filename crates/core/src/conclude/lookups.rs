@@ -41,9 +41,10 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
             streamed(evidence, resolver, resolved),
         ];
         for finding in found.into_iter().flatten() {
-            match is_all {
-                true => findings.push(finding),
-                false => notes.push(remark(&finding)),
+            if is_all {
+                findings.push(finding)
+            } else {
+                notes.push(remark(&finding))
             }
         }
         notes.extend(failed(resolver, resolved));

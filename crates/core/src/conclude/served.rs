@@ -93,9 +93,10 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
         let is_explained = split.share(stages) >= EXPLAINED && split.host_share() >= EXPLAINED;
         let text = text(kind, split, served);
         shown.push(
-            match is_explained && !stages.is_empty() {
-                true => Evidence::mechanism(EvidenceKind::KernelTrace, text),
-                false => Evidence::circumstance(EvidenceKind::KernelTrace, text),
+            if is_explained && !stages.is_empty() {
+                Evidence::mechanism(EvidenceKind::KernelTrace, text)
+            } else {
+                Evidence::circumstance(EvidenceKind::KernelTrace, text)
             }
             .count(split.packets.count()),
         );
@@ -176,20 +177,22 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
         .into_iter()
         .map(|(mean, meaning)| format!("{} {meaning}", human(mean)))
         .collect();
-    let whole = match parts.is_empty() {
-        true => format!("{} in all", human(split.host.mean().unwrap_or_default())),
-        false => parts.join(", "),
+    let whole = if parts.is_empty() {
+        format!("{} in all", human(split.host.mean().unwrap_or_default()))
+    } else {
+        parts.join(", ")
     };
     let count = split.packets.count();
     let [shown, named] = served.counts(kind);
     // What only the kernel calls so the packets do not show.
-    let who = match count == named && named > shown {
-        true => format!(
+    let who = if count == named && named > shown {
+        format!(
             ", {} of them by its kernel alone{}) that the server was",
             count - shown,
             sample(served)
-        ),
-        false => format!("{}) that the packets show the server", sample(served)),
+        )
+    } else {
+        format!("{}) that the packets show the server", sample(served))
     };
     format!(
         "of {} (mean of {count} requests{who} {what}, its kernel shows {whole}",
@@ -199,12 +202,13 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
 
 /// The share of requests that were joined, in words; empty where all were.
 fn sample(served: &Served) -> String {
-    match served.exchanges < served.offered {
-        true => format!(
+    if served.exchanges < served.offered {
+        format!(
             "; {} of {} could be joined to it",
             served.exchanges, served.offered
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     }
 }
 

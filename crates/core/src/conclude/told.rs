@@ -91,9 +91,10 @@ fn unreachable(evidence: &Evidence, word: &Word) -> Finding {
     let blank = Blank::default();
     let case = blank.case(Endpoint::new(word.target, 0), &evidence.facts);
     let is_v4 = word.target.is_ipv4();
-    let id = match word.kind.is_prohibited(is_v4) {
-        true => Id::FirewallDrop,
-        false => Id::HostUnreachable,
+    let id = if word.kind.is_prohibited(is_v4) {
+        Id::FirewallDrop
+    } else {
+        Id::HostUnreachable
     };
     let asked: u64 = evidence
         .told

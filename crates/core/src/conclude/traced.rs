@@ -39,9 +39,10 @@ pub(super) fn traced(facts: &Facts) -> Option<Layer> {
 
 /// By what it was traced.
 fn means(route: &Route) -> String {
-    let rights = match route.is_raw {
-        true => "raw sockets",
-        false => "no privilege",
+    let rights = if route.is_raw {
+        "raw sockets"
+    } else {
+        "no privilege"
     };
     format!("{}, {rights}", route.method)
 }

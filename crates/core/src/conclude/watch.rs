@@ -120,9 +120,10 @@ pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
         say("watch-connections-lost", text);
     }
     if tally.sampled_share > 0.0 && tally.sampled_share < 1.0 {
-        let counted = match tally.latency.is_empty() {
-            true => "",
-            false => "; the latency of all of them is counted",
+        let counted = if tally.latency.is_empty() {
+            ""
+        } else {
+            "; the latency of all of them is counted"
         };
         let text = format!(
             "So many requests came that only {:.1} % of them were looked at one by one{counted}.",

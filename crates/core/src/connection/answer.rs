@@ -98,8 +98,9 @@ fn split_duplicate(spans: &[Span], ack: u64) -> (Option<Span>, &[Span]) {
         return (None, spans);
     };
     let is_inside = |outer: &Span| outer.start <= first.start && outer.end >= first.end;
-    match first.end <= ack || rest.first().is_some_and(is_inside) {
-        true => (Some(*first), rest),
-        false => (None, spans),
+    if first.end <= ack || rest.first().is_some_and(is_inside) {
+        (Some(*first), rest)
+    } else {
+        (None, spans)
     }
 }

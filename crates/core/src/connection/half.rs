@@ -429,9 +429,10 @@ impl Half {
                 self.to_peer.sample_fin(took);
                 return;
             }
-            match is_bare {
-                true => self.to_peer.sample_receipt(took),
-                false => self.to_peer.sample(took),
+            if is_bare {
+                self.to_peer.sample_receipt(took)
+            } else {
+                self.to_peer.sample(took)
             }
             self.reply = Some(took);
         }

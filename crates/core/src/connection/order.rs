@@ -89,14 +89,16 @@ impl Numbering {
         if segment.payload_len <= mss && self.count.goes_on_with(id) {
             return self.next(segment, by_stamp);
         }
-        let parts = match segment.payload_len > mss {
-            true => u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1),
-            false => 1,
+        let parts = if segment.payload_len > mss {
+            u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1)
+        } else {
+            1
         };
         let step = self.count.take(id, parts, by_stamp == Order::Newer);
-        let placed = match may_be_linux(segment) {
-            true => self.weigh(segment, step, is_past_hole),
-            false => None,
+        let placed = if may_be_linux(segment) {
+            self.weigh(segment, step, is_past_hole)
+        } else {
+            None
         };
         let is_late = matches!(step, Step::Late { .. }) || placed == Some((0, Order::Older));
         if !is_late {
@@ -124,9 +126,12 @@ impl Numbering {
     fn weigh(&mut self, segment: &Segment, step: Step, is_past_hole: bool) -> Option<(u16, Order)> {
         let last = core::mem::replace(&mut self.last, segment.at);
         let was_numbered = core::mem::replace(&mut self.is_numbered, true);
-        let since = || match was_numbered {
-            true => segment.at.since(last),
-            false => Duration::ZERO,
+        let since = || {
+            if was_numbered {
+                segment.at.since(last)
+            } else {
+                Duration::ZERO
+            }
         };
         let is_told = self.is_own_counter();
         match step {
@@ -158,9 +163,10 @@ impl Numbering {
 
     #[inline]
     fn is_own_counter(&self) -> bool {
-        let (least, a_repair) = match self.is_linux {
-            true => (REGULAR, 1),
-            false => (REGULAR_OF_OTHERS, 2),
+        let (least, a_repair) = if self.is_linux {
+            (REGULAR, 1)
+        } else {
+            (REGULAR_OF_OTHERS, 2)
         };
         if self.riddles == 0 && self.repairs == 0 {
             return !self.is_shared && self.regular >= least;

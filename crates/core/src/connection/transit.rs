@@ -214,10 +214,7 @@ impl Transit {
     /// is known of this one only from there on.
     #[cold]
     fn begin(&mut self, stamps: Stamps) {
-        let known_ns = match self.has_begun {
-            true => 0,
-            false => self.known_ns,
-        };
+        let known_ns = if self.has_begun { 0 } else { self.known_ns };
         *self = Self {
             first: stamps,
             check: stamps,
@@ -360,10 +357,12 @@ impl Transit {
         let ticked = i64::from(ticks as i32) as f64 * self.tick.nanos() as f64;
         let pace = ticked / passed.as_nanos() as f64;
         let sign = if pace < *ALIKE.start() { -1 } else { 1 };
-        self.misfits = match ALIKE.contains(&pace) {
-            true => 0,
-            false if self.misfits.signum() == sign => self.misfits.saturating_add(sign),
-            false => sign,
+        self.misfits = if ALIKE.contains(&pace) {
+            0
+        } else if self.misfits.signum() == sign {
+            self.misfits.saturating_add(sign)
+        } else {
+            sign
         };
         self.tick = match self.misfits.unsigned_abs() {
             0 if matches!(self.tick, Tick::Coarse(_)) => self.tick,

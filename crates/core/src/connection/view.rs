@@ -62,9 +62,10 @@ impl<'a> View<'a> {
     /// tell it: there is no path whose length they would show.
     fn trip(self, half: &Half) -> rtt::RoundTrip {
         let is_local = self.flow.is_within_host() && half.to_peer.floor().is_some();
-        match is_local && !half.to_peer.is_told() {
-            true => rtt::RoundTrip::none(),
-            false => half.to_peer,
+        if is_local && !half.to_peer.is_told() {
+            rtt::RoundTrip::none()
+        } else {
+            half.to_peer
         }
     }
 

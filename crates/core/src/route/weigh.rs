@@ -108,10 +108,13 @@ fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
     };
     let least = answering().map(HopTally::loss).fold(1.0, f64::min);
     let last = answering().next_back().unwrap_or(hop);
-    match least < hop.loss() * PERSISTENT && answering().count() > 0 {
-        true => HopState::Limited,
-        false if is_unlimited(last, start) => HopState::Lossy,
-        false => HopState::Undecided,
+    let is_made_up = least < hop.loss() * PERSISTENT && answering().count() > 0;
+    if is_made_up {
+        HopState::Limited
+    } else if is_unlimited(last, start) {
+        HopState::Lossy
+    } else {
+        HopState::Undecided
     }
 }
 

@@ -206,9 +206,10 @@ impl Intervals {
         let (early, late) = self
             .sorted
             .split_at(self.sorted.len().saturating_sub(NEAR_END));
-        match late.first().is_some_and(is_begun) {
-            true => early.len() + late.partition_point(is_begun),
-            false => early.partition_point(is_begun),
+        if late.first().is_some_and(is_begun) {
+            early.len() + late.partition_point(is_begun)
+        } else {
+            early.partition_point(is_begun)
         }
     }
 

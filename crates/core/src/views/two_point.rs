@@ -153,9 +153,10 @@ impl Recognised {
 
     /// When `sighting` was, on the clock of the client's capture.
     fn instant(&self, sighting: &Sighting, is_near: bool) -> Timestamp {
-        match is_near {
-            true => sighting.at,
-            false => self.clock.to_client(sighting.at),
+        if is_near {
+            sighting.at
+        } else {
+            self.clock.to_client(sighting.at)
         }
     }
 }

@@ -219,8 +219,9 @@ fn told(findings: &[Finding]) -> String {
             )
         })
         .collect();
-    match list.is_empty() {
-        true => "nothing".to_owned(),
-        false => list.join("; "),
+    if list.is_empty() {
+        "nothing".to_owned()
+    } else {
+        list.join("; ")
     }
 }

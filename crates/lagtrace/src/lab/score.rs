@@ -213,9 +213,10 @@ fn conclude(score: &Score, console: &Console) -> Result<Outcome> {
         Format::Ndjson => score.ndjson(),
     };
     deliver(console, &document)?;
-    Ok(match score.is_wrong() {
-        true => Outcome::Found,
-        false => Outcome::Clean,
+    Ok(if score.is_wrong() {
+        Outcome::Found
+    } else {
+        Outcome::Clean
     })
 }
 

@@ -186,12 +186,13 @@ impl Options {
     /// Refuses what only requests have a use for.
     fn check_request(&self) -> Result<()> {
         let request = &self.request;
-        match request.head || request.path != "/" {
-            true => Err(
+        if request.head || request.path != "/" {
+            Err(
                 Failure::new("--head and --path are for `--method http` only")
                     .hint("add `--method http`, or leave them out"),
-            ),
-            false => Ok(()),
+            )
+        } else {
+            Ok(())
         }
     }
 

@@ -26,9 +26,10 @@ pub(super) struct Live<'a> {
 
 impl<'a> Live<'a> {
     pub(super) fn new(console: &'a Console, is_in_rounds: bool) -> Self {
-        let bar = match is_in_rounds {
-            true => console.panel(),
-            false => console.spinner(STEP),
+        let bar = if is_in_rounds {
+            console.panel()
+        } else {
+            console.spinner(STEP)
         };
         Self {
             console,

@@ -42,9 +42,10 @@ impl<'a> Live<'a> {
         let now = Instant::now();
         Self {
             console,
-            panel: match console.has_lines_on_terminal() {
-                true => ProgressBar::hidden(),
-                false => console.panel(),
+            panel: if console.has_lines_on_terminal() {
+                ProgressBar::hidden()
+            } else {
+                console.panel()
             },
             drawn: now,
             before: Distribution::default(),

@@ -76,9 +76,10 @@ impl Connection {
         let Some(segment) = self.due.pop_front() else {
             return Ok(0);
         };
-        let message = match segment.is_from_client {
-            true => &self.request,
-            false => &self.response,
+        let message = if segment.is_from_client {
+            &self.request
+        } else {
+            &self.response
         };
         frame::write(output, &mut self.ends, &segment, message)?;
         if self.due.is_empty() && !self.is_over {

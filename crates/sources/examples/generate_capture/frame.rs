@@ -77,9 +77,10 @@ pub(crate) fn write(
 }
 
 fn ip_header(header: &mut [u8], ends: &mut Ends, segment: &Segment, len: u16) {
-    let (source, destination) = match segment.is_from_client {
-        true => (ends.client, ends.server),
-        false => (ends.server, ends.client),
+    let (source, destination) = if segment.is_from_client {
+        (ends.client, ends.server)
+    } else {
+        (ends.server, ends.client)
     };
     let identification = &mut ends.identifications[usize::from(segment.is_from_client)];
     header[0] = 0x45;
@@ -94,9 +95,10 @@ fn ip_header(header: &mut [u8], ends: &mut Ends, segment: &Segment, len: u16) {
 }
 
 fn tcp_header(header: &mut [u8], ends: &Ends, segment: &Segment, options_len: usize) {
-    let (source, destination) = match segment.is_from_client {
-        true => (ends.client_port, 80),
-        false => (80, ends.client_port),
+    let (source, destination) = if segment.is_from_client {
+        (ends.client_port, 80)
+    } else {
+        (80, ends.client_port)
     };
     header[0..2].copy_from_slice(&source.to_be_bytes());
     header[2..4].copy_from_slice(&destination.to_be_bytes());

@@ -48,9 +48,10 @@ impl PcapWriter {
         } else {
             File::create(path)
         };
-        let name = match is_stdout {
-            true => "standard output".to_owned(),
-            false => path.display().to_string(),
+        let name = if is_stdout {
+            "standard output".to_owned()
+        } else {
+            path.display().to_string()
         };
         let output = output.map_err(|source| {
             let name = name.clone();
@@ -83,9 +84,10 @@ impl PcapWriter {
         }
         self.waiting.extend_from_slice(record.bytes);
         self.packets += 1;
-        match self.waiting.len() >= BLOCK {
-            true => self.flush(),
-            false => Ok(()),
+        if self.waiting.len() >= BLOCK {
+            self.flush()
+        } else {
+            Ok(())
         }
     }
 
@@ -148,10 +150,7 @@ impl PcapWriter {
 /// How many of the first `written` bytes are whole records, and how many
 /// records of all the bytes are not whole among them.
 fn whole_records(bytes: &[u8], written: usize, has_file_header: bool) -> (usize, u64) {
-    let mut begin = match has_file_header {
-        true => FILE_HEADER,
-        false => 0,
-    };
+    let mut begin = if has_file_header { FILE_HEADER } else { 0 };
     let (mut whole, mut lost) = (begin.min(written), 0);
     while let Some(header) = bytes.get(begin..begin + RECORD_HEADER) {
         let captured = header.get(8..).and_then(|rest| rest.first_chunk());

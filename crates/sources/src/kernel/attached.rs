@@ -110,9 +110,10 @@ impl Watch {
         }
         let is_for_ports_alone =
             !options.ports.is_empty() && options.pid.is_none() && options.cgroup.is_none();
-        let wanted = match is_for_ports_alone && options.slow_from.is_none() {
-            true => Wanted::InLooks,
-            false => Wanted::Always,
+        let wanted = if is_for_ports_alone && options.slow_from.is_none() {
+            Wanted::InLooks
+        } else {
+            Wanted::Always
         };
         let Attached {
             object,

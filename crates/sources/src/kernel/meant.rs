@@ -138,11 +138,13 @@ impl Meant {
                 Judgement::NotMeant
             };
         }
-        match self.are_ends(&ends) {
-            true => Judgement::Meant,
+        if self.are_ends(&ends) {
+            Judgement::Meant
+        } else if is_fresh && socket.remote.is_none() {
             // What is bound may still be connected to the end that is meant.
-            false if is_fresh && socket.remote.is_none() => Judgement::NotYet,
-            false => Judgement::NotMeant,
+            Judgement::NotYet
+        } else {
+            Judgement::NotMeant
         }
     }
 

@@ -90,12 +90,13 @@ impl Driver {
                 numbers.start,
                 mix,
             ));
-            let dialect = match plan.http2 {
-                true => Dialect::Http2(Request::all_of(plan, lane)),
-                false => Dialect::Http1 {
+            let dialect = if plan.http2 {
+                Dialect::Http2(Request::all_of(plan, lane))
+            } else {
+                Dialect::Http1 {
                     is_head_request: lane.target.method == Method::Head,
                     jar: plan.jar(lane),
-                },
+                }
             };
             let at_once = plan.at_once as usize;
             connections.extend(numbers.map(|n| {

@@ -84,9 +84,10 @@ impl Choice {
 
     /// UDP has no listeners: what takes datagrams from anybody is one.
     pub(super) fn udp_states(&self) -> States {
-        match self.listening {
-            true => States::of(&[TcpState::Close]),
-            false => States::of(&[TcpState::Close, TcpState::Established]),
+        if self.listening {
+            States::of(&[TcpState::Close])
+        } else {
+            States::of(&[TcpState::Close, TcpState::Established])
         }
     }
 

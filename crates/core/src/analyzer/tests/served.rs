@@ -55,9 +55,10 @@ impl Wire {
 
     fn add(&mut self, micros: i64, by_client: bool, flags: TcpFlags, payload_len: u32) {
         let [client, server] = ends();
-        let (from, to, own) = match by_client {
-            true => (client, server, 0),
-            false => (server, client, 1),
+        let (from, to, own) = if by_client {
+            (client, server, 0)
+        } else {
+            (server, client, 1)
         };
         let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
         self.list.push(Segment {

@@ -122,9 +122,10 @@ fn whose_answer_the_capture_missed_was_not_left_without_one() {
         let mut all = segments(0, answered(1));
         for port in 1..5 {
             let (seen, steps): (Vec<_>, Vec<_>) = missed().into_iter().unzip();
-            let made = match is_missed {
-                true => segments(port, steps),
-                false => segments(port, left()),
+            let made = if is_missed {
+                segments(port, steps)
+            } else {
+                segments(port, left())
             };
             let is_seen = |at: usize| !is_missed || seen.get(at).copied().unwrap_or(true);
             let made = made.into_iter().enumerate();

@@ -68,9 +68,10 @@ fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
     if !is_often && !is_now {
         return None;
     }
-    let how_often = match is_often {
-        true => format!("in {} of {} looks", holding.count, holding.of),
-        false => "at this instant".to_owned(),
+    let how_often = if is_often {
+        format!("in {} of {} looks", holding.count, holding.of)
+    } else {
+        "at this instant".to_owned()
     };
     let of_nagle = match options.nodelay {
         Some(_) => "TCP_NODELAY is off: Nagle's algorithm holds a small write",

@@ -20,9 +20,10 @@ fn unread_by_peer(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<Stri
         Protocol::UnixDatagram => "a receiver".to_owned(),
         _ => "the peer".to_owned(),
     });
-    let what = match buffers.send_used >= buffers.send_limit {
-        true => "a write waits",
-        false => "it is not writable",
+    let what = if buffers.send_used >= buffers.send_limit {
+        "a write waits"
+    } else {
+        "it is not writable"
     };
     Some(format!(
         "{who} has not read {} of kernel memory of at most {}: {what} until it does.",

@@ -80,9 +80,10 @@ struct Record {
 impl Conversation {
     fn new(begins_with_hello: bool) -> Self {
         Self {
-            phase: match begins_with_hello {
-                true => Phase::Handshake(Box::default()),
-                false => Phase::Torn,
+            phase: if begins_with_hello {
+                Phase::Handshake(Box::default())
+            } else {
+                Phase::Torn
             },
             is_1_3: false,
             has_http2: false,

@@ -102,10 +102,12 @@ fn think(
     let unsent = unsent.unwrap_or_default();
     *held = held.saturating_sub(unsent);
     let excess = shown.saturating_sub(host);
-    let (before, host) = match excess > error {
-        true => (lies_before(wait, turn, excess, error)?, host),
-        false if unsent.is_zero() => return None,
-        false => (Duration::ZERO, shown),
+    let (before, host) = if excess > error {
+        (lies_before(wait, turn, excess, error)?, host)
+    } else if unsent.is_zero() {
+        return None;
+    } else {
+        (Duration::ZERO, shown)
     };
     let unsent = unsent.min(host);
     let elsewhere = beyond(turn);
@@ -159,10 +161,11 @@ impl Stop {
         }
         let host = after_first(turn);
         if count == 0 || host > shown + error * 2 {
-            return match count > 0 && turn.held.total.is_zero() {
+            return if count > 0 && turn.held.total.is_zero() {
                 // More of it ran beside what the packets show than they leave room for.
-                true => Self::Open,
-                false => Self::held(count, shown, turn, error),
+                Self::Open
+            } else {
+                Self::held(count, shown, turn, error)
             };
         }
         if shown.saturating_sub(host) > error {
@@ -197,18 +200,20 @@ impl Stop {
             .map_or(Duration::ZERO, |at| at.since(turn.sent));
         if held.is_zero() {
             // What is written only then cannot have been held before.
-            return match late + error >= shown {
-                true => Self::All(PAUSE),
-                false => Self::Open,
+            return if late + error >= shown {
+                Self::All(PAUSE)
+            } else {
+                Self::Open
             };
         }
         if held + error >= shown {
             return Self::All(HELD);
         }
         let can_be_told = count == 1 && turn.held.times == 1 && held > error;
-        match can_be_told && late + held + error >= shown {
-            true => Self::One(shown - held, [PAUSE, HELD]),
-            false => Self::Open,
+        if can_be_told && late + held + error >= shown {
+            Self::One(shown - held, [PAUSE, HELD])
+        } else {
+            Self::Open
         }
     }
 
@@ -232,9 +237,10 @@ fn cut(wait: &Wait, parts: &[(Duration, Name)], error: Duration, waits: &mut Vec
     let last = parts.clone().count().saturating_sub(1);
     for (index, &(took, (kind, owner))) in parts.enumerate() {
         let is_last = index == last;
-        let end = match is_last {
-            true => wait.end,
-            false => (cursor + took).min(wait.end),
+        let end = if is_last {
+            wait.end
+        } else {
+            (cursor + took).min(wait.end)
         };
         let bound = match (last, wait.bound) {
             (0, bound) => bound,
@@ -279,9 +285,10 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
         }
         // It had left its host before.
         (WaitKind::Unknown, Some(hold)) if hold.release != HoldRelease::Timed => {
-            hold.release = match part.duration() < wait.duration() {
-                true => hold.release,
-                false => HoldRelease::Eager,
+            hold.release = if part.duration() < wait.duration() {
+                hold.release
+            } else {
+                HoldRelease::Eager
             };
         }
         _ => {}

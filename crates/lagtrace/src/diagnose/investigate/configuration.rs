@@ -64,9 +64,10 @@ fn resolve(server: &Server, target: &Target) -> Result<Resolved> {
     let host = target.url.authority();
     let request = Request {
         // A listener on all addresses accepts at the one that was asked for.
-        local_addr: Some(match endpoint.addr.is_unspecified() {
-            true => target.endpoint().addr,
-            false => endpoint.addr,
+        local_addr: Some(if endpoint.addr.is_unspecified() {
+            target.endpoint().addr
+        } else {
+            endpoint.addr
         }),
         port: endpoint.port,
         host: &host,

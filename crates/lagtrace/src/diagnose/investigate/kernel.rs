@@ -207,9 +207,10 @@ impl Seen {
         if !self.places.iter().any(is_there) {
             return;
         }
-        match self.turns.len() < MOST_TURNS {
-            true => self.turns.push((*turn).clone()),
-            false => self.skipped += 1,
+        if self.turns.len() < MOST_TURNS {
+            self.turns.push((*turn).clone())
+        } else {
+            self.skipped += 1
         }
     }
 

@@ -237,8 +237,9 @@ fn describe(tally: &RouteTally) -> String {
         format!("{} at hop {}", words::time(time), hop.ttl)
     });
     let trips: Vec<String> = trips.collect();
-    match trips.is_empty() {
-        true => "no hop answers".to_owned(),
-        false => trips.join(", "),
+    if trips.is_empty() {
+        "no hop answers".to_owned()
+    } else {
+        trips.join(", ")
     }
 }

@@ -51,9 +51,12 @@ fn row(page: &mut Page, entry: &Entry, names: usize) {
         .iter()
         .filter(|need| !BASIS.contains(&need.as_str()));
     let needs: Vec<_> = needs
-        .map(|need| match entry.missing.contains(need) {
-            true => format!("{need} (missing)"),
-            false => need.clone(),
+        .map(|need| {
+            if entry.missing.contains(need) {
+                format!("{need} (missing)")
+            } else {
+                need.clone()
+            }
         })
         .collect();
     let tone = if entry.missing.is_empty() {

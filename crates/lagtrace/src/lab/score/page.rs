@@ -131,9 +131,10 @@ fn found(case: &Case) -> Cell {
     let others = case.accused.iter().filter(|cause| **cause != first.cause);
     let others = others.map(|cause| cause.as_str());
     let all: Vec<_> = std::iter::once(head).chain(others).collect();
-    let tone = match case.is_wrong() {
-        true => Tone::Bad,
-        false => Tone::Dim,
+    let tone = if case.is_wrong() {
+        Tone::Bad
+    } else {
+        Tone::Dim
     };
     cell(tone, all.join(", "))
 }

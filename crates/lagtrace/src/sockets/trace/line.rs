@@ -11,9 +11,10 @@ use crate::render::harmless;
 /// what it means.
 pub(super) fn text(call: &SocketCall) -> String {
     let caller = &call.caller;
-    let thread = match caller.tid == caller.pid {
-        true => String::new(),
-        false => format!("/{}", caller.tid),
+    let thread = if caller.tid == caller.pid {
+        String::new()
+    } else {
+        format!("/{}", caller.tid)
     };
     let effect = call.effect();
     let effect = effect.map_or_else(String::new, |effect| format!("  # {effect}"));

@@ -157,9 +157,10 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
             self.option(&mut body, OPT_COMMENT, cut(comment).as_bytes());
             self.result.comments += 1;
         }
-        match others.is_empty() {
-            true => body.extend([0; 4]),
-            false => body.extend(others),
+        if others.is_empty() {
+            body.extend([0; 4])
+        } else {
+            body.extend(others)
         }
         Ok(body)
     }
@@ -301,16 +302,18 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
     }
 
     fn fill_all(&mut self, buffer: &mut [u8]) -> Result<(), Stop> {
-        match buffer.is_empty() || self.fill(buffer)? {
-            true => Ok(()),
-            false => Err(damaged("it ends within a packet or block")),
+        if buffer.is_empty() || self.fill(buffer)? {
+            Ok(())
+        } else {
+            Err(damaged("it ends within a packet or block"))
         }
     }
 
     fn u32(&self, raw: [u8; 4]) -> u32 {
-        match self.is_little {
-            true => u32::from_le_bytes(raw),
-            false => u32::from_be_bytes(raw),
+        if self.is_little {
+            u32::from_le_bytes(raw)
+        } else {
+            u32::from_be_bytes(raw)
         }
     }
 
@@ -325,16 +328,18 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
     }
 
     fn bytes(&self, value: u32) -> [u8; 4] {
-        match self.is_little {
-            true => value.to_le_bytes(),
-            false => value.to_be_bytes(),
+        if self.is_little {
+            value.to_le_bytes()
+        } else {
+            value.to_be_bytes()
         }
     }
 
     fn halves(&self, one: u16, other: u16) -> [u8; 4] {
-        let halves = match self.is_little {
-            true => [one.to_le_bytes(), other.to_le_bytes()],
-            false => [one.to_be_bytes(), other.to_be_bytes()],
+        let halves = if self.is_little {
+            [one.to_le_bytes(), other.to_le_bytes()]
+        } else {
+            [one.to_be_bytes(), other.to_be_bytes()]
         };
         let [[a, b], [c, d]] = halves;
         [a, b, c, d]

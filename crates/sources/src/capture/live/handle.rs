@@ -197,9 +197,10 @@ fn explain(interface: &str, source: pcap::Error) -> CaptureError {
         );
         return CaptureError::NoSuchInterface { interface, known };
     }
-    match is_permitted() {
-        true => CaptureError::Interface { interface, source },
-        false => CaptureError::NotPermitted { interface, source },
+    if is_permitted() {
+        CaptureError::Interface { interface, source }
+    } else {
+        CaptureError::NotPermitted { interface, source }
     }
 }
 

@@ -75,15 +75,17 @@ impl Opening {
     pub(super) fn segments(&self, number: u64, point: PointId) -> [Segment; 3] {
         let asked = self.at - self.rtt;
         let make = |place: u64, at, is_own, flags| {
-            let (from, to) = match is_own {
-                true => (self.local, self.remote),
-                false => (self.remote, self.local),
+            let (from, to) = if is_own {
+                (self.local, self.remote)
+            } else {
+                (self.remote, self.local)
             };
             let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
             let is_syn = flags != TcpFlags::ACK;
-            let (offer, seq, ack) = match is_own {
-                true => (self.own, self.own_seq, self.peer_seq),
-                false => (self.peer, self.peer_seq, self.own_seq),
+            let (offer, seq, ack) = if is_own {
+                (self.own, self.own_seq, self.peer_seq)
+            } else {
+                (self.peer, self.peer_seq, self.own_seq)
             };
             let shift = offer.options.window_scale.filter(|_| !is_syn);
             let window = offer.window >> shift.unwrap_or_default();
@@ -225,9 +227,10 @@ impl<'a> Fields<'a> {
             peer_seq: self.u32(64)?,
             own: offer(68, 76)?,
             peer: offer(72, 80)?,
-            timestamps: match has_timestamps {
-                true => Some((self.u32(84)?, self.u32(88)?)),
-                false => None,
+            timestamps: if has_timestamps {
+                Some((self.u32(84)?, self.u32(88)?))
+            } else {
+                None
             },
         })
     }

@@ -29,9 +29,10 @@ pub(super) fn config(options: &WatchOptions) -> Result<Vec<u8>, KernelError> {
     }
     let count = u32::try_from(options.ports.len()).unwrap_or_default();
     let cgroup = options.cgroup.as_deref().map(numbered).transpose()?;
-    let (request, response) = match options.keeps_payload {
-        true => (REQUEST_BYTES, RESPONSE_BYTES),
-        false => (0, 0),
+    let (request, response) = if options.keeps_payload {
+        (REQUEST_BYTES, RESPONSE_BYTES)
+    } else {
+        (0, 0)
     };
     let mut bytes: Vec<u8> = ports.iter().flat_map(|port| port.to_ne_bytes()).collect();
     bytes.extend(count.to_ne_bytes());

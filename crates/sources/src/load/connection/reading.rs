@@ -59,9 +59,10 @@ impl Connection {
             return Received::TurnedAway;
         }
         let leaves = matches!(self.speech, Speech::Http2 { leaves: true, .. });
-        match leaves && self.in_flight.is_empty() {
-            true => Received::Over,
-            false => Received::Open,
+        if leaves && self.in_flight.is_empty() {
+            Received::Over
+        } else {
+            Received::Open
         }
     }
 

@@ -190,9 +190,10 @@ impl Driver {
         let records = &mut self.batch.records;
         let goes_on = connection.cancel_overdue(now, self.timeout, records);
         self.pending -= records.len() - before;
-        match goes_on {
-            true => self.finished(slot, now, true),
-            false => self.failed(slot, now, RequestFailure::Timeout),
+        if goes_on {
+            self.finished(slot, now, true)
+        } else {
+            self.failed(slot, now, RequestFailure::Timeout)
         }
     }
 }

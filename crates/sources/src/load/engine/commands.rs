@@ -33,9 +33,10 @@ impl Engine<'_> {
             match command {
                 Command::Send(slot) => {
                     // Each send takes microseconds: in a row they need own stamps.
-                    let now = match core::mem::take(&mut is_fresh) {
-                        true => now,
-                        false => self.clock.now(),
+                    let now = if core::mem::take(&mut is_fresh) {
+                        now
+                    } else {
+                        self.clock.now()
                     };
                     let part = self.driver.part_to_send(slot);
                     let cookies = self.driver.cookies_to_send(slot, part);

@@ -144,9 +144,10 @@ impl Socket {
             };
             let length = request.len();
             let is_boxed = !self.outbox.is_empty();
-            let rest = match is_boxed {
-                true => self.outbox.rest(),
-                false => request.get(self.taken..).unwrap_or_default(),
+            let rest = if is_boxed {
+                self.outbox.rest()
+            } else {
+                request.get(self.taken..).unwrap_or_default()
             };
             let (taken, is_all) = match &mut self.tls {
                 None => {
@@ -165,15 +166,14 @@ impl Socket {
                 }
                 Some(_) => (0, true),
             };
-            match is_boxed {
-                true => self.outbox.taken += taken,
-                false => {
-                    self.taken += taken;
-                    if self.taken == length && self.queued.pop_front().is_some() {
-                        self.taken = 0;
-                        if let Some(watched) = &mut self.watched {
-                            watched.handed_over(self.handed_over.wrapping_sub(1));
-                        }
+            if is_boxed {
+                self.outbox.taken += taken
+            } else {
+                self.taken += taken;
+                if self.taken == length && self.queued.pop_front().is_some() {
+                    self.taken = 0;
+                    if let Some(watched) = &mut self.watched {
+                        watched.handed_over(self.handed_over.wrapping_sub(1));
                     }
                 }
             }

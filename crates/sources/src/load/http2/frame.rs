@@ -37,13 +37,15 @@ impl Frame {
 
     /// The field section of a HEADERS frame, its padding excluded.
     pub(super) fn section(self, body: &[u8]) -> Option<&[u8]> {
-        let (padding, rest) = match self.has(PADDED) {
-            true => (usize::from(*body.first()?), body.get(1..)?),
-            false => (0, body),
+        let (padding, rest) = if self.has(PADDED) {
+            (usize::from(*body.first()?), body.get(1..)?)
+        } else {
+            (0, body)
         };
-        let rest = match self.has(PRIORITY) {
-            true => rest.get(5..)?,
-            false => rest,
+        let rest = if self.has(PRIORITY) {
+            rest.get(5..)?
+        } else {
+            rest
         };
         rest.get(..rest.len().checked_sub(padding)?)
     }

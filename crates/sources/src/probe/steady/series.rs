@@ -144,9 +144,10 @@ impl<'a> Series<'a> {
     /// How long there is nothing to do but to listen. What is due and has no
     /// room waits for one that ends.
     fn until_due(&mut self, now: Timestamp, is_due: bool) -> Duration {
-        let next = match self.may_ask() && !is_due {
-            true => self.next.since(now),
-            false => STOP_INTERVAL,
+        let next = if self.may_ask() && !is_due {
+            self.next.since(now)
+        } else {
+            STOP_INTERVAL
         };
         next.min(self.until_timeout(now)).min(STOP_INTERVAL)
     }
