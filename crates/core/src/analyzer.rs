@@ -34,7 +34,7 @@ use crate::observed::event::{CaptureSummary, Event, EventBody, Note, Phase, Poin
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::{self, Endpoint, FlowKey, Transport};
 use crate::observed::icmp::{Echo, IcmpError};
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::registry::Id;
@@ -196,7 +196,7 @@ impl Analyzer {
 
     /// Counts a turn, and keeps it until its exchange closes: turns come before the
     /// packets that close their exchanges.
-    fn turn(&mut self, turn: &ServedTurn) {
+    fn turn(&mut self, turn: &RequestSpan) {
         if !self.common.counts(turn) {
             return;
         }

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lagtrace_core::decode::Packet;
-use lagtrace_core::observed::kernel_span::{ServedTurn, WatchTally};
+use lagtrace_core::observed::kernel_span::{RequestSpan, WatchTally};
 
 pub use attached::Watch;
 pub use calls::Calls;
@@ -70,7 +70,7 @@ pub enum Sighting<'a> {
     /// bytes of its payload.
     Packet(&'a Packet<'a>),
     /// A turn that is over.
-    Turn(&'a ServedTurn),
+    Turn(&'a RequestSpan),
 }
 
 /// Whose calls on which sockets are told.

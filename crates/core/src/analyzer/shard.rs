@@ -17,7 +17,7 @@ use crate::facts::{Facts, Hosts};
 use crate::observed::event::{Phase, TargetId};
 use crate::observed::flow::{Direction, Endpoint, FlowKey, Transport};
 use crate::observed::icmp::IcmpError;
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::protocol::quic;
@@ -172,7 +172,7 @@ impl Common {
     }
 
     /// Returns true if a turn counts.
-    pub(super) fn counts(&self, turn: &ServedTurn) -> bool {
+    pub(super) fn counts(&self, turn: &RequestSpan) -> bool {
         let phase = self.phase(turn.remote, turn.local, turn.arrived);
         phase == Phase::Baseline && self.is_meant(turn.local)
     }

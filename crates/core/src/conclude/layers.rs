@@ -53,7 +53,7 @@ const TRANSPORTS: [WaitKind; 7] = [
 /// `ledger` holds the subject's figures.
 pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding]) -> Vec<Layer> {
     let facts = &evidence.facts;
-    let traced = super::traced::traced(facts);
+    let traced = super::route::traced(facts);
     if evidence.targets.is_empty() && evidence.capture.is_none() && traced.is_some() {
         return traced.into_iter().collect();
     }
@@ -62,7 +62,7 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
         layers.extend(name(facts));
         layers.extend(route(facts));
         layers.push(round_trip(facts));
-        layers.extend(super::traced::path(facts));
+        layers.extend(super::route::path(facts));
         layers.push(firewall(facts, ledger));
         layers.push(backlog(facts));
     }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::served;
+use super::kernel_join;
 use crate::cause::service::Service;
 use crate::facts::{ServiceTurns, Turns};
 use crate::observed::flow::Endpoint;
-use crate::observed::kernel_span::{ServedTurn, WatchTally};
+use crate::observed::kernel_span::{RequestSpan, WatchTally};
 use crate::report::{
     AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
 };
@@ -57,7 +57,7 @@ fn latency(turns: &Turns, tally: &WatchTally) -> Figures {
 }
 
 fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> WatchedService {
-    let stages = ServedTurn::STAGES.iter().zip(&turns.stages);
+    let stages = RequestSpan::STAGES.iter().zip(&turns.stages);
     WatchedService {
         service: at.to_string(),
         programs: turns
@@ -86,7 +86,7 @@ fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> Watch
             count: turns.after_arrival,
             of: turns.holds,
         },
-        joined: whole.and_then(|whole| served::joined(&whole.served)),
+        joined: whole.and_then(|whole| kernel_join::joined(&whole.served)),
     }
 }
 

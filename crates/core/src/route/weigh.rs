@@ -108,8 +108,8 @@ fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
     };
     let least = answering().map(HopTally::loss).fold(1.0, f64::min);
     let last = answering().next_back().unwrap_or(hop);
-    let is_made_up = least < hop.loss() * PERSISTENT && answering().count() > 0;
-    if is_made_up {
+    let is_limited = least < hop.loss() * PERSISTENT && answering().count() > 0;
+    if is_limited {
         HopState::Limited
     } else if is_unlimited(last, start) {
         HopState::Lossy

@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::exchange::wait::{Bound, Wait};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Exemplar, HostStage, WaitSpan};
@@ -66,7 +66,7 @@ pub(crate) struct Example {
     /// Numbers of its first packet and of its last one; 0: unknown.
     packets: [u64; 2],
     waits: Vec<Wait>,
-    at_host: Option<Box<[Duration; ServedTurn::STAGES.len()]>>,
+    at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
 }
 
 impl Example {
@@ -113,7 +113,7 @@ impl Example {
 
     fn at_host(&self) -> Vec<HostStage> {
         let stages = self.at_host.iter().flat_map(|stages| stages.iter());
-        let named = ServedTurn::STAGES.iter().zip(stages);
+        let named = RequestSpan::STAGES.iter().zip(stages);
         let spent = named.filter(|(_, took)| !took.is_zero());
         spent
             .map(|(name, took)| HostStage {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::example::Worst;
 use crate::exchange::Exchange;
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 use crate::observed::time::{Timestamp, nanos};
 use crate::report::Exemplar;
 use crate::service::timeline::Moment;
@@ -105,7 +105,7 @@ impl Tally {
     }
 
     /// The cause touched a turn, by its server's kernel alone.
-    pub(crate) fn add_turn(&mut self, turn: &ServedTurn, saved: Duration) {
+    pub(crate) fn add_turn(&mut self, turn: &RequestSpan, saved: Duration) {
         let latency = turn.duration();
         let saved = saved.min(latency);
         self.cost.add(Cost::exactly(saved));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase};
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
-use lagtrace_core::observed::kernel_span::{ServedTurn, WatchTally};
+use lagtrace_core::observed::kernel_span::{RequestSpan, WatchTally};
 use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 use lagtrace_sources::privilege::namespace_id;
@@ -51,7 +51,7 @@ struct Seen {
     /// The network namespaces of programs that read.
     readers: BTreeMap<u32, Option<u64>>,
     /// At the servers' addresses, in their namespaces as far as is known.
-    turns: Vec<ServedTurn>,
+    turns: Vec<RequestSpan>,
     /// Of those, turns that there was no room for.
     skipped: u64,
     standing: Standing,
@@ -229,15 +229,15 @@ impl Seen {
 
 /// The turn by the address that our connections have: the server may have
 /// another one (NAT).
-fn known(turn: ServedTurn, places: &[Place]) -> Option<ServedTurn> {
+fn known(turn: RequestSpan, places: &[Place]) -> Option<RequestSpan> {
     let place = places.iter().find(|place| place.local == turn.local)?;
-    Some(ServedTurn {
+    Some(RequestSpan {
         local: place.target,
         ..turn
     })
 }
 
-fn flow_of(turn: &ServedTurn) -> FlowKey {
+fn flow_of(turn: &RequestSpan) -> FlowKey {
     FlowKey::new(Transport::Tcp, turn.remote, turn.local).0
 }
 
@@ -289,9 +289,9 @@ mod tests {
     }
 
     /// A turn at port 80 that this process read, or one of no known number.
-    fn turn(pid: Option<u32>) -> ServedTurn {
+    fn turn(pid: Option<u32>) -> RequestSpan {
         let at = Timestamp::from_nanos(0);
-        ServedTurn {
+        RequestSpan {
             local: end(80),
             remote: end(40_000),
             program: pid.map(|pid| Program {
@@ -317,7 +317,7 @@ mod tests {
         }
     }
 
-    fn kept(namespace: u64, local: Endpoint, turn: &ServedTurn) -> usize {
+    fn kept(namespace: u64, local: Endpoint, turn: &RequestSpan) -> usize {
         let place = Place {
             namespace,
             local,

@@ -7,7 +7,7 @@ use lagtrace_core::decode::{LinkType, Record};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::kernel_span::{
-    Asked, Departure, Held, Program, ServedTurn, ThreadTimes,
+    Asked, Departure, Held, Program, RequestSpan, ThreadTimes,
 };
 use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
 use lagtrace_core::observed::time::Timestamp;
@@ -39,7 +39,7 @@ pub(super) enum Told<'a> {
         /// What its sender had offered when the connection was made.
         terms: Terms,
     },
-    Turn(Box<ServedTurn>),
+    Turn(Box<RequestSpan>),
     /// How a connection was made.
     Opening(Box<Opening>),
 }
@@ -235,11 +235,11 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn turn(&self) -> Option<ServedTurn> {
+    fn turn(&self) -> Option<RequestSpan> {
         let nanos = |at| self.u64(at).map(Duration::from_nanos);
         let asked = nanos(216)?;
         let (first_queued, queued) = (nanos(128)?, nanos(136)?);
-        Some(ServedTurn {
+        Some(RequestSpan {
             local: self.end(8, Side::Local)?,
             remote: self.end(8, Side::Remote)?,
             program: self.program(264)?,

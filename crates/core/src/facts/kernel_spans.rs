@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::observed::flow::Endpoint;
-use crate::observed::kernel_span::{ServedTurn, Stage, WatchTally};
+use crate::observed::kernel_span::{RequestSpan, Stage, WatchTally};
 use crate::observed::time::Timestamp;
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
@@ -34,7 +34,7 @@ pub(crate) struct Act {
 }
 
 impl Act {
-    fn of(turn: &ServedTurn) -> Option<Self> {
+    fn of(turn: &RequestSpan) -> Option<Self> {
         let written = turn.written?;
         Some(Self {
             delivered: turn.delivered,
@@ -64,8 +64,8 @@ pub(crate) struct ServiceTurns {
     pub(crate) latency: Distribution,
     /// Of those, the ones whose thread was looked at.
     pub(crate) threaded: u64,
-    /// As [`ServedTurn::STAGES`] names them.
-    pub(crate) stages: [Distribution; ServedTurn::STAGES.len()],
+    /// As [`RequestSpan::STAGES`] names them.
+    pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
     /// How long their answers' first segments lay in queueing disciplines, where
     /// that was looked at.
     pub(crate) first_queued: Distribution,
@@ -95,7 +95,7 @@ impl Turns {
             .map_or(1.0, |share| 1.0 / share.min(1.0))
     }
 
-    pub(crate) fn take(&mut self, turn: &ServedTurn) {
+    pub(crate) fn take(&mut self, turn: &RequestSpan) {
         let is_known = self.services.contains_key(&turn.local);
         if !is_known && self.services.len() >= MAX_SERVICES {
             return;
@@ -130,7 +130,7 @@ impl ServiceTurns {
         sum.as_secs_f64().max(f64::EPSILON) / any.as_secs_f64().max(f64::EPSILON)
     }
 
-    fn take(&mut self, turn: &ServedTurn) {
+    fn take(&mut self, turn: &RequestSpan) {
         self.turns += 1;
         self.latency.record(turn.duration());
         if let Some(stages) = turn.stages() {

@@ -4,7 +4,7 @@
 use crate::cause::Case;
 use crate::cause::evidence::{self, REPEATS, human, judge, median, percent};
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::observed::kernel_span::{ServedTurn, Stage as TurnStage};
+use crate::observed::kernel_span::{RequestSpan, Stage as TurnStage};
 use crate::registry::Id;
 use crate::report::{
     Candidate, Disagreement, Evidence, EvidenceKind, Figures, Finding, JoinedTurns, Remark, Stage,
@@ -35,7 +35,7 @@ pub(super) fn joined(served: &Served) -> Option<JoinedTurns> {
 }
 
 fn split(wait: WaitKind, split: &Split) -> WaitSplit {
-    let stages = ServedTurn::STAGES.iter().zip(&split.stages);
+    let stages = RequestSpan::STAGES.iter().zip(&split.stages);
     WaitSplit {
         wait,
         packets_ns: Figures::from(&split.packets),
@@ -167,7 +167,7 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
         _ => "holding its answers back",
     };
     let packets = split.packets.mean().unwrap_or_default();
-    let named = ServedTurn::STAGES.iter().zip(&split.stages);
+    let named = RequestSpan::STAGES.iter().zip(&split.stages);
     let mut parts: Vec<_> = named
         .map(|(name, stage)| (stage.mean().unwrap_or_default(), meaning(name)))
         .filter(|(mean, _)| mean.as_secs_f64() >= packets.as_secs_f64() * WORTH_SAYING)
