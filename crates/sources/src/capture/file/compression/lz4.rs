@@ -12,12 +12,12 @@ const FORMAT: &str = "lz4";
 pub(super) struct Frames {
     /// `None` once all was read.
     decoder: Option<FrameDecoder<Watched>>,
-    /// Whether anything of the current frame was read. Only the first one is
-    /// known to be there before it is tried.
+    /// True if any of the current frame was read. Only the first frame is known
+    /// to exist before it is tried.
     is_within: bool,
 }
 
-/// An input that remembers whether its end was seen: the decoder takes an end
+/// An input that records that its end was reached: the decoder takes an end
 /// between two blocks for the end of the frame.
 struct Watched {
     input: Whole,
