@@ -136,9 +136,8 @@ mod tests {
     /// The interval at which records are taken in.
     const STEP: Duration = Duration::from_millis(20);
 
-    /// Judges at each step for `seconds`, with `per_second` records a second of
-    /// all connections; the share of the time in which it looked, and the records
-    /// that came.
+    /// Judges at each step for `seconds`, with `per_second` records a second of all connections;
+    /// returns the share of the time in which it looked, and the number of records.
     fn run(
         sampling: &mut Sampling,
         begin: &mut Instant,
