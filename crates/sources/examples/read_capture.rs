@@ -1,5 +1,5 @@
-//! Measures how fast a capture file is read and decoded, compared with `tcpdump
-//! -w /dev/null`.
+//! Measures how fast a capture file is read and decoded, compared with
+//! `tcpdump -w /dev/null`.
 //!
 //! `cargo run --release -p lagtrace-sources --example read_capture FILE [RUNS]`
 //! reads the file by turns with both, one warming turn and then as many as

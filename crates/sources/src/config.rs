@@ -25,7 +25,7 @@ use std::path::PathBuf;
 pub enum Certainty {
     /// The program, running on these files, does exactly this.
     Exact,
-    /// A fact that decides is unknown: the reason, in one sentence or more.
+    /// Something that decides is unknown: the reason, in one or more sentences.
     Ambiguous(String),
 }
 
@@ -71,7 +71,7 @@ pub enum Error {
     NotNginx {
         /// The process.
         pid: u32,
-        /// Its command line.
+        /// The process's command line.
         title: String,
     },
     /// The process is an orphan: its master has ended.

@@ -130,7 +130,7 @@ impl ResponseReader {
     pub(crate) fn close(&mut self) -> Result<Option<Head>, NotHttp> {
         let head = match &self.state {
             State::UntilClose(head) => Some(*head),
-            // Garbage is garbage, even where it was too short to be sure before.
+            // Garbage is refused even if it was too short to be recognized before.
             State::Head if !self.partial_head.is_empty() => {
                 parse_head(&self.partial_head)?;
                 None

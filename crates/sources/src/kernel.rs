@@ -49,8 +49,8 @@ pub struct WatchOptions {
     pub ports: Vec<u16>,
     /// The process whose connections are watched: those it reads or writes.
     pub pid: Option<u32>,
-    /// The cgroup (version 2) whose processes' connections are watched, those
-    /// they read or write; as a path below its mount,
+    /// The cgroup (version 2) whose connections are watched: those its
+    /// processes read or write. A path below its mount,
     /// `/system.slice/nginx.service`.
     pub cgroup: Option<PathBuf>,
     /// Inode of the network namespace whose connections are watched: equal
@@ -59,13 +59,13 @@ pub struct WatchOptions {
     /// True if the first bytes of requests and responses are handed up, so that
     /// HTTP can be read: at most 64 and 16 of them.
     pub keeps_payload: bool,
-    /// Service time from which turns are handed up, sampled or not.
+    /// Length of a turn from which on it is handed up, sampled or not.
     pub slow_from: Option<Duration>,
     /// Tracepoints not to use, as on kernels that do not have them.
     pub without: Vec<String>,
 }
 
-/// One observation.
+/// An observation.
 #[derive(Debug)]
 pub enum Sighting<'a> {
     /// A segment at the border of this host's network stack, with the first
@@ -136,7 +136,7 @@ pub enum KernelError {
     /// The kernel does not have tracepoints of system calls.
     #[error("this kernel has no tracepoints of system calls")]
     NoTracepoints(#[source] io::Error),
-    /// This build was made without the feature `live`.
+    /// The build lacks the feature `live`.
     #[error("this build cannot watch the kernel: it was made without the feature `live`")]
     LeftOut,
 }

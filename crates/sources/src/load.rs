@@ -99,7 +99,7 @@ pub enum LoadError {
     Length {
         /// The name of the time.
         name: &'static str,
-        /// Its value.
+        /// The value of the time.
         length: Duration,
     },
     /// A URL asks for TLS and the plan has none.
@@ -121,7 +121,7 @@ pub enum LoadError {
         /// The highest possible number.
         most: usize,
     },
-    /// A URL that another server than the first URL's answers.
+    /// A URL of another scheme, host or port than the first.
     #[error("{url} is of another scheme, host or port than the first URL")]
     OtherOrigin {
         /// The URL.
@@ -344,7 +344,7 @@ impl<S: FnMut(Event)> Watch<'_, S> {
 }
 
 /// Raises this process's limit of file descriptors as far as the run needs and
-/// may.
+/// the system allows.
 fn allow_descriptors(connections: u32) -> Result<(), LoadError> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let wanted = u64::from(connections) + SPARE_DESCRIPTORS;

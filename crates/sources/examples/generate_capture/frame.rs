@@ -5,7 +5,7 @@ use std::io::{self, Write};
 /// 2023-11-14T22:13:20Z, in seconds.
 const EPOCH: u64 = 1_700_000_000;
 
-/// One TCP segment.
+/// A TCP segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Segment {
     /// Time at which it is seen, in nanoseconds since the beginning of the

@@ -51,7 +51,7 @@ pub enum CaptureError {
         /// The names of the interfaces that exist.
         known: Vec<String>,
     },
-    /// An interface could not be opened: it is down, or of a strange kind.
+    /// An interface could not be opened: it is down, or of an unsupported kind.
     #[error("cannot capture on {interface}")]
     Interface {
         /// The interface.
@@ -69,7 +69,7 @@ pub enum CaptureError {
         /// The error from libpcap.
         source: pcap::Error,
     },
-    /// One pcap file cannot hold packets of several link types.
+    /// A pcap file cannot hold packets of several link types.
     #[error("packets of link types {} and {} do not fit into one pcap file", .0.0, .1.0)]
     MixedLinkTypes(LinkType, LinkType),
     /// A file for packets could not be created.

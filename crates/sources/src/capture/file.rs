@@ -248,7 +248,7 @@ impl FileCapture {
     fn recognize(&mut self) -> Result<(), CaptureError> {
         let name = &self.summary.name;
         while self.unread.len() < 4 {
-            // No more than it takes: many files may be open, to be read later.
+            // Read no more than is needed: many files may be open, to be read later.
             match self
                 .input
                 .read(&mut self.buffer[self.unread.end..FIRST_READ])

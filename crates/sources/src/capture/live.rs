@@ -83,7 +83,7 @@ pub struct LiveCapture {
 /// The result of waiting for packets.
 #[derive(Debug)]
 pub enum Arrival<'a> {
-    /// Some packets.
+    /// Packets that arrived.
     Batch(&'a Packets),
     /// No packets in the time allowed.
     Quiet,

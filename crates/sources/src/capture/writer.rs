@@ -141,7 +141,7 @@ impl PcapWriter {
         self.position += whole as u64;
         self.waiting.clear();
         if self.is_own {
-            // Pipes and devices refuse, and have no use for it.
+            // Pipes and devices cannot be truncated, and need not be.
             let _ = self.output.set_len(self.position);
         }
         Err(error)

@@ -43,7 +43,7 @@ fn step(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
         b'[' => match bracket(&pattern[at + 1..], byte) {
             Some((true, length)) => Some(at + 1 + length),
             Some((false, _)) => None,
-            // Without its closing bracket it stands for itself.
+            // A bracket that is not closed stands for itself.
             None => (byte == b'[').then_some(at + 1),
         },
         b'\\' => (*pattern.get(at + 1)? == byte).then_some(at + 2),

@@ -1,4 +1,4 @@
-//! One nftables rule: its verdict, the chain it leads to, and the comparisons that restrict it to
+//! An nftables rule: its verdict, the chain it leads to, and the comparisons that restrict it to
 //! other packets (`include/uapi/linux/netfilter/nf_tables.h`).
 
 use super::FilteredTraffic;

@@ -65,7 +65,7 @@ pub struct Watch {
     /// Time when watching ended. Detaching takes a while, one program after the other: only a part
     /// of the traffic meanwhile is seen.
     ended: Option<Timestamp>,
-    /// The namespaces in the order they were met, which numbers the observation points.
+    /// The namespaces in the order they were first seen, which numbers the observation points.
     namespaces: Vec<u32>,
     sampling: Sampling,
     quotas: Quotas,
@@ -248,7 +248,7 @@ impl Watch {
         let object = &self.object;
         let slow = || tally(object).latency.quantile(0.99).unwrap_or_default();
         if self.sampling.judge(self.number, Instant::now(), slow) {
-            // It stays as it was if the kernel refuses.
+            // The programs go on as before if the kernel refuses.
             let _ = self.apply();
         }
     }
@@ -301,8 +301,8 @@ impl Watch {
     }
 }
 
-/// Opens a socket for whose sake the kernel stamps all arriving packets (`net/core/sock.c:
-/// sock_enable_timestamp()`); nothing is sent to it.
+/// Opens a socket for whose sake the kernel stamps all arriving packets
+/// (`net/core/sock.c: sock_enable_timestamp()`); nothing is sent to it.
 fn stamping() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;

@@ -1,4 +1,4 @@
-//! One connection of a lane: bytes and timestamps in, records out, no I/O.
+//! A connection of a lane: bytes and timestamps in, records out, no I/O.
 //!
 //! Several requests may be under way at once, each with its own times: pipelined ones are answered
 //! in their order (RFC 9112 §9.3.2), those of HTTP/2 in any.

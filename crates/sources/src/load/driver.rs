@@ -40,7 +40,7 @@ pub(super) enum Command {
     Close(Slot),
 }
 
-/// One worker's share of the run.
+/// A worker's share of the run.
 #[derive(Debug)]
 pub(super) struct Driver {
     lanes: Vec<LaneState>,

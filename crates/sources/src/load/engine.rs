@@ -63,7 +63,7 @@ impl Stops<'_> {
 /// Hands over what a worker recorded since the last time.
 pub(super) fn hand_over(driver: &mut Driver, batches: &SyncSender<Batch>) {
     if !driver.batch().is_empty() {
-        // The collector outlives all workers; should it not, nobody listens.
+        // The collector outlives all workers; if it does not, nobody listens.
         let _ = batches.send(driver.take_batch());
     }
 }

@@ -21,7 +21,7 @@ const MAX_FRAME: usize = 16_384;
 const MAX_WINDOW: i64 = (1 << 31) - 1;
 const FIRST_WINDOW: i64 = 65_535;
 /// Maximum bytes of answers to the server's own frames that wait to be sent: a server that asks
-/// more and reads nothing has no response in mind.
+/// more and reads nothing is not about to respond.
 const MAX_WAITING: usize = 64 * 1024;
 
 /// Frame types and flags (RFC 9113 §6).

@@ -88,7 +88,7 @@ impl Compression {
     fn recognize(begin: &[u8]) -> Option<Self> {
         match begin {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            // A skippable frame, which parallel zstd begins with, is one too (RFC 8878 §3.1.2).
+            // A skippable frame, which parallel zstd begins with, is zstd too (RFC 8878 §3.1.2).
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             [0x04, 0x22, 0x4d, 0x18, ..] => Some(Self::Lz4),
             _ => None,

@@ -102,7 +102,7 @@ impl Handle {
         let (link, point) = (self.link, self.point);
         let (summary, last) = (&mut self.summary, &mut self.last);
         let read = self.capture.dispatch(Some(limit), |packet| {
-            // The field of microseconds has nanoseconds, as was asked for.
+            // The field for microseconds holds nanoseconds, as requested.
             let stamp = packet.header.ts;
             let nanos = u32::try_from(stamp.tv_usec).unwrap_or_default();
             let captured = u32::try_from(packet.data.len()).unwrap_or(u32::MAX);
@@ -145,8 +145,8 @@ fn activate(interface: &str, options: &LiveOptions) -> Result<Capture<Active>, p
         .precision(Precision::Nano)
         .snaplen(size(options.snap_len.clamp(1, MAX_CAPTURED)))
         .buffer_size(size(options.buffer_bytes))
-        // libpcap knows no promiscuous `any`, and the crate takes its warning
-        // for a failure.
+        // libpcap has no promiscuous mode for `any`, and the crate takes its
+        // warning for a failure.
         .promisc(options.is_promiscuous && interface != ANY)
         .timeout(BLOCK_TIMEOUT.as_millis() as i32)
         .open()?

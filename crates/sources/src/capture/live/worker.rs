@@ -123,7 +123,7 @@ impl Worker {
             .map(|handle| PollFd::from_borrowed_fd(handle.fd(), PollFlags::IN))
             .collect();
         if poll(&mut fds, timeout.as_ref()).is_err() {
-            // Interrupted, or short of memory: not to be repeated at once.
+            // Interrupted, or short of memory: not to be retried at once.
             thread::sleep(Duration::from_millis(1));
         }
     }

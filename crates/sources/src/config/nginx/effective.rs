@@ -1,5 +1,5 @@
-//! The value of a directive for a request: that of its innermost block, else of
-//! the next outer one, else the default.
+//! The value of a directive where a request ends up: that of the innermost
+//! block, else of the next outer one, else the default.
 
 use super::directive::{Contexts, Inheritance, Known, Needs, Version};
 use super::selection::Selection;

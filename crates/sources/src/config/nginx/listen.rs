@@ -123,7 +123,7 @@ const BINDING_OPTIONS: [&str; 12] = [
     "multipath",
 ];
 
-/// One address of a port, with the servers that listen there.
+/// An address of a port, with the servers that listen there.
 #[derive(Clone, Debug)]
 pub(crate) struct Address<'c> {
     pub(crate) ip: IpAddr,

@@ -166,7 +166,7 @@ fn is_title_cut(pid: u32) -> bool {
         [title] => title.len(),
         _ => 0,
     });
-    // nginx keeps two bytes of the room for itself.
+    // nginx reserves two bytes of the room for itself.
     room > 0 && u64::try_from(length).is_ok_and(|length| length + 2 >= room)
 }
 

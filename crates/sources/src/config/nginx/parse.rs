@@ -33,7 +33,7 @@ pub(crate) fn parse(
     parser.top
 }
 
-/// One file being parsed.
+/// The state of parsing a file.
 struct Parser<'p, 'f, 't> {
     loader: &'p mut Loader<'f>,
     file: FileId,

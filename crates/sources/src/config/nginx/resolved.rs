@@ -68,7 +68,7 @@ pub struct Setting {
     /// The directive; options of `listen` and directives of an upstream have
     /// their block's name before theirs: `listen backlog`, `upstream keepalive`.
     pub directive: String,
-    /// Its value as written, or the default.
+    /// The directive's value as written, or the default.
     pub value: String,
     /// Place where the directive is set; `None` for the default.
     pub set_at: Option<SourceLocation>,
@@ -98,7 +98,7 @@ pub enum Change {
     PerhapsReplaced,
     /// A directory that is searched for includes: a file was added or removed.
     Listing,
-    /// Its content was written.
+    /// The content was written.
     Written,
 }
 

@@ -98,8 +98,7 @@ impl<'c> Selection<'c> {
         normal.ok()
     }
 
-    /// Collects what may still send the request elsewhere from within the
-    /// block.
+    /// Collects the reasons why the request may still go elsewhere.
     fn look_inside(
         &mut self,
         tree: &Tree,

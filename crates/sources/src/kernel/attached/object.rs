@@ -193,7 +193,7 @@ pub(super) fn close_open_turns(object: &Object) {
     };
     let link = program.attach_iter(connections.as_fd());
     if let Ok(mut turns) = link.and_then(|link| Iter::new(&link)) {
-        // The iterator prints nothing: the turns go the way of all others.
+        // The iterator prints nothing: the turns arrive like all others.
         let _ = io::copy(&mut turns, &mut io::sink());
     }
 }

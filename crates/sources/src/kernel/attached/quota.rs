@@ -13,7 +13,7 @@ use crate::socket::cgroup;
 /// Maximum number of processes whose groups are looked up.
 const MAX_PROCESSES: usize = 256;
 
-/// The groups, with their counts at the time they were met.
+/// The groups, with their counts when they were first seen.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
     processes: BTreeSet<u32>,
@@ -21,7 +21,7 @@ pub(super) struct Quotas {
 }
 
 impl Quotas {
-    /// Adds the groups of a process that was met.
+    /// Adds the groups of a process that was seen.
     pub(super) fn meet(&mut self, pid: u32) {
         if self.processes.contains(&pid) || self.processes.len() >= MAX_PROCESSES {
             return;

@@ -115,7 +115,7 @@ impl Sampling {
 
     fn begin_look(&mut self, now: Instant, slow: Duration) -> bool {
         self.is_on = true;
-        // Never 0, which is none.
+        // Never 0, which stands for no look.
         self.looks = self.looks.wrapping_add(1).max(1);
         self.since = now;
         self.length = length_for(slow);

@@ -1,5 +1,5 @@
-//! The choice of what to watch, as the programs read it (`struct
-//! watch_config`).
+//! The choice of what to watch, as the programs read it
+//! (`struct watch_config`).
 
 use std::path::Path;
 

@@ -59,7 +59,7 @@ impl Read for Watched {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.input.read(to) {
-                // The decoder would lose its place.
+                // An interruption would make the decoder lose its place.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(0) if !to.is_empty() => {
                     self.is_over = true;
@@ -74,7 +74,7 @@ impl Read for Watched {
 fn fault(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Fault::Cut(FORMAT).into(),
-        // What the decoder objects to; anything else is the system's.
+        // An error of the decoder; any other is the system's.
         _ if error
             .get_ref()
             .is_some_and(|inner| inner.is::<lz4_flex::frame::Error>()) =>
