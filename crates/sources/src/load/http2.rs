@@ -75,7 +75,7 @@ struct Stream {
     window: i64,
     /// Bytes of the body sent.
     sent: usize,
-    /// Bytes of the response that count against our window.
+    /// Bytes received that count against our window, since it was last widened.
     taken: i64,
     status: Option<u16>,
 }
