@@ -11,18 +11,20 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
-/// The options used here.
+/// Option codes.
 const OPT_COMMENT: u16 = 1;
 const SHB_USERAPPL: u16 = 4;
 const IF_TSRESOL: u16 = 9;
 const IF_FCSLEN: u16 = 13;
-/// A block that holds a packet is no longer than that.
+/// Maximum length of a block that holds a packet, in bytes.
 const MAX_PACKET_BLOCK: u32 = MAX_CAPTURED + 128 * 1024;
-/// Where the data of a packet block begins, past type and length.
+/// Offset of the packet data in the body of a packet block, which follows type
+/// and length.
 const PACKET_FIXED: usize = 20;
-/// Bytes of one comment at most; an option's length has 16 bits.
+/// Maximum bytes of one comment; an option's length field has 16 bits.
 const MAX_COMMENT: usize = 4096;
-/// The comments of one packet must not make its block too long to be read.
+/// Maximum number of comments on one packet, so that its block is not too long
+/// to be read.
 const MAX_COMMENTS: usize = 8;
 
 /// The magic numbers of pcap files: microseconds, nanoseconds, and
@@ -71,7 +73,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         }
     }
 
-    /// pcapng: block by block.
+    /// Copies pcapng block by block.
     fn copy_blocks(&mut self, first: [u8; 4]) -> Result<(), Stop> {
         let mut kind = first;
         loop {
@@ -88,8 +90,9 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         }
     }
 
-    /// A section's header says in which order its own length is. How long the
-    /// section is changes with the comments: that is left open.
+    /// Copies a section header, which says in which byte order its own length
+    /// is. The length of the section is left unspecified, because the comments
+    /// change it.
     fn copy_section(&mut self, length: [u8; 4]) -> Result<(), Stop> {
         let mut fixed = [0; 16];
         self.fill_all(&mut fixed)?;
@@ -165,7 +168,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         Ok(body)
     }
 
-    /// pcap: one section with one interface.
+    /// Copies pcap as one section with one interface.
     fn copy_records(&mut self, magic: [u8; 4]) -> Result<(), Stop> {
         let is_known = |magic| matches!(magic, MICROS | NANOS | MODIFIED);
         self.is_little = is_known(u32::from_le_bytes(magic));
@@ -270,7 +273,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         to.resize(to.len().next_multiple_of(4), 0);
     }
 
-    /// Copies so many bytes as they are.
+    /// Copies `len` bytes unchanged.
     fn pass(&mut self, len: u32) -> Result<(), Stop> {
         let mut left = len as usize;
         let mut piece = [0; 16 * 1024];
@@ -286,7 +289,8 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         Ok(())
     }
 
-    /// Fills the buffer; `false` where the input ends before its first byte.
+    /// Fills the buffer; returns `false` if the input ends before its first
+    /// byte.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<bool, Stop> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -350,7 +354,7 @@ fn damaged(what: &str) -> Stop {
     Stop::Damaged(format!("it is damaged: {what}"))
 }
 
-/// The comment as far as it may go, at a character's end.
+/// Cuts the comment to its maximum length, at a character boundary.
 fn cut(comment: &str) -> &str {
     let mut end = comment.len().min(MAX_COMMENT);
     while !comment.is_char_boundary(end) {
