@@ -224,7 +224,7 @@ fn near(name: &str, known: &[&str]) -> String {
     let words: Vec<_> = name.split('-').filter(|word| word.len() > 2).collect();
     let shares = |known: &&&str| known.split('-').any(|word| words.contains(&word));
     let near: Vec<_> = known.iter().filter(shares).take(5).copied().collect();
-    let all = "`lagtrace lab list` lists all";
+    let all = "`lagtrace-lab list` lists all";
     if near.is_empty() {
         all.to_owned()
     } else {

@@ -1,17 +1,8 @@
 //! The command line.
 
-use std::ffi::OsString;
-
-use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
 
-use crate::output::Output;
-
-const STYLES: Styles = Styles::styled()
-    .header(AnsiColor::Green.on_default().bold())
-    .usage(AnsiColor::Green.on_default().bold())
-    .literal(AnsiColor::Cyan.on_default().bold())
-    .placeholder(AnsiColor::Cyan.on_default());
+use crate::output::{Output, STYLES};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -58,18 +49,10 @@ pub(crate) enum Command {
     Compare(crate::compare::Options),
     /// Tell all about a cause
     Explain(crate::explain::Options),
-    /// Reproduce causes of latency on this machine
-    Lab(crate::lab::Options),
     /// Print a shell's completion script
     Completions(crate::manual::Shell),
     /// Print the manual page, or write all of them into a directory
     Man(crate::manual::Pages),
-    /// What the lab starts; not for people
-    #[command(name = crate::lab::HELPER, hide = true)]
-    LabHelper {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<OsString>,
-    },
 }
 
 impl Command {

@@ -250,7 +250,7 @@ fn describe(subject: &str, constraint: &str) -> String {
 
 fn describe_authority(number: usize) -> String {
     describe(
-        &format!("lagtrace lab authority {number}"),
+        &format!("lagtrace-lab authority {number}"),
         "critical,CA:TRUE",
     )
 }

@@ -1,4 +1,4 @@
-//! `lagtrace lab list`: the scenarios by what they show, and the labs that are up.
+//! `lagtrace-lab list`: the scenarios by what they show, and the labs that are up.
 
 mod page;
 

@@ -1,4 +1,4 @@
-//! `lagtrace lab show`: what a scenario consists of, in words.
+//! `lagtrace-lab show`: what a scenario consists of, in words.
 
 use std::fmt::Write as _;
 use std::time::Duration;
