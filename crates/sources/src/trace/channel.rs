@@ -127,7 +127,7 @@ struct Lane {
     /// The latest unanswered probes, with their TTLs: sockets that are not connected receive
     /// answers to other flows' probes too.
     sent: BTreeMap<u32, u8>,
-    /// Holds the port that a raw socket only claims to use.
+    /// Socket that holds the port, which a raw socket only claims to use.
     _holder: Option<Socket>,
 }
 

@@ -305,7 +305,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Takes in what came, and notes what did not.
+    /// Processes the messages that arrived, and notes the probes that are overdue.
     fn listen(&mut self) {
         let mut seen = Vec::new();
         self.channel.collect(&mut seen);
