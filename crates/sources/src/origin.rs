@@ -152,7 +152,7 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// One line of a table.
+/// A line of a table.
 #[derive(Debug, PartialEq, Eq)]
 struct Range<'a> {
     is_v4: bool,

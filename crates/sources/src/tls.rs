@@ -66,7 +66,7 @@ pub enum TlsError {
         /// Error in the file.
         why: String,
     },
-    /// This host has no authorities.
+    /// No authority's certificate is installed on this host.
     #[error("no authority's certificate was found on this host{why}")]
     NoAuthorities {
         /// Reason, with a colon before it; may be empty.

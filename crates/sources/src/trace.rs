@@ -146,7 +146,7 @@ pub enum TraceError {
         /// Reason.
         source: io::Error,
     },
-    /// Some probes could not be sent; the outcome of the others was reported.
+    /// A number of probes could not be sent; the outcome of the others was reported.
     #[error("{count} probes to {target} could not be sent: {source}")]
     NotSent {
         /// Number of probes.

@@ -11,7 +11,7 @@ const MAX_LEN: usize = 4_096;
 /// A cookie that expires before this year is meant to be deleted.
 const PAST: u32 = 2_000;
 
-/// One connection's cookies.
+/// The cookies of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Jar {
     /// Paths of the URLs that the plan requests, by part.

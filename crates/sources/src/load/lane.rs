@@ -1,4 +1,4 @@
-//! One worker's share of a lane, and the distribution of connections among workers.
+//! A worker's share of a lane, and the distribution of connections among workers.
 
 use std::collections::VecDeque;
 

@@ -9,7 +9,7 @@ use lagtrace_core::observed::time::Timestamp;
 use crate::tls::TlsFault;
 use crate::tls::secure::Secured;
 
-/// One request that ended, with a response or without.
+/// A request that ended, with a response or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     /// Lane of the request.

@@ -1,4 +1,4 @@
-//! One worker on io_uring: it does what the engine on epoll does, with fewer system calls per
+//! A worker on io_uring: it does what the engine on epoll does, with fewer system calls per
 //! request.
 //!
 //! Responses are read by the kernel before this thread runs again, so all responses of a batch bear

@@ -24,7 +24,7 @@ pub(super) fn has_latency(record: &Record) -> bool {
     }
 }
 
-/// One second of one group of connections of one lane: the key of a cluster.
+/// The key of a cluster: one second of one group of connections of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// Whole seconds since counting began.

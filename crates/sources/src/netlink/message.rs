@@ -8,7 +8,7 @@ const ATTRIBUTE_HEADER_BYTES: usize = 4;
 /// The two flag bits of an attribute's type (nested, network byte order).
 const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
 
-/// One message of the kernel.
+/// A message of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// `nlmsg_type`.
@@ -51,7 +51,7 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// One attribute: its type without the flag bits, and its value.
+/// An attribute: its type without the flag bits, and its value.
 pub type Attribute<'a> = (u16, &'a [u8]);
 
 /// The attributes of a message, up to the first with an impossible length.

@@ -1,4 +1,4 @@
-//! One socket's record of `sock_diag` (`include/uapi/linux/inet_diag.h`), read
+//! A socket's record of `sock_diag` (`include/uapi/linux/inet_diag.h`), read
 //! without trusting a length: kernels append fields as they grow.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! One poll of a load's sockets: our own, and their remote ends on this host.
+//! A poll of a load's sockets: our own, and their remote ends on this host.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;

@@ -30,7 +30,7 @@ const SCM_TSTAMP_SCHED: u32 = 1;
 /// `ee_info` of a timestamp of the acknowledgement.
 const SCM_TSTAMP_ACK: u32 = 2;
 
-/// One entry of an error queue.
+/// An entry of an error queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
     /// An ICMP error about a packet of ours.
@@ -52,7 +52,7 @@ pub(crate) enum Queued {
 /// 1.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// This host's queue before the device.
+    /// The queue before the device, on this host.
     Queue,
     /// The device.
     Device,

@@ -119,7 +119,7 @@ pub(super) struct Packets {
     last: u32,
 }
 
-/// One flow.
+/// A flow and its socket.
 #[derive(Debug)]
 struct Lane {
     socket: StampedSocket,

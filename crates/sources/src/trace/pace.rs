@@ -81,7 +81,7 @@ pub(super) struct Pace {
     is_willing: bool,
     /// Likely distance, by the target's answer to the scout.
     guess: Option<u8>,
-    /// Whether the target answered at all.
+    /// True if the target answered at all.
     is_alive: bool,
     /// Farthest hop that answered.
     highest: u8,

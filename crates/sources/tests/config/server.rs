@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long nginx may take to start or to end.
+/// Longest time nginx may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Returns true if nginx can be run; otherwise prints that, and fails where nothing may be skipped.

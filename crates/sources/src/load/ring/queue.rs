@@ -22,7 +22,7 @@ const MAX_BUFFERS: u16 = 1024;
 /// Longest time to wait for cancellation of all requests at the end.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One completion.
+/// A completion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     /// Token of the operation.
