@@ -46,8 +46,7 @@ fn watching(name: &str, body: impl FnOnce()) {
     watching_unless(name, &|| None, body);
 }
 
-/// Does the same as `watching`, except that a test whose measurement is invalid for a `reason` is
-/// skipped.
+/// Does the same as `watching`, for a test whose measurement is void if there is a `reason`.
 fn watching_unless(name: &str, reason: &dyn Fn() -> Option<String>, body: impl FnOnce()) {
     if !rustix::process::geteuid().is_root() {
         assert!(

@@ -281,8 +281,8 @@ impl Pace {
 pub enum Arrangement {
     /// All lanes at once.
     SideBySide,
-    /// Lanes one after another in slices of this length, round after round, so that all of them meet
-    /// the server in the same states.
+    /// Lanes one after another in slices of this length, round after round, so that all of them
+    /// meet the server in the same states.
     Interleaved {
         /// Longest time a lane may start requests at a stretch.
         slice: Duration,

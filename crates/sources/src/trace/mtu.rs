@@ -26,7 +26,7 @@ use crate::route::RouteSocket;
 
 /// First size where the kernel does not report the device's MTU.
 const ETHERNET: u16 = 1_500;
-/// Smallest MTUs of every link (RFC 791, RFC 8200 §5).
+/// MTUs that every link supports (RFC 791, RFC 8200 §5).
 const LEAST_V4: u16 = 68;
 const LEAST_V6: u16 = 1_280;
 /// Size of small probes: the same as the trace's.
