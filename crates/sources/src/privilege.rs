@@ -74,8 +74,8 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// Returns the error of `operation`, classified by its kind; `needs` is the capability that a
-    /// refusal lacks.
+    /// Returns the error of `operation`, classified by its kind; `needs` is the capability that
+    /// is missing if the kernel refuses.
     pub(crate) fn new(operation: impl Into<String>, source: io::Error, needs: Capability) -> Self {
         let operation = operation.into();
         let errno = source.raw_os_error();

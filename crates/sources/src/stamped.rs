@@ -39,7 +39,7 @@ const SENDS: usize = 3;
 /// Most entries read in one go.
 const MAX_ENTRIES: usize = 1_000;
 
-/// A socket that sends probes, each identified by a number of its user's.
+/// A socket that sends probes, each identified by a number that its user gives.
 #[derive(Debug)]
 pub(crate) struct StampedSocket {
     socket: Socket,

@@ -69,7 +69,7 @@ pub struct TracePlan {
     pub rounds: Option<Rounds>,
     /// Number of flows to try, to find parallel paths: 1 for none.
     pub paths: u16,
-    /// True to find the path MTU.
+    /// True if the path MTU is to be found.
     pub mtu: bool,
     /// Header fields, size and interface of the packets.
     pub dress: Dress,

@@ -150,7 +150,8 @@ pub struct GeneratorLoad {
     /// Delay between a request's intended start and its send although a connection was free (open
     /// loop), 99th percentile; estimated, up to 25 % too high.
     pub start_lag_p99: Duration,
-    /// Longest such delay.
+    /// Longest delay between a request's intended start and its send although a connection was
+    /// free.
     pub start_lag_max: Duration,
     /// Time a worker was busy between two waits, 99th percentile: the most by which the read of a
     /// response was late; up to 25 % too high.

@@ -32,7 +32,7 @@ pub enum Group {
     Container(String),
 }
 
-/// The reason why a group cannot be looked for.
+/// The reason why a group could not be found, or is ambiguous.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
     /// No directory and no process has this group.
@@ -41,16 +41,16 @@ pub enum GroupError {
     /// No process is in a group of this name.
     #[error("no process runs in a container {0}")]
     NoContainer(String),
-    /// Several containers begin with it.
+    /// The ids of several containers begin with the prefix.
     #[error("{count} containers begin with {asked}: {first}, {second}")]
     ManyContainers {
         /// Prefix that was given.
         asked: String,
-        /// Number of containers that begin with it.
+        /// Number of containers with such an id.
         count: usize,
-        /// First of them.
+        /// First of these ids, shortened.
         first: String,
-        /// Second of them.
+        /// Second of these ids, shortened.
         second: String,
     },
 }
@@ -171,7 +171,7 @@ impl Group {
         }
     }
 
-    /// Returns true if a group of this path is it, or below it.
+    /// Returns true if `path` is that of this group, or of one below it.
     fn is(&self, path: &str) -> bool {
         match self {
             Self::Cgroup(own) => path

@@ -11,7 +11,7 @@ const OPT_WSCALE: u8 = 4;
 /// Slow start threshold while no loss has set it (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// Parses it; returns `None` when even the oldest part is missing.
+/// Parses `struct tcp_info`; returns `None` when even the oldest part is missing.
 pub(super) fn parse(info: &[u8]) -> Option<TcpInfo> {
     if info.len() < OLDEST {
         return None;

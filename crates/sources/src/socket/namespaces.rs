@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, btree_map};
 use super::process;
 use crate::privilege::{self, HostError, NetworkNamespace};
 
-/// Most other network namespaces that are searched.
+/// Most network namespaces that are searched besides our own.
 const MOST_NAMESPACES: usize = 256;
 
 /// The network namespaces of this host that have processes, our own first.

@@ -2,8 +2,8 @@
 //!
 //! The kernel opens and closes the connections. A raw socket beside each captures the handshake,
 //! and sends keep-alives as in RFC 9293 §3.8.4: the octet before the first one, which the target
-//! acknowledged with the SYN. Neither end ever accepts any data, and the connection does not
-//! change.
+//! acknowledged with the SYN. Nothing is ever sent that either end would accept as data, so the
+//! connection does not change.
 
 mod segment;
 

@@ -108,7 +108,6 @@ fn look_up(address: IpAddr) -> Option<String> {
     if result != 0 {
         return None;
     }
-    // SAFETY: on success the kernel's library ended the name with a zero byte
     // SAFETY: on success the C library ended the name with a zero byte within its buffer.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) };
     name.to_str().ok().map(str::to_owned)

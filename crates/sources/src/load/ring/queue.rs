@@ -203,7 +203,7 @@ fn fixed(place: usize) -> Fixed {
     Fixed(u32::try_from(place).unwrap_or(u32::MAX))
 }
 
-/// Turns a wait that ended by a signal or a timeout into success, and so a full completion queue,
+/// Counts a wait that ended by a signal or a timeout as success, and also a full completion queue,
 /// which only means that completions must be taken first.
 fn ignore_interruption(result: io::Result<usize>) -> io::Result<()> {
     match result {

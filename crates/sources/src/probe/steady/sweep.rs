@@ -6,7 +6,7 @@ pub enum SourcePorts {
     /// Another port each time, the kernel's choice.
     #[default]
     Fresh,
-    /// Ports from the first to the last, again and again; equal for a fixed port. Members of a
+    /// Ports from the first to the last, again and again; both equal for a fixed port. Members of a
     /// multipath route are chosen by the ports, so each shows by its own.
     Range {
         /// First port.

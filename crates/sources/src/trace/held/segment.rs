@@ -37,8 +37,8 @@ pub(super) struct Handshake {
 /// The contents of a segment of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
-    /// True for a reset in answer to a segment of ours. One of the target's own accord has an
-    /// acknowledgement besides (RFC 9293 §3.10.7.1, §3.10.5).
+    /// True for a reset in answer to a segment of ours. A reset of the target's own accord
+    /// also acknowledges something (RFC 9293 §3.10.7.1, §3.10.5).
     pub(super) is_reset: bool,
     /// True for an acknowledgement without anything else.
     pub(super) is_pure: bool,
