@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use lagtrace_lab::{Family, Helper, Lab, Scenario};
 
-use crate::arguments::duration;
 use crate::console::Console;
 use crate::delivery::deliver;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 
@@ -158,9 +158,10 @@ fn failed(error: lagtrace_lab::Error) -> Failure {
 }
 
 fn milliseconds(text: &str) -> std::result::Result<Duration, String> {
-    match text.ends_with(|last: char| last.is_ascii_digit()) {
-        true => duration::parse(&format!("{text}ms")),
-        false => duration::parse(text),
+    if text.ends_with(|last: char| last.is_ascii_digit()) {
+        duration::parse(&format!("{text}ms"))
+    } else {
+        duration::parse(text)
     }
 }
 

@@ -13,24 +13,27 @@ use mimalloc::MiMalloc;
 mod analyze;
 mod arguments;
 mod capture;
+mod clock;
 mod compare;
 mod conclusion;
 mod console;
 mod delivery;
 mod diagnose;
+mod duration;
 mod exit;
 mod explain;
 mod failure;
 mod interrupt;
-mod investigate;
 mod lab;
 mod load;
 mod lookup;
 mod manual;
+mod output;
 mod probe;
 mod render;
 mod route;
 mod sockets;
+mod tls;
 mod watch;
 mod words;
 
@@ -44,7 +47,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let Arguments { output, command } = Arguments::parse();
-    let Some(output) = output.settled(&command) else {
+    let Some(output) = output.settled(command.has_csv()) else {
         Arguments::command()
             .error(
                 ErrorKind::InvalidValue,
@@ -65,8 +68,8 @@ fn main() -> ExitCode {
         Command::Watch(options) => watch::run(&options, &console),
         Command::Explain(options) => explain::run(&options, &console),
         Command::Lab(options) => lab::run(&options, &console),
-        Command::Completions(options) => manual::completions(&options),
-        Command::Man(options) => manual::pages(&options),
+        Command::Completions(options) => manual::completions(&options, Arguments::command()),
+        Command::Man(options) => manual::pages(&options, Arguments::command()),
         Command::LabHelper { arguments } => return lagtrace_lab::helper_main(arguments),
     };
     console.close(outcome)

@@ -115,9 +115,10 @@ impl Committed {
                 cases.entry(name).or_default().push(line.to_owned());
             }
         }
-        match cases.is_empty() {
-            true => Err("corpus/SCORE.json names no recording".into()),
-            false => Ok(Self { text, cases }),
+        if cases.is_empty() {
+            Err("corpus/SCORE.json names no recording".into())
+        } else {
+            Ok(Self { text, cases })
         }
     }
 }

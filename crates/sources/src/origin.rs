@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use lagtrace_core::route::AutonomousSystem;
+use lagtrace_core::observed::route::AutonomousSystem;
 
 use crate::capture::decompressed;
 

@@ -229,9 +229,10 @@ fn number_packets(socket: &Socket) -> io::Result<()> {
 
 /// Turns off fragmentation, whatever path MTU the kernel knows.
 pub(crate) fn set_whole(socket: &Socket, is_v4: bool) -> io::Result<()> {
-    match is_v4 {
-        true => set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, PROBE),
-        false => set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, PROBE),
+    if is_v4 {
+        set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, PROBE)
+    } else {
+        set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, PROBE)
     }
 }
 

@@ -28,7 +28,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use lagtrace_core::observed::event::Event;
-use lagtrace_core::route::RouteMethod;
+use lagtrace_core::observed::route::RouteMethod;
 
 pub use engine::hops_of;
 pub use name::Names;

@@ -268,12 +268,13 @@ fn each_call_is_seen_and_written_as_strace_writes_it() {
         for (ours, theirs) in ours.into_iter().zip(theirs) {
             let ours = ours.syntax();
             if ours != *theirs {
-                match is_written_otherwise(&ours, theirs) {
-                    true => otherwise += 1,
-                    false => wrong.push(format!(
+                if is_written_otherwise(&ours, theirs) {
+                    otherwise += 1
+                } else {
+                    wrong.push(format!(
                         "{ours}
 {theirs}"
-                    )),
+                    ))
                 }
             }
             compared += 1;

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lagtrace_core::decode::Packet;
-use lagtrace_core::observed::kernel_span::{ServedTurn, Stage};
+use lagtrace_core::observed::kernel_span::{RequestSpan, Stage};
 use lagtrace_core::observed::segment::Segment;
 use lagtrace_trial::live;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -34,7 +34,7 @@ const REQUEST: &[u8] = b"GET /a-page HTTP/1.1\r\nHost: here\r\n\r\n";
 /// Everything that a watch reported.
 #[derive(Default)]
 struct Seen {
-    turns: Vec<ServedTurn>,
+    turns: Vec<RequestSpan>,
     segments: Vec<(Segment, Vec<u8>)>,
     standing: Standing,
     missing: Vec<String>,
@@ -177,7 +177,7 @@ fn assert_all(seen: usize, what: &dyn Debug) {
 
 /// Checks that each turn satisfies `is_so`, except for [`UNSEEN`].
 #[track_caller]
-fn assert_each(turns: &[ServedTurn], is_so: impl Fn(&ServedTurn) -> bool) {
+fn assert_each(turns: &[RequestSpan], is_so: impl Fn(&RequestSpan) -> bool) {
     let others: Vec<_> = turns.iter().filter(|turn| !is_so(turn)).collect();
     assert!(others.len() <= UNSEEN, "{others:#?}");
 }
@@ -208,10 +208,10 @@ fn every_turn_is_timed_and_its_stages_tile_it() {
             let is_asleep = waiting >= pause && program < waiting;
             is_asleep && held.is_zero() && is_left && turn.writes == 1 && turn.refused.is_none()
         });
-        let reader = |turn: &ServedTurn| turn.program.as_ref().map(|reader| reader.pid);
+        let reader = |turn: &RequestSpan| turn.program.as_ref().map(|reader| reader.pid);
         assert_each(&seen.turns, |turn| reader(turn) == Some(std::process::id()));
         // The histogram's buckets are at most an eighth too long.
-        let sending = |turn: &ServedTurn| turn.sent_last.since(turn.arrived);
+        let sending = |turn: &RequestSpan| turn.sent_last.since(turn.arrived);
         let longest = seen.turns.iter().map(sending).max().unwrap();
         let told = seen.standing.tally.latency.max().unwrap();
         assert!(told >= longest && told <= longest * 9 / 8 + Duration::from_micros(1));
@@ -240,7 +240,7 @@ fn what_nagle_holds_of_a_paced_connection_is_seen_too() {
 const HELD: &[&[u8]] = &[b"head", b"body"];
 
 fn assert_held(seen: &Seen) {
-    let held: Vec<&ServedTurn> = seen
+    let held: Vec<&RequestSpan> = seen
         .turns
         .iter()
         .filter(|turn| turn.held.times > 0)
@@ -666,7 +666,7 @@ fn an_acknowledgement_within_a_request_ends_no_turn() {
 type Work = Box<dyn FnMut() + Send>;
 
 /// Watches a server that does this work for each request, and returns its turns.
-fn working(mut work: Work) -> Vec<ServedTurn> {
+fn working(mut work: Work) -> Vec<RequestSpan> {
     let listener = listen("127.0.0.1");
     let address = listener.local_addr().unwrap();
     let mut watch = Watch::start(&of_port(address.port())).unwrap();
@@ -782,7 +782,7 @@ fn a_thread_without_a_processor_is_told_from_one_at_work() {
                 }
             }));
             let sum = |stage: Stage| -> Duration {
-                let of = |turn: &ServedTurn| turn.stages().unwrap()[stage as usize];
+                let of = |turn: &RequestSpan| turn.stages().unwrap()[stage as usize];
                 turns.iter().skip(1).map(of).sum()
             };
             let (queued, program) = (sum(Stage::RunQueue), sum(Stage::Program));
@@ -839,7 +839,7 @@ fn a_processor_that_has_to_wake_is_told_from_a_busy_one() {
         rested.set(idle.as_secs_f64() / begun.elapsed().as_secs_f64());
         other.join().unwrap();
         let sum = |stage: Stage| -> Duration {
-            let of = |turn: &ServedTurn| turn.stages().unwrap()[stage as usize];
+            let of = |turn: &RequestSpan| turn.stages().unwrap()[stage as usize];
             turns.iter().map(of).sum()
         };
         let (waking, asleep) = (sum(Stage::WakeUp), sum(Stage::Waiting));

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use clap::Args;
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::Report;
 use lagtrace_lab::record::watch;
 use lagtrace_lab::server::Server;
@@ -12,12 +12,12 @@ use lagtrace_lab::{Family, Helper, Lab, Service, Side};
 use serde_json::{Value, json};
 
 use super::{Choice, HELPER, failed, truth};
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render;
 
 /// Where this program is, even if its file was replaced since.
@@ -69,9 +69,10 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     }
     let is_right = |diagnosis: &Diagnosis| diagnosis.misses.as_ref().is_none_or(Vec::is_empty);
-    Ok(match diagnoses.iter().all(is_right) {
-        true => Outcome::Clean,
-        false => Outcome::Found,
+    Ok(if diagnoses.iter().all(is_right) {
+        Outcome::Clean
+    } else {
+        Outcome::Found
     })
 }
 
@@ -99,9 +100,10 @@ fn diagnose_all(
             "service",
             &format!("{} on port {}", service.name, service.port),
         );
-        let diagnosed = match service.load.is_plain() {
-            true => diagnose(options, lab, service, console),
-            false => analyze(options, lab, service),
+        let diagnosed = if service.load.is_plain() {
+            diagnose(options, lab, service, console)
+        } else {
+            analyze(options, lab, service)
         };
         match diagnosed {
             Ok(mut diagnosis) => {

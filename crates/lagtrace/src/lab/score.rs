@@ -10,17 +10,17 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
 use crate::analyze;
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::render;
+use crate::output::Format;
 
 pub(crate) mod case;
 mod corpus;
 pub(crate) mod fresh;
+mod page;
 pub(crate) mod sum;
 
 use case::{Case, End};
@@ -208,14 +208,15 @@ impl Vantage {
 
 fn conclude(score: &Score, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {
-        Format::Text => render::score(score, &console.style()),
+        Format::Text => page::text(score, &console.style()),
         Format::Json => score.json(),
         Format::Ndjson => score.ndjson(),
     };
     deliver(console, &document)?;
-    Ok(match score.is_wrong() {
-        true => Outcome::Found,
-        false => Outcome::Clean,
+    Ok(if score.is_wrong() {
+        Outcome::Found
+    } else {
+        Outcome::Clean
     })
 }
 

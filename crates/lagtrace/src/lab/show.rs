@@ -11,11 +11,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::truth;
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
+use crate::output::Format;
 use crate::words;
 
 /// Columns of a line's name.

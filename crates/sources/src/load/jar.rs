@@ -77,9 +77,10 @@ impl Jar {
                 _ => {}
             }
         }
-        match ends_by_age.unwrap_or(ends_by_date) {
-            true => self.forget(&cookie),
-            false => self.keep(cookie),
+        if ends_by_age.unwrap_or(ends_by_date) {
+            self.forget(&cookie)
+        } else {
+            self.keep(cookie)
         }
     }
 

@@ -108,9 +108,10 @@ impl Plan {
 
     /// Returns the URLs that a lane's requests choose from, by part number.
     pub(super) fn urls_of<'a>(&'a self, lane: &'a Lane) -> Vec<&'a Url> {
-        match self.urls.is_empty() {
-            true => vec![&lane.target.url],
-            false => self.urls.iter().map(|weighted| &weighted.url).collect(),
+        if self.urls.is_empty() {
+            vec![&lane.target.url]
+        } else {
+            self.urls.iter().map(|weighted| &weighted.url).collect()
         }
     }
 

@@ -318,21 +318,23 @@ impl<'a> RingEngine<'a> {
             let _ = sockopt::set_socket_linger(&socket.fd, Some(Duration::ZERO));
         }
         // The kernel holds the socket for as long as an operation on it is pending.
-        let asked = match socket.is_connected {
-            true => [
+        let asked = if socket.is_connected {
+            [
                 Some(Asked::Receive),
                 socket.is_sending.then_some(Asked::Send),
-            ],
-            false => [Some(Asked::Connect), None],
+            ]
+        } else {
+            [Some(Asked::Connect), None]
         };
         let own = Asked::Cancel.token(slot, socket.generation);
         for asked in asked.into_iter().flatten() {
             self.queue
                 .cancel(asked.token(slot, socket.generation), own)?;
         }
-        match socket.is_connected {
-            true => self.queue.set_file(slot, None),
-            false => Ok(()),
+        if socket.is_connected {
+            self.queue.set_file(slot, None)
+        } else {
+            Ok(())
         }
     }
 

@@ -43,9 +43,10 @@ pub(super) fn learn(transport: &mut LoadTransport, tls: &Secured) {
         cipher: tls.cipher.to_owned(),
         ..LoadTls::default()
     });
-    let of_kind = match tls.is_resumed {
-        true => &mut known.resumed,
-        false => &mut known.full,
+    let of_kind = if tls.is_resumed {
+        &mut known.resumed
+    } else {
+        &mut known.full
     };
     of_kind.record(tls.took);
 }

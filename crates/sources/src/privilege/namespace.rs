@@ -50,9 +50,10 @@ impl NetworkNamespace {
     /// # Errors
     /// No namespace is there.
     pub fn at(name_or_path: &str) -> Result<Self, HostError> {
-        let path = match name_or_path.contains('/') {
-            true => name_or_path.to_owned(),
-            false => format!("{NAMED}/{name_or_path}"),
+        let path = if name_or_path.contains('/') {
+            name_or_path.to_owned()
+        } else {
+            format!("{NAMED}/{name_or_path}")
         };
         let own = Self::own()?;
         let namespace = Self::open(path.clone(), Some(own.id))?;

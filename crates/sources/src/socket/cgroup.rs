@@ -200,9 +200,10 @@ pub(crate) fn folders_of_cpu(pid: u32) -> Vec<PathBuf> {
     let membership = Membership::of(pid);
     let mounts = mounts();
     let folders = mounts.iter().flat_map(|mount| {
-        let path = match mount.is_unified {
-            true => membership.unified.as_deref(),
-            false => mount.has_cpu.then_some(membership.cpu.as_deref()).flatten(),
+        let path = if mount.is_unified {
+            membership.unified.as_deref()
+        } else {
+            mount.has_cpu.then_some(membership.cpu.as_deref()).flatten()
         };
         let above = path
             .into_iter()
@@ -234,9 +235,10 @@ fn cgroup(asked: &str, all: &[Membership]) -> Result<Group, GroupError> {
         paths.any(|path| group.is(path))
     };
     let is_there = mounts.iter().any(|mount| mount.folder(&path).is_dir()) || has_processes();
-    match is_there {
-        true => Ok(group),
-        false => Err(GroupError::NoCgroup(asked.to_owned())),
+    if is_there {
+        Ok(group)
+    } else {
+        Err(GroupError::NoCgroup(asked.to_owned()))
     }
 }
 

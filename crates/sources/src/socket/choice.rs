@@ -85,9 +85,10 @@ impl Choice {
     /// Returns the states of UDP sockets: there are no listeners, and the closest to one is an
     /// unconnected socket, which receives from anybody.
     pub(super) fn udp_states(&self) -> States {
-        match self.listening {
-            true => States::of(&[TcpState::Close]),
-            false => States::of(&[TcpState::Close, TcpState::Established]),
+        if self.listening {
+            States::of(&[TcpState::Close])
+        } else {
+            States::of(&[TcpState::Close, TcpState::Established])
         }
     }
 

@@ -75,9 +75,10 @@ pub(super) fn parse(info: &[u8]) -> Option<TcpInfo> {
 /// in the low half on little-endian hosts.
 fn scales_of(byte: u8) -> [u8; 2] {
     let (low, high) = (byte & 0x0f, byte >> 4);
-    match cfg!(target_endian = "little") {
-        true => [low, high],
-        false => [high, low],
+    if cfg!(target_endian = "little") {
+        [low, high]
+    } else {
+        [high, low]
     }
 }
 

@@ -211,9 +211,10 @@ impl Survey {
         let (mut found, choice) = (Vec::new(), &self.choice);
         let mut add = |each: Found| {
             found.push(each);
-            match found.len() < MOST_SOCKETS {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            if found.len() < MOST_SOCKETS {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
         };
         for (namespace, socket) in &mut self.places {

@@ -1,6 +1,6 @@
 //! The extensions that ICMP errors carry behind the quoted packet (RFC 4884, RFC 4950).
 
-use lagtrace_core::route::MplsLabel;
+use lagtrace_core::observed::route::MplsLabel;
 
 /// Most labels read of one message.
 const MAX_LABELS: usize = 8;

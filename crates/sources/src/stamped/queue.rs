@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use core::net::{IpAddr, SocketAddr};
 
+use lagtrace_core::observed::route::MplsLabel;
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::route::MplsLabel;
 use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, RecvMsg, SockaddrLike, SockaddrStorage, Timestamps, recvmsg,

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
+use lagtrace_core::observed::route::{HopAnswer, MplsLabel, RouteMethod, Translation};
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::route::{HopAnswer, MplsLabel, RouteMethod, Translation};
 use rustix::event::PollFlags;
 use socket2::{Protocol, Socket, Type};
 

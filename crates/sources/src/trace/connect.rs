@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use lagtrace_core::route::HopAnswer;
+use lagtrace_core::observed::route::HopAnswer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use socket2::Socket;

@@ -8,8 +8,8 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody, Phase, Stamp};
+use lagtrace_core::observed::route::{HopAnswer, HopSample, RouteMethod, TraceStart};
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::route::{HopAnswer, HopSample, RouteMethod, TraceStart};
 use rustix::event::{PollFd, Timespec, poll};
 
 use super::channel::{Answered, Channel, Outgoing, SCOUT, Seen, channel};

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use lagtrace_core::route::{HopAnswer, Translation};
+use lagtrace_core::observed::route::{HopAnswer, Translation};
 
 use super::header;
 use super::packet;

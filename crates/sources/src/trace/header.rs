@@ -7,7 +7,7 @@
 
 use core::net::IpAddr;
 
-use lagtrace_core::route::Translation;
+use lagtrace_core::observed::route::Translation;
 
 use super::packet::{self, behind_v4, recall, word};
 use crate::headers::{Ends, UDP};
@@ -72,12 +72,11 @@ pub(super) fn datagram_quoted(
     if !is_udp || !(is_from_us || is_to_it) {
         return None;
     }
-    let number = match is_v4 {
-        true => id_number(word(quoted, 4)?, last)?,
-        false => {
-            let len = u16::try_from(least(len)).ok()?;
-            recall(last, word(datagram, 4)?.checked_sub(len)?.into(), LENGTHS)?
-        }
+    let number = if is_v4 {
+        id_number(word(quoted, 4)?, last)?
+    } else {
+        let len = u16::try_from(least(len)).ok()?;
+        recall(last, word(datagram, 4)?.checked_sub(len)?.into(), LENGTHS)?
     };
     let is_same = is_from_us && is_to_it && seen.checksum_shift == 0;
     Some((number, (!is_same).then_some(seen)))
@@ -108,9 +107,10 @@ mod tests {
             ttl: 3,
             tos: 0,
         };
-        match ends.destination.is_ipv4() {
-            true => header.before(ends, &message),
-            false => message,
+        if ends.destination.is_ipv4() {
+            header.before(ends, &message)
+        } else {
+            message
         }
     }
 

@@ -15,7 +15,7 @@ use std::time::Instant;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use lagtrace_core::route::HopAnswer;
+use lagtrace_core::observed::route::HopAnswer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
@@ -195,9 +195,10 @@ impl Lane {
         let stamp = self.handshake.own_stamp(self.begun.elapsed());
         let bytes = segment::keep_alive(&self.ends, &self.handshake, stamp, probe.number);
         let is_v4 = self.ends.destination.is_ipv4();
-        let bytes = match is_v4 {
-            true => segment::header(probe.number, probe.ttl, tos).before(&self.ends, &bytes),
-            false => bytes,
+        let bytes = if is_v4 {
+            segment::header(probe.number, probe.ttl, tos).before(&self.ends, &bytes)
+        } else {
+            bytes
         };
         set_ttl(self.raw.socket(), is_v4, probe.ttl)?;
         self.last = probe.number;
@@ -242,10 +243,12 @@ impl Lane {
     /// accord answers none.
     fn replied(&mut self, target: SocketAddr, reply: &Reply) -> Option<Seen> {
         let said = segment::read(&self.ends, &reply.bytes)?;
-        let answer = match said.is_reset {
-            true => HopAnswer::Closed,
-            false if said.is_pure => HopAnswer::Open,
-            false => return None,
+        let answer = if said.is_reset {
+            HopAnswer::Closed
+        } else if said.is_pure {
+            HopAnswer::Open
+        } else {
+            return None;
         };
         let number = self.which(&said)?;
         self.under_way.remove(&number);
@@ -347,15 +350,17 @@ fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::
     let local = address(&connection)?;
     let ends = Ends::between(local, target);
     let handshake = handshake(&raw, &ends)?;
-    let begun = match took < REPEATED {
-        true => sent,
+    let begun = if took < REPEATED {
+        sent
+    } else {
         // Its timestamp is that of a later SYN: as late as can be.
-        false => Instant::now(),
+        Instant::now()
     };
     // Timestamps begin a tick after that of the handshake's last segment.
-    std::thread::sleep(match took < REPEATED {
-        true => Duration::from_millis(2),
-        false => OPENING.min(took),
+    std::thread::sleep(if took < REPEATED {
+        Duration::from_millis(2)
+    } else {
+        OPENING.min(took)
     });
     Ok(Lane {
         connection,

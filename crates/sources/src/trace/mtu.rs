@@ -10,8 +10,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody, Phase};
+use lagtrace_core::observed::route::{HopAnswer, Narrowing, PathMtu};
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::route::{HopAnswer, Narrowing, PathMtu};
 use rustix::event::{PollFd, Timespec, poll};
 
 use super::channel::{Answered, Channel, Outgoing, Packets, Seen};
@@ -153,17 +153,19 @@ impl<'a> Search<'a> {
         let (mut passes, mut vanishes) = (SMALL, size);
         while vanishes - passes > 1 && !self.is_stopped() {
             let middle = passes + (vanishes - passes) / 2;
-            match is_passed(self.probe(found.to_ttl, middle)?) {
-                true => passes = middle,
-                false => vanishes = middle,
+            if is_passed(self.probe(found.to_ttl, middle)?) {
+                passes = middle
+            } else {
+                vanishes = middle
             }
         }
         let (mut near, mut far) = (0, found.to_ttl);
         while far - near > 1 && !self.is_stopped() {
             let middle = near + (far - near) / 2;
-            match is_passed(self.probe(middle, vanishes)?) {
-                true => near = middle,
-                false => far = middle,
+            if is_passed(self.probe(middle, vanishes)?) {
+                near = middle
+            } else {
+                far = middle
             }
         }
         found.mtu = Some(passes);

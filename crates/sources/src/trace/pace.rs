@@ -337,9 +337,10 @@ mod tests {
         loop {
             under_way.retain(|&(end, flow, ttl, is_answered, begun)| {
                 if end <= now && is_answered {
-                    let met = match ttl >= distance {
-                        true => Met::End { is_limited: true },
-                        false => Met::Router,
+                    let met = if ttl >= distance {
+                        Met::End { is_limited: true }
+                    } else {
+                        Met::Router
                     };
                     pace.answered(flow, ttl, met);
                 } else if end <= now {

@@ -1,7 +1,7 @@
 //! The bytes of probes behind their IP header, and the match of quotes and replies to probes.
 
+use lagtrace_core::observed::route::HopAnswer;
 use lagtrace_core::observed::segment::TcpFlags;
-use lagtrace_core::route::HopAnswer;
 
 use crate::checksum::{fold, sum};
 use crate::headers::{Ends, TcpSegment, UDP};

@@ -127,9 +127,10 @@ fn mark(socket: &Socket, target: SocketAddr, dress: &Dress) -> Result<(), TraceE
 
 /// Sets the TTL of the packets sent from now on.
 pub(super) fn set_ttl(socket: &Socket, is_v4: bool, ttl: u8) -> io::Result<()> {
-    match is_v4 {
-        true => socket.set_ttl_v4(ttl.into()),
-        false => socket.set_unicast_hops_v6(ttl.into()),
+    if is_v4 {
+        socket.set_ttl_v4(ttl.into())
+    } else {
+        socket.set_unicast_hops_v6(ttl.into())
     }
 }
 

@@ -57,9 +57,12 @@ fn line(segment: &Segment) -> String {
         segment.flow.destination(segment.direction),
     );
     let is_v4 = source.addr.is_ipv4();
-    let either = |text: String| match is_v4 {
-        true => [text, String::new()],
-        false => [String::new(), text],
+    let either = |text: String| {
+        if is_v4 {
+            [text, String::new()]
+        } else {
+            [String::new(), text]
+        }
     };
     let [from4, from6] = either(source.addr.to_string());
     let [to4, to6] = either(destination.addr.to_string());

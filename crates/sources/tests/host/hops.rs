@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use lagtrace_core::observed::event::{EventBody, Stamp};
+use lagtrace_core::observed::route::RouteMethod;
 use lagtrace_core::report::{Hop, HopState, Route};
-use lagtrace_core::route::{RouteMethod, RouteTally};
+use lagtrace_core::route::RouteTally;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use lagtrace_sources::trace::{Rounds, TracePlan, UDP_PORT, trace};
@@ -69,9 +70,10 @@ impl Chain {
 
     pub(crate) fn target(&self, is_v4: bool) -> IpAddr {
         let last = self.all.len() - 1;
-        let address = match is_v4 {
-            true => format!("10.99.{last}.2"),
-            false => format!("fd99:{last}::2"),
+        let address = if is_v4 {
+            format!("10.99.{last}.2")
+        } else {
+            format!("fd99:{last}::2")
         };
         address.parse().expect("an address")
     }
@@ -143,9 +145,12 @@ fn addresses(hops: &[Hop]) -> Vec<&str> {
 }
 
 fn expected(hops: usize, is_v4: bool) -> Vec<String> {
-    let at = |n| match is_v4 {
-        true => format!("10.99.{n}.2"),
-        false => format!("fd99:{n}::2"),
+    let at = |n| {
+        if is_v4 {
+            format!("10.99.{n}.2")
+        } else {
+            format!("fd99:{n}::2")
+        }
     };
     (1..=hops).map(at).collect()
 }

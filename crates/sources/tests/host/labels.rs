@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lagtrace_core::route::RouteMethod;
+use lagtrace_core::observed::route::RouteMethod;
 use lagtrace_sources::trace::{TracePlan, UDP_PORT};
 use socket2::{Domain, Protocol, Socket, Type};
 

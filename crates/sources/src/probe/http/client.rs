@@ -219,9 +219,10 @@ impl<'a> Client<'a> {
         let ended = self.clock.now();
         match secured {
             Ok((wire, handshake)) => {
-                let method = match handshake.secured.is_resumed {
-                    true => ProbeMethod::TlsResumed,
-                    false => ProbeMethod::TlsFull,
+                let method = if handshake.secured.is_resumed {
+                    ProbeMethod::TlsResumed
+                } else {
+                    ProbeMethod::TlsFull
                 };
                 let mut sample = self.plan.sample(method, ProbeAnswer::Secured);
                 sample.rtt = Some(ended.since(begun));

@@ -65,9 +65,10 @@ impl<'a> ByEcho<'a> {
             socket,
             is_raw,
             // The kernel writes its own identifier into the packets of a datagram socket.
-            identifier: match is_raw {
-                true => short(identity()),
-                false => bound.map_or(0, |own| own.port()),
+            identifier: if is_raw {
+                short(identity())
+            } else {
+                bound.map_or(0, |own| own.port())
             },
             last: 0,
         })
@@ -122,12 +123,11 @@ impl<'a> ByEcho<'a> {
 
     fn answered(&self, reply: &Reply, wanted: u8) -> Option<Heard> {
         let is_v4 = self.plan.address.is_ipv4();
-        let (header, message) = match self.is_raw && is_v4 {
-            true => {
-                let len = usize::from(reply.bytes.first()? & 0xf) * 4;
-                reply.bytes.split_at_checked(len)?
-            }
-            false => (&[][..], &reply.bytes[..]),
+        let (header, message) = if self.is_raw && is_v4 {
+            let len = usize::from(reply.bytes.first()? & 0xf) * 4;
+            reply.bytes.split_at_checked(len)?
+        } else {
+            (&[][..], &reply.bytes[..])
         };
         let number = self.echo(message, wanted)?;
         // Bytes of headers that the socket does not pass on.

@@ -57,9 +57,10 @@ impl Pendings {
     /// Adds the next probe. Where there is no room the oldest is forgotten; returns its number if
     /// it was awaited.
     pub(super) fn push(&mut self, number: u32, begun: Timestamp) -> Option<u32> {
-        let oldest = match self.queue.len() >= self.limit {
-            true => self.pop(),
-            false => None,
+        let oldest = if self.queue.len() >= self.limit {
+            self.pop()
+        } else {
+            None
         };
         self.awaited += 1;
         self.queue.push_back(Pending {

@@ -39,9 +39,10 @@ pub(super) struct Syn {
 /// Returns the length of the header of a segment with these control bits, with its options, in
 /// bytes.
 pub(super) fn header_len(flags: TcpFlags) -> u8 {
-    match flags.contains(TcpFlags::SYN) {
-        true => LEN,
-        false => HEADER,
+    if flags.contains(TcpFlags::SYN) {
+        LEN
+    } else {
+        HEADER
     }
 }
 
@@ -203,12 +204,13 @@ mod tests {
 
     /// Returns the answer to [`syn`], as a raw socket delivers it.
     fn reply(is_v4: bool, flags: TcpFlags, ack: u32) -> Vec<u8> {
-        let mut bytes = match is_v4 {
-            true => vec![
+        let mut bytes = if is_v4 {
+            vec![
                 0x46, 0, 0, 44, 0x12, 0x34, 0x40, 0, 61, 6, 0, 0, 198, 51, 100, 7, 192, 0, 2, 1, 1,
                 1, 1, 0,
-            ],
-            false => Vec::new(),
+            ]
+        } else {
+            Vec::new()
         };
         let mut segment = [0; 20];
         segment[..4].copy_from_slice(&[0, 80, 0x9c, 0x40]);

@@ -144,9 +144,10 @@ impl<'a> Series<'a> {
     /// Returns the time for which there is nothing to do but to listen. A due probe without room
     /// waits for another one to end.
     fn until_due(&mut self, now: Timestamp, is_due: bool) -> Duration {
-        let next = match self.may_ask() && !is_due {
-            true => self.next.since(now),
-            false => STOP_INTERVAL,
+        let next = if self.may_ask() && !is_due {
+            self.next.since(now)
+        } else {
+            STOP_INTERVAL
         };
         next.min(self.until_timeout(now)).min(STOP_INTERVAL)
     }

@@ -110,11 +110,12 @@ impl<'a> BySyn<'a> {
     fn answer(&self, bytes: &[u8]) -> Option<(u32, ProbeAnswer, Reply)> {
         let reply = Reply::read(bytes, self.source, self.plan.address)?;
         let answer = reply.answer()?;
-        let number = match reply.segment.flags.contains(TcpFlags::ACK) {
-            true => self.acknowledged(&reply)?,
+        let number = if reply.segment.flags.contains(TcpFlags::ACK) {
+            self.acknowledged(&reply)?
+        } else {
             // The sequence number of a bare RST is the acknowledgement number of the probe.
-            false => Some(self.number(reply.segment.seq))
-                .filter(|number| self.is_from(*number, reply.port))?,
+            Some(self.number(reply.segment.seq))
+                .filter(|number| self.is_from(*number, reply.port))?
         };
         Some((number, answer, reply))
     }

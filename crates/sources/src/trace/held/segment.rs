@@ -105,12 +105,11 @@ pub(super) fn quoted(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
     let is_ours =
         word(segment, 0)? == ends.source_port && word(segment, 2)? == ends.destination_port;
     is_ours.then_some(())?;
-    match ends.destination.is_ipv4() {
-        true => header::id_number(word(quoted, 4)?, last),
-        false => {
-            let octet = *segment.get(data_at(segment)?)?;
-            recall(last, octet.into(), OCTETS)
-        }
+    if ends.destination.is_ipv4() {
+        header::id_number(word(quoted, 4)?, last)
+    } else {
+        let octet = *segment.get(data_at(segment)?)?;
+        recall(last, octet.into(), OCTETS)
     }
 }
 
@@ -181,9 +180,10 @@ mod tests {
 
     fn sent(ends: &Ends, number: u32) -> Vec<u8> {
         let segment = keep_alive(ends, &HANDSHAKE, 1_250, number);
-        match ends.destination.is_ipv4() {
-            true => header(number, 9, 0).before(ends, &segment),
-            false => segment,
+        if ends.destination.is_ipv4() {
+            header(number, 9, 0).before(ends, &segment)
+        } else {
+            segment
         }
     }
 
