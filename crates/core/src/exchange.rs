@@ -20,7 +20,7 @@ pub use packing::{Gathered, Packing};
 pub(crate) use signs::{Foreign, Signs, Staleness};
 
 use crate::exchange::wait::{Owner, Wait, WaitKind};
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 
 /// A request and its response at one observation point.
 ///
@@ -38,15 +38,15 @@ pub struct Exchange {
     pub point: PointId,
     /// Number of the exchange on its connection, from 0, as far as seen.
     pub ordinal: u32,
-    /// Time of the exchange's begin.
+    /// When it began.
     pub begin: Timestamp,
-    /// Time of the exchange's end.
+    /// When it ended.
     pub end: Timestamp,
     /// Outcome of the exchange.
     pub outcome: Outcome,
     /// Method and path of the request, such as `GET /path`, where they could be read.
     pub request: Option<String>,
-    /// Waits that tile the exchange.
+    /// Its pieces, tiling it.
     pub waits: Vec<Wait>,
     /// Small parts that followed, or did not follow, an acknowledgement.
     pub holds: Vec<Hold>,
@@ -91,8 +91,8 @@ pub struct Exchange {
     pub particulars: Particulars,
     /// Signs of why it failed.
     pub(crate) signs: Signs,
-    /// Times that its server's kernel measured, by [`ServedTurn::STAGES`].
-    pub(crate) at_host: Option<Box<[Duration; ServedTurn::STAGES.len()]>>,
+    /// What its server's kernel saw of it, by [`RequestSpan::STAGES`].
+    pub(crate) at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
 }
 
 impl Exchange {

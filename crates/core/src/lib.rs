@@ -18,6 +18,7 @@ mod facts;
 pub mod observed;
 mod preconnect;
 mod protocol;
+pub mod registry;
 pub mod report;
 pub mod route;
 mod service;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::watcher::{RunQueue, Seen, Watcher, processors};
+use crate::watcher::{self, RunQueue, Seen, Watcher, processors};
 
 /// A tick of the times in `/proc/stat`: `USER_HZ` is 100 wherever Linux tells them.
 const TICK: Duration = Duration::from_millis(10);
@@ -71,7 +71,7 @@ impl Machine {
 impl Standstill {
     /// The shortest standstill that is added up: what waits for its turn among a test's own
     /// threads is late by less.
-    pub const LEAST: Duration = Duration::from_millis(8);
+    pub const LEAST: Duration = watcher::LEAST;
     /// The threads that want each processor in a crowd: of fewer a test's own may be most.
     pub const CROWD: f64 = 4.0;
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::Trace;
 use crate::attribution::mark::Data;
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::{Gathered, Packing, Side};
 
 /// The least number of segments of a response whose packing says anything.

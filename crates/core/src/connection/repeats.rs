@@ -8,28 +8,15 @@
 
 use core::time::Duration;
 
-use super::half::Span;
-use super::rtt::LEAST_ERROR;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Span;
+use crate::attribution::rtt::LEAST_ERROR;
 use crate::observed::time::Timestamp;
 
 /// The most repetitions watched at a time; more at once are one story.
 const MAX_WATCHED: usize = 64;
 /// The longest time until a D-SACK: it comes with the next acknowledgement or never.
 const LATE_WORD: Duration = Duration::from_secs(1);
-
-/// Necessity of sending bytes again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// The bytes were not sent before, or the copy before was lost.
-    #[default]
-    Needed,
-    /// The necessity is not known yet.
-    Pending,
-    /// An earlier copy arrived.
-    Spurious,
-    /// The capture misses what would have told.
-    Untold,
-}
 
 /// The bytes of the sender that a segment of the receiver reports.
 #[derive(Clone, Copy, Debug)]

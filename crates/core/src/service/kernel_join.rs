@@ -1,5 +1,5 @@
-//! Exchanges joined to their turns: the time that packets give to the server, split by what its own
-//! kernel saw of it.
+//! Exchanges joined to their turns: the time that packets give to the server,
+//! split by what its own kernel saw of it.
 //!
 //! Packets and turns are stamped on one host's clock, at two places: where the
 //! packets were captured, and in the server's network stack. What the packets
@@ -14,12 +14,11 @@ use core::time::Duration;
 
 pub(crate) use waiting::Waiting;
 
-use crate::cause::evidence::MATERIAL_TIME;
-use crate::cause::tally::{Cost, Tally};
 use crate::exchange::wait::{Bound, Wait, WaitKind};
 use crate::exchange::{Exchange, Outcome};
-use crate::observed::kernel_span::{ServedTurn, Stage};
+use crate::observed::kernel_span::{RequestSpan, Stage};
 use crate::observed::time::Timestamp;
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// Kinds of wait that packets show as the server's own time.
@@ -33,7 +32,7 @@ pub(crate) const KINDS: [WaitKind; 3] = [
 const NOTABLE: Duration = Duration::from_millis(1);
 /// The least disagreement: less than what matters is none, as a busy host may need that long from
 /// its device to its sockets. What the waits' own bounds say comes on top.
-const LEAST_DISAGREEMENT: Duration = MATERIAL_TIME;
+const LEAST_DISAGREEMENT: Duration = Duration::from_millis(1);
 /// The amount by which stamps of one clock differ that are taken at different places of the network
 /// stack: a packet is stamped that much sooner or later than its segment.
 const STAMPS: Duration = Duration::from_micros(200);
@@ -79,14 +78,14 @@ pub(crate) struct Split {
     /// Times that the same took at the host: until the answer's first byte left for what lies
     /// before it, from there to its last for what lies within.
     pub(crate) host: Distribution,
-    /// Times at each stage of the whole turn, as [`ServedTurn::STAGES`] names them.
-    pub(crate) stages: [Distribution; ServedTurn::STAGES.len()],
+    /// As [`RequestSpan::STAGES`] names them, of the whole turn.
+    pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
 }
 
 impl Served {
     /// Takes in an exchange, and the turn within it if that was seen, which names the exchange's
     /// waits and leaves it its stages; an exchange without a whole answer does not count.
-    pub(crate) fn take(&mut self, exchange: &mut Exchange, turn: Option<ServedTurn>) {
+    pub(crate) fn take(&mut self, exchange: &mut Exchange, turn: Option<RequestSpan>) {
         if !matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed) {
             return;
         }
@@ -106,7 +105,7 @@ impl Served {
 
     /// Compares the server's time by packets with the host's. Returns true if there is room for
     /// what the host took.
-    fn compare(&mut self, exchange: &Exchange, turn: &ServedTurn, error: Duration) -> bool {
+    fn compare(&mut self, exchange: &Exchange, turn: &RequestSpan, error: Duration) -> bool {
         let host = turn.left().since(was_whole(turn));
         let packets = waited(exchange, |wait| KINDS.contains(&wait.kind));
         let travel = waited(exchange, |wait| wait.kind == WaitKind::RoundTrip);
@@ -173,7 +172,7 @@ fn merge(ours: &mut Splits, theirs: Splits) {
     }
 }
 
-fn split(splits: &mut Splits, exchange: &Exchange, turn: &ServedTurn) {
+fn split(splits: &mut Splits, exchange: &Exchange, turn: &RequestSpan) {
     let Some(stages) = turn.stages() else { return };
     if turn.delivered_last.since(turn.delivered) >= NOTABLE {
         return;
@@ -215,7 +214,7 @@ impl Split {
     }
 }
 
-fn at_host(kind: WaitKind, turn: &ServedTurn) -> Duration {
+fn at_host(kind: WaitKind, turn: &RequestSpan) -> Duration {
     match kind {
         WaitKind::ServerThink => until_first(turn),
         _ => after_first(turn),
@@ -223,23 +222,23 @@ fn at_host(kind: WaitKind, turn: &ServedTurn) -> Duration {
 }
 
 /// Returns the host's time until the answer's first byte left.
-fn until_first(turn: &ServedTurn) -> Duration {
+fn until_first(turn: &RequestSpan) -> Duration {
     turn.sent.since(was_whole(turn)) + first_queued(turn)
 }
 
 /// Returns the host's time from the answer's first byte to its last.
-fn after_first(turn: &ServedTurn) -> Duration {
+fn after_first(turn: &RequestSpan) -> Duration {
     turn.left().since(turn.sent + first_queued(turn))
 }
 
 /// Returns the time for which the answer's first segment lay in queueing disciplines.
-fn first_queued(turn: &ServedTurn) -> Duration {
+fn first_queued(turn: &RequestSpan) -> Duration {
     turn.departure.unwrap_or_default().first_queued
 }
 
 /// Returns the time when the host had the whole request, if its last byte took as long to TCP as
 /// its first did.
-fn was_whole(turn: &ServedTurn) -> Timestamp {
+fn was_whole(turn: &RequestSpan) -> Timestamp {
     turn.arrived + turn.delivered_last.since(turn.delivered)
 }
 

@@ -15,7 +15,7 @@ mod way;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::connection::table;
+use crate::observed::flow;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 use crate::report::Joined;
@@ -59,7 +59,7 @@ impl Joining {
     /// Creates a joining of two captures of which nothing is known; `hash_seed` changes nothing in
     /// the result.
     pub fn new(hash_seed: u64) -> Self {
-        let hasher = table::hasher(hash_seed);
+        let hasher = flow::hasher(hash_seed);
         let view = || View {
             flows: Vec::new(),
             by_key: HashMap::with_hasher(hasher.clone()),
@@ -152,9 +152,10 @@ impl Recognised {
 
     /// Returns the time of `sighting` on the clock of the client's capture.
     fn instant(&self, sighting: &Sighting, is_near: bool) -> Timestamp {
-        match is_near {
-            true => sighting.at,
-            false => self.clock.to_client(sighting.at),
+        if is_near {
+            sighting.at
+        } else {
+            self.clock.to_client(sighting.at)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What makes a scenario, and that every shipped one is one.
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use std::time::Duration;
 
 use super::*;

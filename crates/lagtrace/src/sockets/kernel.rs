@@ -9,7 +9,7 @@ use lagtrace_sources::counter::Counters;
 use lagtrace_sources::privilege::{HostError, NetworkNamespace};
 use lagtrace_sources::socket::limits;
 
-use crate::conclusion;
+use crate::clock;
 
 /// One network namespace's counters and settings.
 pub(super) struct Kernel {
@@ -44,7 +44,7 @@ impl Kernel {
     /// look only.
     pub(super) fn end(self, analyzer: &mut Analyzer, is_following: bool) {
         let mut tell = |body| {
-            analyzer.observe(Event::here(conclusion::now(), Phase::Baseline, body));
+            analyzer.observe(Event::here(clock::now(), Phase::Baseline, body));
         };
         let namespace = self
             .pid

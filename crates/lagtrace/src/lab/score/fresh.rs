@@ -255,7 +255,7 @@ fn is_hopeless(error: &Error) -> bool {
 /// A seed that nobody chose.
 pub(super) fn any_seed() -> u64 {
     // Few digits, so that a person can type it again.
-    crate::conclusion::now().as_nanos().unsigned_abs() / 1_000 % 1_000_000
+    crate::clock::now().as_nanos().unsigned_abs() / 1_000 % 1_000_000
 }
 
 #[cfg(test)]
