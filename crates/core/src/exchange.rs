@@ -38,15 +38,15 @@ pub struct Exchange {
     pub point: PointId,
     /// Number of the exchange on its connection, from 0, as far as seen.
     pub ordinal: u32,
-    /// When it began.
+    /// Time of the exchange's begin.
     pub begin: Timestamp,
-    /// When it ended.
+    /// Time of the exchange's end.
     pub end: Timestamp,
     /// Outcome of the exchange.
     pub outcome: Outcome,
     /// Method and path of the request, such as `GET /path`, where they could be read.
     pub request: Option<String>,
-    /// Its pieces, tiling it.
+    /// Waits that tile the exchange.
     pub waits: Vec<Wait>,
     /// Small parts that followed, or did not follow, an acknowledgement.
     pub holds: Vec<Hold>,
@@ -91,7 +91,7 @@ pub struct Exchange {
     pub particulars: Particulars,
     /// Signs of why it failed.
     pub(crate) signs: Signs,
-    /// What its server's kernel saw of it, by [`RequestSpan::STAGES`].
+    /// Times that its server's kernel measured, by [`RequestSpan::STAGES`].
     pub(crate) at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
 }
 

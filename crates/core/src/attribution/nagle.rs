@@ -172,7 +172,7 @@ fn acknowledgement<'a>(
     index: usize,
 ) -> Option<&'a Mark> {
     let marks = if holder.is_behind_full {
-        // It passes a point beside the receiver before the full ones do.
+        // The acknowledgement passes a point beside the receiver before the full ones do.
         trace.marks.get(..index).unwrap_or_default()
     } else {
         between(trace, before, index)

@@ -82,7 +82,7 @@ impl Tiler<'_> {
         let (path, inferred) = (Owner::Path, Bound::Inferred(trace.to_server.split_error()));
         self.push(from + travel / 2, WaitKind::RoundTrip, path, None, inferred);
         if is_endless {
-            // Whether the response was there when its line began does not show.
+            // It does not show whether the response was there when its line began.
             self.push(free, WaitKind::Unknown, Owner::Unknown, None, inferred);
         } else {
             let think = WaitKind::ServerThink;

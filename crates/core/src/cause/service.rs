@@ -1,4 +1,4 @@
-//! One server: its figures, its rules and its exchanges over time.
+//! A server: its figures, its rules and its exchanges over time.
 
 use core::time::Duration;
 

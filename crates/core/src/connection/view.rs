@@ -82,7 +82,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How the client sends, and how the server does.
+    /// Returns the properties of the client as a sender, and those of the server.
     pub(crate) fn pipes(&self) -> [Pipe; 2] {
         [
             self.request.pipe(self.response),

@@ -64,7 +64,7 @@ pub(crate) struct ServiceTurns {
     pub(crate) latency: Distribution,
     /// Number of turns whose thread was looked at.
     pub(crate) threaded: u64,
-    /// As [`RequestSpan::STAGES`] names them.
+    /// Times at each stage, as [`RequestSpan::STAGES`] names them.
     pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
     /// Times for which the answers' first segments lay in queueing disciplines, where that was
     /// looked at.

@@ -78,7 +78,7 @@ pub(crate) struct Split {
     /// Times that the same took at the host: until the answer's first byte left for what lies
     /// before it, from there to its last for what lies within.
     pub(crate) host: Distribution,
-    /// As [`RequestSpan::STAGES`] names them, of the whole turn.
+    /// Times at each stage of the whole turn, as [`RequestSpan::STAGES`] names them.
     pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
 }
 
