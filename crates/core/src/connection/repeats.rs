@@ -117,8 +117,7 @@ impl Repeats {
         self.has_gap &= self.list.iter().any(|repeat| repeat.need == Need::Pending);
     }
 
-    /// Decides, where the receiver has bytes that it did not report before, which of their copies
-    /// arrived.
+    /// Decides which copies arrived of bytes that the receiver did not report before.
     fn weigh(&mut self, answer: &Answer<'_>, tell: &mut impl FnMut(u64, Need)) {
         let first_stamp = self
             .list
