@@ -196,10 +196,12 @@ impl Held {
     fn sample(&self) -> Option<bool> {
         let named = self.timed + self.written;
         let is_most = |part: u64| part as f64 >= named as f64 * SHARE_RELEASED;
-        match named >= evidence::REPEATS {
-            true if is_most(self.timed) => Some(true),
-            true if is_most(self.written) => Some(false),
-            _ => None,
+        if named < evidence::REPEATS {
+            None
+        } else if is_most(self.timed) {
+            Some(true)
+        } else {
+            is_most(self.written).then_some(false)
         }
     }
 
