@@ -1,5 +1,5 @@
-//! The path between the two hosts: what it is ([`PathSpec`]), what it does to a packet
-//! ([`lane`], `transit`, pure, in virtual time), and the process that does it to real ones
+//! The path between the two hosts: its description ([`PathSpec`]), its effect on a packet
+//! ([`lane`], `transit`, pure, in virtual time), and the process that carries real packets
 //! (`emulator`).
 //!
 //! With nothing to emulate, the hosts are joined by a plain veth pair, or are one host that
@@ -81,11 +81,11 @@ pub struct PathSpec {
     /// The routers on the way, the first next to the client.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopSpec>,
-    /// The number of hops before the link that does what the lanes say: what ends at one of these
-    /// hops does not cross it. All of them unless said otherwise.
+    /// The number of hops before the link that does what the lanes say: a packet that ends at one
+    /// of these hops does not cross it. All of them unless said otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults_after: Option<usize>,
-    /// Links side by side (ECMP, a bundle) that each packet takes one of, by the hash of its
+    /// Links side by side (ECMP, a bundle). Each packet takes one of them, by the hash of its
     /// addresses and ports: each connection, in each direction, stays on one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberSpec>,
@@ -105,8 +105,8 @@ pub struct PathSpec {
     pub mtu: Option<u32>,
 }
 
-/// One of several links side by side, and what it does besides what the lanes do. Its delays
-/// come on top of theirs.
+/// A link of several side by side, and its faults besides those of the lanes. Its delays come on
+/// top of theirs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemberSpec {
