@@ -21,12 +21,12 @@ use super::tun::Head;
 use super::{LaneSpec, PathSpec};
 use crate::host::Side;
 
-/// The most that one direction holds: 10 s of 50 Mbit/s, or 50 ms of 10 Gbit/s.
+/// The most bytes that one direction holds: 10 s of 50 Mbit/s, or 50 ms of 10 Gbit/s.
 const HELD_LIMIT: usize = 64 << 20;
-/// A packet this long after its time is late: many times what the emulator errs by itself.
+/// The delay beyond its due time from which a packet is late: many times the emulator's own error.
 const LATE: Duration = Duration::from_millis(2);
 
-/// The path with what is under way on it.
+/// The path with the packets under way on it.
 pub(super) struct Transit {
     to_server: Way,
     to_client: Way,
@@ -35,13 +35,13 @@ pub(super) struct Transit {
     head: Head,
 }
 
-/// One direction.
+/// A direction of the path.
 struct Way {
     spec: LaneSpec,
     delay: Duration,
     lane: Lane,
     members: Vec<Lane>,
-    /// What members are chosen by.
+    /// The seed of the hash that chooses a packet's member.
     seed: u64,
     thin_acks: Option<ThinAcks>,
     line: DelayLine,
@@ -49,7 +49,7 @@ struct Way {
     counters: LaneCounters,
 }
 
-/// Which part of the way a packet goes.
+/// The part of the way that a packet takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leg {
     Whole,
@@ -72,7 +72,7 @@ impl Transit {
         }
     }
 
-    /// Takes in a packet that the host on this side sends, at `now`. It may be changed.
+    /// Admits a packet that the host on this side sends at `now`. Its bytes may be changed.
     pub(super) fn admit(&mut self, from: Side, now: Duration, raw: &mut [u8]) {
         self.way(from).counters.offered += 1;
         let Some(hop) = self.where_ends(from, raw) else {
@@ -83,13 +83,13 @@ impl Transit {
         self.cross(from, now, raw, Leg::ToHop(hop));
     }
 
-    /// When something is to be done next.
+    /// Returns when something is to be done next.
     pub(super) fn next_due(&self) -> Option<Duration> {
         let lines = [&self.to_server.line, &self.to_client.line];
         lines.into_iter().filter_map(DelayLine::next_due).min()
     }
 
-    /// A packet from this side that the other host is to get by now.
+    /// Removes and returns a packet from this side that is due at the other host by now.
     pub(super) fn take_due(&mut self, from: Side, now: Duration) -> Option<Vec<u8>> {
         loop {
             let way = self.way(from);
@@ -113,7 +113,7 @@ impl Transit {
         }
     }
 
-    /// A packet from this side was handed over, or refused.
+    /// Counts a packet from this side as delivered, or as refused.
     pub(super) fn count_delivery(&mut self, from: Side, raw: &[u8], is_taken: bool) {
         let size = raw.len().saturating_sub(self.head.length()) as u64;
         let counters = &mut self.way(from).counters;
@@ -126,7 +126,7 @@ impl Transit {
         }
     }
 
-    /// To the server, to the client.
+    /// Returns the counters of the directions to the server and to the client.
     pub(super) fn counters(&self) -> (LaneCounters, LaneCounters) {
         (self.to_server.counters, self.to_client.counters)
     }
@@ -138,7 +138,7 @@ impl Transit {
         }
     }
 
-    /// The hop that a packet does not get past.
+    /// Returns the hop that a packet does not get past.
     fn where_ends(&self, from: Side, raw: &[u8]) -> Option<usize> {
         if self.hops.count() == 0 {
             return None;
@@ -149,7 +149,8 @@ impl Transit {
         self.hops.where_ends(from, time_to_live, to)
     }
 
-    /// The first thing on the way that may stop a packet.
+    /// Sends a packet over the narrow link, which comes first: fragmented, or dropped and answered,
+    /// if it is too large.
     fn pass_narrow_link(&mut self, from: Side, now: Duration, raw: &mut [u8]) {
         let Some(mtu) = self.way(from).spec.mtu else {
             return self.leave_hops(from, now, raw);
@@ -178,7 +179,7 @@ impl Transit {
         }
     }
 
-    /// Every router takes one off the time to live.
+    /// Sends a packet past the routers, each of which takes one off its time to live.
     fn leave_hops(&mut self, from: Side, now: Duration, raw: &mut [u8]) {
         let more = taken(&self.way(from).spec.steps, now).map_or(0, |step| step.ttl);
         let routers = self.hops.count() + usize::from(more);
@@ -240,7 +241,7 @@ impl Transit {
         }
     }
 
-    /// A router answers the host on a side for a packet of its.
+    /// Answers the host on this side from a router, for a packet of that host.
     fn answer(&mut self, to: Side, now: Duration, hop: usize, mtu: Option<u16>, raw: &[u8]) {
         let packet = self.head.packet(raw);
         let Some(headers) = packet.headers() else {
@@ -301,7 +302,7 @@ impl Way {
         }
     }
 
-    /// Everything that the lane does, but for its distance.
+    /// Returns the fate of a packet by everything that the lane does, except its distance.
     fn meet_faults(&mut self, radio: &mut Radio, now: Duration, packet: &Packet<'_>) -> Fate {
         let sleep: Option<SleepSpec> = self.spec.sleep;
         let fate = self.lane.admit(radio.pass(now, sleep), packet);
@@ -348,7 +349,8 @@ mod tests {
         Transit::new(&spec, Head::None)
     }
 
-    /// Everything that leaves the path: when, in milliseconds, from which side it came, what.
+    /// Returns every packet that leaves the path: when, in milliseconds, from which side, its
+    /// bytes.
     fn leave(transit: &mut Transit) -> Vec<(u128, Side, Vec<u8>)> {
         let mut left = Vec::new();
         while let Some(due) = transit.next_due() {

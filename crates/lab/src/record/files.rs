@@ -1,4 +1,4 @@
-//! The files of a recording: captured into a scratch folder, made what the scenario asks for,
+//! The files of a recording: captured into a scratch folder, converted as the scenario asks,
 //! compressed, and moved to their place at once.
 
 use std::fs;
@@ -45,7 +45,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Makes a capture what the scenario asks for, and returns its path.
+/// Converts a capture as the scenario asks, and returns its path.
 pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBuf, Error> {
     if let Some(vlan) = spec.vlan {
         super::vlan::tag(file, vlan)?;
@@ -71,7 +71,7 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
     Ok(file.to_owned())
 }
 
-/// Applies what was drawn to a capture that is otherwise finished, and returns its path.
+/// Applies the drawn parameters to a capture that is otherwise finished, and returns its path.
 pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<PathBuf, Error> {
     let &Drawn {
         snapshot,
@@ -108,7 +108,7 @@ pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<Pat
     Ok(place)
 }
 
-/// The name of a format for editcap.
+/// Returns the name of a format for editcap.
 fn kind(format: CaptureFormat) -> &'static str {
     match format {
         CaptureFormat::Pcap => "nsecpcap",
@@ -117,7 +117,7 @@ fn kind(format: CaptureFormat) -> &'static str {
     }
 }
 
-/// The numbers of the packets to leave out of a file: evenly spread, shifted by the seed.
+/// Returns the numbers of the packets to leave out of a file: evenly spread, shifted by the seed.
 fn left_out(file: &Path, share: f64, seed: u64) -> Result<Vec<String>, Error> {
     if share == 0.0 {
         return Ok(Vec::new());
