@@ -1,4 +1,4 @@
-//! A DNS server of our own that answers late: the one that a resolver asks if it has nothing
+//! A DNS server of the lab's own that answers late: the one that a resolver asks if it has nothing
 //! cached.
 //!
 //! It answers over UDP and TCP (RFC 1035), every name alike, with the addresses of the lab's
@@ -132,7 +132,7 @@ fn serve_streams(listener: &TcpListener, plan: &DnsPlan) {
     );
 }
 
-/// Messages with their length before them (RFC 1035 §4.2.2), one after the other.
+/// Serves messages with their length before them (RFC 1035 §4.2.2), one after the other.
 fn serve_stream(mut connection: &TcpStream, plan: &DnsPlan) -> io::Result<()> {
     connection.set_read_timeout(Some(IDLE_LIMIT))?;
     connection.set_nodelay(true)?;
@@ -156,7 +156,7 @@ const TYPE_A: u16 = 1;
 const TYPE_AAAA: u16 = 28;
 const CLASS_IN: u16 = 1;
 
-/// The answer to a query with one question; `None` to anything else.
+/// Returns the answer to a query with one question; `None` to anything else.
 fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
     let word = |at: usize| Some(u16::from_be_bytes([*query.get(at)?, *query.get(at + 1)?]));
     let (flags, questions) = (word(2)?, word(4)?);
@@ -192,7 +192,8 @@ fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// The offset at which the question's name ends: labels without pointers, at most 255 bytes in all.
+/// Returns the offset at which the question's name ends: labels without pointers, at most 255 bytes
+/// in all.
 fn end_of_name(query: &[u8]) -> Option<usize> {
     let mut at = HEADER;
     loop {
@@ -217,7 +218,7 @@ mod tests {
         v6: Ipv6Addr::LOCALHOST,
     };
 
-    /// A query with id 0x0707, recursion desired, for `www.lab.test`.
+    /// Returns a query with id 0x0707, recursion desired, for `www.lab.test`.
     fn query(kind: u16) -> Vec<u8> {
         let mut bytes = vec![7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         bytes.extend_from_slice(b"\x03www\x03lab\x04test\0");

@@ -19,24 +19,25 @@ use crate::run::open_up;
 use crate::scenario::Service;
 use crate::tool;
 
-/// A PostgreSQL. Clients are the user `postgres` of the database `postgres`, without a password.
+/// A PostgreSQL. Clients connect as the user `postgres` to the database `postgres`, without a
+/// password.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Postgres {
     /// Settings, `name=value`.
     pub settings: Vec<String>,
-    /// SQL that is run before anybody asks.
+    /// The SQL that is run before any client asks.
     pub prepare: Vec<String>,
 }
 
 /// The user that owns clusters: the server refuses to run as root.
 const OWNER: &str = "postgres";
 
-/// How long it may take until it lets clients in.
+/// The longest time until it lets clients in.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a run that lasts seconds needs: nothing of it survives, and nothing of it lies outside
-/// the cluster's folder. Statements and lock waits that a person would notice are logged.
+/// The settings of a cluster for a run of seconds: nothing of it survives, and nothing of it lies
+/// outside its folder. Statements and lock waits that a person would notice are logged.
 const SETTINGS: [&str; 10] = [
     "fsync=off",
     "synchronous_commit=off",
@@ -50,7 +51,7 @@ const SETTINGS: [&str; 10] = [
     "deadlock_timeout=20ms",
 ];
 
-/// Makes the cluster.
+/// Makes the cluster and returns the program.
 pub(super) fn lay(folder: &Path, service: &Service, postgres: &Postgres) -> Result<Program, Error> {
     let missing = || Error::MissingTool {
         tool: "postgres",
