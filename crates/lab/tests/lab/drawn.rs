@@ -1,4 +1,4 @@
-//! A recording on drawn parameters is what its label says.
+//! Tests that a recording on drawn parameters agrees with its label.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Bringing up and taking down: what is there meanwhile, and that nothing is afterwards.
+//! Bringing up and taking down: what is there meanwhile, and that nothing is left afterwards.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
