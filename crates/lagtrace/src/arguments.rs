@@ -88,10 +88,10 @@ pub(crate) struct Output {
         value_name = "FORMAT"
     )]
     pub(crate) form: Form,
-    /// What the format is, of those that all commands have.
+    /// The format, of those that all commands have.
     #[arg(skip)]
     pub(crate) format: Format,
-    /// Whether it is CSV instead.
+    /// True if the format is CSV instead.
     #[arg(skip)]
     pub(crate) is_csv: bool,
     /// Write the report to FILE instead of standard output
@@ -123,7 +123,7 @@ pub(crate) enum Form {
 }
 
 impl Output {
-    /// The same with the format known; `None` where `command` has none such.
+    /// Returns the output with its format known; `None` where `command` has no such format.
     pub(crate) fn settled(mut self, command: &Command) -> Option<Self> {
         self.format = match self.form {
             Form::Text => Format::Text,

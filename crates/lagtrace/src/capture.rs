@@ -1,4 +1,4 @@
-//! `lagtrace capture`: live packets into a file, into the analysis, or both.
+//! The command `lagtrace capture`: live packets into a file, into the analysis, or both.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::words;
 
-/// How long to wait for packets before looking whether the user asked to stop.
+/// The wait for packets before checking whether the user asked to stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What to capture.
@@ -188,7 +188,7 @@ fn subject(options: &Options) -> String {
     words.join(" ")
 }
 
-/// A capture that could not begin, with what to do about it.
+/// Returns the failure of a capture that could not begin, with what to do about it.
 pub(crate) fn refused(error: CaptureError) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);

@@ -1,4 +1,4 @@
-//! The last stage of every command that diagnoses: the report is shown.
+//! The last stage of every command that diagnoses: showing the report.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -16,7 +16,7 @@ use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::render;
 
-/// What the analyzer is told before it begins.
+/// Returns the analyzer's options.
 pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
     analyzer::Options {
         hash_seed: seed(),
@@ -25,13 +25,13 @@ pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
     }
 }
 
-/// A seed for the hash of keys that come from the network.
+/// Returns a seed for the hash of keys that come from the network.
 pub(crate) fn seed() -> u64 {
     // The standard library's hasher keys itself from the kernel's random numbers.
     RandomState::new().build_hasher().finish()
 }
 
-/// A remark of the command's own.
+/// Returns a remark of the command's own.
 pub(crate) fn note(id: &str, text: String) -> Event {
     let note = Note {
         id: id.to_owned(),
@@ -40,13 +40,13 @@ pub(crate) fn note(id: &str, text: String) -> Event {
     Event::here(now(), Phase::Baseline, EventBody::Note(note))
 }
 
-/// This instant on the realtime clock.
+/// Returns the current time of the realtime clock.
 pub(crate) fn now() -> Timestamp {
     let nanos = jiff::Timestamp::now().as_nanosecond();
     Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// An instant in RFC 3339, UTC; this one for `None`.
+/// Returns a time as RFC 3339 in UTC; the current one for `None`.
 pub(crate) fn started(nanos: Option<i64>) -> String {
     nanos
         .and_then(|nanos| jiff::Timestamp::from_nanosecond(nanos.into()).ok())
@@ -54,13 +54,13 @@ pub(crate) fn started(nanos: Option<i64>) -> String {
         .to_string()
 }
 
-/// The same to the microsecond, always with six digits.
+/// Returns a time as RFC 3339 in UTC, always with six digits of microseconds.
 pub(crate) fn moment(nanos: i64) -> String {
     let at = jiff::Timestamp::from_nanosecond(nanos.into());
     at.map_or_else(|_| started(Some(nanos)), |at| format!("{at:.6}"))
 }
 
-/// Shows the report as the user wants it and says what the exit code is.
+/// Shows the report as the user wants it and returns the outcome.
 pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {
         _ if console.output().is_csv => render::route_csv(report),
