@@ -1,4 +1,4 @@
-//! `lagtrace lab`: causes of latency on demand, and whether they are found.
+//! The command `lagtrace lab`: causes of latency on demand, and whether they are found.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -80,7 +80,7 @@ struct Choice {
     rtt: Option<Duration>,
 }
 
-/// Does what is asked for.
+/// Runs the action that was asked for.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     match &options.action {
         Action::List => catalogue::list(console),
@@ -138,7 +138,7 @@ fn print(text: &str, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
-/// A shipped scenario by its name, or one of the user's own by its file.
+/// Returns a shipped scenario by its name, or one of the user's own by its file.
 fn scenario(name: &str) -> Result<Scenario> {
     if !name.ends_with(".toml") {
         return Scenario::by_name(name).map_err(failed);
@@ -147,7 +147,7 @@ fn scenario(name: &str) -> Result<Scenario> {
     Scenario::parse(name, &text).map_err(failed)
 }
 
-/// The lab's error with its hint.
+/// Returns the lab's error with its hint.
 fn failed(error: lagtrace_lab::Error) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 
 /// The step's name.
 const STEP: &str = "configuration";
-/// How many settings the outcome line shows.
+/// The number of settings that the outcome line shows.
 const SHOWN: usize = 4;
 
 impl Investigation<'_> {

@@ -1,4 +1,4 @@
-//! `lagtrace lab list`: the scenarios by what they show, and the labs that are up.
+//! The command `lagtrace lab list`: the scenarios and what they show, and the running labs.
 
 use lagtrace_core::cause::Id;
 use lagtrace_lab::Scenario;
@@ -30,17 +30,17 @@ pub(crate) struct Group {
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) title: String,
-    /// What there is of it to this program.
+    /// The kind of the scenario's recordings.
     kind: Kind,
     /// The causes to be found, the largest first; of several in one place any one will do.
     expected: Vec<Vec<Id>>,
-    /// The Debian packages that it takes.
+    /// The Debian packages that the scenario needs.
     pub(crate) needs: Vec<String>,
-    /// Those of them that are not installed.
+    /// The packages that are not installed.
     pub(crate) missing: Vec<String>,
 }
 
-/// Prints them.
+/// Prints the scenarios and the running labs.
 pub(super) fn list(console: &Console) -> Result<Outcome> {
     let scenarios = Scenario::all().map_err(failed)?;
     let entries: Vec<_> = scenarios.iter().map(Entry::of).collect();
@@ -88,8 +88,8 @@ impl Entry {
     }
 }
 
-/// The entries by cause, the healthy ones last. Within a group they keep the order in which a
-/// person should meet them.
+/// Groups the entries by cause, the healthy ones last. Within a group they keep the order in which
+/// a person should meet them.
 fn groups(entries: Vec<Entry>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for entry in entries {

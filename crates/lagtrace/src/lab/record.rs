@@ -50,7 +50,7 @@ pub(super) struct Options {
     ipv6: bool,
 }
 
-/// Records one after the other. Found is what could not be recorded.
+/// Records one after the other. The outcome is `Found` if one could not be recorded.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let helper = Helper::this_program(HELPER);
@@ -107,7 +107,7 @@ fn requests(options: &Options, scenario: &Scenario) -> Vec<Request> {
     requests
 }
 
-/// The first distance of a scenario, whose recordings stand for those at another.
+/// Returns the first distance of a scenario, whose recordings stand for those at another.
 fn requests_first(scenario: &Scenario) -> Option<Duration> {
     Request::all_of(scenario).first()?.round_trip
 }
