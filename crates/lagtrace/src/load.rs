@@ -1,4 +1,4 @@
-//! `lagtrace load`: concurrent requests, and how long they really took.
+//! The command `lagtrace load`: concurrent requests, and their true latencies.
 
 mod hdr;
 mod options;
@@ -28,14 +28,14 @@ use hdr::{Log, Seconds};
 pub(crate) use options::Options;
 use remarks::remarks;
 
-/// Failures before a run may be broken off for them …
+/// The number of failures from which a run may be broken off for them …
 const MANY_FAILURES: u64 = 200;
 /// … if at least this share of all requests fails.
 const FAILING_SHARE: f64 = 0.5;
-/// The load warms up for this share of its duration, within bounds.
+/// The share of its duration for which the load warms up, within bounds.
 const WARM_UP_SHARE: f64 = 0.05;
 
-/// Loads the service and says how long its answers took.
+/// Loads the service and reports its latencies.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     options.check()?;
@@ -60,22 +60,21 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     }
 }
 
-/// What all loads of a call have in common.
+/// The state that all loads of a call share.
 struct Run<'a> {
     options: &'a Options,
     console: &'a Console,
     interrupt: &'a Interrupt,
-    /// What was learned before the first.
+    /// The events before the first load.
     events: Vec<Event>,
-    /// What is asked for.
+    /// The subject of the report.
     subject: String,
-    /// Where latencies are written besides.
+    /// The log to which latencies are written besides.
     log: Option<Log>,
 }
 
 impl Run<'_> {
-    /// Carries out one plan; `None` if it was interrupted before anything was
-    /// measured.
+    /// Runs one plan; returns `None` if it was interrupted before anything was measured.
     fn once(&self, name: &str, plan: &Plan) -> Result<Option<Report>> {
         let started = conclusion::now();
         let targets = plan.lanes.iter().map(|lane| &lane.target);
@@ -99,7 +98,7 @@ impl Run<'_> {
         Ok(Some(report))
     }
 
-    /// Carries out ascending plans, to the first that is no use.
+    /// Runs ascending plans, up to the first without an answer.
     fn in_steps(&self, over: &str, plans: &[Plan]) -> Result<Option<Report>> {
         let mut reports: Vec<Report> = Vec::new();
         for (number, plan) in (1..).zip(plans) {
@@ -116,7 +115,7 @@ impl Run<'_> {
         Ok(steps::join(over, reports))
     }
 
-    /// Runs the plan; also whether it was broken off because most requests failed.
+    /// Runs the plan; returns also whether it was broken off because most requests failed.
     fn measure(&self, name: &str, plan: &Plan, analyzer: &mut Analyzer) -> Result<(Summary, bool)> {
         let bar = self.console.timed(name, plan.warm_up + plan.duration);
         let is_failing = AtomicBool::new(false);
@@ -155,7 +154,7 @@ impl Run<'_> {
     }
 }
 
-/// What a plan asks for first, and how much else.
+/// Returns the first URL of a plan, and the number of others.
 fn subject(plan: &Plan) -> String {
     let first = plan.lanes.first().map(|lane| lane.target.url.to_string());
     let first = first.unwrap_or_default();
@@ -165,7 +164,7 @@ fn subject(plan: &Plan) -> String {
     }
 }
 
-/// The last second in words.
+/// Describes the last second in words.
 fn live(now: &Progress) -> String {
     let recent = &now.recent;
     let mut text = format!("{}/s", words::rate(recent.rate));
@@ -185,7 +184,7 @@ fn live(now: &Progress) -> String {
     text
 }
 
-/// How long a load that lasts so long warms up.
+/// Returns the warm-up of a load of this duration.
 fn warm_up(whole: Duration) -> Duration {
     let share = whole.mul_f64(WARM_UP_SHARE);
     share.clamp(Duration::from_millis(100), Duration::from_millis(500))

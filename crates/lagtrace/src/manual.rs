@@ -52,7 +52,7 @@ pub(crate) fn completions(options: &Shell) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
-/// Prints the main manual page, or writes them all.
+/// Prints the main manual page, or writes all pages.
 pub(crate) fn pages(options: &Pages) -> Result<Outcome> {
     let command = Arguments::command().disable_help_subcommand(true);
     match &options.directory {
