@@ -1,8 +1,8 @@
-//! `lagtrace watch`: live requests from the kernel's view.
+//! The command `lagtrace watch`: live requests as the kernel sees them.
 //!
 //! The kernel is two witnesses here: segments at the border of its network stack, which become
-//! exchanges as a capture's do, and turns, timed where programs read and write and where TCP
-//! holds something back. The analysis joins and renames them as it does for `diagnose`. What has
+//! exchanges as a capture's do, and turns, timed where programs read and write and where TCP holds
+//! something back. The analysis joins and renames them as it does for `diagnose`. A request with
 //! only one of the two cannot be joined: turns that `--slow` shows beyond the sample have no
 //! segments, and requests that a watched program makes of others have no turns.
 
@@ -33,7 +33,7 @@ use crate::interrupt::Interrupt;
 use crate::probe::{Ports, parse_ports};
 use live::Live;
 
-/// How long observations may wait in the kernel.
+/// The longest time for which observations wait in the kernel.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 const AFTER_HELP: &str = "\
@@ -149,7 +149,7 @@ impl Options {
         }
     }
 
-    /// What is made of it, with each exchange told to `lines`.
+    /// Returns the analyzer of what is watched, which hands each exchange to `lines`.
     fn analyzer(&self, lines: Option<&Listing>) -> Analyzer {
         let analyzer = Analyzer::new(analyzer::Options {
             service_ports: self.wanted().ports,
@@ -161,7 +161,7 @@ impl Options {
         }
     }
 
-    /// The same in words, for the report.
+    /// Returns the services that were asked for in words, for the report.
     fn subject(&self) -> String {
         let ports = self.port.iter().flat_map(|ports| &ports.0);
         let words = ports
@@ -173,7 +173,7 @@ impl Options {
     }
 }
 
-/// The same with what to do about it.
+/// Returns the error as a failure with what to do about it.
 pub(crate) fn refused(error: KernelError) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);
@@ -183,14 +183,14 @@ pub(crate) fn refused(error: KernelError) -> Failure {
     }
 }
 
-/// Watching under way.
+/// A watch that is under way.
 struct Session {
     analyzer: Analyzer,
-    /// Where exchanges go one by one.
+    /// The output of single exchanges.
     lines: Option<Listing>,
     /// The segments that were handed up, as of a capture.
     seen: CaptureSummary,
-    /// What this kernel does not have.
+    /// The features that this kernel lacks.
     missing: Vec<String>,
 }
 
@@ -214,7 +214,7 @@ impl Session {
         watch.finish(|sighting| self.take(&sighting))
     }
 
-    /// Whether nobody reads on.
+    /// Returns true if nobody reads on.
     fn is_unread(&self) -> bool {
         self.lines.as_ref().is_some_and(Listing::has_failed)
     }

@@ -1,4 +1,4 @@
-//! `lagtrace load` against a server of our own. No privilege is needed here.
+//! Tests of `lagtrace load` against a server of the test's own. No privilege is needed here.
 
 use std::fs;
 use std::io::{BufReader, Write as _};
@@ -189,12 +189,12 @@ fn a_log_of_histograms_is_written() {
     assert!(lines.count() >= 1, "{text}");
 }
 
-/// Takes one request; its head and body.
+/// Reads one request; returns its head and body.
 fn request(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
     next_request(&mut BufReader::new(stream))
 }
 
-/// Takes one request from what may hold more behind it; its head and body.
+/// Reads one request from a reader that may hold more behind it; returns its head and body.
 fn next_request(reader: &mut impl std::io::BufRead) -> Option<(String, Vec<u8>)> {
     let (mut head, mut length) = (String::new(), 0);
     loop {

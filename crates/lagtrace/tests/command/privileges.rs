@@ -1,4 +1,4 @@
-//! Without any privilege everything runs that can, and the rest is named.
+//! Runs without any privilege: every step that can runs, and the rest is named.
 
 use std::process::Command;
 
@@ -86,7 +86,7 @@ fn without_rights_no_other_way_is_taken_for_what_only_segments_of_ones_own_show(
     }
 }
 
-/// What `setpriv` leaves nobody.
+/// The arguments of `setpriv` that leave no rights.
 pub(super) const NOBODY: [&str; 8] = [
     "--reuid",
     "65534",
@@ -98,7 +98,7 @@ pub(super) const NOBODY: [&str; 8] = [
     "--no-new-privs",
 ];
 
-/// A copy of the program, which the build's folder may hide from others.
+/// Copies the program, which the build's folder may hide from others.
 pub(super) fn copy_for_all() -> tempfile::TempDir {
     let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
     let copy = folder.path().join("lagtrace");

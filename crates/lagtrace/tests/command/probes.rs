@@ -1,4 +1,4 @@
-//! `lagtrace probe` against listeners of our own.
+//! Tests of `lagtrace probe` against listeners of the test's own.
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! TLS: `load` and `diagnose` against a real nginx.
+//! Tests of TLS: `load` and `diagnose` against a real nginx.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// With these directives in its server, and a key of this kind.
+    /// Starts nginx with these directives in its server, and a key of this kind.
     fn start(test: &str, lines: &str, key: &[&str]) -> Option<Self> {
         if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "openssl") {
             return None;

@@ -1,4 +1,4 @@
-//! Other sizes: segments as offload would have cut or joined them.
+//! Changes of segments' sizes, as offload would have cut or joined them.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,8 @@ const CLOSE: i64 = 30_000;
 /// … up to this number of bytes.
 const MOST: usize = 64_000;
 
-/// Segments longer than the connection's largest (`TCPOPT_MAXSEG`), cut as a device would.
-/// `None` where there is none.
+/// Returns the capture with segments longer than the connection's MSS (`TCPOPT_MAXSEG`) cut as a
+/// device would. `None` where there is none.
 pub(crate) fn cut(capture: &Capture) -> Option<Capture> {
     let largest = largest_segments(capture);
     let mut frames = Vec::new();
@@ -93,8 +93,8 @@ fn pieces(frame: &Frame, largest: usize, next: i64) -> Vec<Frame> {
     (0..count).map(piece).collect()
 }
 
-/// Segments of a connection that follow each other closely, joined as the kernel does
-/// (`tcp_gro_receive()` in `net/ipv4/tcp_offload.c`). `None` where there are none.
+/// Returns the capture with segments of a connection that follow each other closely joined as the
+/// kernel does (`tcp_gro_receive()` in `net/ipv4/tcp_offload.c`). `None` where there are none.
 pub(crate) fn joined(capture: &Capture) -> Option<Capture> {
     let mut frames: Vec<Option<Frame>> = Vec::new();
     let mut held: HashMap<Way, Held> = HashMap::new();
@@ -146,7 +146,7 @@ fn may_go_on(tcp: &Tcp) -> bool {
 
 /// A segment that may be joined with the next.
 struct Held {
-    /// The segment's place among the frames.
+    /// The segment's index among the frames.
     index: usize,
     /// The length of its first part.
     size: usize,
@@ -155,7 +155,7 @@ struct Held {
 }
 
 impl Held {
-    /// Both in one; `None` if the kernel keeps them apart.
+    /// Returns both segments in one; `None` if the kernel keeps them apart.
     fn joined(&self, first: &Packet, next: &Packet, at: i64) -> Option<Packet> {
         let (one, two) = (first.tcp()?, next.tcp()?);
         let (len, more) = (one.payload.len, two.payload.len);
