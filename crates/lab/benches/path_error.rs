@@ -1,5 +1,5 @@
-//! Measures how exactly the path emulator keeps its delay, and how much it carries: `cargo bench -p
-//! lagtrace-lab`, as root.
+//! Measures how exactly the path emulator keeps its delay, and how much it carries:
+//! `cargo bench -p lagtrace-lab`, as root.
 //!
 //! Delay: datagrams leave the client at a steady rate over a round trip of 20 ms; tcpdump stamps
 //! each as it enters and as it leaves the path. Printed: by how much they left later than asked.

@@ -110,9 +110,9 @@ pub enum Ending {
     /// The response, and then the next request.
     #[default]
     Keep,
-    /// The client's FIN; the response comes nevertheless.
+    /// The client's FIN; the response still comes.
     HalfClose,
-    /// A reset, as soon as the response has begun.
+    /// The client's RST, as soon as the response has begun.
     Reset,
 }
 
@@ -143,12 +143,12 @@ pub(crate) struct AskPlan {
     pub(crate) to: SocketAddr,
 }
 
-/// One action as the client saw it: a line of its output.
+/// An action as the client saw it: a line of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// The time at which the action was wanted, in ns since 1970 (CLOCK_REALTIME).
     pub begin_ns: u64,
-    /// The time from then to the last byte of its last response, in ns.
+    /// The time from when the action was wanted to the last byte of its last response, in ns.
     pub latency_ns: u64,
     /// True if every response came whole.
     pub ok: bool,

@@ -11,7 +11,7 @@ pub enum Error {
     #[error("the lab makes network namespaces, which needs root")]
     NeedsRoot,
 
-    /// This root lacks capabilities that root usually has: mostly that of a container.
+    /// The user is root without the capabilities that root usually has: mostly that of a container.
     #[error("the lab makes network namespaces, for which this root lacks {missing}")]
     NeedsCapabilities {
         /// The capabilities' names.
@@ -52,7 +52,7 @@ pub enum Error {
     UnknownScenario {
         /// The name that was asked for.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: Vec<&'static str>,
     },
 
@@ -119,7 +119,7 @@ pub enum Error {
         message: String,
     },
 
-    /// Something could not be done inside a host.
+    /// An operation inside a host failed.
     #[error("cannot {operation} in the namespace `{namespace}`")]
     Namespace {
         /// The operation.
@@ -139,7 +139,7 @@ pub enum Error {
         port: u16,
         /// The time waited, in milliseconds.
         waited_ms: u64,
-        /// The end of what the server wrote to its log.
+        /// The end of the server's log.
         log: String,
     },
 

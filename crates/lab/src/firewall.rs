@@ -28,12 +28,12 @@ pub enum Firewall {
 pub enum FirewallWord {
     /// Everything passes, as without a filter.
     Open,
-    /// Every SYN to the port is dropped without a word.
+    /// Every SYN to the port is dropped silently.
     DropSyn,
-    /// The first SYN of each connection is dropped, its repetition passes.
+    /// The first SYN of each connection is dropped, its retransmission passes.
     DropFirstSyn,
-    /// A connection without a packet for a second is forgotten: what comes on it later is
-    /// dropped without a word, as an address translator does whose table has lost the entry.
+    /// A connection without a packet for a second is forgotten: later packets of it are dropped
+    /// silently, as by an address translator whose table has lost the entry.
     ForgetIdle,
     /// As `ForgetIdle`, but later packets are answered with a reset, as load balancers do.
     ResetIdle,

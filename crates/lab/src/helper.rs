@@ -19,7 +19,7 @@ pub struct Helper {
     prefix: Vec<OsString>,
 }
 
-/// This program, even if its file has been replaced since.
+/// The path of this program, even if its file has been replaced since.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
 impl Helper {

@@ -27,13 +27,13 @@ pub struct Host {
     interface: &'static str,
 }
 
-/// One of the two hosts.
+/// A side of the path: one of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     /// The host that sends requests.
     Client,
-    /// The host that answers them.
+    /// The host that answers requests.
     Server,
 }
 

@@ -102,7 +102,7 @@ impl Lab {
         &self.client
     }
 
-    /// Returns the host that answers them.
+    /// Returns the host that answers requests.
     pub fn server(&self) -> &Host {
         &self.server
     }

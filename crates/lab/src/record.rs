@@ -59,7 +59,7 @@ impl Request {
         distances.into_iter().flat_map(each).collect()
     }
 
-    /// Describes in words where the recording differs from what the scenario says.
+    /// Describes in words the differences of the recording from the scenario's own settings.
     pub fn describe(&self) -> String {
         let far = self.round_trip.filter(|time| !time.is_zero());
         let offload = match self.offload {
@@ -236,7 +236,7 @@ fn folder_name(scenario: &Scenario, label: &Label) -> String {
 }
 
 /// Refuses a fault that nothing shows or that cannot be switched off, as it would prove nothing;
-/// and IPv6 where the MTU is too small for it.
+/// and IPv6 if the MTU is too small for it.
 fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<(), Error> {
     let lacks = if request.ipv6 && !scenario.path.has_ipv6() {
         "its devices' MTU is too small for IPv6"

@@ -47,7 +47,7 @@ pub struct Scenario {
     /// The host that sends requests.
     #[serde(default)]
     pub client: HostSpec,
-    /// The host that answers them.
+    /// The host that answers requests.
     #[serde(default)]
     pub server: HostSpec,
     /// The services of the server, at least one; not all need listen.
@@ -65,7 +65,7 @@ pub struct Scenario {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
-    /// The congestion control of every connection over the path: `cubic` unless said otherwise.
+    /// The congestion control of every connection over the path: `cubic` by default.
     /// Pinned at the route (`congctl`), because the sysctl of a namespace refuses what the
     /// machine's `tcp_allowed_congestion_control` does not list.
     pub congestion_control: String,
@@ -104,7 +104,7 @@ pub struct Shaper {
     pub rate: Rate,
     /// The bytes that leave at once after a pause.
     pub burst: Size,
-    /// The most bytes that wait; what exceeds them is dropped.
+    /// The most bytes that wait; packets that exceed them are dropped.
     pub queue: Size,
 }
 

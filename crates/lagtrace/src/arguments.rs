@@ -137,15 +137,15 @@ impl Output {
     }
 }
 
-/// A report's form.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// For people
+    /// Text for people.
     #[default]
     Text,
-    /// One JSON document
+    /// A single JSON document.
     Json,
-    /// One JSON object a line
+    /// JSON objects, one per line.
     Ndjson,
 }
 

@@ -18,13 +18,13 @@ use serde_json::Value;
 /// The hint on how to write the file anew.
 const HINT: &str = "if that was meant: UPDATE_SCORE=1 cargo test -p lagtrace --test score";
 
-/// The files of each recording's folder, one of each line …
+/// The files of a recording's folder, one of each line.
 const FILES: [&[&str]; 3] = [
     &["truth.json"],
     &["client.pcap.gz", "client.pcapng.gz"],
     &["server.pcap.gz", "server.pcapng.gz"],
 ];
-/// … or, where client and server are one host, of these.
+/// The files of a recording's folder where client and server are one host, one of each line.
 const FILES_OF_ONE_HOST: [&[&str]; 2] =
     [&["truth.json"], &["loopback.pcap.gz", "loopback.pcapng.gz"]];
 

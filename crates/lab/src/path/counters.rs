@@ -52,7 +52,7 @@ pub struct LaneCounters {
     pub dropped_mtu: u64,
     /// Packets that ended at a router.
     pub dropped_hop: u64,
-    /// Acknowledgements that a later one took the place of.
+    /// Acknowledgements replaced by a later one.
     pub dropped_thinned: u64,
     /// Packets that the emulator could not hold or hand over ([`DropReason::Overflow`]).
     pub dropped_overflow: u64,
@@ -73,9 +73,9 @@ pub struct LaneCounters {
 /// The counters of the emulated path, at most 0.1 s old.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathCounters {
-    /// From the client to the server.
+    /// The counters of the direction from the client to the server.
     pub to_server: LaneCounters,
-    /// From the server to the client.
+    /// The counters of the direction from the server to the client.
     pub to_client: LaneCounters,
     /// True if the kernel lets the emulator run ahead of ordinary programs. Otherwise delays err by
     /// as much as the machine's other work keeps it waiting.

@@ -42,7 +42,7 @@ pub struct DropSpec {
     /// True to count the packets of each connection by themselves, and retransmissions not at all.
     pub per_flow: bool,
     /// The number of times that a TCP segment is dropped if it is: with 2, its first retransmission
-    /// is lost too. Dropped retransmissions are not counted by `nth`. 1 unless said otherwise.
+    /// is lost too. Dropped retransmissions are not counted by `nth`. 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
 }

@@ -23,7 +23,7 @@ pub struct HopSpec {
     pub delay: Duration,
     /// The answers to packets whose time to live ends there, and to echo requests.
     pub answers: Answers,
-    /// The answers per second if `answers = "limited"`: 1 unless said otherwise.
+    /// The answers per second if `answers = "limited"`: 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
     /// The router's IPv4 address, within 10.77.1.0/24: 10.77.1.N for the N-th hop unless said
@@ -36,12 +36,12 @@ pub struct HopSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answers {
-    /// Every time.
+    /// Answers every time.
     #[default]
     Always,
-    /// Never: a traceroute shows `*`.
+    /// Never answers: a traceroute shows `*`.
     Never,
-    /// A few times a second, as most routers do.
+    /// Answers a few times per second, as most routers do.
     Limited,
 }
 

@@ -14,7 +14,7 @@ pub struct JitterSpec {
     /// The distribution of the delay.
     pub distribution: Distribution,
     /// True if packets stay in order, as in a queue: one that would overtake waits for those before
-    /// it. Yes unless said otherwise.
+    /// it. Yes by default.
     #[serde(default = "yes")]
     pub keep_order: bool,
 }

@@ -24,7 +24,7 @@ pub struct LaneSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u16>,
     /// True if the router before that link tells senders so, as it should (ICMP type 3 code 4,
-    /// ICMPv6 type 2): yes unless said otherwise.
+    /// ICMPv6 type 2): yes by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icmp: Option<bool>,
     /// Thinning of acknowledgements.
@@ -47,7 +47,7 @@ pub struct LaneSpec {
     /// The bottleneck's rate: packets leave it one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// The most bytes that wait before the bottleneck, 64 kB unless said otherwise. A packet that
+    /// The most bytes that wait before the bottleneck, 64 kB by default. A packet that
     /// finds it full is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Size>,

@@ -14,7 +14,7 @@ pub struct BurstLossSpec {
     /// The probability that a bad path turns good with the next packet: a burst lasts 1 / `leave`
     /// packets on average.
     pub leave: f64,
-    /// The share of packets that a bad path loses: all unless said otherwise.
+    /// The share of packets that a bad path loses: all by default.
     #[serde(default = "all")]
     pub loss: f64,
 }

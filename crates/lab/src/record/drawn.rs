@@ -33,7 +33,7 @@ pub struct Drawn {
     /// The service's port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The size of responses, in percent of what the scenario says.
+    /// The size of responses, in percent of the scenario's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_percent: Option<u64>,
     /// The bytes kept of each packet.

@@ -45,7 +45,7 @@ const RECEIVE_BUFFERS: [u64; 2] = [16_384, 65_536];
 /// The least ratio of a receive buffer to the response that goes into it: no window fills.
 const ROOM: u64 = 8;
 
-/// The most connections that ask side by side.
+/// The most connections side by side.
 const MOST_CONNECTIONS: u64 = 24;
 
 /// The range of the share of packets missing from a recording without its beginning, in percent.

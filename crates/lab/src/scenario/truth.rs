@@ -70,7 +70,7 @@ pub struct Hidden {
 pub enum Culprit {
     /// The host that sends requests.
     Client,
-    /// The host that answers them.
+    /// The host that answers requests.
     Server,
     /// The network between them.
     Path,

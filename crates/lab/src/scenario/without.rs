@@ -18,7 +18,7 @@ pub struct Without {
     /// The host that sends requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<HostSpec>,
-    /// The host that answers them.
+    /// The host that answers requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<HostSpec>,
 }

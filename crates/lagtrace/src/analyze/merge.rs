@@ -17,9 +17,9 @@ use super::pieces::{Assumed, Trail, are_named_alike};
 
 /// The number of packets of a file that are read ahead while others are due.
 const AHEAD: usize = 1024;
-/// The number of packets of several files that are handed on at once,
+/// The most packets of several files that are handed on at once.
 const BATCH: usize = 4096;
-/// and the bytes of payload beyond which they are handed on.
+/// The bytes of payload from which packets of several files are handed on, however few they are.
 const BATCH_BYTES: usize = 1 << 19;
 /// The time by which timestamps of several processors' packets may be out of order where one file
 /// ends and the next begins.

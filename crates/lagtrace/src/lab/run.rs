@@ -20,9 +20,9 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::render;
 
-/// This program, even if its file was replaced since.
+/// The path of this program, even if its file was replaced since.
 const THIS_PROGRAM: &str = "/proc/self/exe";
-/// A user without any rights.
+/// The id of a user without any rights.
 const NOBODY: &str = "65534";
 
 /// What to run.

@@ -9,9 +9,9 @@ use crate::packet::{Packet, Payload, Tcp, Way};
 const USUAL: usize = 1448;
 /// The distance in time between the pieces of one segment, where there is room.
 const BETWEEN: i64 = 1_000;
-/// The distance in time up to which segments are joined, …
+/// The distance in time up to which segments are joined.
 const CLOSE: i64 = 30_000;
-/// … up to this number of bytes.
+/// The number of bytes up to which segments are joined.
 const MOST: usize = 64_000;
 
 /// Returns the capture with segments longer than the connection's MSS (`TCPOPT_MAXSEG`) cut as a

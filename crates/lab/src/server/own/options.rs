@@ -31,7 +31,7 @@ pub struct OwnServer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Accepting {
-    /// The backlog of `listen(2)`: 128 unless said otherwise.
+    /// The backlog of `listen(2)`: 128 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<u16>,
     /// The time after each accepted connection in which no other is.

@@ -9,9 +9,9 @@ pub(super) const AHEAD: usize = 3;
 pub(super) enum Task {
     /// Reads and deals out the packets of a round.
     Read(usize),
-    /// Takes in a shard's share of them.
+    /// Takes in a shard's share of a round's packets.
     Take { shard: usize, round: usize },
-    /// Delivers the results that closed with them.
+    /// Delivers the results that closed with a round's packets.
     Tell(usize),
 }
 

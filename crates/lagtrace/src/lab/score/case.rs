@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use crate::lab::truth;
 
-/// The end that a recording was made at.
+/// The end at which a recording was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum End {
     /// The host that sent the requests.
     Client,
-    /// The host that answered them.
+    /// The host that answered the requests.
     Server,
     /// The one host that did both: its capture shows what either end sees.
     Loopback,
@@ -43,11 +43,11 @@ pub(crate) enum Verdict {
     WrongCulprit,
     /// Another cause comes first.
     OtherFirst,
-    /// Nothing was found, and a cause was to be.
+    /// No finding came, though a cause was expected.
     Missed,
-    /// No cause was to be found, and no untrue one was.
+    /// No cause was expected, and no untrue one was found.
     LeftAlone,
-    /// No cause was to be found, and an untrue one was.
+    /// No cause was expected, and an untrue one was found.
     Accused,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Case {
     /// for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) drawn: Option<String>,
-    /// The end that it was captured at.
+    /// The end at which the capture was made.
     pub(crate) end: End,
     /// The kind of recording.
     pub(crate) kind: Kind,

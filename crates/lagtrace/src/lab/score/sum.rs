@@ -78,11 +78,11 @@ pub(crate) struct Totals {
     pub(crate) end: End,
     /// The number of faults that this end's packets show.
     pub(crate) known: usize,
-    /// The number of such faults whose cause was found first.
+    /// The number of known faults whose cause was found first.
     pub(crate) first_right: usize,
-    /// The number of such faults whose culprit is right too.
+    /// The number of known faults whose cause was found first, with the right culprit.
     pub(crate) culprit_right: usize,
-    /// The number of such faults for which something else was accused, besides or instead.
+    /// The number of known faults for which something else was accused, besides or instead.
     pub(crate) known_accused: usize,
     /// The number of faults that this end's packets do not show.
     pub(crate) hidden: usize,
@@ -106,9 +106,9 @@ pub(crate) struct Totals {
 pub(crate) struct Candidates {
     /// The number of faults with such findings.
     pub(crate) of: usize,
-    /// The number of those with the fault among the candidates.
+    /// The number of faults that are among the candidates.
     pub(crate) named: usize,
-    /// The number of those with the fault as the likeliest candidate.
+    /// The number of faults that are the likeliest candidate.
     pub(crate) first: usize,
 }
 
@@ -127,7 +127,7 @@ pub(crate) struct CostError {
     /// The number of recordings.
     pub(crate) of: usize,
     pub(crate) median: f64,
-    /// The number of those within 10 %.
+    /// The number of recordings with an error within 10 %.
     pub(crate) close: usize,
     pub(crate) worst: f64,
     pub(crate) worst_in: String,
