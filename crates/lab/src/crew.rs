@@ -37,7 +37,7 @@ impl Crew {
         at_death: Signal,
     ) -> Result<(), Error> {
         let log = log_file(run, role);
-        // Appending: what controls the server writes into its log as well.
+        // Append: the processes that control the server write into its log as well.
         let output = OpenOptions::new().create(true).append(true).open(&log);
         let output = output.map_err(Error::file("create", &log))?;
         let errors = output.try_clone().map_err(Error::file("share", &log))?;
@@ -89,7 +89,7 @@ impl Crew {
             let _ = child.wait();
         }
         self.members.clear();
-        // Orphans are ours, for the keeper is their reaper; ended ones are reaped as well.
+        // Orphans are children of the keeper, their subreaper; ended ones are reaped as well.
         for _ in 0..1000 {
             for orphan in Process::current().children() {
                 orphan.signal(Signal::KILL);

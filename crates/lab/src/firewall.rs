@@ -220,7 +220,7 @@ impl FirewallWord {
                 ..FirewallRules::default()
             },
             // There is one client, so its port tells connections apart. A minute outlasts every
-            // repetition of a SYN that follows a single loss.
+            // retransmission of a SYN that follows a single loss.
             Self::DropFirstSyn => FirewallRules {
                 sets: vec![
                     "seen { type inet_service . inet_service; flags dynamic,timeout; timeout 60s; size 65536; }".to_owned(),

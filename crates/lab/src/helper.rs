@@ -89,7 +89,7 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // stderr is the process's log in the run's folder, whose end the keeper reports.
+            // stderr is the process's log in the run's folder; the keeper reports the end of it.
             let _ = std::io::Write::write_all(
                 &mut std::io::stderr(),
                 format!("{}\n", error.chain()).as_bytes(),

@@ -59,7 +59,7 @@ impl Hold {
         };
         let mut line = serde_json::to_vec(&plan).expect("a plan is text and numbers");
         line.push(b'\n');
-        // A keeper that ended early says why, or nothing, when it is listened to.
+        // A write error is ignored: a keeper that ended early tells why when it is listened to.
         let _ = to.write_all(&line).and_then(|()| to.flush());
         Ok(Self {
             scenario: scenario.name.clone(),
@@ -102,7 +102,7 @@ impl Hold {
             Word::Ready(_) | Word::Detached => "its keeper answered out of turn".to_owned(),
         };
         let scenario = self.scenario.clone();
-        // What went wrong first is what counts.
+        // The first error is the one that counts.
         let _ = self.release();
         Error::Keeper { scenario, message }
     }

@@ -58,7 +58,7 @@ pub(crate) fn lay(
     hosts: &PathSpec,
 ) -> Result<(), Error> {
     for (path, text) in files {
-        // Only what is there can be hidden: making it would change the machine.
+        // Only an existing file can be hidden: creating it would change the machine.
         fs::metadata(path).map_err(Error::file("lay a host's own file over", path))?;
         let own = own_path(folder, side, path);
         for made in own.ancestors().skip(1).take_while(|above| *above != folder) {

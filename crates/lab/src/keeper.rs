@@ -55,7 +55,7 @@ pub(crate) fn main() -> ExitCode {
 fn keep() -> Result<(), Error> {
     // Before anything is made, so that no signal can end this process and leave it behind.
     let signals = watch_signals().map_err(Error::file("watch", "signals"))?;
-    // What a server leaves behind becomes ours to end.
+    // Processes that a server leaves behind become this process's to end.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let plan = read_plan().map_err(Error::file("read", "the plan"))?;
     run::sweep()?;
@@ -81,7 +81,7 @@ fn watch_signals() -> io::Result<UnixStream> {
 
 fn read_plan() -> io::Result<KeepPlan> {
     let mut line = String::new();
-    // The plan is followed by nothing until the lab is up: the buffer swallows no `detach`.
+    // Nothing follows the plan until the lab is up, so the buffer swallows no `detach`.
     io::stdin().lock().read_line(&mut line)?;
     Ok(serde_json::from_str(&line)?)
 }

@@ -200,7 +200,7 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.take() {
-            // Who wants to know what went wrong calls `take_down`.
+            // The error is ignored: callers that want it use `take_down`.
             let _ = keeper.release();
         }
     }

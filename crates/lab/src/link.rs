@@ -96,8 +96,8 @@ pub(crate) fn configure(
     set_sysctls(namespace, host)?;
     let Addresses { v4, v6 } = addresses(path, side);
     let (mtu, pinned) = (path.device_mtu(), pinned_at_the_route(host));
-    // No link-local address, hence no solicitation of routers: recordings hold what was asked
-    // for. In a line of its own, because it has to be said before the device is up.
+    // No link-local address, hence no router solicitation: recordings hold only the traffic that
+    // was asked for. It has a line of its own because it must be set before the device is up.
     let mut batch = format!(
         "link set lo up\n\
          link set {INTERFACE} addrgenmode none\n\
@@ -145,7 +145,7 @@ pub(crate) fn configure_loopback(
          route replace local {v4} dev {LOOPBACK} table local proto kernel scope host src {v4} {pinned}\n"
     );
     if path.has_ipv6() {
-        // The kernel's own route has a better metric than any that `ip` can give.
+        // The kernel's own route has a lower metric than any that `ip` can set, so it is replaced.
         batch.push_str(&format!(
             "route delete local {v6} dev {LOOPBACK} table local\n\
              route add local {v6} dev {LOOPBACK} table local {pinned}\n"

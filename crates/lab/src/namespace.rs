@@ -173,7 +173,7 @@ pub(crate) mod before_exec {
     /// Makes the child move into a control group, given as the group's open `cgroup.procs`.
     pub(crate) fn join_group(command: &mut Command, procs: File) {
         let join = move || {
-            // 0 is whoever writes it.
+            // 0 stands for the process that writes it.
             rustix::io::write(&procs, b"0")?;
             Ok(())
         };

@@ -19,7 +19,7 @@ pub(crate) fn check() -> Result<(), Error> {
         Some(missing) if !missing.is_empty() => Err(Error::NeedsCapabilities {
             missing: missing.join(" and "),
         }),
-        // Without /proc nothing is known: the first step that fails will say it.
+        // Without /proc nothing is known: the first step that fails reports it.
         _ => Ok(()),
     }
 }
@@ -46,7 +46,7 @@ mod tests {
         let status = |set: &str| format!("Name:\tx\nCapInh:\t0\nCapEff:\t{set}\nSeccomp:\t0\n");
         let lacks = |set| effective(&status(set)).map(missing);
         assert_eq!(lacks("000001ffffffffff"), Some(vec![]));
-        // What a container engine leaves to root by default.
+        // The capabilities that a container engine leaves to root by default.
         assert_eq!(
             lacks("00000000a80425fb"),
             Some(vec!["CAP_NET_ADMIN", "CAP_SYS_ADMIN"])

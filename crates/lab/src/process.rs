@@ -44,7 +44,7 @@ impl Process {
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
             return;
         };
-        // The handle is on one process for good: is it the one that is meant?
+        // The handle is bound to one process for good; check that this is the right one.
         if self.is_alive() {
             let _ = pidfd_send_signal(handle, signal);
         }

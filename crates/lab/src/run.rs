@@ -55,7 +55,7 @@ impl Run {
     pub(crate) fn begin(scenario: Scenario) -> Result<Self, Error> {
         fs::create_dir_all(BASE).map_err(Error::file("create", BASE))?;
         open_up(Path::new(BASE))?;
-        // Until the record is there, a sweeper would take the folder for a rest.
+        // Until the record is written, a sweep would remove the folder as a crashed run's.
         let _lock = lock()?;
         let started_s = SystemTime::now()
             .duration_since(UNIX_EPOCH)

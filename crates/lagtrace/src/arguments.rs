@@ -127,7 +127,7 @@ impl Output {
     pub(crate) fn settled(mut self, command: &Command) -> Option<Self> {
         self.format = match self.form {
             Form::Text => Format::Text,
-            // What is said meanwhile keeps out of its way as out of JSON's.
+            // Console output keeps clear of CSV as of JSON.
             Form::Json | Form::Csv => Format::Json,
             Form::Ndjson => Format::Ndjson,
         };

@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     tell_losses(&outcome, console);
     let written = tell_written(outcome.written.take(), console);
     if options.write.is_some() && !options.analyze {
-        // Writing was all there was to do: a fault leaves the task undone.
+        // Writing was the whole task: an error leaves it undone.
         return written.map(|()| Outcome::Clean);
     }
     if let Err(failure) = written {

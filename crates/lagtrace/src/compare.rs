@@ -132,7 +132,7 @@ mod tests {
         );
         let hint = failure.hint_text().unwrap_or_default();
         assert!(hint.contains("newer version"), "{hint}");
-        // What is wrong with another file is something else.
+        // Files with other faults are refused for those.
         for text in [&report(known), "[]", "no JSON"] {
             let failure = refused(text);
             assert!(

@@ -127,7 +127,7 @@ impl Run<'_> {
             bar.set_position(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX));
             bar.set_message(live(&now));
             let share = now.failures as f64 / now.requests.max(1) as f64;
-            // What the end cuts off is no failure of the service.
+            // Requests that the end cuts off are no failures of the service.
             let is_under_way = now.elapsed < now.of;
             let fails = now.failures >= MANY_FAILURES && share >= FAILING_SHARE;
             if fails && is_under_way && !self.options.keep_going {
@@ -138,8 +138,8 @@ impl Run<'_> {
         let mut seconds = Seconds::default();
         let summary = load::run(plan, &progress, self.interrupt.flag(), |event| {
             seconds.observe(&event);
-            // Which flow belongs to which phase matters to packets only, and a run
-            // of fresh connections has more of them than anybody wants to remember.
+            // The phases of flows matter to packets only, and a run of fresh connections has too
+            // many of them to remember.
             if !matches!(event.body, EventBody::FlowPhase(_)) {
                 analyzer.observe(event);
             }

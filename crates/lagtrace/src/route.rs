@@ -260,7 +260,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let port = port.or(options.probes.port);
     refusal::check(options, port)?;
     if let Some(path) = &options.look.asn {
-        // Before anything is sent: whether it is a table at all.
+        // Checks that the file is a table before anything is sent.
         origin::find(path, &BTreeSet::new())?;
     }
     follow::run(options, (&host, port), console)

@@ -18,7 +18,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Does the actions of all connections and prints their outcomes.
 pub(super) fn all(client: &OwnClient, to: SocketAddr) -> io::Result<()> {
-    // A sleeping client means the time it says: without slack. Threads inherit it.
+    // Without timer slack, so that a client sleeps for the time that it is set to. Threads inherit
+    // it.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let asking = Asking {
         client,

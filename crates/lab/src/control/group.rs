@@ -47,7 +47,7 @@ impl Group {
         if v1_root().is_none() {
             return self.write("cpu.max", &format!("{quota_us} {period_us}"));
         }
-        // The period first: the quota is checked against it.
+        // The period first: the kernel checks the quota against it.
         self.write("cpu.cfs_period_us", &period_us.to_string())?;
         self.write("cpu.cfs_quota_us", &quota_us.to_string())
     }

@@ -31,7 +31,8 @@ impl Requests {
             .collect();
         answered.sort_unstable();
         let count = answered.len();
-        // The smallest time that so many of a hundred do not exceed.
+        // Nearest rank: the smallest time that this share, in percent, of the requests does not
+        // exceed.
         let percentile = |share: usize| {
             let rank = (count * share).div_ceil(100).max(1);
             answered.get(rank - 1).copied().unwrap_or(0)

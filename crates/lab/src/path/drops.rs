@@ -218,7 +218,7 @@ impl Drops {
         match self.flows.entry(flow) {
             Entry::Occupied(known) => {
                 let count = known.into_mut();
-                // A repeated SYN is no new connection: it comes soon.
+                // A retransmitted SYN begins no new connection: it comes soon after the first.
                 const REPEATED: Duration = Duration::from_secs(10);
                 if begins && now.saturating_sub(count.begun) > REPEATED {
                     *count = Count::default();

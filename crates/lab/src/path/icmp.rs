@@ -269,7 +269,7 @@ mod tests {
             .expect("answers");
         assert_eq!((answer[20], &answer[24..]), (0, &asked[24..]));
         assert_eq!(checksum(0, &answer[20..]), 0);
-        // What it answered is no request.
+        // A packet that was answered is no request.
         assert_eq!(Answer::Echo.to(&Packet::new(&answer), ROUTER), None);
     }
 

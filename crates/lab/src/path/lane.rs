@@ -42,7 +42,7 @@ impl Lane {
     /// depend on a packet's content (MTU, thinning) or on both directions (a sleeping radio) are
     /// not part of it.
     pub fn new(spec: &LaneSpec, delay: Duration, seed: u64) -> Self {
-        // The same number would let two stations strike the same packets.
+        // With the same seed, two stages could strike the same packets.
         let other = |station: u64| seed ^ station.wrapping_mul(0xA076_1D64_78BD_642F);
         let policer = spec.policer.map(|p| Stage::Policer(TokenBucket::new(p)));
         let drops = spec

@@ -14,7 +14,7 @@ pub(super) struct Granted {
 
 /// Asks that timers of this thread fire without slack, and that it runs before ordinary threads.
 pub(super) fn ask() -> Granted {
-    // An error leaves the 50 µs that are usual.
+    // An error leaves the default slack of 50 µs.
     let slack = Duration::from_nanos(1).subsec_nanos();
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(u64::from(slack)));
     let lowest = libc::sched_param { sched_priority: 1 };

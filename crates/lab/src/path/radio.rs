@@ -60,7 +60,7 @@ mod tests {
         let sent =
             [0, 10, 100, 250, 400, 601, 650, 700].map(|at| radio.pass(MS * at, sleep).as_millis());
         assert_eq!(sent, [80, 80, 100, 250, 400, 681, 681, 700]);
-        // What goes the other way keeps it awake.
+        // Packets of the other direction keep it awake.
         assert_eq!(radio.pass(1_000 * MS, None), 1_000 * MS);
         assert_eq!(radio.pass(1_150 * MS, sleep), 1_150 * MS);
         assert_eq!(radio.pass(1_351 * MS, sleep), 1_431 * MS);

@@ -174,7 +174,7 @@ impl Transit {
                 let earlier = self.hops.steps(from, hop) - 1;
                 self.age(raw, earlier);
             }
-            // No room costs the answer; the packet is counted already.
+            // Without room only the answer is lost; the packet is counted already.
             let _ = self.way(from).line.push(due, Errand::Narrow(hop, mtu), raw);
         }
     }
@@ -316,7 +316,7 @@ impl Way {
             Fate::Duplicate(at, again) => {
                 match (member.admit(at, packet), member.admit(again, packet)) {
                     (Fate::Deliver(at), Fate::Deliver(again)) => Fate::Duplicate(at, again),
-                    // One copy is lost: what is left is a packet.
+                    // One copy is lost: the other is delivered, as a single packet.
                     (Fate::Drop(_), one) | (one, _) => one,
                 }
             }
@@ -416,7 +416,7 @@ mod tests {
                 assert_eq!(path.to_server.counters.dropped_hop, 1);
                 assert_eq!(path.to_client.counters.answers, u64::from(answer.is_some()));
                 if let Some((_, _, packet)) = left.first() {
-                    // What is quoted arrived with a time to live of 1.
+                    // The quoted packet arrived with a time to live of 1.
                     let quoted = &packet[if packet[0] >> 4 == 4 { 28 } else { 48 }..];
                     assert_eq!(quoted, with_ttl(asked.clone(), 1));
                 }

@@ -40,7 +40,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is hidden, and in the way of nothing.
+        // A folder that cannot be removed is hidden, and in nobody's way.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -249,7 +249,7 @@ impl View<'_> {
 pub(super) fn count_packets(file: &Path, filter: &str) -> Result<u64, Error> {
     tool::require("tshark", "tshark")?;
     let mut tshark = tool::command("tshark");
-    // Two passes: some fields look ahead. Names are not resolved: nobody is asked.
+    // Two passes: some fields look ahead. -n: no name is looked up.
     tshark.args(["-n", "-2", "-r"]).arg(file);
     tshark.args(["-Y", filter, "-T", "fields", "-e", "frame.number"]);
     let text = tool::output_of(tshark)?;

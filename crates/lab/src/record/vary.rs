@@ -206,7 +206,7 @@ impl Dice<'_> {
             let port = between(&mut self.chance(Circumstance::Port), PORTS);
             drawn.port = u16::try_from(port).ok();
         }
-        // A path that chooses what it drops by its size or place means the size it says.
+        // A path that drops packets by their size or place depends on the size in the scenario.
         let is_resizable = !chooses(&self.scenario.path)
             && self.service.load.is_for_root()
             && has_size(&self.service.server);
@@ -219,7 +219,7 @@ impl Dice<'_> {
 
     fn may_be_ipv6(&self, drawn: &Drawn) -> bool {
         let is_large_enough = drawn.mtu.is_none_or(|mtu| f64::from(mtu) >= IPV6_MTU);
-        // The client's own library decides where a name is asked for.
+        // The client's own library decides over which version of IP a name is looked up.
         let has_names = !self.scenario.client.files.is_empty()
             || matches!(&self.service.load, Load::Curl(curl) if curl.host.is_some());
         let words = [
@@ -254,8 +254,8 @@ impl Dice<'_> {
             return None;
         }
         let connections = u64::from(connections);
-        // Each has half as many requests as before, at least: what comes once a connection
-        // keeps its share.
+        // Each connection has at least half as many requests as before: events that come once per
+        // connection keep their share.
         let most = (connections * 2).min(MOST_CONNECTIONS).max(connections);
         let most = if requests > 2 { most } else { connections };
         let least = connections.div_ceil(2);

@@ -20,8 +20,8 @@ where
     let open = Arc::new(AtomicUsize::new(0));
     for connection in listener.incoming() {
         let Ok(connection) = connection else {
-            // A client that was gone before it was accepted, or too many open files: which
-            // would be so again at once.
+            // The client was gone before it was accepted, or too many files are open, which would
+            // fail again at once.
             thread::sleep(Duration::from_millis(1));
             continue;
         };

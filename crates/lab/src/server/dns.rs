@@ -81,7 +81,7 @@ pub(crate) fn run(plan: DnsPlan) -> Result<(), Error> {
     let sender = socket
         .try_clone()
         .map_err(Error::file("share", address.to_string()))?;
-    // TCP last: whoever waits for this server looks there.
+    // TCP last: it is by this port that others wait for the server.
     let listener =
         TcpListener::bind(address).map_err(Error::file("listen on", address.to_string()))?;
     let (queue, waiting) = sync_channel(MOST_WAITING);
@@ -98,7 +98,7 @@ fn receive(socket: &UdpSocket, plan: &DnsPlan, queue: &SyncSender<Waiting>) {
     let mut query = [0; LONGEST_QUERY];
     loop {
         let Ok((length, to)) = socket.recv_from(&mut query) else {
-            // What ICMP reported of an answer sent earlier.
+            // An ICMP error for an answer sent earlier.
             thread::sleep(Duration::from_millis(1));
             continue;
         };
@@ -114,7 +114,7 @@ fn receive(socket: &UdpSocket, plan: &DnsPlan, queue: &SyncSender<Waiting>) {
 fn send_when_due(socket: &UdpSocket, waiting: Receiver<Waiting>) {
     for Waiting { due, to, answer } in waiting {
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        // Whoever asked may be gone.
+        // The client may be gone.
         let _ = socket.send_to(&answer, to);
     }
 }
@@ -173,8 +173,8 @@ fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
     };
     let has_answer = !address.is_empty();
     let mut message = query[..2].to_vec();
-    // A response (QR), authoritative (AA); recursion as desired (RD) and had (RA): RFC 1035
-    // §4.1.1.
+    // A response (QR), authoritative (AA); recursion desired (RD) as in the query, and available
+    // (RA): RFC 1035 §4.1.1.
     let flags = 0x8480 | flags & 0x0100;
     for word in [flags, 1, u16::from(has_answer), 0, 0] {
         message.extend_from_slice(&word.to_be_bytes());

@@ -48,7 +48,7 @@ pub(crate) struct ServePlan {
 
 /// Serves until the process is ended.
 pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
-    // A sleeping server means the time it says: without slack.
+    // Without timer slack, so that a server sleeps for the time that it is set to.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     allow_many_files();
     let own = plan.server.as_own().unwrap_or_default();

@@ -76,7 +76,7 @@ pub(super) fn lay(folder: &Path, service: &Service, postgres: &Postgres) -> Resu
         tool: "postgres",
         arguments,
         user: Some(user),
-        // At once: what is written is not wanted any more.
+        // Immediate shutdown: the data are not wanted any more.
         ends_by: Signal::QUIT,
     })
 }
@@ -100,7 +100,7 @@ fn make_cluster(home: &Path, user: User) -> Result<(), Error> {
 pub(super) fn prepare(folder: &Path, service: &Service, postgres: &Postgres) -> Result<(), Error> {
     let home = home(folder, service);
     let begun = Instant::now();
-    // It listens before it has started up; the last line of this file then says so.
+    // The server listens before it has started up; the last line of this file tells when it has.
     let state = data(&home).join("postmaster.pid");
     while !fs::read_to_string(&state).is_ok_and(|text| text.trim_end().ends_with("ready")) {
         if begun.elapsed() > READY_LIMIT {

@@ -76,7 +76,7 @@ fn what_a_killed_keeper_left_the_next_run_removes() {
     };
     let run = lab.run().clone();
     send(run.keeper.pid, Signal::KILL);
-    // Its processes end with it; namespaces and files are left.
+    // The keeper's processes end with it; namespaces and files are left.
     for _ in 0..500 {
         if run
             .processes
@@ -97,7 +97,7 @@ fn what_a_killed_keeper_left_the_next_run_removes() {
     let Some(next) = up("never-answers", 0) else {
         return;
     };
-    // Another test's run may be at it.
+    // A run of another test may be cleaning up.
     assert_eq!(wait_until_gone(&run), Vec::<String>::new());
     next.take_down().expect("comes down");
 }

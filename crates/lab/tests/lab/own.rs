@@ -65,7 +65,7 @@ fn a_server_that_looks_at_times_makes_requests_wait_for_them() {
             let Some(times) = totals("reading.tick = \"50ms\"", 6) else {
                 return;
             };
-            // One after the other: each begins when the server has just looked.
+            // Sequential requests: each begins when the server has just looked.
             let took = median(times[1..].iter().copied());
             assert!(took > 35 * MS && took < 80 * MS, "{took:?}");
         });
@@ -105,7 +105,7 @@ fn a_stop_stops_every_connection() {
         let begun = Instant::now();
         let mut slow = 0;
         while begun.elapsed() < Duration::from_secs(2) {
-            // One after the other: the first of a stop meets nearly all of it.
+            // Sequential requests: the first of a stop waits for nearly all of it.
             let took = fetch(&lab, "own", 1)[0].total();
             slow += u32::from(took > 120 * MS);
         }

@@ -32,7 +32,7 @@ fn a_connection_takes_the_round_trip_that_was_asked_for() {
                     .expect("connects")
                     .1
             });
-            // What a busy machine adds, it does not add to all of them.
+            // The least of several: a busy machine does not delay all of them.
             let shortest = times.min().expect("twenty of them");
             let asked = MS * u32::try_from(round_trip_ms).expect("small");
             assert!(
@@ -169,7 +169,7 @@ fn chance_loses_about_the_share_that_was_asked_for() {
     let Some(lab) = up("packet-loss", 8) else {
         return;
     };
-    // Of so many a fiftieth is 60, give or take 8 (one standard deviation).
+    // A fiftieth of 3,000 packets is 60, give or take 8 (one standard deviation).
     load(
         &lab,
         "good",
@@ -246,7 +246,7 @@ fn trace_by_every_kind(family: &str, network: &str, server: &str) {
         (Some("3"), 12.0),
         (Some("4"), 14.0),
     ];
-    // Of each hop: what a busy machine adds, it does not add to all of them.
+    // The least for each hop: a busy machine does not delay all of them.
     let mut least = [f64::MAX; 4];
     for kind in ["-T", "-U", "-I"] {
         // One probe each, none ahead of another; a limited router has an answer by now.

@@ -110,7 +110,7 @@ fn what_a_killed_keeper_left_of_servers_and_groups_the_next_run_removes() {
     let Some(next) = up_as(&only("{ kind = \"redis\" }", "")) else {
         return;
     };
-    // Another test's run may be at it.
+    // A run of another test may be cleaning up.
     assert_eq!(wait_until_gone(&run), Vec::<String>::new());
     assert_eq!(groups(&run.id), Vec::<String>::new());
     take_down(next);

@@ -47,8 +47,8 @@ impl Joint {
         let Some(recognised) = joining.recognise() else {
             return Ok(None);
         };
-        // What was enough to recognise them need not be all: each is read to
-        // its end, for the report says how much there is.
+        // Recognition may need only part of a file: each is read to its end, since the report
+        // states its size.
         if limit == u64::MAX {
             for capture in &mut captures {
                 next_while(capture, limit, interrupt, |_| true);

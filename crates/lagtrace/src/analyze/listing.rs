@@ -230,7 +230,7 @@ impl Target {
                 if is_full && kept.last().is_none_or(|(least, _)| *least >= weight) {
                     return;
                 }
-                // Of equal ones the earlier stays before.
+                // Equal weights keep the order of their arrival.
                 let at = kept.partition_point(|(other, _)| *other >= weight);
                 kept.insert(at, (weight, record));
                 kept.truncate(*limit);

@@ -119,7 +119,7 @@ impl<'a> Lanes<'a> {
         let Some(lane) = self.under_way.get_mut(index) else {
             return false;
         };
-        // Only what is to come may go on with it.
+        // The trail is needed only while a file to come may continue this one.
         lane.take(into, !self.to_come.is_empty());
         if !lane.refill() {
             self.over.push(self.under_way.remove(index));
@@ -178,7 +178,7 @@ impl<'a> Lane<'a> {
             numbers: 0,
             trail: Trail::default(),
         };
-        // The first packet says when it is due; the rest can wait.
+        // The first packet tells when the file is due; the rest can wait.
         lane.read(1);
         lane
     }

@@ -43,7 +43,7 @@ impl Trail {
             let end = segment.seq.wrapping_add(segment.sequence_len());
             self.next.insert(key, end);
         } else {
-            // Those that are still under way come again.
+            // Flows that are still under way come again.
             self.next.clear();
         }
     }

@@ -122,8 +122,8 @@ impl Watching {
             }
             used.insert(flow);
             turns += 1;
-            // Before the packets of the same time: an exchange is joined to its
-            // turn when it closes.
+            // Handed on before the packets of the same time: an exchange is joined to its turn when
+            // it closes.
             let at = turn.arrived;
             let body = EventBody::Turn(Box::new(turn));
             investigation
@@ -133,9 +133,9 @@ impl Watching {
         investigation
             .feed
             .observe_now(EventBody::Watched(WatchTally {
-                // Of ours alone, which are told one by one.
+                // Only the client's own requests count, and those are observed one by one.
                 latency: Distribution::default(),
-                // Those are of the ports in all namespaces.
+                // The kernel's drops are those of the ports in all namespaces.
                 drops: Vec::new(),
                 connections: u64::try_from(used.len()).unwrap_or(u64::MAX),
                 ..seen.standing.tally
@@ -200,7 +200,7 @@ impl Seen {
             .program
             .as_ref()
             .and_then(|program| self.namespace_of(program.pid));
-        // Whose reader is not known may be of any namespace.
+        // A turn whose reader is not known may be of any namespace.
         let is_there = |place: &Place| {
             place.local == turn.local && reader.is_none_or(|reader| reader == place.namespace)
         };

@@ -33,7 +33,7 @@ impl Investigation<'_> {
         }
         let mut options = self.live_options();
         let mut started = Recorder::start(&options);
-        // A disk that takes no packets is no reason not to see them.
+        // A disk that takes no packets is no reason not to analyse them.
         if let (Err(CaptureError::Create { .. } | CaptureError::Write { .. }), Some(_)) =
             (&started, options.write.take())
         {

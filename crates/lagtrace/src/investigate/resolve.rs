@@ -49,7 +49,7 @@ pub(super) fn run(
         events: Vec::new(),
     };
     let mut sites = Vec::new();
-    // All URLs are read before any name is asked for.
+    // All URLs are parsed before any name is resolved.
     let urls: Vec<(TargetId, Url)> = texts
         .into_iter()
         .map(|(id, text)| Ok((id, parse(text)?)))

@@ -90,7 +90,7 @@ impl Investigation<'_> {
         for method in [RouteMethod::TcpSyn, RouteMethod::TcpConnect] {
             let plan = TracePlan {
                 timeout: PATIENCE,
-                // What a round left out is made up for in the next ones.
+                // Probes that a round left out are made up for at this interval.
                 interval: CATCH_UP,
                 rounds: Some(rounds),
                 ..TracePlan::new(target, method)
@@ -152,7 +152,7 @@ impl Investigation<'_> {
         let answered = self.probes().filter(|s| s.answer == ProbeAnswer::Open);
         let hops = answered.filter_map(|s| s.ttl).map(hops_of).max();
         let route = self.subject().route.as_ref();
-        // Without raw sockets nobody says how far an answer came.
+        // Without raw sockets the time to live of answers is not known.
         let has_gateway = route.is_some_and(|route| route.gateway.is_some());
         hops.map_or(has_gateway, |hops| hops > 1)
     }

@@ -44,7 +44,7 @@ pub(crate) struct Entry {
 pub(super) fn list(console: &Console) -> Result<Outcome> {
     let scenarios = Scenario::all().map_err(failed)?;
     let entries: Vec<_> = scenarios.iter().map(Entry::of).collect();
-    // Only root keeps labs, and only root need be told of what cannot be read.
+    // Only root keeps labs, and only root needs to hear of records that cannot be read.
     let runs = lagtrace_lab::runs().unwrap_or_default();
     let up: Vec<_> = runs
         .into_iter()

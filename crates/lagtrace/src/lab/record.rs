@@ -63,8 +63,8 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
             match record(&scenario, &request, &helper, &options.output) {
                 Ok((_, label)) => console.outcome("recorded", &describe(&label)),
                 Err(_) if interrupt.is_requested() => return Ok(Outcome::Interrupted),
-                // One that shows nothing, or needs what is not here, does not keep the others
-                // from being recorded.
+                // A scenario whose fault does not show, or that needs a missing program, does not
+                // keep the others from being recorded.
                 Err(error) if options.all => {
                     refused += 1;
                     console.outcome("refused", &error.chain());

@@ -174,7 +174,7 @@ fn report(mut command: Command) -> Result<Report> {
 }
 
 fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosis {
-    // Both ways of asking see what the client sees; on loopback that is all there is.
+    // Both kinds of diagnosis see the client's packets; on loopback there are no others.
     let mut truth = if lab.scenario().path.loopback {
         service.truth.seen_from_both()
     } else {
@@ -182,7 +182,7 @@ fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosi
     };
     let path_was_late = was_late(lab);
     if path_was_late {
-        // Then the path did delay packets, whatever the scenario says.
+        // The path did delay packets then, whatever the scenario says.
         truth.allowed.extend([Id::PathJitter, Id::PathQueueing]);
     }
     Diagnosis {
@@ -212,7 +212,7 @@ fn command(options: &Options, lab: &Lab) -> Result<Command> {
     if !options.unprivileged {
         return lab.client().command(THIS_PROGRAM).map_err(failed);
     }
-    // Of the program's own path nobody may be able to read every folder.
+    // `NOBODY` may be unable to read every folder of the program's own path.
     let mut command = lab.client().command("setpriv").map_err(failed)?;
     command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
     command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]);

@@ -12,7 +12,7 @@ pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
     let mut misses = Vec::new();
     let mut rest = report.causes();
     for expectation in &truth.expected {
-        // The largest comes first: each is looked for behind the one before it.
+        // The largest comes first: each expectation is looked for behind the finding of the last.
         if !rest.any(|finding| fulfils(finding, expectation)) {
             let order = report.causes().any(|f| fulfils(f, expectation));
             let what = expected(expectation);

@@ -105,8 +105,7 @@ impl<'a> Session<'a> {
             let (probes, answers) = channel();
             self.begin_all(scope, plans, &stop, &probes);
             drop((sender, probes));
-            // The load's own come first: what is probed is told to be loaded by
-            // them.
+            // The load's events come first: the probes' targets are known as loaded by them.
             let forwarded = told.try_iter().try_for_each(|told| self.hear(told));
             let outcome = forwarded.and_then(|()| self.listen(&answers, interrupt, &stop));
             stop.store(true, Ordering::Relaxed);

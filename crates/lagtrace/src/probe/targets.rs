@@ -69,7 +69,7 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
                 let told = format!("`{text}` names no port, and TCP has to have one");
                 return Err(Failure::new(told).hint("give it as HOST:PORT or with -p"));
             }
-            // An echo knows no ports.
+            // ICMP echo has no ports.
             let port = port.filter(|_| options.method != Method::Icmp);
             let url = options.url(text, &host, port)?;
             let port = url.as_ref().map(Url::port).or(port);
@@ -79,7 +79,7 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
                 url,
                 resolved: resolved.filter(|_| matches!(host, Host::Name(_))),
             };
-            // Told twice, it is one: its answers could not be told apart.
+            // A target given twice is probed once: its answers could not be told apart.
             if !targets.contains(&target) {
                 targets.push(target);
             }

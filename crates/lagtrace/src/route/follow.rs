@@ -79,7 +79,7 @@ impl<'a> Trip<'a> {
             analyzer: Analyzer::new(conclusion::options(Vec::new())),
             tally: RouteTally::default(),
             names: (!options.no_names).then(Names::begin),
-            // Only a table that is shown meanwhile has use for them before the end.
+            // Only a table that is displayed meanwhile needs owners before the end.
             owners: options
                 .look
                 .asn
@@ -109,7 +109,7 @@ impl<'a> Trip<'a> {
                     return Ok(());
                 }
                 Err(TraceError::NotPermitted { .. }) if ways.peek().is_some() => {}
-                // What was measured stands.
+                // The measurements so far stand.
                 Err(error) if self.has_measured => {
                     let text = format!("Not all was measured: {}.", Failure::from(error));
                     self.analyzer

@@ -48,7 +48,7 @@ impl Kernel {
         let namespace = self
             .pid
             .map_or_else(NetworkNamespace::own, NetworkNamespace::of);
-        // A holder that is gone took its namespace with it.
+        // The namespace is gone if its only holder is.
         if let Ok(namespace) = namespace {
             tell(EventBody::KernelLimits(limits::read(&namespace)));
         }

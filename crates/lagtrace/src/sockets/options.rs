@@ -146,7 +146,7 @@ impl Options {
         let mut ends = Vec::new();
         for text in self.ends.iter().filter(|text| !is_path(text)) {
             let (host, port) = lookup::parse(text)?;
-            // That a lookup took long is no matter of the sockets.
+            // The duration of the lookup is irrelevant to the sockets, so its events are dropped.
             let addresses = lookup::addresses(&host, &mut Vec::new())?;
             ends.extend(addresses.into_iter().map(|address| End { address, port }));
         }

@@ -47,7 +47,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         for path in [self.container(), self.path.clone()] {
-            // A failed test says more than that this failed, too.
+            // The error is ignored: a failed test tells more.
             let _ = fs::remove_dir(self.folder(&path));
         }
     }
@@ -126,7 +126,7 @@ fn sockets_of_a_control_group_are_told_from_others() {
         assert_eq!(list[0]["container"], ID[..12]);
         assert_eq!(list[0]["cgroup"], *group.container());
     }
-    // The kernel keeps what made it where its holder has left.
+    // The kernel keeps the cgroup in which a socket was made, even where its holder has left it.
     let _left = Member::new(&group, &group.path, "/", port);
     assert_eq!(shown(&["--cgroup", &group.path], port).len(), 2);
     assert_eq!(shown(&["--cgroup", &group.container()], port).len(), 1);

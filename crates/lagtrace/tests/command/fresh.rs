@@ -18,8 +18,8 @@ fn is_scored_rightly(test: &str, scenario: &str) {
     if !has_root(test) || !tools.iter().all(|tool| has_tool(test, tool)) {
         return;
     }
-    // Three stand-stills of 20 ms are what the rule of servers that stand still asks for, in
-    // recordings of a second or two.
+    // The rule of servers that stand still needs three standstills of 20 ms, in recordings of a
+    // second or two.
     live(test)
         .busy()
         .standstill(STANDSTILL)

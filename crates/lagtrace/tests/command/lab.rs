@@ -248,7 +248,7 @@ impl Load {
     /// connection.
     pub(super) fn begin(lab: &Lab, port: &str, arguments: &[&str]) -> Self {
         let url = format!("http://10.77.0.2:{port}/");
-        // It is ended long before.
+        // The load is ended long before.
         let common = ["load", &url, "-d", "60s", "-q"];
         let mut command = lab.command(&[&common[..], arguments].concat());
         let load = command.stdout(Stdio::null()).spawn().unwrap();
@@ -260,7 +260,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // It may have ended.
+        // The load may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -40,7 +40,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // A failed test says more than that this failed, too.
+        // The error is ignored: a failed test tells more.
         let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
     }
 }
@@ -175,7 +175,7 @@ fn a_limit_is_accused_by_a_socket_that_is_as_large_as_it_allows() {
         );
         assert_eq!(limit(&lost, "net.core.rmem_max")["bearing"], "cleared");
 
-        // One look shows the limits and says nothing of them.
+        // A single look shows the limits and remarks on none.
         let once = lagtrace(["sockets", "--format", "json"]).expect(0).json();
         let list = once["limits"].as_array().unwrap();
         assert!(list.iter().all(|limit| limit["bearing"] == "shown"));

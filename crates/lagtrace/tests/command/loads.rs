@@ -364,7 +364,7 @@ fn each_connection_keeps_the_cookies_that_it_is_given() {
         while let Ok((mut stream, _)) = listener.accept() {
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             thread::spawn(move || {
-                // The first of a connection has no session and is given one.
+                // The first request of a connection has no session and is given one.
                 let number = numbers.fetch_add(1, Ordering::SeqCst);
                 let mut expected = "\r\nCookie: seen=0\r\n".to_owned();
                 for count in 0.. {
@@ -395,7 +395,7 @@ fn each_connection_keeps_the_cookies_that_it_is_given() {
     let report = run.json();
     assert_eq!(report["load"]["outcomes"][0]["status"], "200");
     assert_eq!(report["load"]["responses"], 60);
-    // Without them all but the first of each connection have the wrong one.
+    // Without them all but the first request of each connection have the wrong session.
     let report = lagtrace(arguments.iter().chain(&json)).expect(1).json();
     assert_eq!(report["load"]["outcomes"][1]["status"], "403");
 }
@@ -484,7 +484,7 @@ fn ctrl_c_ends_it_with_what_was_measured() {
     server.answers(50);
     run.interrupt();
     let run = run.end();
-    // Requests in flight then were cut.
+    // The interrupt cuts requests in flight.
     assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
     let report = run.json();
     assert!(report["load"]["responses"].as_u64() > Some(0));

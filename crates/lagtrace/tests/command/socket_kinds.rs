@@ -69,7 +69,7 @@ fn datagrams_that_found_no_room_are_counted() {
         assert!(remarks(&full).contains("set by hand"), "{full:#}");
     }
     assert_eq!(read_all(&reader) + drops, 100);
-    // Now that it has room again nobody is accused at one look.
+    // The buffer has room again, so a single look accuses nobody.
     assert!(!remarks(&look()).contains("slowly"));
     assert!(shown(&["-t", "-p", &asked]).is_empty());
     let text = lagtrace(["sockets", "-ul", "-p", &asked]).expect(0).stdout;

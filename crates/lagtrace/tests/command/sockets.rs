@@ -42,7 +42,7 @@ fn both_ends_of_a_connection_are_shown_with_their_options() {
         (&json!(true), &json!("ESTAB"))
     );
     assert_eq!(mine["holders"][0]["pid"], own);
-    // Not accepted yet, the other connection's far end is nobody's.
+    // The other connection is not accepted yet, so nobody holds its far end.
     assert_eq!(mine["peer"][0]["pid"], own);
     let far: Vec<_> = of(&report, port)
         .into_iter()

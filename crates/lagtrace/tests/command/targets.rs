@@ -53,7 +53,7 @@ fn nobody_listening_is_said_at_once() {
     let run = diagnose(&format!("http://{address}/")).expect(1);
     let report = run.json();
     assert_eq!(findings(&report), ["connection-refused"]);
-    // Whom nobody can connect to is not loaded.
+    // A target to which nobody can connect is not loaded.
     assert_eq!(report["load"], serde_json::Value::Null);
 }
 

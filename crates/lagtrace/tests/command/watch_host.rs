@@ -79,7 +79,7 @@ fn a_quota_that_is_used_up_is_told_from_work() {
         let shown = proven(report, "cpu-quota");
         assert!(shown.contains("used up its quota"), "{shown}");
         assert!(report["watch"]["throttling"]["periods"].as_u64() > Some(5));
-        // Its threads wait for their next period, and nobody stopped them.
+        // The server's threads wait for their next period, and nobody stopped them.
         assert!(!findings(report).contains(&"stop-the-world"), "{report:#}");
         // Each request is found, also right after an acknowledgement.
         let [count, cut] = ["count", "cut"].map(|which| report["exchanges"][which].as_u64());
@@ -113,7 +113,7 @@ fn answers_in_the_queue_of_the_servers_device_are_told_from_work() {
         let shown = proven(&report, "qdisc-dwell");
         assert!(shown.contains("the device's driver"), "{shown}");
         until("the queue is gone", || backlog(&lab) == 0);
-        // Alone in the queue they wait for nobody.
+        // Alone in the queue, answers wait for none before them.
         let report = watch_under_load(&lab, "8080", &["-c", "1", "--rate", "20"]);
         let causes = findings(&report);
         assert!(!causes.contains(&"qdisc-dwell"), "{report:#}");
@@ -127,7 +127,7 @@ fn a_download_waits_only_behind_itself(lab: &Lab) {
     let server = lab.namespace("server");
     let watch = ["watch", "-p", "8081", "--netns", &server, "-d", "60s"];
     let mut watching = Streamed::start(watch.iter().chain(&["--format", "ndjson"]));
-    // It takes four seconds.
+    // The download takes four seconds.
     let _load = Load::begin(lab, "8081", &["-c", "1", "--timeout", "20s"]);
     let is_whole = |line: &str| line.contains(r#""status":200"#);
     watching.until(|line| line.contains(r#""type":"exchange""#) && is_whole(line));

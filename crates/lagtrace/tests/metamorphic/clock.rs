@@ -40,7 +40,7 @@ pub(crate) fn elsewhen(capture: &Capture, draw: &mut Draw) -> (Capture, Form) {
     let first = first.unwrap_or_default();
     let mut capture = capture.clone();
     for frame in &mut capture.frames {
-        // The two far ends of time are further apart than nanoseconds reach.
+        // Subtracted first: the two ends of time are further apart than nanoseconds reach.
         frame.at = frame.at - first + begin + nanos;
     }
     (capture, form)
@@ -109,7 +109,7 @@ pub(crate) fn slower(capture: &Capture, rate: f64) -> Capture {
             continue;
         };
         let begin = *begins.entry(way).or_insert(value);
-        // What is echoed before it was seen began there.
+        // A clock that is echoed before it is seen begins at the echo.
         let echo = match echo {
             0 => 0,
             echo => at(*begins.entry(way.back()).or_insert(echo), echo),

@@ -67,7 +67,7 @@ pub(crate) fn stalled(
             later.held = Some((passing.at, passing.is_servers));
             later.by += end - passing.at;
         }
-        // What the path held had been sent, and stamped, before.
+        // Packets that the path held had been sent, and timestamped, before.
         let was_sent = later.held.is_some_and(|(since, is_servers)| {
             is_servers == passing.is_servers && passing.at < since + TOGETHER
         });

@@ -175,7 +175,7 @@ const EXCEPTIONS: &[Exception] = &[
         of: &["pipelined"],
         reason: "what is asked for without waiting does wait behind a response that is late",
     },
-    // What follows is no loss of evidence: the diagnosis is to learn it.
+    // The following are no losses of evidence: the diagnosis is to learn them.
     Exception {
         changes: &["timestamps of a slower clock"],
         of: &[

@@ -45,7 +45,7 @@ impl Counted {
         if let Some(known) = self.others.get(&id).filter(|_| is_late) {
             return *known;
         }
-        // Those between were sent, and are lost or late.
+        // The identifications in between were sent, and are lost or late.
         let passed = if ahead <= PASSED { ahead } else { 1 };
         for back in (0..passed).rev() {
             *host = host.wrapping_add(1);

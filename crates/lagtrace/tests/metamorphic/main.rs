@@ -56,7 +56,8 @@ fn main() -> ExitCode {
     let name = |index: usize| subjects[index].name.clone();
     let all = sample(subjects.len(), seed).into_iter();
     let all = all.map(|index| trial(index, name(index), |change| !change.adds_time));
-    // What only healthy captures bear is made of each of them: it is soon done.
+    // Every healthy capture gets the changes that only healthy ones can bear: they take little
+    // time.
     let healthy = (0..subjects.len()).filter(|&index| subjects[index].is_healthy());
     let delayed = healthy.map(|index| {
         let name = format!("{}, later", name(index));

@@ -68,7 +68,7 @@ impl Packet {
         if head[0] != 0x45 || fragment & 0x3fff != 0 {
             return None;
         }
-        // A segment too long for the field says zero.
+        // The length of a segment too long for the field is zero.
         let total = match u16::from_be_bytes([head[2], head[3]]) {
             0 => len,
             total => usize::from(total),
@@ -110,7 +110,7 @@ impl Packet {
     /// Returns the packet's captured bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // What does not fit the field says zero, as the kernel has it.
+        // A length that does not fit the field is zero, as in the kernel.
         let length = |len: usize| u16::try_from(len).unwrap_or(0).to_be_bytes();
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {

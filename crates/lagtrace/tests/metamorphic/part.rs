@@ -41,7 +41,7 @@ pub(crate) fn beside(capture: &Capture, other: &Capture, draw: &mut Draw) -> Opt
     let shift = begin - other.frames.first()?.at;
     let mut both = capture.clone();
     for frame in &place::rehosted(other, &elsewhere).frames {
-        // Another link has no place for what is no IP packet.
+        // Only IP packets can be moved to another kind of link.
         let Network::Packet(packet) = &frame.network else {
             continue;
         };

@@ -164,7 +164,7 @@ impl Held {
             && two.flags & !(Tcp::PSH | Tcp::FIN) == Tcp::ACK
             && (first.class, first.hops) == (next.class, next.hops);
         let fits = len.is_multiple_of(self.size) && (1..=self.size).contains(&more);
-        // What the capture cut off has no place within.
+        // A payload cut by the capture can only be the end of a joined segment.
         let is_whole = one.payload.bytes.len() == len || two.payload.bytes.is_empty();
         let is_close = at - self.at <= CLOSE && len + more <= MOST;
         if !(is_next && fits && is_whole && is_close) {

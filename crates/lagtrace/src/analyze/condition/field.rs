@@ -95,7 +95,7 @@ impl Field {
     /// Returns the field of that name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let found = FIELDS.iter().find(|(known, _)| *known == name);
-        // Every kind of wait is one, by the name that reports give it.
+        // Every kind of wait is a field, by its name in reports.
         let wait = || serde_json::from_value(name.into()).ok().map(Self::Wait);
         found.map(|&(_, field)| field).or_else(wait)
     }

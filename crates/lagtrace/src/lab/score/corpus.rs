@@ -38,7 +38,7 @@ pub(super) fn read(folder: &Path, only: &str) -> Result<Vec<Recording>> {
     let mut recordings = Vec::new();
     for folder in folders {
         let name = file_name(&folder);
-        // What is hidden is being recorded, or was when its recorder was killed.
+        // A hidden folder is being recorded, or was when its recorder was killed.
         if !name.starts_with('.') && name.contains(only) {
             recordings.push(recording(name, &folder)?);
         }

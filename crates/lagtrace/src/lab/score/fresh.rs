@@ -151,7 +151,7 @@ impl Fresh {
     fn note(&mut self, event: Event, console: &Console, interrupt: &Interrupt) -> Option<Error> {
         match event {
             Event::Recorded(name) => console.outcome("recorded", &name),
-            // What an interrupted try says is no fault of its scenario.
+            // The error of an interrupted try is no fault of its scenario.
             _ if interrupt.is_requested() => {}
             Event::Refused(refused) => {
                 console.outcome("refused", &refused.describe());
@@ -187,7 +187,7 @@ fn attempt(
     interrupt: &Interrupt,
     events: &mpsc::Sender<Event>,
 ) {
-    // Whoever listens no longer wants to know nothing.
+    // The receiver is gone once it needs no more events.
     let say = |event| {
         let _ = events.send(event);
     };

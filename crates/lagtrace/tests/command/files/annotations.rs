@@ -163,7 +163,7 @@ fn whatever_stands_between_the_packets_stays_and_secrets_are_told() {
         .arg(&client)
         .arg(&before))
     .expect(0);
-    // A resolved name, statistics with 7 packets lost, and somebody's own.
+    // A name resolution block, statistics with 7 packets lost, and a custom block.
     append(&before, 4, b"\x01\0\x08\0\x0a\0\0\x01one\0\0\0\0\0");
     append(
         &before,
@@ -181,7 +181,7 @@ fn whatever_stands_between_the_packets_stays_and_secrets_are_told() {
         [4, 5, 10, 0xbad].iter().all(|kind| kinds.contains(kind)),
         "{kinds:?}"
     );
-    // Only how long a section is cannot stay as it was.
+    // Only the length of the section may change.
     let length_left_open = |mut list: Vec<(u32, Vec<u8>)>| {
         list[0].1[8..16].fill(0xff);
         list

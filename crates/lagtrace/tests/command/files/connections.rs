@@ -246,7 +246,7 @@ fn compare_with_tcptrace(
     let place = format!("{} {host}", capture.display());
     for (name, path) in SAME {
         let number = theirs[name][slot].parse::<u64>().unwrap();
-        // What lagtrace does not know, tcptrace calls 0 or leaves unscaled.
+        // Figures unknown to lagtrace are 0 or unscaled in tcptrace.
         if let Some(ours) = side.pointer(path).and_then(Value::as_u64) {
             assert_eq!(ours, number, "{name} of {place}");
         }

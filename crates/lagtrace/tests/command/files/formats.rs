@@ -198,7 +198,7 @@ fn snoop_is_read_as_pcapng_is() {
         let mut report = lagtrace(["analyze", &file, "--format", "json"]).json();
         report["subject"].take();
         report["capture"]["points"][0]["name"].take();
-        // Snoop says what it lost.
+        // Snoop tells the number of packets lost.
         report["capture"]["dropped"].take();
         report
     });

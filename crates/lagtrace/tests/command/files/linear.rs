@@ -74,7 +74,7 @@ fn least_time(shape: &impl Fn(&mut Capture, u32), count: u32) -> f64 {
     shape(&mut capture, count);
     let path = folder.path().join("capture.pcap");
     std::fs::write(&path, capture.bytes()).unwrap();
-    // What others do to a processor's caches only ever adds.
+    // Other programs' use of the processor's caches only ever adds time.
     let times = [(); RUNS].map(|()| processor_time(&path));
     times.into_iter().fold(f64::MAX, f64::min)
 }

@@ -59,7 +59,7 @@ fn right_and_wrong_are_told_apart() {
         score["cases"][2]["cost"]["true_ns"] == 50_000_000,
         "{score:#}"
     );
-    // What is not there, what is another's fault, what is called another cause.
+    // A cause that is not there, one of another culprit, one of another name.
     lay("latency-50ms", &json!([]), &[]);
     lay("think-44-8ms", &expected("server-think", "client"), &[]);
     lay("pause-44-8ms", &expected("stop-the-world", "server"), &[]);

@@ -184,7 +184,7 @@ fn the_report_says_where_the_time_went_whatever_the_clocks() {
             .chain(&files)
             .chain(&["--format", "json"]),
     );
-    // Whose time it was shows, and not why: nobody is accused.
+    // The owner of the time shows, and not the cause: nobody is accused.
     let report: Value = json.expect(0).json();
     let alone = lagtrace(["analyze", files[0], "--format", "json"])
         .expect(0)
