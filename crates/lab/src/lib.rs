@@ -7,7 +7,7 @@
 //! * with nothing to emulate they are joined by a veth pair, otherwise by a process that carries
 //!   packets between two TUN devices and delays, polices, queues or loses them ([`path`]);
 //! * the server runs real nginx, haproxy, Redis and PostgreSQL, and small servers of the lab's own
-//! for what none of them does ([`server`]).
+//!   for what none of them does ([`server`]).
 //!
 //! ```no_run
 //! use lagtrace_lab::{Family, Helper, Lab, Scenario};
