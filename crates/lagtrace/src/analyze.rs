@@ -255,7 +255,7 @@ struct Bounds {
     max_connections: Option<NonZeroUsize>,
 }
 
-/// Returns the number of processors, at most the number of threads from which more do not help.
+/// Returns the number of threads to use by default: one per processor, as far as more help.
 fn processors() -> NonZeroUsize {
     const MOST: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
     thread::available_parallelism().map_or(NonZeroUsize::MIN, |count| count.min(MOST))

@@ -161,7 +161,7 @@ impl Options {
         }
     }
 
-    /// Returns the services that were asked for in words, for the report.
+    /// Returns the choice of connections in words, for the report.
     fn subject(&self) -> String {
         let ports = self.port.iter().flat_map(|ports| &ports.0);
         let words = ports

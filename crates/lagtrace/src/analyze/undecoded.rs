@@ -7,7 +7,7 @@ use lagtrace_core::observed::event::CaptureSummary;
 
 use crate::failure::{Failure, Result};
 
-/// Accepts captures with at least one packet of a link type that is decoded, or no packet at all.
+/// Refuses captures that hold packets, but none of a link type that is decoded.
 ///
 /// # Errors
 /// If no packet is of a link type that is decoded: there is nothing to report.

@@ -202,7 +202,7 @@ impl Options {
         })
     }
 
-    /// Returns the sockets that were asked for in words, for the report.
+    /// Returns the choice of sockets in words, for the report.
     pub(super) fn subject(&self) -> String {
         let ports = self.port.iter().flat_map(|ports| &ports.0);
         let words = self

@@ -179,7 +179,7 @@ fn jobs(scenarios: &[Scenario], draws: u64) -> Vec<Job<'_>> {
     jobs
 }
 
-/// Records once, on the first parameters with which the proof shows the fault.
+/// Records once, on the first parameters that the proof accepts.
 fn attempt(
     job: &Job<'_>,
     plan: Plan<'_>,
