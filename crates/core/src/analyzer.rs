@@ -24,20 +24,20 @@ use hashbrown::HashMap;
 pub use entrance::{Admission, Entrance};
 pub use shard::{Tidings, Worker};
 
-use crate::cause::Id;
 use crate::conclude::{self, Evidence};
-use crate::connection::table::{self, MAX_CONNECTIONS, Tallied};
+use crate::connection::table::{MAX_CONNECTIONS, Tallied};
 use crate::decode::Packet;
 use crate::exchange::Exchange;
 use crate::facts::Facts;
 use crate::observed::datagram::{Datagram, Neighbour};
 use crate::observed::event::{CaptureSummary, Event, EventBody, Note, Phase, PointId, TargetId};
 use crate::observed::experiment::Experiment;
-use crate::observed::flow::{Endpoint, FlowKey, Transport};
+use crate::observed::flow::{self, Endpoint, FlowKey, Transport};
 use crate::observed::icmp::{Echo, IcmpError};
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
+use crate::registry::Id;
 use crate::report::Report;
 use crate::views::connections::{Collected, ConnectionSink, Wanted};
 use entrance::Seen;
@@ -89,7 +89,7 @@ pub struct Analyzer {
 impl Analyzer {
     /// An analyzer that has seen nothing.
     pub fn new(options: Options) -> Self {
-        let hasher = table::hasher(options.hash_seed);
+        let hasher = flow::hasher(options.hash_seed);
         let max = options.max_connections();
         let count = (max / LEAST_SHARE).clamp(1, SHARDS);
         let collected = Collected::new(options.connections, hasher.clone());
@@ -196,7 +196,7 @@ impl Analyzer {
 
     /// Counts a turn, and keeps it until its exchange closes: turns come before the
     /// packets that close their exchanges.
-    fn turn(&mut self, turn: &ServedTurn) {
+    fn turn(&mut self, turn: &RequestSpan) {
         if !self.common.counts(turn) {
             return;
         }

@@ -14,9 +14,11 @@ pub(crate) mod mark;
 mod nagle;
 mod narrow;
 mod overlay;
+pub(crate) mod packet;
 mod packing;
 mod release;
 mod repair;
+pub(crate) mod rtt;
 mod shared;
 mod stop;
 mod stops;
@@ -28,8 +30,8 @@ use core::mem::take;
 use core::time::Duration;
 
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::{Arrival, Span};
-use crate::connection::repeats::Need;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::delivery::Delivery;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
@@ -127,9 +129,10 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     }
     tiler.walk(Side::Server);
     tiler.tiling.close_wait = trace.ends_with_fin.then(|| trace.end.since(tiler.cursor));
-    let (kind, owner) = match trace.ends_with_fin {
-        true => (WaitKind::ServerPause, Owner::Server),
-        false => (WaitKind::Unknown, Owner::Unknown),
+    let (kind, owner) = if trace.ends_with_fin {
+        (WaitKind::ServerPause, Owner::Server)
+    } else {
+        (WaitKind::Unknown, Owner::Unknown)
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.packing = packing::packing(trace, &mut spare.strides);

@@ -15,7 +15,6 @@ mod opening;
 pub(crate) mod order;
 mod pairing;
 pub(crate) mod repeats;
-pub(crate) mod rtt;
 mod setup;
 mod stream;
 pub(crate) mod table;
@@ -242,9 +241,10 @@ impl Connection {
         own.had_no_window |= is_closed;
         own.has_no_window = is_closed;
         let mss = own.mss(peer);
-        let reply = match is_new_ack {
-            true => peer.latest_reply(),
-            false => None,
+        let reply = if is_new_ack {
+            peer.latest_reply()
+        } else {
+            None
         };
         let (skipped, order) = own.place_in_order(segment, mss);
         let queued = own.transit.queued(segment, reply);

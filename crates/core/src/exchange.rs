@@ -20,7 +20,7 @@ pub use packing::{Gathered, Packing};
 pub(crate) use signs::{Foreign, Signs, Staleness};
 
 use crate::exchange::wait::{Owner, Wait, WaitKind};
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 
 /// A request and its response at one observation point.
 ///
@@ -91,8 +91,8 @@ pub struct Exchange {
     pub particulars: Particulars,
     /// What tells why it came to nothing.
     pub(crate) signs: Signs,
-    /// What its server's kernel saw of it, by [`ServedTurn::STAGES`].
-    pub(crate) at_host: Option<Box<[Duration; ServedTurn::STAGES.len()]>>,
+    /// What its server's kernel saw of it, by [`RequestSpan::STAGES`].
+    pub(crate) at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
 }
 
 impl Exchange {

@@ -2,25 +2,25 @@
 //!
 //! Bounded: groups and counts, never lists that grow with the load.
 
-mod calls;
 pub(crate) mod host;
 pub(crate) mod icmp_errors;
-mod live;
+mod kernel_spans;
 mod load;
-mod socket;
+mod socket_samples;
+mod sockets;
 mod sweep;
-mod turn;
+mod syscalls;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-pub(crate) use calls::{CalledHistory, Calls, GroupHistory, GroupKey, Setting};
 pub(crate) use host::Hosts;
-pub(crate) use live::{LiveSockets, SeenSocket};
+pub(crate) use kernel_spans::{Act, ServiceTurns, Turns};
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
-pub(crate) use socket::SocketFacts;
+pub(crate) use socket_samples::SocketFacts;
+pub(crate) use sockets::{LiveSockets, SeenSocket};
 pub(crate) use sweep::{StepTally, Sweep};
-pub(crate) use turn::{Act, ServiceTurns, Turns};
+pub(crate) use syscalls::{CalledHistory, Calls, GroupHistory, GroupKey, Setting};
 
 use crate::observed::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
@@ -239,7 +239,7 @@ impl Facts {
     }
 
     fn socket(&mut self, sample: &crate::observed::event::SocketSample) {
-        let key = (sample.target, socket::owner_name(&sample.owner));
+        let key = (sample.target, socket_samples::owner_name(&sample.owner));
         if self.sockets.contains_key(&key) || self.sockets.len() < MAX_ENTRIES {
             self.sockets.entry(key).or_default().take(sample);
         }
@@ -249,7 +249,7 @@ impl Facts {
     pub(crate) fn server_sockets(&self, target: TargetId) -> SocketFacts {
         let mut all = SocketFacts::default();
         for ((_, owner), facts) in self.sockets.iter().filter(|((t, _), _)| *t == target) {
-            if owner != socket::OWN {
+            if owner != socket_samples::OWN {
                 all.merge(facts);
             }
         }

@@ -11,13 +11,13 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use lagtrace_core::analyzer::{Analyzer, Options};
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::exchange::{Exchange, Outcome};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::flow::{Direction, Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
 use lagtrace_core::observed::time::Timestamp;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::Report;
 use lagtrace_core::views::connections::Wanted;
 

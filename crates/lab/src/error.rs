@@ -224,9 +224,10 @@ fn near(name: &str, known: &[&str]) -> String {
     let words: Vec<_> = name.split('-').filter(|word| word.len() > 2).collect();
     let shares = |known: &&&str| known.split('-').any(|word| words.contains(&word));
     let near: Vec<_> = known.iter().filter(shares).take(5).copied().collect();
-    let all = "`lagtrace lab list` lists all";
-    match near.is_empty() {
-        true => all.to_owned(),
-        false => format!("did you mean {}? {all}", near.join(", ")),
+    let all = "`lagtrace-lab list` lists all";
+    if near.is_empty() {
+        all.to_owned()
+    } else {
+        format!("did you mean {}? {all}", near.join(", "))
     }
 }

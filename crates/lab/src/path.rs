@@ -195,9 +195,10 @@ impl PathSpec {
             .chain([&self.to_server, &self.to_client])
             .try_for_each(|lane| {
                 lane.check(self.device_mtu().into())?;
-                match self.is_emulated() && self.is_offloaded() {
-                    true => lane.check_offload(),
-                    false => Ok(()),
+                if self.is_emulated() && self.is_offloaded() {
+                    lane.check_offload()
+                } else {
+                    Ok(())
                 }
             })
     }
@@ -236,9 +237,10 @@ impl PathSpec {
                 || lane.sleep.is_some()
                 || lane.steps.iter().any(|step| step.ttl > 0)
         };
-        match lanes.any(is_odd) {
-            true => Err("a member has no MTU, thinning, sleep or time to live".to_owned()),
-            false => Ok(()),
+        if lanes.any(is_odd) {
+            Err("a member has no MTU, thinning, sleep or time to live".to_owned())
+        } else {
+            Ok(())
         }
     }
 }

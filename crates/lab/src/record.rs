@@ -43,9 +43,10 @@ impl Request {
     /// Returns the recordings that the scenario itself asks for.
     pub fn all_of(scenario: &Scenario) -> Vec<Self> {
         let spec = &scenario.recording;
-        let offload: Vec<_> = match spec.offload.is_empty() {
-            true => vec![None],
-            false => spec.offload.iter().copied().map(Some).collect(),
+        let offload: Vec<_> = if spec.offload.is_empty() {
+            vec![None]
+        } else {
+            spec.offload.iter().copied().map(Some).collect()
         };
         let distances = spec.distances(scenario.path.round_trip);
         let each = |round_trip: Duration| {
@@ -111,10 +112,7 @@ pub fn record(
     let scenario = request.apply(scenario.clone());
     let service = target(&scenario, request)?;
     check(&scenario, service, request)?;
-    let family = match request.ipv6 {
-        true => Family::V6,
-        false => Family::V4,
-    };
+    let family = if request.ipv6 { Family::V6 } else { Family::V4 };
     let scratch = files::Scratch::new(corpus)?;
     let with = Side::run(
         &scenario,
@@ -123,13 +121,12 @@ pub fn record(
         helper,
         &scratch.folder("with")?,
     )?;
-    let without = match scenario.has_off_switch() {
-        true => {
-            let off = scenario.clone().switched_off();
-            let folder = scratch.folder("without")?;
-            Some(Side::run(&off, &service.name, family, helper, &folder)?)
-        }
-        false => None,
+    let without = if scenario.has_off_switch() {
+        let off = scenario.clone().switched_off();
+        let folder = scratch.folder("without")?;
+        Some(Side::run(&off, &service.name, family, helper, &folder)?)
+    } else {
+        None
     };
     let proof = shown(service, &with, without.as_ref())?;
     let label = label(&scenario, service, request, &with, without.as_ref(), proof);
@@ -182,9 +179,10 @@ fn label(
 /// Returns the part of a folder's name that tells one recording of a scenario from another.
 fn variant(scenario: &Scenario, request: &Request) -> String {
     let round_trip = scenario.path.round_trip;
-    let mut text = match round_trip.is_zero() {
-        true => "0ms".to_owned(),
-        false => quantity::format_duration(round_trip),
+    let mut text = if round_trip.is_zero() {
+        "0ms".to_owned()
+    } else {
+        quantity::format_duration(round_trip)
     };
     if request.drawn.as_ref().is_some_and(|drawn| drawn.loopback) {
         text = "loopback".to_owned();

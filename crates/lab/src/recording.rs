@@ -105,9 +105,10 @@ impl End {
         let mut command = host.command("tcpdump")?;
         // -Z root: without it tcpdump becomes a user who may not write the file.
         command.args(["-n", "-Z", "root", "-B", BUFFER_KIB]);
-        command.arg(match options.is_micro {
-            true => "--time-stamp-precision=micro",
-            false => "--time-stamp-precision=nano",
+        command.arg(if options.is_micro {
+            "--time-stamp-precision=micro"
+        } else {
+            "--time-stamp-precision=nano"
         });
         let interface = options.interface.as_deref();
         command.args(["-i", interface.unwrap_or(host.interface())]);

@@ -15,11 +15,12 @@ use lagtrace_core::observed::time::{ClockId, Timestamp};
 use lagtrace_core::report::Report;
 use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
-use crate::arguments::Format;
+use crate::clock;
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::{conclusion, delivery};
 
 mod annotate;
@@ -304,15 +305,19 @@ fn reading(
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
-    // A live input is shown as it comes, which takes a single thread.
-    let threads = match input::is_live(files) {
-        true => NonZeroUsize::MIN,
-        false => bounds.threads,
+    // What comes as it is written is shown as it comes.
+    let threads = if input::is_live(files) {
+        NonZeroUsize::MIN
+    } else {
+        bounds.threads
     };
     let mut merged = Merged::new(&mut captures, limit);
-    let read = |packets: &mut Packets| match interrupt.is_requested() {
-        true => packets.clear(),
-        false => merged.next(packets),
+    let read = |packets: &mut Packets| {
+        if interrupt.is_requested() {
+            packets.clear()
+        } else {
+            merged.next(packets)
+        }
     };
     let watch = listing.map(|listing| {
         |packet: &Packet<'_>| {
@@ -356,7 +361,7 @@ fn reading(
     report.subject = names.join(", ");
     connections::name_files(&mut report, &names, room(files.len()));
     let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
-    report.started = start.map_or(String::new(), |at| conclusion::started(Some(at)));
+    report.started = start.map_or(String::new(), |at| clock::started(Some(at)));
     Ok(Some(report))
 }
 

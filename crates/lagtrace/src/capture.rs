@@ -14,9 +14,10 @@ use lagtrace_sources::capture::{
     Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome, Written,
 };
 
-use crate::arguments::duration;
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -69,7 +70,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Err(failure.hint("write the report to a file with -o"));
     }
     let interrupt = Interrupt::listen()?;
-    let started = conclusion::now();
+    let started = clock::now();
     let stop = Arc::new(AtomicBool::new(false));
     let capture = LiveCapture::start(&live_options(options), stop).map_err(refused)?;
     let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
@@ -95,7 +96,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let mut report = analyzer.finish();
     "capture".clone_into(&mut report.command);
     report.subject = subject(options);
-    report.started = conclusion::started(Some(started.as_nanos()));
+    report.started = clock::started(Some(started.as_nanos()));
     conclusion::conclude(&report, console)
 }
 
@@ -139,7 +140,7 @@ fn observe(outcome: LiveOutcome, analyzer: &mut Analyzer) {
         };
         analyzer.observe(Event {
             origin,
-            at: conclusion::now(),
+            at: clock::now(),
             phase: Phase::Baseline,
             body: EventBody::Capture(summary),
         });

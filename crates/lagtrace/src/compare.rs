@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Report, SCHEMA};
 use lagtrace_core::views::compare::{Comparison, compare};
 use serde_json::{Value, json};
 
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
+use crate::output::Format;
 use crate::render;
 
 /// What to compare.

@@ -6,14 +6,14 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use lagtrace_core::analyzer;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::flow::Endpoint;
-use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::Report;
 
-use crate::arguments::Format;
+use crate::clock::now;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
+use crate::output::Format;
 use crate::render;
 
 /// Returns the analyzer's options.
@@ -40,27 +40,7 @@ pub(crate) fn note(id: &str, text: String) -> Event {
     Event::here(now(), Phase::Baseline, EventBody::Note(note))
 }
 
-/// Returns the current time of the realtime clock.
-pub(crate) fn now() -> Timestamp {
-    let nanos = jiff::Timestamp::now().as_nanosecond();
-    Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
-}
-
-/// Returns a time as RFC 3339 in UTC; the current one for `None`.
-pub(crate) fn started(nanos: Option<i64>) -> String {
-    nanos
-        .and_then(|nanos| jiff::Timestamp::from_nanosecond(nanos.into()).ok())
-        .unwrap_or_else(jiff::Timestamp::now)
-        .to_string()
-}
-
-/// Returns a time as RFC 3339 in UTC, always with six digits of microseconds.
-pub(crate) fn moment(nanos: i64) -> String {
-    let at = jiff::Timestamp::from_nanosecond(nanos.into());
-    at.map_or_else(|_| started(Some(nanos)), |at| format!("{at:.6}"))
-}
-
-/// Shows the report as the user wants it and returns the outcome.
+/// Shows the report as the user wants it and says what the exit code is.
 pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {
         _ if console.output().is_csv => render::route_csv(report),

@@ -13,9 +13,9 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use rustix::termios::tcgetwinsize;
 
-use crate::arguments::{Color, Format, Output};
 use crate::exit::{FAILURE, Outcome};
 use crate::failure::{Failure, Result};
+use crate::output::{Color, Format, Output};
 use crate::render;
 
 const STEP: Style = Style::new().bold();

@@ -1,17 +1,18 @@
 //! The command `lagtrace diagnose`: the arguments of the whole investigation.
 
+pub(crate) mod investigate;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
-use crate::arguments::duration;
-use crate::arguments::tls::Tls;
 use crate::console::Console;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::Result;
-use crate::investigate;
+use crate::tls::Tls;
 
 /// What to investigate, and how.
 #[derive(Clone, Debug, Args)]

@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use lagtrace_core::cause::{self, Cause, Id, UnknownCause};
+use lagtrace_core::cause;
+use lagtrace_core::registry::{Cause, Id, UnknownCause};
 use serde_json::json;
 
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
+use crate::output::Format;
 
 /// What to explain.
 #[derive(Debug, Args)]
@@ -80,9 +81,12 @@ fn prose(page: &str) -> &str {
 /// Returns the page with its headings set in bold.
 fn styled(page: &str, color: bool) -> String {
     let bold = anstyle::Style::new().bold();
-    let line = |line: &str| match line.starts_with('#') && color {
-        true => format!("{bold}{line}{bold:#}\n"),
-        false => format!("{line}\n"),
+    let line = |line: &str| {
+        if line.starts_with('#') && color {
+            format!("{bold}{line}{bold:#}\n")
+        } else {
+            format!("{line}\n")
+        }
     };
     page.lines().map(line).collect()
 }

@@ -15,13 +15,14 @@ use lagtrace_core::observed::event::{Event, EventBody};
 use lagtrace_core::report::Report;
 use lagtrace_sources::load::{self, LaneSummary, Plan, Progress, Summary};
 
-use crate::arguments::Format;
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render;
 use crate::words;
 use hdr::{Log, Seconds};
@@ -76,7 +77,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Runs one plan; returns `None` if it was interrupted before anything was measured.
     fn once(&self, name: &str, plan: &Plan) -> Result<Option<Report>> {
-        let started = conclusion::now();
+        let started = clock::now();
         let targets = plan.lanes.iter().map(|lane| &lane.target);
         let targets = targets.map(|target| (target.id, target.endpoint()));
         let mut analyzer = Analyzer::new(conclusion::options(targets.collect()));
@@ -94,7 +95,7 @@ impl Run<'_> {
         let mut report = analyzer.finish();
         "load".clone_into(&mut report.command);
         report.subject.clone_from(&self.subject);
-        report.started = conclusion::started(Some(started.as_nanos()));
+        report.started = clock::started(Some(started.as_nanos()));
         Ok(Some(report))
     }
 

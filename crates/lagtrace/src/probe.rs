@@ -14,12 +14,13 @@ use lagtrace_core::observed::event::ProbeAnswer;
 use lagtrace_core::report::{Probe, Report};
 use lagtrace_sources::tls::Carried;
 
-use crate::arguments::Format;
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render;
 pub(crate) use options::Options;
 use options::Plan;
@@ -49,7 +50,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         );
         return Err(Failure::new(told).hint("name fewer targets or ports"));
     }
-    let started = conclusion::now();
+    let started = clock::now();
     let mut session = Session::begin(options, console)?;
     events
         .into_iter()
@@ -70,7 +71,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let mut report = session.analyzer.finish();
     "probe".clone_into(&mut report.command);
     report.subject = options.targets.join(" ");
-    report.started = conclusion::started(Some(started.as_nanos()));
+    report.started = clock::started(Some(started.as_nanos()));
     conclude(&report, console, session.lines)
 }
 
@@ -89,9 +90,10 @@ fn conclude(
         .write_all(document.as_bytes())
         .and_then(|()| lines.flush())
         .context("write the report")?;
-    match report.probes.iter().any(is_faulty) {
-        true => Ok(Outcome::Found),
-        false => Ok(Outcome::Clean),
+    if report.probes.iter().any(is_faulty) {
+        Ok(Outcome::Found)
+    } else {
+        Ok(Outcome::Clean)
     }
 }
 

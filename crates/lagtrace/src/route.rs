@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use lagtrace_core::route::RouteMethod;
+use lagtrace_core::observed::route::RouteMethod;
 use lagtrace_sources::origin;
 use lagtrace_sources::trace::{
     Dress, MAX_PATHS, MAX_SIZE, MAX_UNKNOWN, Rounds, TracePlan, UDP_PORT,
 };
 
-use crate::arguments::duration;
 use crate::console::Console;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::lookup;

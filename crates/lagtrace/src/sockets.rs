@@ -17,13 +17,14 @@ use lagtrace_core::observed::sockets::LiveSocket;
 use lagtrace_core::report::Report;
 use lagtrace_sources::socket::survey::Survey;
 
-use crate::arguments::Format;
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render;
 use kernel::Kernel;
 pub(crate) use options::Options;
@@ -36,16 +37,17 @@ const PAUSE_PER_LOOK: u32 = 9;
 
 /// Looks at sockets once, or again and again, or traces the calls on them, and shows the result.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
-    match options.is_tracing() {
-        true => trace::run(options, console),
-        false => look(options, console),
+    if options.is_tracing() {
+        trace::run(options, console)
+    } else {
+        look(options, console)
     }
 }
 
 fn look(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let mut survey = Survey::open(options.choice()?).map_err(Failure::from)?;
-    let started = conclusion::now();
+    let started = clock::now();
     let mut session = Session {
         options,
         console,
@@ -68,7 +70,7 @@ fn look(options: &Options, console: &Console) -> Result<Outcome> {
     let mut report = session.analyzer.finish();
     "sockets".clone_into(&mut report.command);
     report.subject = options.subject();
-    report.started = conclusion::started(Some(started.as_nanos()));
+    report.started = clock::started(Some(started.as_nanos()));
     let document = document(&report, console);
     lines
         .write_all(document.as_bytes())
@@ -123,7 +125,7 @@ impl Session<'_> {
     }
 
     fn take(&mut self, sockets: Vec<LiveSocket>) -> Result<()> {
-        let at = conclusion::now();
+        let at = clock::now();
         let now: BTreeMap<change::Key, LiveSocket> = sockets
             .into_iter()
             .map(|socket| (change::key(&socket), socket))

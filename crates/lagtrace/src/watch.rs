@@ -23,13 +23,15 @@ use lagtrace_sources::privilege::NetworkNamespace;
 
 use crate::analyze::listing::Listing;
 use crate::analyze::show;
-use crate::arguments::{Format, duration};
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::probe::{Ports, parse_ports};
 use live::Live;
 
@@ -97,8 +99,8 @@ pub(crate) struct Options {
 /// Watches until the user or the time ends it; then reports.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
-    let started = conclusion::now();
-    // Held open, so that no later namespace gets its number.
+    let started = clock::now();
+    // Held open, so that no later one gets its number.
     let place = options.netns.as_deref().map(place::named).transpose()?;
     let wanted = WatchOptions {
         namespace: place.as_ref().map(NetworkNamespace::id),
@@ -129,7 +131,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let mut report = session.report(standing);
     "watch".clone_into(&mut report.command);
     report.subject = options.subject();
-    report.started = conclusion::started(Some(started.as_nanos()));
+    report.started = clock::started(Some(started.as_nanos()));
     let Some(lines) = lines else {
         return conclusion::conclude(&report, console);
     };
@@ -239,7 +241,7 @@ impl Session {
 
     fn report(mut self, standing: Standing) -> Report {
         let mut observe = |body| {
-            let event = Event::here(conclusion::now(), Phase::Baseline, body);
+            let event = Event::here(clock::now(), Phase::Baseline, body);
             self.analyzer.observe(event);
         };
         self.seen.dropped = Some(standing.tally.lost_records);

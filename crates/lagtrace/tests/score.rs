@@ -72,10 +72,8 @@ fn folders() -> Result<Vec<String>, Box<dyn Error>> {
 
 /// Returns the lines of a score of this folder, each a JSON object.
 fn scored(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace"));
-    command
-        .args(["lab", "score", "--format", "ndjson"])
-        .arg(folder);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace-lab"));
+    command.args(["score", "--format", "ndjson"]).arg(folder);
     let output = command.output()?;
     if !matches!(output.status.code(), Some(0 | 1)) {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -115,9 +113,10 @@ impl Committed {
                 cases.entry(name).or_default().push(line.to_owned());
             }
         }
-        match cases.is_empty() {
-            true => Err("corpus/SCORE.json names no recording".into()),
-            false => Ok(Self { text, cases }),
+        if cases.is_empty() {
+            Err("corpus/SCORE.json names no recording".into())
+        } else {
+            Ok(Self { text, cases })
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::watcher::{RunQueue, Seen, Watcher, processors};
+use crate::watcher::{self, RunQueue, Seen, Watcher, processors};
 
 /// The duration of a tick of the times in `/proc/stat`: `USER_HZ` is 100 on every Linux.
 const TICK: Duration = Duration::from_millis(10);
@@ -69,10 +69,10 @@ impl Machine {
 }
 
 impl Standstill {
-    /// The shortest standstill that is added up: a thread that waits for its turn among a test's
-    /// own threads is late by less.
-    pub const LEAST: Duration = Duration::from_millis(8);
-    /// The threads that want each processor in a crowd: fewer may mostly be a test's own.
+    /// The shortest standstill that is added up: what waits for its turn among a test's own
+    /// threads is late by less.
+    pub const LEAST: Duration = watcher::LEAST;
+    /// The threads that want each processor in a crowd: of fewer a test's own may be most.
     pub const CROWD: f64 = 4.0;
 
     /// Returns the part of the test's time, 0 to 1, that the machine stood still, or its threads

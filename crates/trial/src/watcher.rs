@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
-use crate::machine::Standstill;
-
+/// The least lateness that counts.
+pub(crate) const LEAST: Duration = Duration::from_millis(8);
 /// The length of one sleep of a watcher.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -26,7 +26,7 @@ pub(crate) struct Watcher {
 pub(crate) struct Seen {
     /// The longest lateness of one wake-up.
     pub(crate) longest: Duration,
-    /// The sum of all latenesses of at least [`Standstill::LEAST`].
+    /// The sum of all latenesses of at least [`LEAST`].
     pub(crate) in_all: Duration,
     /// The longest wait for a processor of the thread that is watched.
     pub(crate) waited: Duration,
@@ -87,7 +87,7 @@ impl Watcher {
 impl Seen {
     fn add(&mut self, late: Duration) {
         self.longest = self.longest.max(late);
-        if late >= Standstill::LEAST {
+        if late >= LEAST {
             self.in_all += late;
         }
     }
@@ -190,10 +190,10 @@ mod tests {
     #[test]
     fn only_what_is_late_enough_is_added_up() {
         let mut seen = Seen::default();
-        seen.add(Standstill::LEAST - Duration::from_nanos(1));
-        seen.add(Standstill::LEAST);
-        seen.add(Standstill::LEAST * 3);
-        assert_eq!(seen.longest, Standstill::LEAST * 3);
-        assert_eq!(seen.in_all, Standstill::LEAST * 4);
+        seen.add(LEAST - Duration::from_nanos(1));
+        seen.add(LEAST);
+        seen.add(LEAST * 3);
+        assert_eq!(seen.longest, LEAST * 3);
+        assert_eq!(seen.in_all, LEAST * 4);
     }
 }

@@ -111,9 +111,10 @@ impl Entrance {
         self.ruler.take(segment.at);
         self.strides.take(segment);
         let approach = self.approaches.segment(segment, payload);
-        let stream = match self.collected.is_wanted() {
-            true => self.collected.number(segment),
-            false => None,
+        let stream = if self.collected.is_wanted() {
+            self.collected.number(segment)
+        } else {
+            None
         };
         let flow = segment.flow.tag();
         Admission {

@@ -84,15 +84,16 @@ impl Points {
             return None;
         }
         let points = || self.all.values();
-        let described: Vec<CapturePoint> = match sources.is_empty() {
-            true => points().map(|point| point.describe(None)).collect(),
-            false => sources
+        let described: Vec<CapturePoint> = if sources.is_empty() {
+            points().map(|point| point.describe(None)).collect()
+        } else {
+            sources
                 .iter()
                 .map(|(first, summary)| match self.of_source(*first, sources) {
                     Some(point) => point.describe(Some(summary)),
                     None => Point::unseen(summary),
                 })
-                .collect(),
+                .collect()
         };
         let summaries = || sources.iter().map(|(_, summary)| summary);
         let beside = || summaries().filter_map(|summary| summary.beside_tcp);
@@ -103,9 +104,10 @@ impl Points {
         let dropped = summaries().filter_map(|summary| summary.dropped);
         Some(Capture {
             packets: described.iter().map(|point| point.packets).sum(),
-            bytes: match sources.is_empty() {
-                true => points().map(|point| point.bytes).sum(),
-                false => summaries().map(|summary| summary.bytes).sum(),
+            bytes: if sources.is_empty() {
+                points().map(|point| point.bytes).sum()
+            } else {
+                summaries().map(|summary| summary.bytes).sum()
             },
             start_ns: first.map(Timestamp::as_nanos),
             end_ns: last.map(Timestamp::as_nanos),

@@ -6,11 +6,11 @@ use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
+use crate::cause::service::Service;
 use crate::connection::Setup;
 use crate::connection::dead_peer::DeadPeer;
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
-use crate::service::Service;
 use crate::service::kernel_join::Served;
 
 /// Servers with figures of their own; what is beyond counts nowhere.

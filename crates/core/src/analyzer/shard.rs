@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use super::entrance::Admission;
 use super::points::Vantages;
 use super::services::Services;
+use crate::cause::service::Service;
 use crate::connection::table::{Arrived, Table, Tallied};
 use crate::connection::{Closed, Setup, Watched};
 use crate::exchange::Exchange;
@@ -16,11 +17,10 @@ use crate::facts::{Facts, Hosts};
 use crate::observed::event::{Phase, TargetId};
 use crate::observed::flow::{Direction, Endpoint, FlowKey, Transport};
 use crate::observed::icmp::IcmpError;
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::protocol::quic;
-use crate::service::Service;
 use crate::service::kernel_join::Waiting;
 
 /// Flows whose phase is remembered.
@@ -172,7 +172,7 @@ impl Common {
     }
 
     /// Returns true if a turn counts.
-    pub(super) fn counts(&self, turn: &ServedTurn) -> bool {
+    pub(super) fn counts(&self, turn: &RequestSpan) -> bool {
         let phase = self.phase(turn.remote, turn.local, turn.arrived);
         phase == Phase::Baseline && self.is_meant(turn.local)
     }
@@ -344,9 +344,10 @@ impl Shard {
         for exchange in self.closed.exchanges.iter_mut().skip(taken) {
             let phase = common.phase(exchange.client, exchange.server, exchange.begin);
             let counts = phase == Phase::Baseline && common.is_meant(exchange.server);
-            let place = match counts {
-                true => self.services.place(exchange.server),
-                false => None,
+            let place = if counts {
+                self.services.place(exchange.server)
+            } else {
+                None
             };
             self.services.take(place);
             if !counts && common.reaches_baseline(exchange) {

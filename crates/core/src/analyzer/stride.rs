@@ -107,9 +107,10 @@ mod tests {
         let (mut strides, mut at) = (Strides::default(), 0);
         for (by_client, after, payload_len) in packets {
             at += after * 1_000;
-            let ends = match by_client {
-                true => [client, server],
-                false => [server, client],
+            let ends = if by_client {
+                [client, server]
+            } else {
+                [server, client]
             };
             strides.take(&Segment {
                 payload_len,

@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use super::{LEAST_DELAYED_ACK, LEAST_TIMEOUT, REORDERING, Tiler, gap, repair};
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
-use crate::connection::order::longest_repair;
-use crate::connection::repeats::Need;
-use crate::connection::rtt::LEAST_ERROR;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::longest_repair;
+use crate::attribution::rtt::LEAST_ERROR;
 use crate::exchange::Side;
 use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::observed::time::Timestamp;

@@ -6,9 +6,9 @@ use core::time::Duration;
 use super::Trace;
 use super::flow::has_queue;
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::{Arrival, Span};
-use crate::connection::order::Order;
-use crate::connection::repeats::Need;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Order;
+use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::{DropSlot, Drops, Recovery, Side};
 use crate::observed::time::Timestamp;
 
@@ -36,13 +36,15 @@ pub(super) fn drops(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Box<Dr
         return None;
     }
     let count = |side| recoveries.iter().filter(|r| r.sender == side).count();
-    let sender = match count(Side::Client) > count(Side::Server) {
-        true => Side::Client,
-        false => Side::Server,
+    let sender = if count(Side::Client) > count(Side::Server) {
+        Side::Client
+    } else {
+        Side::Server
     };
-    let passages = match trace.is_near(sender) {
-        true => beside_sender(trace, sender),
-        false => elsewhere(trace, sender),
+    let passages = if trace.is_near(sender) {
+        beside_sender(trace, sender)
+    } else {
+        elsewhere(trace, sender)
     };
     let (at_once, timed) = spacing(trace, sender);
     Some(Box::new(Drops {

@@ -2,7 +2,7 @@
 
 use super::{Tiler, gap::Gap};
 use crate::attribution::mark::Mark;
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::exchange::{Expectation, Side};
 

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use super::Trace;
 use super::release::bare_release;
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 use rate::even;

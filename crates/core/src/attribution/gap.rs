@@ -8,8 +8,8 @@ use super::repair::{filled, recovered, repeated, resumed};
 use super::stop::{self, Stop};
 use super::{LEAST_TIMEOUT, Trace};
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
-use crate::connection::order::longest_repair;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::longest_repair;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Hold, HoldRelease, Recovery, Side};
 
@@ -76,9 +76,10 @@ pub(super) fn name(
             if mark.skipped > 0 && gap > LEAST_RECOVERY && is_too_soon(trace, sender, gap) {
                 // Several that a router on the way refused by ICMP and that were
                 // cut to size at once; one may have been a bare ACK.
-                return match mark.skipped > 1 && !trace.is_near(sender) {
-                    true => Gap::named(transfer(sender), Owner::Path),
-                    false => Gap::named(WaitKind::Unknown, Owner::Unknown),
+                return if mark.skipped > 1 && !trace.is_near(sender) {
+                    Gap::named(transfer(sender), Owner::Path)
+                } else {
+                    Gap::named(WaitKind::Unknown, Owner::Unknown)
                 };
             }
             let is_whole = second.arrival == Arrival::InOrder;
@@ -88,9 +89,10 @@ pub(super) fn name(
             }
             if mark.skipped > 0 && gap > LEAST_RECOVERY {
                 // Beside its sender nothing is lost but by the capture.
-                return match trace.is_near(sender) {
-                    true => Gap::named(WaitKind::Unknown, Owner::Unknown),
-                    false => recovered(trace, mark, gap, gap, false),
+                return if trace.is_near(sender) {
+                    Gap::named(WaitKind::Unknown, Owner::Unknown)
+                } else {
+                    recovered(trace, mark, gap, gap, false)
                 };
             }
             if may_be_repaired(trace, sender, (first, second), gap) {
@@ -167,9 +169,10 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
         if flow.is_closed {
             return closed(trace, before, mark, index);
         }
-        return match is_sent_again(trace, mark, first) {
-            true => recovered(trace, mark, gap, gap, false),
-            false => Gap::named(WaitKind::Unknown, Owner::Unknown),
+        return if is_sent_again(trace, mark, first) {
+            recovered(trace, mark, gap, gap, false)
+        } else {
+            Gap::named(WaitKind::Unknown, Owner::Unknown)
         };
     }
     if release.is_none() && may_be_probe(trace, sender, gap) && is_sent_again(trace, mark, first) {

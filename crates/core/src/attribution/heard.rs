@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use super::Trace;
 use crate::attribution::mark::Mark;
-use crate::connection::half::Arrival;
-use crate::connection::repeats::Need;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::Need;
 use crate::exchange::Side;
 
 /// Segments sent so near together also arrive so: each was the next thing

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use crate::connection::half::{Arrival, Span};
-use crate::connection::order::Order;
-use crate::connection::repeats::Need;
-use crate::connection::transit::Queued;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Order;
+use crate::attribution::packet::Queued;
+use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 

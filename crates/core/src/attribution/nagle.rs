@@ -8,7 +8,7 @@ use super::gap::between;
 use super::release::REACTION;
 use super::trace::INITIAL_WINDOW;
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::{Hold, HoldRelease};
 
 /// The amount by which stamps of one host stray.
@@ -133,9 +133,10 @@ pub(super) fn hold(
     let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
     let gap = mark.at.signed_since(ack.at);
     // A reply as quick as this one bounds the way better than the programs' do.
-    let travel = match trip.is_bounded() {
-        true => travel,
-        false => travel.min(mark.at.since(ack.at)),
+    let travel = if trip.is_bounded() {
+        travel
+    } else {
+        travel.min(mark.at.since(ack.at))
     };
     let reaction_ns = gap.saturating_sub(nanos(travel));
     // The path may be quicker than it was when its round trip was taken.
@@ -172,10 +173,11 @@ fn acknowledgement<'a>(
     before: &Mark,
     index: usize,
 ) -> Option<&'a Mark> {
-    let marks = match holder.is_behind_full {
+    let marks = if holder.is_behind_full {
         // It passes a point beside the receiver before the full ones do.
-        true => trace.marks.get(..index).unwrap_or_default(),
-        false => between(trace, before, index),
+        trace.marks.get(..index).unwrap_or_default()
+    } else {
+        between(trace, before, index)
     };
     marks
         .iter()

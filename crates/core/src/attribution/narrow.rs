@@ -2,17 +2,19 @@
 
 use super::Trace;
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::{Narrow, Recovery, RecoveryMechanism, Side};
 use crate::observed::time::Timestamp;
 
 /// Full segments of a response that never arrived, whatever their copies,
 /// while smaller ones do.
 pub(super) fn narrow(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
-    match trace.is_near(Side::Server) {
-        true if trace.pipe(Side::Server).has_repeats => beside_sender(trace),
-        true => None,
-        false => elsewhere(trace, recoveries),
+    if !trace.is_near(Side::Server) {
+        elsewhere(trace, recoveries)
+    } else if trace.pipe(Side::Server).has_repeats {
+        beside_sender(trace)
+    } else {
+        None
     }
 }
 

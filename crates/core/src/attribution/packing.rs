@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::Trace;
 use crate::attribution::mark::Data;
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::{Gathered, Packing, Side};
 
 /// Segments of a response from which on its packing says anything.

@@ -6,8 +6,8 @@ use core::time::Duration;
 use super::flow::Flow;
 use super::{REORDERING, Tiler, Trace, gap};
 use crate::attribution::mark::Mark;
-use crate::connection::half::Arrival;
-use crate::connection::repeats::Need;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::Need;
 use crate::exchange::Side;
 use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::observed::time::Timestamp;
@@ -80,14 +80,13 @@ impl Tiler<'_> {
             .map_or(begun, |step| step.until);
         let (path, inferred) = (Owner::Path, Bound::Inferred(trace.to_server.split_error()));
         self.push(from + travel / 2, WaitKind::RoundTrip, path, None, inferred);
-        match is_endless {
+        if is_endless {
             // Whether the response was there when its line began does not show.
-            true => self.push(free, WaitKind::Unknown, Owner::Unknown, None, inferred),
-            false => {
-                let think = WaitKind::ServerThink;
-                self.push(free - travel / 2, think, Owner::Server, None, inferred);
-                self.push(free, WaitKind::RoundTrip, path, None, inferred);
-            }
+            self.push(free, WaitKind::Unknown, Owner::Unknown, None, inferred);
+        } else {
+            let think = WaitKind::ServerThink;
+            self.push(free - travel / 2, think, Owner::Server, None, inferred);
+            self.push(free, WaitKind::RoundTrip, path, None, inferred);
         }
         for step in line {
             let (kind, owner) = step.name.unwrap_or((WaitKind::ResponseTransfer, path));

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::{Before, LEAST_TIMEOUT};
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::{Arrival, Pipe, Span};
-use crate::connection::rtt::{LEAST_ERROR, RoundTrip};
+use crate::attribution::packet::{Arrival, Pipe, Span};
+use crate::attribution::rtt::{LEAST_ERROR, RoundTrip};
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 
@@ -83,9 +83,10 @@ impl Trace<'_> {
     /// `tcp_init_transfer()` in `net/ipv4/tcp_input.c`).
     pub(super) fn initial_window(&self, sender: Side, first: Data) -> u64 {
         let is_begin = self.pipe(sender).has_start && first.span.start == 0;
-        match is_begin && sender == Side::Server && self.is_answer_repeated {
-            true => 1,
-            false => INITIAL_WINDOW,
+        if is_begin && sender == Side::Server && self.is_answer_repeated {
+            1
+        } else {
+            INITIAL_WINDOW
         }
     }
 

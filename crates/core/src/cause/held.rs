@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::Case;
 use super::evidence;
 use super::features::Features;
-use super::tally::{Cost, Tally};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::report::{Evidence, EvidenceKind};
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// A receiver that answers later than this delays its ACKs: a kernel's own
@@ -112,9 +112,10 @@ impl Held {
         self.released += u64::from(is_released);
         if held >= NOTABLE {
             let cost = Cost::exactly(held);
-            match is_released {
-                true => self.tally.add(exchange, cost, Duration::ZERO),
-                false => self.tally.add_unclear(exchange, cost),
+            if is_released {
+                self.tally.add(exchange, cost, Duration::ZERO)
+            } else {
+                self.tally.add_unclear(exchange, cost)
             }
         }
     }
@@ -165,7 +166,7 @@ impl Held {
     /// The least that the holds may have cost: the parts were written no later
     /// than the one that waited least, which bounds how late each was.
     pub(crate) fn cost_low_ns(&self) -> u64 {
-        let writing = super::tally::nanos(self.least_hold.unwrap_or_default());
+        let writing = crate::observed::time::nanos(self.least_hold.unwrap_or_default());
         let cost = self.tally.cost.likely;
         cost.saturating_sub(writing.saturating_mul(self.tally.affected))
     }
@@ -235,9 +236,10 @@ impl Held {
             evidence::median(&self.reaction),
         );
         // What only the kernel calls held the packets alone call a pause.
-        let evidence = match self.timed * 2 > self.released {
-            true => Evidence::circumstance(EvidenceKind::Wire, text),
-            false => Evidence::mechanism(EvidenceKind::Wire, text),
+        let evidence = if self.timed * 2 > self.released {
+            Evidence::circumstance(EvidenceKind::Wire, text)
+        } else {
+            Evidence::mechanism(EvidenceKind::Wire, text)
         };
         evidence
             .count(seen)
@@ -268,9 +270,10 @@ pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
         turns.after_arrival,
         turns.holds,
     );
-    let evidence = match turns.after_arrival * 2 > turns.holds {
-        true => Evidence::mechanism(EvidenceKind::KernelTrace, text),
-        false => Evidence::circumstance(EvidenceKind::KernelTrace, text),
+    let evidence = if turns.after_arrival * 2 > turns.holds {
+        Evidence::mechanism(EvidenceKind::KernelTrace, text)
+    } else {
+        Evidence::circumstance(EvidenceKind::KernelTrace, text)
     };
     Some(evidence.count(turns.held.count()).median(&turns.held))
 }

@@ -1,6 +1,6 @@
 //! What follows from a cause is its evidence, not a second cause beside it.
 
-use crate::cause::{Id, SharedTime};
+use crate::registry::{Id, SharedTime};
 use crate::report::Finding;
 
 /// The part of a consequence's time that its cause must account for, where it

@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use crate::cause::tally::nanos;
-use crate::connection::facts::sample::Sample;
+use crate::observed::time::nanos;
 use crate::protocol::quic::{Flow, Side};
 use crate::report::{
     ConnectionEnd, ConnectionRecord, ConnectionSide, Handshake, QuicFacts, RoundTripFigures,
     Vantage,
 };
+use crate::stats::sample::Sample;
 
 /// An end's own kernel or program answers within this part of the whole round
 /// trip.

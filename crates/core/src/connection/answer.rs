@@ -1,8 +1,9 @@
 //! What a segment says of the other side's bytes.
 
-use super::half::Span;
-use super::repeats::{Answer, Need};
+use super::repeats::Answer;
 use super::{Connection, empty_span};
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Span;
 use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
 
@@ -97,8 +98,9 @@ fn split_duplicate(spans: &[Span], ack: u64) -> (Option<Span>, &[Span]) {
         return (None, spans);
     };
     let is_inside = |outer: &Span| outer.start <= first.start && outer.end >= first.end;
-    match first.end <= ack || rest.first().is_some_and(is_inside) {
-        true => (Some(*first), rest),
-        false => (None, spans),
+    if first.end <= ack || rest.first().is_some_and(is_inside) {
+        (Some(*first), rest)
+    } else {
+        (None, spans)
     }
 }

@@ -4,10 +4,11 @@ use core::cmp::Ordering;
 use core::time::Duration;
 
 use super::Connection;
-use super::half::{Arrival, Span, carries_fin};
-use super::order::Order;
-use super::repeats::Need;
+use super::half::carries_fin;
 use crate::attribution::mark::Data;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Order;
+use crate::attribution::packet::{Arrival, Span};
 use crate::observed::flow::Direction;
 use crate::observed::segment::Segment;
 

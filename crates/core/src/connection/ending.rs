@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use super::half::Half;
-use super::rtt::LEAST_ERROR;
 use super::{Closed, Connection, End, Parting, View, Watched};
 use crate::attribution::mark::Data;
+use crate::attribution::rtt::LEAST_ERROR;
 use crate::exchange::Side;
 use crate::observed::flow::{Direction, Endpoint};
 use crate::observed::segment::{Segment, TcpFlags, hops};

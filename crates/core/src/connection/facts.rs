@@ -8,7 +8,6 @@
 
 pub(crate) mod end;
 mod flight;
-pub(crate) mod sample;
 pub(crate) mod spell;
 pub(crate) mod system;
 
@@ -16,8 +15,8 @@ use core::time::Duration;
 
 use end::End;
 
-use super::rtt::RoundTrip;
 use crate::attribution::mark::Data;
+use crate::attribution::rtt::RoundTrip;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
 use crate::observed::event::PointId;

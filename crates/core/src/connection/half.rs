@@ -2,11 +2,13 @@
 
 use core::time::Duration;
 
+use crate::attribution::packet::Order;
+use crate::attribution::packet::{Arrival, Pipe, Span};
+use crate::attribution::rtt::RoundTrip;
 use crate::connection::facts::end::Marks;
 use crate::connection::flight::Flight;
-use crate::connection::order::{Numbering, Order};
+use crate::connection::order::Numbering;
 use crate::connection::repeats::Repeats;
-use crate::connection::rtt::RoundTrip;
 use crate::connection::timing::{Timed, Timing};
 use crate::connection::transit::{Reply, Transit};
 use crate::observed::segment::{Segment, TcpFlags};
@@ -20,30 +22,6 @@ const MOST_REVEALED: u64 = 1 << 20;
 const DEFAULT_MSS: u32 = 1448;
 /// Option bytes that timestamps take from each segment (RFC 7323 appendix A).
 pub(crate) const TIMESTAMP_BYTES: u32 = 12;
-
-/// How a data segment relates to what was seen before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
-    /// The next bytes.
-    InOrder,
-    /// Bytes past some that were not seen.
-    PastHole,
-    /// Bytes that had been missing.
-    Fill,
-    /// Bytes seen before, sent again.
-    Repeat,
-    /// A segment seen before: the path or the capture doubled it.
-    Copy,
-    /// A keep-alive probe: one byte before the next (RFC 1122 §4.2.3.6).
-    KeepAlive,
-}
-
-/// A stretch of a direction's bytes: stream offsets, the SYN not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-}
 
 /// One direction's facts.
 #[derive(Clone, Debug, Default)]
@@ -98,25 +76,6 @@ pub(crate) struct Half {
     too_big: Option<Box<Span>>,
     /// How long this side's segments queued on their way here.
     pub(crate) transit: Transit,
-}
-
-/// What tiling needs to know of how a sender sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pipe {
-    /// Payload of a full segment.
-    pub(crate) mss: u32,
-    /// Whether offset 0 is the stream's true beginning.
-    pub(crate) has_start: bool,
-    /// Whether its stamps are known to count milliseconds, so that a queue
-    /// before the point would show.
-    pub(crate) has_clock: bool,
-    /// True if it numbers its segments so that one lost before the point shows.
-    pub(crate) is_numbered: bool,
-    /// Whether any of its data was sent again so far.
-    pub(crate) has_repeats: bool,
-    /// True if any of its data was lost so far, on this side of the point or beyond. Data
-    /// lost before the point shows as data that fills a gap.
-    pub(crate) has_losses: bool,
 }
 
 impl Half {
@@ -470,9 +429,10 @@ impl Half {
                 self.to_peer.sample_fin(took);
                 return;
             }
-            match is_bare {
-                true => self.to_peer.sample_receipt(took),
-                false => self.to_peer.sample(took),
+            if is_bare {
+                self.to_peer.sample_receipt(took)
+            } else {
+                self.to_peer.sample(took)
             }
             self.reply = Some(took);
         }

@@ -12,9 +12,10 @@ impl Connection {
     pub(super) fn learn_client(&mut self, segment: &Segment, payload: &[u8]) {
         if segment.flags.contains(TcpFlags::SYN) {
             let is_reply = segment.flags.contains(TcpFlags::ACK);
-            self.client = Some(match is_reply {
-                true => segment.direction.reverse(),
-                false => segment.direction,
+            self.client = Some(if is_reply {
+                segment.direction.reverse()
+            } else {
+                segment.direction
             });
             self.is_client_guessed = false;
         } else if (self.client.is_none() || self.is_client_guessed) && segment.payload_len > 0 {
@@ -53,9 +54,10 @@ impl Connection {
             (false, true) => true,
             _ => source >= destination,
         };
-        match is_from_client {
-            true => segment.direction,
-            false => segment.direction.reverse(),
+        if is_from_client {
+            segment.direction
+        } else {
+            segment.direction.reverse()
         }
     }
 

@@ -7,6 +7,7 @@ use core::time::Duration;
 use count::{Count, MAX_SKIPPED, Step};
 
 use crate::attribution::LEAST_TIMEOUT;
+use crate::attribution::packet::{Order, longest_repair};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
@@ -22,22 +23,6 @@ const REGULAR_A_GAP: u32 = 4;
 const LEAST_REPAIR: Duration = Duration::from_millis(2);
 /// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
 const LINUX_TTL: u8 = 64;
-/// The longest timeout of a sender that knows nothing of the path yet …
-const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
-/// … and how often it doubles before nobody waits any longer.
-const MOST_DOUBLED: u16 = 6;
-
-/// Where a segment stands among those of its sender that came here before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Nothing tells.
-    #[default]
-    Untold,
-    /// Sent after all of them.
-    Newer,
-    /// Sent before one of them: overtaken on the way, or a copy.
-    Older,
-}
 
 /// A sender's IPv4 identifications and timestamps. Linux counts the former up
 /// by one for each segment of a connection (`ip_select_ident_segs()`), so a gap
@@ -104,14 +89,16 @@ impl Numbering {
         if segment.payload_len <= mss && self.count.goes_on_with(id) {
             return self.next(segment, by_stamp);
         }
-        let parts = match segment.payload_len > mss {
-            true => u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1),
-            false => 1,
+        let parts = if segment.payload_len > mss {
+            u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1)
+        } else {
+            1
         };
         let step = self.count.take(id, parts, by_stamp == Order::Newer);
-        let placed = match may_be_linux(segment) {
-            true => self.weigh(segment, step, is_past_hole),
-            false => None,
+        let placed = if may_be_linux(segment) {
+            self.weigh(segment, step, is_past_hole)
+        } else {
+            None
         };
         let is_late = matches!(step, Step::Late { .. }) || placed == Some((0, Order::Older));
         if !is_late {
@@ -139,9 +126,12 @@ impl Numbering {
     fn weigh(&mut self, segment: &Segment, step: Step, is_past_hole: bool) -> Option<(u16, Order)> {
         let last = core::mem::replace(&mut self.last, segment.at);
         let was_numbered = core::mem::replace(&mut self.is_numbered, true);
-        let since = || match was_numbered {
-            true => segment.at.since(last),
-            false => Duration::ZERO,
+        let since = || {
+            if was_numbered {
+                segment.at.since(last)
+            } else {
+                Duration::ZERO
+            }
         };
         let is_told = self.is_own_counter();
         match step {
@@ -173,9 +163,10 @@ impl Numbering {
 
     #[inline]
     fn is_own_counter(&self) -> bool {
-        let (least, a_repair) = match self.is_linux {
-            true => (REGULAR, 1),
-            false => (REGULAR_OF_OTHERS, 2),
+        let (least, a_repair) = if self.is_linux {
+            (REGULAR, 1)
+        } else {
+            (REGULAR_OF_OTHERS, 2)
         };
         if self.riddles == 0 && self.repairs == 0 {
             return !self.is_shared && self.regular >= least;
@@ -217,12 +208,6 @@ impl Numbering {
 fn is_repair(skipped: u16, since: Duration) -> bool {
     let is_soon_enough = since <= longest_repair(skipped);
     is_soon_enough && (since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR))
-}
-
-/// The longest that a sender waits before it repeats what so many copies were lost of: its
-/// timer is three seconds at first (RFC 1122 §4.2.3.1) and doubles each time.
-pub(crate) fn longest_repair(skipped: u16) -> Duration {
-    FIRST_TIMEOUT * ((1 << skipped.clamp(1, MOST_DOUBLED)) - 1)
 }
 
 /// Linux looks for the path's MTU, so it forbids fragments (`ip_no_pmtu_disc`).

@@ -24,11 +24,11 @@ use loose::Loose;
 use messages::Steps;
 
 use super::View;
-use super::half::{Arrival, Span};
-use super::repeats::Need;
 use super::stream::Stream;
 use crate::attribution::Spare;
 use crate::attribution::mark::{Brief, Data, Mark, Marks, SpareMarks};
+use crate::attribution::packet::Need;
+use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::observed::time::Timestamp;

@@ -8,28 +8,15 @@
 
 use core::time::Duration;
 
-use super::half::Span;
-use super::rtt::LEAST_ERROR;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Span;
+use crate::attribution::rtt::LEAST_ERROR;
 use crate::observed::time::Timestamp;
 
 /// Repetitions watched at a time; more at once are one story.
 const MAX_WATCHED: usize = 64;
 /// A D-SACK comes with the next acknowledgement or never.
 const LATE_WORD: Duration = Duration::from_secs(1);
-
-/// Whether bytes that were sent had to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// They were not sent before, or the copy before was lost.
-    #[default]
-    Needed,
-    /// Nothing has told yet.
-    Pending,
-    /// An earlier copy arrived.
-    Spurious,
-    /// The capture misses what would have told.
-    Untold,
-}
 
 /// What a segment of the receiver says of the sender's bytes.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::half::Span;
+use crate::attribution::packet::Span;
 use crate::protocol::http::Role;
 use crate::protocol::{Parser, Protocol, Step};
 

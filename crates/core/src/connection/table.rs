@@ -163,11 +163,6 @@ impl Tallied {
     }
 }
 
-/// The hash that places a flow; seeded, because its keys come from the network.
-pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
-    SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())
-}
-
 /// A place that is to be looked at some time after `at`.
 #[derive(Clone, Copy, Debug)]
 struct Due {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::half::Span;
+use crate::attribution::packet::Span;
 use crate::observed::time::Timestamp;
 
 /// Segments remembered for round trips; older ones are no longer timed.

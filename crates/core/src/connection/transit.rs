@@ -17,6 +17,7 @@ use core::time::Duration;
 pub(crate) use coarse::Coarse;
 use line::Line;
 
+use crate::attribution::packet::Queued;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
@@ -145,28 +146,6 @@ impl Tick {
     }
 }
 
-/// Time in queues, off by a tick of the sender's. Small, because every mark
-/// has one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Queued {
-    possible_ns: u64,
-    known_ns: u64,
-}
-
-impl Queued {
-    /// For certain; zero where the sender's tick is not known yet.
-    #[inline]
-    pub(crate) fn known(self) -> Duration {
-        Duration::from_nanos(self.known_ns)
-    }
-
-    /// If the sender's tick is a millisecond, as nearly all are, and misses none.
-    #[inline]
-    pub(crate) fn possible(self) -> Duration {
-        Duration::from_nanos(self.possible_ns)
-    }
-}
-
 impl Transit {
     /// Whether the sender's stamps count milliseconds, as far as was seen.
     pub(crate) fn has_clock(&self) -> bool {
@@ -235,10 +214,7 @@ impl Transit {
     /// is known of this one only from there on.
     #[cold]
     fn begin(&mut self, stamps: Stamps) {
-        let known_ns = match self.has_begun {
-            true => 0,
-            false => self.known_ns,
-        };
+        let known_ns = if self.has_begun { 0 } else { self.known_ns };
         *self = Self {
             first: stamps,
             check: stamps,
@@ -381,10 +357,12 @@ impl Transit {
         let ticked = i64::from(ticks as i32) as f64 * self.tick.nanos() as f64;
         let pace = ticked / passed.as_nanos() as f64;
         let sign = if pace < *ALIKE.start() { -1 } else { 1 };
-        self.misfits = match ALIKE.contains(&pace) {
-            true => 0,
-            false if self.misfits.signum() == sign => self.misfits.saturating_add(sign),
-            false => sign,
+        self.misfits = if ALIKE.contains(&pace) {
+            0
+        } else if self.misfits.signum() == sign {
+            self.misfits.saturating_add(sign)
+        } else {
+            sign
         };
         self.tick = match self.misfits.unsigned_abs() {
             0 if matches!(self.tick, Tick::Coarse(_)) => self.tick,

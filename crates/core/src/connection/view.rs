@@ -1,7 +1,8 @@
 //! What pairing sees of a connection.
 
 use super::half::Half;
-use super::{half, rtt};
+use crate::attribution::packet::Pipe;
+use crate::attribution::rtt;
 use crate::exchange::Side;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, Endpoint, FlowKey};
@@ -61,9 +62,10 @@ impl<'a> View<'a> {
     /// tell it: there is no path whose length they would show.
     fn trip(self, half: &Half) -> rtt::RoundTrip {
         let is_local = self.flow.is_within_host() && half.to_peer.floor().is_some();
-        match is_local && !half.to_peer.is_told() {
-            true => rtt::RoundTrip::none(),
-            false => half.to_peer,
+        if is_local && !half.to_peer.is_told() {
+            rtt::RoundTrip::none()
+        } else {
+            half.to_peer
         }
     }
 
@@ -81,7 +83,7 @@ impl<'a> View<'a> {
     }
 
     /// How the client sends, and how the server does.
-    pub(crate) fn pipes(&self) -> [half::Pipe; 2] {
+    pub(crate) fn pipes(&self) -> [Pipe; 2] {
         [
             self.request.pipe(self.response),
             self.response.pipe(self.request),

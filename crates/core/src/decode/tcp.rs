@@ -60,9 +60,10 @@ pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
     let (options, payload) = rest.split_at_checked(options_len).unwrap_or((rest, &[]));
     let flags = TcpFlags(bits);
     let is_padded = datagram.source.is_ipv4() && is_padded(header_len, payload_len, payload, flags);
-    let (payload_len, payload) = match is_padded {
-        true => (0, Default::default()),
-        false => (payload_len, payload),
+    let (payload_len, payload) = if is_padded {
+        (0, Default::default())
+    } else {
+        (payload_len, payload)
     };
     let is_syn = flags.contains(TcpFlags::SYN);
     let header = Header {

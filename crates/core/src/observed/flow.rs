@@ -5,6 +5,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use foldhash::fast::SeedableRandomState;
 use serde::{Deserialize, Serialize};
 
 /// One end of a flow.
@@ -300,4 +301,9 @@ impl Direction {
             Self::Backward => Self::Forward,
         }
     }
+}
+
+/// The hash that places a flow; seeded, because its keys come from the network.
+pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
+    SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())
 }

@@ -12,7 +12,7 @@ use crate::stats::histogram::Distribution;
 /// One turn of a connection at the end that answers: from the first byte that
 /// came to the last that was sent before more came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServedTurn {
+pub struct RequestSpan {
     /// The answering end.
     pub local: Endpoint,
     /// The asking end.
@@ -149,7 +149,7 @@ pub struct Program {
     pub name: String,
 }
 
-impl ServedTurn {
+impl RequestSpan {
     /// The names of each [`Stage`], in their order.
     pub(crate) const STAGES: [&'static str; 10] = [
         "backlog",
@@ -264,9 +264,9 @@ mod tests {
         Timestamp::from_nanos(micros * 1000)
     }
 
-    fn turn() -> ServedTurn {
+    fn turn() -> RequestSpan {
         let end = |port| Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        ServedTurn {
+        RequestSpan {
             local: end(80),
             remote: end(40_000),
             program: None,

@@ -98,9 +98,10 @@ impl fmt::Display for TcpFlags {
         ];
         let set = NAMES.iter().filter(|(flag, _)| self.contains(*flag));
         let names: Vec<&str> = set.map(|(_, name)| *name).collect();
-        match names.is_empty() {
-            true => f.write_str("none"),
-            false => f.write_str(&names.join("/")),
+        if names.is_empty() {
+            f.write_str("none")
+        } else {
+            f.write_str(&names.join("/"))
         }
     }
 }

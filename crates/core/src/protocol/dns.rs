@@ -71,9 +71,10 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Message> {
         code: low & 0x0f,
         name,
         kind,
-        addresses: match is_answer {
-            true => addresses(bytes, end + 4, answers),
-            false => Vec::new(),
+        addresses: if is_answer {
+            addresses(bytes, end + 4, answers)
+        } else {
+            Vec::new()
         },
     })
 }

@@ -104,9 +104,10 @@ pub(crate) fn origin(name: &[u8]) -> u64 {
     let name = name.strip_suffix(b":80").unwrap_or(name);
     let name = name.strip_suffix(b":443").unwrap_or(name);
     let name = name.strip_suffix(b".").unwrap_or(name);
-    match name.is_empty() {
-        true => 0,
-        false => fingerprint_of(name.iter().map(u8::to_ascii_lowercase)),
+    if name.is_empty() {
+        0
+    } else {
+        fingerprint_of(name.iter().map(u8::to_ascii_lowercase))
     }
 }
 

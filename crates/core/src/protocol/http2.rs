@@ -157,9 +157,10 @@ impl Frames {
     /// A direction that begins with the preface, or without.
     pub(crate) fn new(has_preface: bool) -> Self {
         Self {
-            state: match has_preface {
-                true => State::Preface(0),
-                false => State::Header(0),
+            state: if has_preface {
+                State::Preface(0)
+            } else {
+                State::Header(0)
             },
             ..Self::default()
         }
@@ -311,9 +312,10 @@ fn fragment(frame: Frame, body: &[u8]) -> Option<&[u8]> {
         return Some(body);
     }
     let is_padded = frame.flags & PADDED != 0;
-    let padding = match is_padded {
-        true => usize::from(*body.first()?),
-        false => 0,
+    let padding = if is_padded {
+        usize::from(*body.first()?)
+    } else {
+        0
     };
     let has_priority = frame.kind == HEADERS && frame.flags & PRIORITY != 0;
     let promised = usize::from(frame.kind == PUSH_PROMISE) * 4;

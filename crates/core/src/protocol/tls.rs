@@ -286,9 +286,10 @@ impl Clear {
             return None;
         }
         let whole = core::mem::take(self);
-        let hello = match whole.is_torn {
-            true => None,
-            false => Hello::parse(whole.kind(), &whole.body).map(Box::new),
+        let hello = if whole.is_torn {
+            None
+        } else {
+            Hello::parse(whole.kind(), &whole.body).map(Box::new)
         };
         Some(Message {
             kind: whole.kind(),

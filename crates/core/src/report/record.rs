@@ -4,10 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Exemplar;
-use crate::cause::example::Example;
-use crate::cause::tally::nanos;
 use crate::exchange::wait::Owner;
-use crate::exchange::{Exchange, Outcome, RecoveryMechanism};
 
 /// An exchange as `lagtrace analyze` and `lagtrace watch` print it with
 /// `--format ndjson`, one a line.
@@ -52,36 +49,6 @@ pub struct RecoveryRecord {
 }
 
 impl ExchangeRecord {
-    /// The record of an exchange that was seen in the file called `capture`.
-    pub fn new(exchange: &Exchange, capture: &str, stream: Option<u64>) -> Self {
-        let recoveries = exchange.recoveries.iter().map(|recovery| RecoveryRecord {
-            sender: recovery.sender.owner(),
-            mechanism: match recovery.mechanism {
-                RecoveryMechanism::Timeout => "timeout",
-                RecoveryMechanism::Probe => "probe",
-                RecoveryMechanism::Fast => "fast",
-            }
-            .to_owned(),
-            took_ns: nanos(recovery.took),
-            packet: Some(recovery.packet),
-        });
-        Self {
-            r#type: "exchange".to_owned(),
-            capture: capture.to_owned(),
-            stream,
-            ordinal: exchange.ordinal,
-            status: match exchange.outcome {
-                Outcome::Complete(status) => status,
-                _ => None,
-            },
-            cost_ns: nanos(exchange.cost()),
-            setup_ns: exchange.setup.map(nanos),
-            response_bytes: exchange.response_bytes,
-            recoveries: recoveries.collect(),
-            exchange: Example::of(exchange).exemplar(),
-        }
-    }
-
     /// The same of an exchange that was watched live: no file holds its packets.
     pub fn without_packets(mut self) -> Self {
         self.exchange.forget_packets();

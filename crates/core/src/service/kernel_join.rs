@@ -14,12 +14,11 @@ use core::time::Duration;
 
 pub(crate) use waiting::Waiting;
 
-use crate::cause::evidence::MATERIAL_TIME;
-use crate::cause::tally::{Cost, Tally};
 use crate::exchange::wait::{Bound, Wait, WaitKind};
 use crate::exchange::{Exchange, Outcome};
-use crate::observed::kernel_span::{ServedTurn, Stage};
+use crate::observed::kernel_span::{RequestSpan, Stage};
 use crate::observed::time::Timestamp;
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// What packets show as the server's own time.
@@ -33,7 +32,7 @@ pub(crate) const KINDS: [WaitKind; 3] = [
 const NOTABLE: Duration = Duration::from_millis(1);
 /// Less than what matters is no disagreement: a busy host may need that long
 /// from its device to its sockets. What the waits' own bounds say comes on top.
-const LEAST_DISAGREEMENT: Duration = MATERIAL_TIME;
+const LEAST_DISAGREEMENT: Duration = Duration::from_millis(1);
 /// Stamps of one clock that are taken at different places of the network
 /// stack: a packet is stamped that much sooner or later than its segment.
 const STAMPS: Duration = Duration::from_micros(200);
@@ -80,14 +79,14 @@ pub(crate) struct Split {
     /// How long the same took at the host: until the answer's first byte left
     /// for what lies before it, from there to its last for what lies within.
     pub(crate) host: Distribution,
-    /// As [`ServedTurn::STAGES`] names them, of the whole turn.
-    pub(crate) stages: [Distribution; ServedTurn::STAGES.len()],
+    /// As [`RequestSpan::STAGES`] names them, of the whole turn.
+    pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
 }
 
 impl Served {
     /// An exchange, and the turn within it if that was seen, which names the exchange's
     /// waits and leaves it its stages; one without a whole answer does not count.
-    pub(crate) fn take(&mut self, exchange: &mut Exchange, turn: Option<ServedTurn>) {
+    pub(crate) fn take(&mut self, exchange: &mut Exchange, turn: Option<RequestSpan>) {
         if !matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed) {
             return;
         }
@@ -107,7 +106,7 @@ impl Served {
 
     /// Holds the server's time by packets against the host's. True if there is room for
     /// what the host took.
-    fn compare(&mut self, exchange: &Exchange, turn: &ServedTurn, error: Duration) -> bool {
+    fn compare(&mut self, exchange: &Exchange, turn: &RequestSpan, error: Duration) -> bool {
         let host = turn.left().since(was_whole(turn));
         let packets = waited(exchange, |wait| KINDS.contains(&wait.kind));
         let travel = waited(exchange, |wait| wait.kind == WaitKind::RoundTrip);
@@ -174,7 +173,7 @@ fn merge(ours: &mut Splits, theirs: Splits) {
     }
 }
 
-fn split(splits: &mut Splits, exchange: &Exchange, turn: &ServedTurn) {
+fn split(splits: &mut Splits, exchange: &Exchange, turn: &RequestSpan) {
     let Some(stages) = turn.stages() else { return };
     if turn.delivered_last.since(turn.delivered) >= NOTABLE {
         return;
@@ -216,7 +215,7 @@ impl Split {
     }
 }
 
-fn at_host(kind: WaitKind, turn: &ServedTurn) -> Duration {
+fn at_host(kind: WaitKind, turn: &RequestSpan) -> Duration {
     match kind {
         WaitKind::ServerThink => until_first(turn),
         _ => after_first(turn),
@@ -224,23 +223,23 @@ fn at_host(kind: WaitKind, turn: &ServedTurn) -> Duration {
 }
 
 /// The host's time until the answer's first byte left.
-fn until_first(turn: &ServedTurn) -> Duration {
+fn until_first(turn: &RequestSpan) -> Duration {
     turn.sent.since(was_whole(turn)) + first_queued(turn)
 }
 
 /// The host's time from there to its last.
-fn after_first(turn: &ServedTurn) -> Duration {
+fn after_first(turn: &RequestSpan) -> Duration {
     turn.left().since(turn.sent + first_queued(turn))
 }
 
 /// How long the answer's first segment lay in queueing disciplines.
-fn first_queued(turn: &ServedTurn) -> Duration {
+fn first_queued(turn: &RequestSpan) -> Duration {
     turn.departure.unwrap_or_default().first_queued
 }
 
 /// When the host had the whole request, if its last byte took as long to TCP as
 /// its first did.
-fn was_whole(turn: &ServedTurn) -> Timestamp {
+fn was_whole(turn: &RequestSpan) -> Timestamp {
     turn.arrived + turn.delivered_last.since(turn.delivered)
 }
 

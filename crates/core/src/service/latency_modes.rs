@@ -6,13 +6,13 @@
 
 use core::time::Duration;
 
-use crate::cause::Id;
-use crate::cause::example::Example;
-use crate::cause::tally::nanos;
 use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
+use crate::observed::time::nanos;
+use crate::registry::Id;
 use crate::report::{Finding, LatencyMode};
 use crate::service::Shares;
+use crate::service::example::Example;
 use crate::stats::histogram::Distribution;
 use crate::stats::slots::Slots;
 

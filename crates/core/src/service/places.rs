@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use crate::cause::tally::nanos;
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, Wait, WaitKind};
+use crate::observed::time::nanos;
 use crate::stats::histogram::Distribution;
 
 /// The places that the time of an exchange can be in.

@@ -120,10 +120,11 @@ impl Distribution {
     fn make_room(&mut self) {
         self.settle();
         let wanted = LEAST_RECENT.max(self.counted.len() / COUNTED_PER_RECENT);
-        let wanted = match self.counted.is_empty() {
+        let wanted = if self.counted.is_empty() {
             // Most distributions only ever see a few.
-            true => LEAST_RECENT / 8,
-            false => wanted,
+            LEAST_RECENT / 8
+        } else {
+            wanted
         };
         self.recent.reserve_exact(wanted);
     }
@@ -350,9 +351,10 @@ fn bucket_of(value: Duration) -> u32 {
     // Nearly all are told without a wide multiplication.
     const NANOS: u64 = 1_000_000_000;
     let seconds = value.as_secs();
-    bucket(match seconds < u64::MAX / NANOS {
-        true => seconds * NANOS + u64::from(value.subsec_nanos()),
-        false => u64::MAX,
+    bucket(if seconds < u64::MAX / NANOS {
+        seconds * NANOS + u64::from(value.subsec_nanos())
+    } else {
+        u64::MAX
     })
 }
 

@@ -26,7 +26,6 @@ use std::collections::BTreeMap;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::cause::tally::nanos;
 use crate::conclude::{connection_record, quic_record};
 use crate::connection::Watched;
 use crate::observed::datagram::Datagram;
@@ -34,6 +33,7 @@ use crate::observed::event::PointId;
 use crate::observed::flow::{FlowKey, Transport};
 use crate::observed::icmp::IcmpError;
 use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::nanos;
 use crate::protocol::quic;
 use crate::report::{ConnectionRecord, Connections};
 
@@ -421,12 +421,12 @@ fn place_of(seq: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::table;
+    use crate::observed::flow;
     use crate::observed::flow::Endpoint;
 
     #[test]
     fn numbers_go_by_first_packets_and_a_forgotten_flow_keeps_its_own() {
-        let mut numbers = StreamNumbers::new(table::hasher(7));
+        let mut numbers = StreamNumbers::new(flow::hasher(7));
         let mut number = |port, opening| {
             let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
             let (flow, _) = FlowKey::new(Transport::Tcp, end(1, port), end(2, 80));
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn what_an_icmp_error_quotes_is_numbered_too() {
-        let mut numbers = StreamNumbers::new(table::hasher(7));
+        let mut numbers = StreamNumbers::new(flow::hasher(7));
         let flow = |port| {
             let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
             FlowKey::new(Transport::Tcp, end(1, port), end(2, 80)).0

@@ -3,7 +3,7 @@
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::connection::table;
+use crate::observed::flow;
 use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::icmp::IcmpError;
 use crate::observed::segment::{Segment, TcpFlags};
@@ -55,7 +55,7 @@ impl StreamNumbers {
     /// Numbers for one file; `hash_seed` changes nothing in them.
     pub fn new(hash_seed: u64) -> Self {
         Self {
-            flows: HashMap::with_hasher(table::hasher(hash_seed)),
+            flows: HashMap::with_hasher(flow::hasher(hash_seed)),
             next: 0,
         }
     }

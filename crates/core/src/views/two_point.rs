@@ -16,7 +16,7 @@ mod way;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::connection::table;
+use crate::observed::flow;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 use crate::report::Joined;
@@ -60,7 +60,7 @@ impl Joining {
     /// Two captures of which nothing is known; `hash_seed` changes nothing in
     /// what comes out.
     pub fn new(hash_seed: u64) -> Self {
-        let hasher = table::hasher(hash_seed);
+        let hasher = flow::hasher(hash_seed);
         let view = || View {
             flows: Vec::new(),
             by_key: HashMap::with_hasher(hasher.clone()),
@@ -153,9 +153,10 @@ impl Recognised {
 
     /// When `sighting` was, on the clock of the client's capture.
     fn instant(&self, sighting: &Sighting, is_near: bool) -> Timestamp {
-        match is_near {
-            true => sighting.at,
-            false => self.clock.to_client(sighting.at),
+        if is_near {
+            sighting.at
+        } else {
+            self.clock.to_client(sighting.at)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The account of time adds up, and nothing material is left unsaid.
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Account, Booking, LayerState, Report};
 
 /// The share of a service's time, and the mean time, from which on what nobody claims

@@ -2,8 +2,8 @@
 
 use core::ops::RangeInclusive;
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::Owner;
+use lagtrace_core::registry::Id;
 
 /// A recording of a scenario, and its diagnosis.
 #[derive(Clone, Copy, Debug)]

@@ -164,9 +164,10 @@ impl Aside {
                 message,
             } => {
                 let client = Endpoint::new(wire::client(0).addr, *port);
-                let (source, destination) = match is_answer {
-                    true => (*asked, client),
-                    false => (client, *asked),
+                let (source, destination) = if *is_answer {
+                    (*asked, client)
+                } else {
+                    (client, *asked)
                 };
                 let transport = if *is_stream {
                     Transport::Tcp

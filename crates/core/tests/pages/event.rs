@@ -10,7 +10,7 @@ use lagtrace_core::observed::event::{
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::kernel_span::{
-    Asked, Departure, Held, ServedTurn, ThreadTimes, Throttling, WatchTally,
+    Asked, Departure, Held, RequestSpan, ThreadTimes, Throttling, WatchTally,
 };
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::stats::histogram::Distribution;
@@ -426,7 +426,7 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let sent = read + program + thread.slept;
     let peer = core::net::IpAddr::from([10, 77, 0, 1]);
     let behind = core::net::IpAddr::from([10, 77, 0, 9]);
-    let turn = ServedTurn {
+    let turn = RequestSpan {
         local: server(),
         remote: Endpoint::new(peer, 40_000),
         program: None,

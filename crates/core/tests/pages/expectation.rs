@@ -1,7 +1,7 @@
 //! What a trace must lead to.
 
-use lagtrace_core::cause::LayerId;
 use lagtrace_core::exchange::wait::Owner;
+use lagtrace_core::registry::LayerId;
 use lagtrace_core::report::Finding;
 
 use crate::block::Run;
@@ -219,8 +219,9 @@ fn told(findings: &[Finding]) -> String {
             )
         })
         .collect();
-    match list.is_empty() {
-        true => "nothing".to_owned(),
-        false => list.join("; "),
+    if list.is_empty() {
+        "nothing".to_owned()
+    } else {
+        list.join("; ")
     }
 }

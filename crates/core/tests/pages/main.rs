@@ -122,7 +122,8 @@ mod tls;
 mod wire;
 
 use block::Block;
-use lagtrace_core::cause::{self, Cause};
+use lagtrace_core::cause;
+use lagtrace_core::registry::Cause;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// The headings that a page must have, in this order.
@@ -165,7 +166,7 @@ fn all_pages() -> Result<(), Failed> {
     for entry in std::fs::read_dir(folder)? {
         let file = entry?.file_name().into_string().unwrap_or_default();
         if let Some(id) = file.strip_suffix(".md") {
-            let cause: Result<cause::Id, _> = id.parse();
+            let cause: Result<lagtrace_core::registry::Id, _> = id.parse();
             cause.map_err(|_| format!("{file} is the page of no cause"))?;
             pages += 1;
         }

@@ -132,9 +132,10 @@ fn block<'a>(lines: &mut impl Iterator<Item = &'a Line>, inner: bool) -> Result<
         };
         items.push(item);
     }
-    match inner {
-        true => Err("a block is not closed".to_owned()),
-        false => Ok(items),
+    if inner {
+        Err("a block is not closed".to_owned())
+    } else {
+        Ok(items)
     }
 }
 

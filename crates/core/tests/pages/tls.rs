@@ -84,9 +84,10 @@ fn client(versions: &[u16], has_session: bool) -> Vec<u8> {
     }
     let mut body = vec![3, 3];
     body.extend(RANDOM);
-    match has_session {
-        true => body.extend([&[32_u8][..], &[7; 32]].concat()),
-        false => body.push(0),
+    if has_session {
+        body.extend([&[32_u8][..], &[7; 32]].concat())
+    } else {
+        body.push(0)
     }
     body.extend([0, 2, 0x13, 0x01, 1, 0]);
     body.extend((extensions.len() as u16).to_be_bytes());

@@ -95,11 +95,12 @@ fn curls(lab: &Lab, curl: &Curl, words: &Words, deadline: Instant) -> Result<Tim
         all.push(format!("{base}{}{joint}n={numbers}", curl.path));
         all
     };
-    let runs = match curl.fresh {
-        true => (1..=curl.requests)
+    let runs = if curl.fresh {
+        (1..=curl.requests)
             .map(|n| arguments(n.to_string()))
-            .collect(),
-        false => vec![arguments(format!("[1-{}]", curl.requests))],
+            .collect()
+    } else {
+        vec![arguments(format!("[1-{}]", curl.requests))]
     };
     let outputs = side_by_side(lab, "curl", curl.connections, &runs, deadline)?;
     Ok(outputs
@@ -183,9 +184,12 @@ fn own_client(
         .text
         .lines()
         .filter_map(|line| serde_json::from_str::<Asked>(line).ok());
-    let took = |asked: Asked| match asked.ok {
-        true => Ok(Duration::from_nanos(asked.latency_ns)),
-        false => Err(()),
+    let took = |asked: Asked| {
+        if asked.ok {
+            Ok(Duration::from_nanos(asked.latency_ns))
+        } else {
+            Err(())
+        }
     };
     Ok(asked.map(took).collect())
 }

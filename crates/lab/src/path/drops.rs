@@ -180,9 +180,10 @@ impl Drops {
 
     /// Returns true if this packet is dropped; `now` is counted from the path's first.
     pub(super) fn strikes(&mut self, packet: &Packet<'_>, now: Duration) -> bool {
-        let begun = match self.spec.per_flow {
-            true => self.note_flow(packet, now),
-            false => Some(Duration::ZERO),
+        let begun = if self.spec.per_flow {
+            self.note_flow(packet, now)
+        } else {
+            Some(Duration::ZERO)
         };
         let Some(begun) = begun else {
             return false;
@@ -257,9 +258,10 @@ impl Drops {
 
     fn count(&mut self, packet: &Packet<'_>) -> u64 {
         let flow = packet.headers().map(|headers| headers.flow);
-        let own = match self.spec.per_flow {
-            true => flow.and_then(|flow| self.flows.get_mut(&flow)),
-            false => None,
+        let own = if self.spec.per_flow {
+            flow.and_then(|flow| self.flows.get_mut(&flow))
+        } else {
+            None
         };
         let count = own.unwrap_or(&mut self.whole);
         count.matched += 1;

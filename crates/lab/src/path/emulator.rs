@@ -42,9 +42,10 @@ pub(crate) struct EmulatorPlan {
 
 /// Makes the two devices and carries packets until the process is ended.
 pub(crate) fn run(plan: &EmulatorPlan) -> Result<(), Error> {
-    let head = match plan.path.is_offloaded() {
-        true => Head::VirtioNet,
-        false => Head::None,
+    let head = if plan.path.is_offloaded() {
+        Head::VirtioNet
+    } else {
+        Head::None
     };
     let client = Tun::create(&Namespace::named(&plan.client_namespace), INTERFACE, head)?;
     let server = Tun::create(&Namespace::named(&plan.server_namespace), INTERFACE, head)?;
@@ -151,12 +152,13 @@ impl Emulator {
 /// ready for ever and never have a packet.
 fn check(devices: &[PollFd<'_>]) -> io::Result<()> {
     let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
-    match devices
+    if devices
         .iter()
         .any(|device| device.revents().intersects(gone))
     {
-        true => Err(io::Error::from(io::ErrorKind::NotConnected)),
-        false => Ok(()),
+        Err(io::Error::from(io::ErrorKind::NotConnected))
+    } else {
+        Ok(())
     }
 }
 

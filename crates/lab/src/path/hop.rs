@@ -69,9 +69,10 @@ pub(super) fn check(hops: &[HopSpec], one_way: Duration) -> Result<(), String> {
     let sum = hops
         .iter()
         .try_fold(Duration::ZERO, |sum, hop| sum.checked_add(hop.delay));
-    match sum.is_none_or(|sum| sum > one_way) {
-        true => Err("its hops are farther away than the other host".to_owned()),
-        false => Ok(()),
+    if sum.is_none_or(|sum| sum > one_way) {
+        Err("its hops are farther away than the other host".to_owned())
+    } else {
+        Ok(())
     }
 }
 
@@ -125,12 +126,11 @@ impl Hops {
         let dies = (reached <= self.count()).then(|| self.in_order(from, reached));
         let addressed = self.hops.iter().position(own).map(|at| at + 1);
         match (dies, addressed) {
-            (Some(dies), Some(own)) => {
-                Some(match self.steps(from, own) <= self.steps(from, dies) {
-                    true => own,
-                    false => dies,
-                })
-            }
+            (Some(dies), Some(own)) => Some(if self.steps(from, own) <= self.steps(from, dies) {
+                own
+            } else {
+                dies
+            }),
             (dies, own) => dies.or(own),
         }
     }

@@ -127,9 +127,10 @@ impl Jitter {
             Distribution::Uniform { most } => times(most, self.chance.unit()),
             Distribution::Normal { mean, deviation } => {
                 let offset = times(deviation, self.normal().abs().min(4.0));
-                match self.chance.strikes(0.5) {
-                    true => mean.saturating_add(offset),
-                    false => mean.saturating_sub(offset),
+                if self.chance.strikes(0.5) {
+                    mean.saturating_add(offset)
+                } else {
+                    mean.saturating_sub(offset)
                 }
             }
             Distribution::Pareto { scale, shape, most } => {
@@ -142,9 +143,10 @@ impl Jitter {
                 every,
             } => {
                 let phase = arrival.as_nanos() % every.as_nanos().max(1);
-                match arrival >= every && phase < lasts.as_nanos() {
-                    true => delay,
-                    false => Duration::ZERO,
+                if arrival >= every && phase < lasts.as_nanos() {
+                    delay
+                } else {
+                    Duration::ZERO
                 }
             }
         }

@@ -121,11 +121,12 @@ impl LaneSpec {
             return Err("it has a queue but no rate that would fill it".to_owned());
         }
         let too_small = |policer: PolicerSpec| policer.burst.bytes() < largest;
-        match self.policer.is_some_and(too_small) {
-            true => Err(format!(
+        if self.policer.is_some_and(too_small) {
+            Err(format!(
                 "its policer's burst does not hold one packet of {largest} bytes"
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 
@@ -154,11 +155,12 @@ impl LaneSpec {
         let queue = self
             .rate
             .map(|_| self.queue.unwrap_or(super::lane::DEFAULT_QUEUE));
-        match is_small(self.policer.map(|policer| policer.burst)) || is_small(queue) {
-            true => Err(format!(
+        if is_small(self.policer.map(|policer| policer.burst)) || is_small(queue) {
+            Err(format!(
                 "with offload, its queue and its policer's burst have to hold {WHOLE} bytes"
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 }

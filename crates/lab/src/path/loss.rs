@@ -33,9 +33,10 @@ impl BurstLossSpec {
 
 /// Checks that a share of the packets is from 0 to 1; the error says that it is not.
 pub(super) fn check_share(share: f64) -> Result<(), String> {
-    match (0.0..=1.0).contains(&share) {
-        true => Ok(()),
-        false => Err(format!("{share} is no share from 0 to 1")),
+    if (0.0..=1.0).contains(&share) {
+        Ok(())
+    } else {
+        Err(format!("{share} is no share from 0 to 1"))
     }
 }
 
@@ -77,9 +78,10 @@ impl BurstLoss {
     }
 
     pub(super) fn strikes(&mut self) -> bool {
-        let turns = match self.is_ill {
-            true => self.spec.leave,
-            false => self.spec.enter,
+        let turns = if self.is_ill {
+            self.spec.leave
+        } else {
+            self.spec.enter
         };
         self.is_ill ^= self.chance.strikes(turns);
         self.is_ill && self.chance.strikes(self.spec.loss)

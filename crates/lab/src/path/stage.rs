@@ -34,10 +34,7 @@ impl Stage {
         arrival: Duration,
         packet: &Packet<'_>,
     ) -> Result<Duration, DropReason> {
-        let survives = |strikes: bool, reason| match strikes {
-            true => Err(reason),
-            false => Ok(arrival),
-        };
+        let survives = |strikes: bool, reason| if strikes { Err(reason) } else { Ok(arrival) };
         match self {
             Self::Policer(bucket) => {
                 survives(!bucket.take(arrival, packet.size()), DropReason::Policer)

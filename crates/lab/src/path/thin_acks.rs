@@ -24,9 +24,10 @@ pub struct ThinAcksSpec {
 
 impl ThinAcksSpec {
     pub(super) fn check(&self) -> Result<(), String> {
-        match self.of < 2 {
-            true => Err("ACKs are thinned by 2 at least".to_owned()),
-            false => Ok(()),
+        if self.of < 2 {
+            Err("ACKs are thinned by 2 at least".to_owned())
+        } else {
+            Ok(())
         }
     }
 }

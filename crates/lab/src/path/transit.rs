@@ -117,12 +117,11 @@ impl Transit {
     pub(super) fn count_delivery(&mut self, from: Side, raw: &[u8], is_taken: bool) {
         let size = raw.len().saturating_sub(self.head.length()) as u64;
         let counters = &mut self.way(from).counters;
-        match is_taken {
-            true => {
-                counters.delivered += 1;
-                counters.delivered_bytes += size;
-            }
-            false => counters.count_drop(DropReason::Overflow),
+        if is_taken {
+            counters.delivered += 1;
+            counters.delivered_bytes += size;
+        } else {
+            counters.count_drop(DropReason::Overflow)
         }
     }
 
@@ -222,9 +221,10 @@ impl Transit {
             Side::Client => (&mut self.to_server, &mut self.radio),
             Side::Server => (&mut self.to_client, &mut self.radio),
         };
-        let fate = match meets_faults {
-            true => way.meet_faults(radio, now, &self.head.packet(raw)),
-            false => Fate::Deliver(now),
+        let fate = if meets_faults {
+            way.meet_faults(radio, now, &self.head.packet(raw))
+        } else {
+            Fate::Deliver(now)
         };
         let travel = match far {
             None => way.delay,

@@ -55,9 +55,10 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
         return Ok(file.to_owned());
     }
     tool::require("editcap", "wireshark-common")?;
-    let shaped = match is_pcapng {
-        true => file.with_extension("pcapng"),
-        false => file.with_extension("less.pcap"),
+    let shaped = if is_pcapng {
+        file.with_extension("pcapng")
+    } else {
+        file.with_extension("less.pcap")
     };
     let mut editcap = tool::command("editcap");
     editcap.args(["-F", kind(spec.format)]);

@@ -158,10 +158,12 @@ impl Dice<'_> {
             let which = chance.draw() % distances.len() as u64;
             return distances[usize::try_from(which).unwrap_or_default()];
         }
-        let (low, high) = match least == most {
-            _ if distances.contains(&Duration::ZERO) => (NEAR.min(most), most),
-            true => (least.mul_f64(DISTANCE.0), most.mul_f64(DISTANCE.1)),
-            false => (least, most),
+        let (low, high) = if distances.contains(&Duration::ZERO) {
+            (NEAR.min(most), most)
+        } else if least == most {
+            (least.mul_f64(DISTANCE.0), most.mul_f64(DISTANCE.1))
+        } else {
+            (least, most)
         };
         let seconds = log_between(&mut chance, low.as_secs_f64(), high.as_secs_f64());
         whole_microseconds(Duration::from_secs_f64(seconds))

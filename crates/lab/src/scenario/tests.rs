@@ -1,6 +1,6 @@
 //! Tests of the rules for scenarios, and that every shipped file follows them.
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use std::time::Duration;
 
 use super::*;

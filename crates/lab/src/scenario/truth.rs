@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use serde::{Deserialize, Serialize};
 
 use super::quantity::optional_duration;

@@ -49,9 +49,10 @@ const fn an_hour() -> u32 {
 
 impl SlowDns {
     pub(super) fn check(&self) -> Result<(), String> {
-        match self.time > LONGEST_SLEEP {
-            true => Err("it sleeps for more than 60 s".to_owned()),
-            false => Ok(()),
+        if self.time > LONGEST_SLEEP {
+            Err("it sleeps for more than 60 s".to_owned())
+        } else {
+            Ok(())
         }
     }
 }

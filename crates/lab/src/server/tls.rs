@@ -136,9 +136,12 @@ impl Tls {
         if !self.groups.is_empty() {
             lines.push(format!("ssl_ecdh_curve {}", self.groups.join(":")));
         }
-        lines.extend(self.session_cache.map(|on| match on {
-            true => format!("ssl_session_cache shared:{service}:1m"),
-            false => "ssl_session_cache off".to_owned(),
+        lines.extend(self.session_cache.map(|on| {
+            if on {
+                format!("ssl_session_cache shared:{service}:1m")
+            } else {
+                "ssl_session_cache off".to_owned()
+            }
         }));
         lines.extend(self.session_tickets.map(|on| {
             let word = if on { "on" } else { "off" };
@@ -195,9 +198,10 @@ impl Tls {
     ) -> Result<(), Error> {
         let names = folder.join(format!("{number}.names"));
         let is_server = number == 0;
-        let text = match is_server {
-            true => self.describe_server(hosts),
-            false => describe_authority(number),
+        let text = if is_server {
+            self.describe_server(hosts)
+        } else {
+            describe_authority(number)
         };
         fs::write(&names, text).map_err(Error::file("write", &names))?;
         let mut command = tool::command("openssl");
@@ -247,7 +251,7 @@ fn describe(subject: &str, constraint: &str) -> String {
 
 fn describe_authority(number: usize) -> String {
     describe(
-        &format!("lagtrace lab authority {number}"),
+        &format!("lagtrace-lab authority {number}"),
         "critical,CA:TRUE",
     )
 }

@@ -419,9 +419,10 @@ fn super_segments_cross_only_where_the_scenario_says_so() {
             return;
         };
         let largest = largest_frame(&lab);
-        match crosses {
-            true => assert!(largest > 10_000, "{path}: {largest}"),
-            false => assert!((1500..=1514).contains(&largest), "{path}: {largest}"),
+        if crosses {
+            assert!(largest > 10_000, "{path}: {largest}")
+        } else {
+            assert!((1500..=1514).contains(&largest), "{path}: {largest}")
         }
         if lab.scenario().path.is_emulated() {
             assert_eq!(counters(&lab).to_client.dropped(), 0, "{path}");

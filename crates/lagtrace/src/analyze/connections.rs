@@ -6,11 +6,11 @@ use lagtrace_core::analyzer::{self, Analyzer};
 use lagtrace_core::report::Report;
 use lagtrace_core::views::connections::{Key, Wanted};
 
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
+use crate::output::Format;
 use crate::{conclusion, render};
 
 use super::listing::Listing;

@@ -7,10 +7,10 @@ use lagtrace_core::report::{ExchangeRecord, Report};
 use serde_json::json;
 
 use super::listing::{Listed, Target};
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::failure::Result;
+use crate::output::Format;
 use crate::render;
 
 /// Writes the report's line after the exchanges' lines, or shows the exchanges that were kept.

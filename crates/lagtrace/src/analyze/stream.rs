@@ -16,12 +16,12 @@ use lagtrace_sources::capture::Comments;
 use serde_json::{Value, json};
 
 use super::{conclusion, open_one};
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render::{self, Plot, Stream};
 
 /// The most packets of one connection that are kept.

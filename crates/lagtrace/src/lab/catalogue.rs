@@ -1,18 +1,19 @@
-//! The command `lagtrace lab list`: the scenarios and what they show, and the running labs.
+//! `lagtrace-lab list`: the scenarios by what they show, and the labs that are up.
 
-use lagtrace_core::cause::Id;
+mod page;
+
+use lagtrace_core::registry::Id;
 use lagtrace_lab::Scenario;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::failed;
 use super::score::case::Kind;
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
-use crate::render;
+use crate::output::Format;
 
 /// The scenarios of one cause, or the healthy ones.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ pub(super) fn list(console: &Console) -> Result<Outcome> {
         .collect();
     let as_json = |(name, id): &(String, String)| json!({"scenario": name, "id": id});
     let document = match console.output().format {
-        Format::Text => render::catalogue(&groups(entries), &up, &console.style()),
+        Format::Text => page::text(&groups(entries), &up, &console.style()),
         Format::Json => {
             let up: Vec<_> = up.iter().map(as_json).collect();
             format!("{:#}\n", json!({"scenarios": entries, "up": up}))

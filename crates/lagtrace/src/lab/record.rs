@@ -22,9 +22,9 @@ off; what shows the fault (tshark, a counter of the kernel, a server's log, the
 client's own clock) has to tell the two apart, otherwise nothing is recorded.
 
 Examples:
-  sudo lagtrace lab record nagle-delayed-ack
-  sudo lagtrace lab record --all --output corpus
-  sudo lagtrace lab record slow-start --rtt 80ms --seed 7")]
+  sudo lagtrace-lab record nagle-delayed-ack
+  sudo lagtrace-lab record --all --output corpus
+  sudo lagtrace-lab record slow-start --rtt 80ms --seed 7")]
 pub(super) struct Options {
     /// The scenarios, or files of the same form (*.toml)
     #[arg(value_name = "NAME", required_unless_present = "all")]

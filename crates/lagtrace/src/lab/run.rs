@@ -4,25 +4,23 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use clap::Args;
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::Report;
 use lagtrace_lab::record::watch;
 use lagtrace_lab::server::Server;
 use lagtrace_lab::{Family, Helper, Lab, Service, Side};
 use serde_json::{Value, json};
 
-use super::{Choice, HELPER, failed, truth};
-use crate::arguments::Format;
+use super::{Choice, HELPER, failed, lagtrace, truth};
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render;
 
-/// The path of this program, even if its file was replaced since.
-const THIS_PROGRAM: &str = "/proc/self/exe";
-/// The id of a user without any rights.
+/// A user without any rights.
 const NOBODY: &str = "65534";
 
 /// What to run.
@@ -69,9 +67,10 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     }
     let is_right = |diagnosis: &Diagnosis| diagnosis.misses.as_ref().is_none_or(Vec::is_empty);
-    Ok(match diagnoses.iter().all(is_right) {
-        true => Outcome::Clean,
-        false => Outcome::Found,
+    Ok(if diagnoses.iter().all(is_right) {
+        Outcome::Clean
+    } else {
+        Outcome::Found
     })
 }
 
@@ -99,9 +98,10 @@ fn diagnose_all(
             "service",
             &format!("{} on port {}", service.name, service.port),
         );
-        let diagnosed = match service.load.is_plain() {
-            true => diagnose(options, lab, service, console),
-            false => analyze(options, lab, service),
+        let diagnosed = if service.load.is_plain() {
+            diagnose(options, lab, service, console)
+        } else {
+            analyze(options, lab, service)
         };
         match diagnosed {
             Ok(mut diagnosis) => {
@@ -152,7 +152,7 @@ fn analyze(options: &Options, lab: &Lab, service: &Service) -> Result<Diagnosis>
     let family = if options.ipv6 { Family::V6 } else { Family::V4 };
     let helper = Helper::this_program(HELPER);
     let (_, captures) = watch(lab, service, family, &helper).map_err(failed)?;
-    let mut command = Command::new(THIS_PROGRAM);
+    let mut command = Command::new(lagtrace()?);
     command.arg("analyze").args(captures.first());
     command.args(["--format", "json", "--quiet"]);
     let report = report(command)?;
@@ -210,14 +210,12 @@ fn server_name(service: &Service) -> Option<&str> {
 
 fn command(options: &Options, lab: &Lab) -> Result<Command> {
     if !options.unprivileged {
-        return lab.client().command(THIS_PROGRAM).map_err(failed);
+        return lab.client().command(lagtrace()?).map_err(failed);
     }
-    // `NOBODY` may be unable to read every folder of the program's own path.
     let mut command = lab.client().command("setpriv").map_err(failed)?;
     command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
     command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]);
-    let program = std::env::current_exe().context("find this program's own file")?;
-    command.arg(program);
+    command.arg(lagtrace()?);
     Ok(command)
 }
 

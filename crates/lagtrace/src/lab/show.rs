@@ -1,4 +1,4 @@
-//! The command `lagtrace lab show`: the parts of a scenario, in words.
+//! `lagtrace-lab show`: what a scenario consists of, in words.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::truth;
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
+use crate::output::Format;
 use crate::words;
 
 /// The columns of a line's name.

@@ -1,7 +1,7 @@
 //! Comparison of a report with the truth of a service of the lab.
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::Owner;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Finding, Report};
 use lagtrace_lab::{Culprit, Expectation, Side, Truth};
 

@@ -65,9 +65,10 @@ impl Options {
         let Some(url) = urls.first().map(|first| first.url.clone()) else {
             return Err(Failure::new("there is no URL to ask for"));
         };
-        let carried = match self.connection.http2 {
-            true => Carried::Http2,
-            false => Carried::Http1,
+        let carried = if self.connection.http2 {
+            Carried::Http2
+        } else {
+            Carried::Http1
         };
         let tls = self.tls.client([&url], carried)?;
         let unix = self.connection.unix_socket.as_ref();
@@ -180,9 +181,10 @@ impl Connection {
 
     /// Returns the number of requests that each connection may have under way.
     fn at_once(&self) -> u32 {
-        match self.http2 {
-            true => self.streams,
-            false => self.pipeline,
+        if self.http2 {
+            self.streams
+        } else {
+            self.pipeline
         }
     }
 

@@ -1,11 +1,11 @@
 //! Remarks needed to interpret the figures of a load.
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::registry::Id;
 use lagtrace_sources::load::{Ending, LaneSummary, Plan, Summary};
 
-use crate::arguments::tls;
 use crate::interrupt::Interrupt;
+use crate::tls;
 
 /// A note's stable name and its text.
 type Remark = (&'static str, String);

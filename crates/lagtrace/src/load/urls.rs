@@ -44,10 +44,11 @@ impl Urls {
             let next = weighted(text, first)?;
             all.push(next);
         }
-        match all.is_empty() {
-            true => Err(Failure::new("the file of --urls holds no URL")
-                .hint("write one a line, as http[s]://HOST[:PORT]/PATH or WEIGHT@URL")),
-            false => Ok(all),
+        if all.is_empty() {
+            Err(Failure::new("the file of --urls holds no URL")
+                .hint("write one a line, as http[s]://HOST[:PORT]/PATH or WEIGHT@URL"))
+        } else {
+            Ok(all)
         }
     }
 

@@ -11,7 +11,7 @@ use lagtrace_core::observed::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::is_good;
-use crate::conclusion;
+use crate::clock;
 use crate::words;
 
 /// Returns the line for people, as `hping3` prints it; with the target where there are several.
@@ -130,7 +130,7 @@ fn agreed(tls: &ProbeTls) -> String {
 
 /// Returns the day of a time, as YYYY-MM-DD.
 fn day(at: Timestamp) -> String {
-    let text = conclusion::started(Some(at.as_nanos()));
+    let text = clock::started(Some(at.as_nanos()));
     text.split('T').next().unwrap_or_default().to_owned()
 }
 
@@ -215,7 +215,7 @@ fn phase_fields(phases: &ProbePhases) -> Map<String, Value> {
     if let Some(tls) = &phases.tls {
         let end = tls
             .certificate_ends
-            .map(|end| conclusion::started(Some(end.as_nanos())));
+            .map(|end| clock::started(Some(end.as_nanos())));
         fields.extend([
             (
                 "tls_version".to_owned(),

@@ -95,7 +95,7 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool, mut sink: impl FnMut(Event)) -
 /// Returns a remark if the load was none.
 fn remark(summary: &Summary) -> Option<String> {
     if let Some(fault) = &summary.tls_fault {
-        return Some(crate::arguments::tls::sentence(fault));
+        return Some(crate::tls::sentence(fault));
     }
     let answered: u64 = summary.lanes.iter().map(load::LaneSummary::responses).sum();
     match (summary.ending, answered) {

@@ -14,9 +14,9 @@ use lagtrace_sources::url::{Host, Url};
 use super::loaded::Loaded;
 use super::packet::{Packet, Request};
 use super::targets::{self, Ports, Target};
-use crate::arguments::duration;
-use crate::arguments::tls::Tls;
+use crate::duration;
 use crate::failure::{Failure, Result};
+use crate::tls::Tls;
 
 /// The number of probes if none is given: of a series, and of each value of a sweep.
 const USUAL_COUNT: u32 = 10;
@@ -186,12 +186,13 @@ impl Options {
     /// Fails if options are given that only requests use.
     fn check_request(&self) -> Result<()> {
         let request = &self.request;
-        match request.head || request.path != "/" {
-            true => Err(
+        if request.head || request.path != "/" {
+            Err(
                 Failure::new("--head and --path are for `--method http` only")
                     .hint("add `--method http`, or leave them out"),
-            ),
-            false => Ok(()),
+            )
+        } else {
+            Ok(())
         }
     }
 

@@ -97,8 +97,9 @@ impl Packet {
 }
 
 fn path(text: &str) -> std::result::Result<String, String> {
-    match text.starts_with('/') {
-        true => Ok(text.to_owned()),
-        false => Err("must begin with `/`".to_owned()),
+    if text.starts_with('/') {
+        Ok(text.to_owned())
+    } else {
+        Err("must begin with `/`".to_owned())
     }
 }

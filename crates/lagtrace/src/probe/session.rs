@@ -14,12 +14,12 @@ use lagtrace_sources::probe::{ProbeError, SteadyMethod, SteadyPlan, request, ste
 
 use super::options::{Options, Plan};
 use super::{line, loaded};
-use crate::arguments::Format;
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::words;
 
 /// The number of ICMP errors that Linux sends to one host at once; after them it sends one in each
@@ -176,9 +176,10 @@ impl<'a> Session<'a> {
             return error.into();
         };
         let packet = &self.options.packet;
-        let otherwise = match packet.has_flags() || packet.size.is_some() {
-            true => "",
-            false => ", or ask by `--method connect`",
+        let otherwise = if packet.has_flags() || packet.size.is_some() {
+            ""
+        } else {
+            ", or ask by `--method connect`"
         };
         let hint = format!(
             "run it as root or give the program the right (`setcap {}+ep`){otherwise}",
@@ -240,12 +241,11 @@ fn without_privilege(plan: &SteadyPlan, needs: &str) -> (SteadyPlan, String) {
     let mut plan = plan.clone();
     let text = if plan.method == SteadyMethod::Icmp {
         plan.method = SteadyMethod::Udp;
-        let paced = match is_limited(&plan) {
-            true => {
-                plan.interval = plan.interval.max(ICMP_PACE);
-                " One a second only, as most hosts send no more ICMP errors."
-            }
-            false => "",
+        let paced = if is_limited(&plan) {
+            plan.interval = plan.interval.max(ICMP_PACE);
+            " One a second only, as most hosts send no more ICMP errors."
+        } else {
+            ""
         };
         format!(
             "Asked by UDP to port {}, which a host answers by ICMP where nobody listens: an echo \

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::observed::event::{Event, EventBody, Phase};
-use lagtrace_core::route::{RouteMethod, RouteTally};
+use lagtrace_core::observed::route::RouteMethod;
+use lagtrace_core::route::RouteTally;
 use lagtrace_sources::origin;
 use lagtrace_sources::trace::{Names, TraceError, trace};
 use lagtrace_sources::url::Host;
@@ -15,6 +16,7 @@ use lagtrace_sources::url::Host;
 use super::Options;
 use super::live::Live;
 use super::owners::Owners;
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::exit::Outcome;
@@ -34,7 +36,7 @@ pub(super) fn run(
     console: &Console,
 ) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
-    let started = conclusion::now();
+    let started = clock::now();
     let mut trip = Trip::new(options, console);
     let mut resolved = Vec::new();
     let family = Family {
@@ -55,7 +57,7 @@ pub(super) fn run(
     let mut report = trip.finish();
     "route".clone_into(&mut report.command);
     report.subject.clone_from(&options.target);
-    report.started = conclusion::started(Some(started.as_nanos()));
+    report.started = clock::started(Some(started.as_nanos()));
     report.details = None;
     conclusion::conclude(&report, console)
 }
@@ -158,7 +160,7 @@ impl<'a> Trip<'a> {
             self.tally.name(address, name.clone());
             let body = EventBody::HopName(address, name);
             self.analyzer
-                .observe(Event::here(conclusion::now(), Phase::Baseline, body));
+                .observe(Event::here(clock::now(), Phase::Baseline, body));
         }
     }
 
@@ -168,7 +170,7 @@ impl<'a> Trip<'a> {
             Ok(owners) => {
                 for (address, owner) in owners {
                     let body = EventBody::HopOrigin(address, owner);
-                    let event = Event::here(conclusion::now(), Phase::Baseline, body);
+                    let event = Event::here(clock::now(), Phase::Baseline, body);
                     self.analyzer.observe(event);
                 }
             }

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use lagtrace_core::route::{HopSample, RouteTally};
+use lagtrace_core::observed::route::HopSample;
+use lagtrace_core::route::RouteTally;
 
 use crate::console::Console;
 use crate::render;
@@ -25,9 +26,10 @@ pub(super) struct Live<'a> {
 
 impl<'a> Live<'a> {
     pub(super) fn new(console: &'a Console, is_in_rounds: bool) -> Self {
-        let bar = match is_in_rounds {
-            true => console.panel(),
-            false => console.spinner(STEP),
+        let bar = if is_in_rounds {
+            console.panel()
+        } else {
+            console.spinner(STEP)
         };
         Self {
             console,

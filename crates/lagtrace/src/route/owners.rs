@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
-use lagtrace_core::route::AutonomousSystem;
+use lagtrace_core::observed::route::AutonomousSystem;
 use lagtrace_sources::origin;
 
 type Found = BTreeMap<IpAddr, AutonomousSystem>;

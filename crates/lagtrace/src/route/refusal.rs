@@ -92,9 +92,10 @@ pub(super) struct Foreign(Option<usize>);
 impl Args for Foreign {
     fn augment_args(command: Command) -> Command {
         FLAGS.iter().fold(command, |command, flag| {
-            let action = match flag.has_value {
-                true => ArgAction::Append,
-                false => ArgAction::Count,
+            let action = if flag.has_value {
+                ArgAction::Append
+            } else {
+                ArgAction::Count
             };
             let arg = Arg::new(flag.long)
                 .long(flag.long)
@@ -114,9 +115,12 @@ impl Args for Foreign {
 
 impl FromArgMatches for Foreign {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, Error> {
-        let is_given = |flag: &Flag| match flag.has_value {
-            true => matches.contains_id(flag.long),
-            false => matches.get_count(flag.long) > 0,
+        let is_given = |flag: &Flag| {
+            if flag.has_value {
+                matches.contains_id(flag.long)
+            } else {
+                matches.get_count(flag.long) > 0
+            }
         };
         Ok(Self(FLAGS.iter().position(is_given)))
     }

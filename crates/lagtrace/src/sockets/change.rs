@@ -7,7 +7,7 @@ use lagtrace_core::observed::sockets::{LiveOptions, LiveSocket};
 use lagtrace_core::observed::time::Timestamp;
 use serde_json::json;
 
-use crate::conclusion;
+use crate::clock;
 use crate::render::harmless;
 
 /// The identity of a socket throughout its life: its namespace and cookie.
@@ -187,7 +187,7 @@ impl Change<'_> {
         let details = self.details.iter();
         let details = details.map(|(name, old, new)| format!("{name} {old} → {new}"));
         let details = details.collect::<Vec<_>>().join(", ");
-        let time = conclusion::started(Some(at.as_nanos()));
+        let time = clock::started(Some(at.as_nanos()));
         let line = format!(
             "{time} {sign} {state} {local} {remote} {} {details}",
             holders(self.socket)
@@ -208,7 +208,7 @@ impl Change<'_> {
             .collect();
         json!({
             "type": "socket-change",
-            "at": conclusion::started(Some(at.as_nanos())),
+            "at": clock::started(Some(at.as_nanos())),
             "what": what,
             "namespace": self.socket.namespace,
             "cookie": self.socket.cookie,

@@ -9,7 +9,7 @@ use lagtrace_sources::counter::Counters;
 use lagtrace_sources::privilege::{HostError, NetworkNamespace};
 use lagtrace_sources::socket::limits;
 
-use crate::conclusion;
+use crate::clock;
 
 /// The counters and settings of one network namespace.
 pub(super) struct Kernel {
@@ -43,7 +43,7 @@ impl Kernel {
     /// Reports the growth of the counters; the settings alone if there was only one look.
     pub(super) fn end(self, analyzer: &mut Analyzer, is_following: bool) {
         let mut tell = |body| {
-            analyzer.observe(Event::here(conclusion::now(), Phase::Baseline, body));
+            analyzer.observe(Event::here(clock::now(), Phase::Baseline, body));
         };
         let namespace = self
             .pid

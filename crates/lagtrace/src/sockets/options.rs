@@ -7,7 +7,7 @@ use lagtrace_sources::kernel::CallOptions;
 use lagtrace_sources::socket::cgroup::{Group, GroupError, Groups};
 use lagtrace_sources::socket::survey::{Choice, End, Protocols};
 
-use crate::arguments::duration;
+use crate::duration;
 use crate::failure::{Failure, Result};
 use crate::lookup;
 use crate::probe::{Ports, parse_ports};

@@ -11,7 +11,7 @@ use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::report::Report;
 use lagtrace_core::stats::histogram::Distribution;
 
-use crate::conclusion;
+use crate::clock;
 use crate::console::Console;
 use crate::render::{self, Watching};
 
@@ -42,9 +42,10 @@ impl<'a> Live<'a> {
         let now = Instant::now();
         Self {
             console,
-            panel: match console.has_lines_on_terminal() {
-                true => ProgressBar::hidden(),
-                false => console.panel(),
+            panel: if console.has_lines_on_terminal() {
+                ProgressBar::hidden()
+            } else {
+                console.panel()
             },
             drawn: now,
             before: Distribution::default(),
@@ -90,7 +91,7 @@ impl<'a> Live<'a> {
         }
         let begun = Instant::now();
         let body = EventBody::Watched(tally.clone());
-        analyzer.observe(Event::here(conclusion::now(), Phase::Baseline, body));
+        analyzer.observe(Event::here(clock::now(), Phase::Baseline, body));
         let so_far = analyzer.so_far();
         self.concluding = Some(thread::spawn(move || {
             let report = so_far.conclude();

@@ -6,7 +6,7 @@ use lagtrace_trial::live;
 use serde_json::Value;
 
 use super::lab::STANDSTILL;
-use super::program::{has_root, has_tool, lagtrace};
+use super::program::{has_root, has_tool, lagtrace_lab};
 
 /// The seed of distance, port, size and random events of each recording.
 const SEED: &str = "11";
@@ -25,9 +25,9 @@ fn is_scored_rightly(test: &str, scenario: &str) {
         .standstill(STANDSTILL)
         .share(0.02)
         .run(|| {
-            let score = ["lab", "score", "--fresh", "--format", "json", "-q"];
+            let score = ["score", "--fresh", "--format", "json", "-q"];
             let what = ["--seed", SEED, "--scenarios", scenario];
-            let run = lagtrace(score.iter().chain(&what));
+            let run = lagtrace_lab(score.iter().chain(&what));
             assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
             let score = run.json();
             for none in ["refused", "redrawn"] {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lagtrace_trial::{Live, live};
 use serde_json::Value;
 
-use super::program::{Run, findings, has_root, has_tool, lagtrace, program, run};
+use super::program::{Run, findings, has_root, has_tool, lagtrace, lagtrace_lab, program, run};
 
 /// The longest standstill that a verdict tolerates. The loads here last a second or two: one that
 /// holds up all their connections for as long is among the slowest hundredth of the requests, where
@@ -28,8 +28,8 @@ pub(super) fn lab_run(test: &str, arguments: &[&str]) -> Option<Run> {
     if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "ip") {
         return None;
     }
-    let all = ["lab", "run", "--format", "json"];
-    Some(lagtrace(all.iter().chain(arguments)))
+    let all = ["run", "--format", "json"];
+    Some(lagtrace_lab(all.iter().chain(arguments)))
 }
 
 /// Checks that every service of the run was diagnosed rightly, and returns them.
@@ -134,9 +134,9 @@ fn a_filtered_target_is_called_so_at_once() {
 
 #[test]
 fn labs_are_listed_and_shown() {
-    let list = lagtrace(["lab", "list"]).expect(0);
+    let list = lagtrace_lab(["list"]).expect(0);
     assert!(list.stdout.contains("nagle-delayed-ack"), "{list:#?}");
-    let shown = lagtrace(["lab", "show", "nagle-delayed-ack"]).expect(0);
+    let shown = lagtrace_lab(["show", "nagle-delayed-ack"]).expect(0);
     assert!(shown.stdout.contains("latency on port 8080"), "{shown:#?}");
 }
 
@@ -150,7 +150,7 @@ impl Lab {
         if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "ip") {
             return None;
         }
-        let told = lagtrace(["lab", "up", scenario]).expect(0).stdout;
+        let told = lagtrace_lab(["up", scenario]).expect(0).stdout;
         let id = told.lines().next().unwrap().rsplit(' ').next().unwrap();
         Some(Self { id: id.to_owned() })
     }
@@ -236,7 +236,7 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        lagtrace(["lab", "down", &self.id]);
+        lagtrace_lab(["down", &self.id]);
     }
 }
 

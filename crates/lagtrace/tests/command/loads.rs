@@ -371,9 +371,10 @@ fn each_connection_keeps_the_cookies_that_it_is_given() {
                     let Some((head, _)) = next_request(&mut reader) else {
                         return;
                     };
-                    let status = match head.contains(&expected) {
-                        true => "200 OK",
-                        false => "403 No",
+                    let status = if head.contains(&expected) {
+                        "200 OK"
+                    } else {
+                        "403 No"
                     };
                     let field = format!("seen={count}.{number}");
                     expected = format!("\r\nCookie: {field}\r\n");

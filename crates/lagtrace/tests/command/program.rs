@@ -13,7 +13,14 @@ pub(crate) fn program() -> PathBuf {
     named.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_lagtrace")))
 }
 
-/// The outcome of a run.
+/// The lab's program, which runs the one beside it.
+pub(crate) fn lab_program() -> PathBuf {
+    let named = std::env::var_os("LAGTRACE_PROGRAM").map(PathBuf::from);
+    let beside = named.map(|program| program.with_file_name("lagtrace-lab"));
+    beside.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_lagtrace-lab")))
+}
+
+/// What a run came to.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
@@ -24,6 +31,11 @@ pub(crate) struct Run {
 /// Runs the program with these arguments, to its end.
 pub(crate) fn lagtrace<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Run {
     run(Command::new(program()).args(arguments))
+}
+
+/// Runs the lab's program with these arguments, to its end.
+pub(crate) fn lagtrace_lab<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Run {
+    run(Command::new(lab_program()).args(arguments))
 }
 
 /// Runs a command to its end.

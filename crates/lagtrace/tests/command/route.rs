@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::chain::Chain;
 use super::lab::{SHARE, STANDSTILL};
-use super::program::{Run, has_root, has_tool, lagtrace, program, run};
+use super::program::{Run, has_root, has_tool, lagtrace, lagtrace_lab, program, run};
 
 /// The largest excess, in milliseconds, of a hop's least round trip of all runs over that of the
 /// path's settings. The path is a process on a machine that others use too, and late when they keep
@@ -29,7 +29,7 @@ struct Lab(String);
 
 impl Lab {
     fn up(scenario: &str) -> Self {
-        let run = lagtrace(["lab", "up", scenario]).expect(0);
+        let run = lagtrace_lab(["up", scenario]).expect(0);
         let first = run.stdout.lines().next().unwrap();
         Self(first.split(' ').next_back().unwrap().to_owned())
     }
@@ -54,7 +54,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        lagtrace(["lab", "down", &self.0]);
+        lagtrace_lab(["down", &self.0]);
     }
 }
 

@@ -104,9 +104,12 @@ impl Capture {
     }
 
     fn pcap(&self, is_big_endian: bool, unit: i64, snap: usize) -> Vec<u8> {
-        let word = |value: u32| match is_big_endian {
-            true => value.to_be_bytes(),
-            false => value.to_le_bytes(),
+        let word = |value: u32| {
+            if is_big_endian {
+                value.to_be_bytes()
+            } else {
+                value.to_le_bytes()
+            }
         };
         let version = if is_big_endian {
             [0, 2, 0, 4]

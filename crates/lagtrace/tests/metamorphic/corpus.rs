@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lagtrace_core::analyzer::{Analyzer, Options};
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::observed::event::{Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::observed::time::{ClockId, Timestamp};
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::Report;
 use lagtrace_lab::Label;
 use lagtrace_sources::capture::FileCapture;

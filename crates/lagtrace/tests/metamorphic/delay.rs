@@ -136,10 +136,7 @@ fn move_on(
     let by = later.by;
     if let Some([value, echo]) = tcp.timestamps() {
         let passed = u32::try_from(by / MS).unwrap_or(u32::MAX);
-        let [own, peer] = match is_servers {
-            true => [0, 1],
-            false => [1, 0],
-        };
+        let [own, peer] = if is_servers { [0, 1] } else { [1, 0] };
         let own_passed = if was_sent { 0 } else { passed };
         later.stamps[own].insert(value, own_passed);
         let echoed = later.stamps[peer].get(&echo).copied().unwrap_or_default();

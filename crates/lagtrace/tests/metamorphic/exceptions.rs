@@ -1,6 +1,6 @@
 //! Exceptions: diagnoses whose evidence a change takes away.
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 
 use crate::corpus::Loaded;
 use crate::outcome::Outcome;

@@ -47,9 +47,10 @@ fn main() -> ExitCode {
         Trial::test(name, move || {
             let outcomes = outcomes(&subjects[index], &subjects, seed, changes);
             let faults: Vec<_> = outcomes.iter().filter_map(Outcome::fault).collect();
-            match faults.is_empty() {
-                true => Ok(()),
-                false => Err(faults.join("\n").into()),
+            if faults.is_empty() {
+                Ok(())
+            } else {
+                Err(faults.join("\n").into())
             }
         })
     };
@@ -94,8 +95,9 @@ fn whole(subjects: &[Subject], seed: u64) -> ExitCode {
             .map(|share| share.join().expect("no change panics"));
         joined.flatten().collect::<Vec<_>>()
     });
-    match tell(&outcomes) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if tell(&outcomes) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

@@ -31,9 +31,12 @@ pub(crate) fn services(capture: &Capture, known: u16) -> BTreeSet<u16> {
 pub(crate) fn moved(capture: &Capture, known: u16, draw: &mut Draw) -> Capture {
     let client = client_ports(draw);
     let services = services(capture, known);
-    let port = move |port| match services.contains(&port) {
-        true => port,
-        false => client(port),
+    let port = move |port| {
+        if services.contains(&port) {
+            port
+        } else {
+            client(port)
+        }
     };
     readdressed(capture, &addresses(draw), &port)
 }
@@ -156,9 +159,10 @@ fn requote(
     if is_v6 && matches!(kind, SOLICITATION | ADVERTISEMENT) {
         return replace(bytes, 8, true, address);
     }
-    let is_error = match is_v6 {
-        true => kind < 128,
-        false => matches!(kind, 3 | 11 | 12),
+    let is_error = if is_v6 {
+        kind < 128
+    } else {
+        matches!(kind, 3 | 11 | 12)
     };
     if !is_error {
         return;
@@ -328,9 +332,10 @@ impl Others {
         let address = |at: usize| arp.get(at..)?.first_chunk::<4>().copied();
         let sender = self.address(address(14)?.into());
         let target = self.address(address(24)?.into());
-        let (kind, about) = match is_answer {
-            true => (ADVERTISEMENT, sender),
-            false => (SOLICITATION, target),
+        let (kind, about) = if is_answer {
+            (ADVERTISEMENT, sender)
+        } else {
+            (SOLICITATION, target)
         };
         let bytes = [vec![kind, 0, 0, 0, 0, 0, 0, 0], octets(about)].concat();
         let len = bytes.len();

@@ -42,10 +42,7 @@ fn exchanges(steps: &[Step]) -> Vec<Exchange> {
     }));
     let steps = OPENING.iter().chain(steps);
     for (number, &(by_client, ms, flags, seq, ack, payload)) in (1..).zip(steps) {
-        let [from, to] = match by_client {
-            true => ends,
-            false => [ends[1], ends[0]],
-        };
+        let [from, to] = if by_client { ends } else { [ends[1], ends[0]] };
         let at = Timestamp::from_nanos(1_700_000_000_000_000_000 + ms * 1_000_000);
         let segment = Segment {
             number,

@@ -1,7 +1,7 @@
 //! A proxy that is asked at one address and asks from another, both sides in one capture.
 
 use super::*;
-use crate::cause::Id;
+use crate::registry::Id;
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const ROUNDS: i64 = 20;

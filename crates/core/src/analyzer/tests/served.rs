@@ -5,10 +5,10 @@ mod renamed;
 use core::time::Duration;
 
 use super::*;
-use crate::cause::Id;
-use crate::conclude::served::weigh;
+use crate::conclude::kernel_join::weigh;
 use crate::exchange::wait::WaitKind;
-use crate::observed::kernel_span::{Held, ServedTurn, Stage, WatchTally};
+use crate::observed::kernel_span::{Held, RequestSpan, Stage, WatchTally};
+use crate::registry::Id;
 use crate::report::{EvidenceKind, Finding, JoinedTurns, Report, Verdict};
 use crate::service::kernel_join::{Served, Waiting};
 
@@ -55,9 +55,10 @@ impl Wire {
 
     fn add(&mut self, micros: i64, by_client: bool, flags: TcpFlags, payload_len: u32) {
         let [client, server] = ends();
-        let (from, to, own) = match by_client {
-            true => (client, server, 0),
-            false => (server, client, 1),
+        let (from, to, own) = if by_client {
+            (client, server, 0)
+        } else {
+            (server, client, 1)
         };
         let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
         self.list.push(Segment {
@@ -99,10 +100,10 @@ impl Wire {
 
 /// A turn that arrived at the server: when it was read, written and sent,
 /// each after `arrived`, and how long it was held.
-fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> ServedTurn {
+fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> RequestSpan {
     let [client, server] = ends();
     let total = Duration::from_micros(held as u64);
-    ServedTurn {
+    RequestSpan {
         local: server,
         remote: client,
         program: None,
@@ -131,11 +132,16 @@ fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> Ser
 
 /// What comes of exchanges that took so long at the server by the packets,
 /// each with what its kernel shows.
-fn report(think: i64, is_held: bool, turn: impl Fn(i64) -> ServedTurn) -> Report {
+fn report(think: i64, is_held: bool, turn: impl Fn(i64) -> RequestSpan) -> Report {
     told(think, is_held, turn, Vec::new())
 }
 
-fn told(think: i64, is_held: bool, turn: impl Fn(i64) -> ServedTurn, before: Vec<Event>) -> Report {
+fn told(
+    think: i64,
+    is_held: bool,
+    turn: impl Fn(i64) -> RequestSpan,
+    before: Vec<Event>,
+) -> Report {
     let [_, server] = ends();
     let mut analyzer = Analyzer::new(Options {
         targets: vec![(TargetId::Subject, server)],
@@ -192,7 +198,7 @@ fn notes(report: &Report) -> Vec<&str> {
 }
 
 /// The program thought for `think`, and its answer left at once.
-fn thought(arrived: i64, think: i64) -> ServedTurn {
+fn thought(arrived: i64, think: i64) -> RequestSpan {
     turn(arrived, 50, think, [think, think], 0)
 }
 
@@ -296,7 +302,7 @@ fn what_its_kernel_kept_is_not_the_programs() {
 #[test]
 fn another_connections_turns_are_not_joined() {
     let [client, _] = ends();
-    let report = report(40_000, false, |arrived| ServedTurn {
+    let report = report(40_000, false, |arrived| RequestSpan {
         remote: Endpoint::new(client.addr, client.port + 1),
         ..thought(arrived, 100)
     });

@@ -4,11 +4,11 @@ use core::time::Duration;
 
 use super::starved::{answered, at, ends, segments};
 use super::*;
-use crate::cause::Id;
 use crate::observed::event::{
     Event, EventBody, GeneratorSample, ListenerSample, LoadCluster, Phase, PhaseStart, Silence,
     TargetId,
 };
+use crate::registry::Id;
 use crate::report::Verdict;
 use crate::stats::histogram::Distribution;
 

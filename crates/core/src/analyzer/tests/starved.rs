@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::*;
-use crate::cause::Id;
 use crate::observed::event::{Event, EventBody, Phase, PhaseStart, TargetId};
+use crate::registry::Id;
 
 /// The milliseconds at which the figures begin and end, and connections are closed.
 const MEASURED: (i64, i64) = (100, 1_900);
@@ -122,9 +122,10 @@ fn whose_answer_the_capture_missed_was_not_left_without_one() {
         let mut all = segments(0, answered(1));
         for port in 1..5 {
             let (seen, steps): (Vec<_>, Vec<_>) = missed().into_iter().unzip();
-            let made = match is_missed {
-                true => segments(port, steps),
-                false => segments(port, left()),
+            let made = if is_missed {
+                segments(port, steps)
+            } else {
+                segments(port, left())
             };
             let is_seen = |at: usize| !is_missed || seen.get(at).copied().unwrap_or(true);
             let made = made.into_iter().enumerate();

@@ -2,7 +2,7 @@
 
 use super::starved::{Step, opened, segments};
 use super::*;
-use crate::cause::Id;
+use crate::registry::Id;
 
 /// Exchanges of each connection before the server stands still and after: of all of them
 /// more than are kept.

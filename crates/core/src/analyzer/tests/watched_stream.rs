@@ -2,9 +2,9 @@
 
 use super::starved::{Step, at, opened, segments};
 use super::*;
-use crate::cause::Id;
 use crate::observed::event::{Event, EventBody, Phase};
 use crate::observed::kernel_span::WatchTally;
+use crate::registry::Id;
 
 const PART: &[u8] = &[b'x'; 1000];
 /// The parts of a stream, 1 ms apart, before and after the client has no room.

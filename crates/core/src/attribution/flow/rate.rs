@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::{PIECE, PIECES, Piece};
 use crate::attribution::Trace;
 use crate::attribution::mark::Mark;
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 

@@ -1,11 +1,11 @@
 //! The kinds of evidence beside a finding: which of them speak for it, which against it.
 
+use crate::cause::service::Service;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::report::{EvidenceKind, Finding, Says, Witness};
-use crate::service::Service;
 
 /// The part of a server's wait that its host must have taken not to contradict it.
 const CONTRADICTED: f64 = 0.5;

@@ -4,15 +4,15 @@ use core::time::Duration;
 
 use super::Step;
 use super::flight::{FirstFlight, Piece};
-use super::sample::Sample;
 use super::spell::Spell;
 use crate::attribution::LEAST_DELAYED_ACK;
 use crate::attribution::mark::Data;
-use crate::connection::half::Arrival;
-use crate::connection::order::Order;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::Order;
 use crate::exchange::{Recovery, RecoveryMechanism};
 use crate::observed::segment::{Segment, TcpFlags, TcpOptions};
 use crate::observed::time::Timestamp;
+use crate::stats::sample::Sample;
 
 /// Repetitions whose gap is remembered until their exchange says what they were.
 const MAX_GAPS: usize = 8;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::connection::half::Span;
+use crate::attribution::packet::Span;
 use crate::observed::time::Timestamp;
 
 /// On shorter round trips a flight does not stand out from what follows it.
@@ -74,9 +74,10 @@ impl FirstFlight {
             self.state = State::Untold;
         } else {
             let is_prompt = at.since(begun) < trip * 2;
-            self.state = match is_prompt && !self.ends_small {
-                true => State::Held,
-                false => State::Exhausted,
+            self.state = if is_prompt && !self.ends_small {
+                State::Held
+            } else {
+                State::Exhausted
             };
         }
     }

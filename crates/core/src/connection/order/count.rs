@@ -42,9 +42,10 @@ impl Count {
         let skipped = self
             .expected
             .map_or(0, |expected| id.wrapping_sub(expected));
-        match skipped <= MAX_SKIPPED {
-            true => Step::On(skipped),
-            false => Step::Away(skipped),
+        if skipped <= MAX_SKIPPED {
+            Step::On(skipped)
+        } else {
+            Step::Away(skipped)
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::{Draft, Mode, Pairing, Scratch, loose};
 use crate::attribution::mark::{Mark, Pace, serialization};
+use crate::attribution::packet::Need;
+use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::{Before, Spare, Tiling, Trace, tile, tile_message};
-use crate::connection::half::{Arrival, Span};
-use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
 use crate::connection::{Closed, View};
 use crate::exchange::tls_handshake::Handshake;
@@ -61,9 +61,10 @@ impl Pairing {
                     let mss = u64::from(delivery.mss.max(1));
                     let segments = delivery.most_in_flight.div_ceil(mss);
                     let under_way = segments.saturating_mul(mss);
-                    self.kept_window = match delivery.has_losses {
-                        true => grown.max(under_way),
-                        false => grown.max(under_way.saturating_mul(2)),
+                    self.kept_window = if delivery.has_losses {
+                        grown.max(under_way)
+                    } else {
+                        grown.max(under_way.saturating_mul(2))
                     };
                 }
             }
@@ -317,9 +318,10 @@ impl<'a> Around<'a> {
     fn marks_from(&self, begin: Timestamp) -> &'a [Mark] {
         let is_before = |mark: &Mark| mark.at < begin;
         // Mostly they begin with its own: nothing open is older.
-        let first = match self.marks.first().is_some_and(is_before) {
-            true => self.marks.partition_point(is_before),
-            false => 0,
+        let first = if self.marks.first().is_some_and(is_before) {
+            self.marks.partition_point(is_before)
+        } else {
+            0
         };
         self.marks.get(first..).unwrap_or_default()
     }

@@ -2,7 +2,7 @@
 
 use super::Ending;
 use super::http2::Multiplexed;
-use crate::connection::half::Span;
+use crate::attribution::packet::Span;
 use crate::exchange::{Outcome, Side, Signs};
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{Fields, RequestLine};

@@ -4,7 +4,7 @@
 //! what was lost of the last bytes comes again behind the FIN that ends them.
 
 use super::{Ending, Mode, Pairing};
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::connection::is_progress;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;

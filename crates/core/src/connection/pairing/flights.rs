@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use crate::attribution::mark::{Brief, Mark, Pace, serialization};
+use crate::attribution::packet::Span;
 use crate::attribution::{Before, Spare, Tiling, Trace, tile};
 use crate::connection::View;
-use crate::connection::half::Span;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{Recovery, Side};
@@ -182,9 +182,10 @@ impl Flights {
             version,
             offered: hello(&self.client),
             offers_session: self.client.as_ref().is_some_and(|hello| hello.resumes),
-            is_resumed: match is_1_3 {
-                true => chose_key,
-                false => version.is_some() && !self.has_certificate,
+            is_resumed: if is_1_3 {
+                chose_key
+            } else {
+                version.is_some() && !self.has_certificate
             },
             is_retried: legs.iter().any(|leg| leg.is_retry),
             server_name: self.server_name().map(str::to_owned),
@@ -213,9 +214,10 @@ impl Tiled<'_> {
     fn leg(&mut self, leg: &Flight) -> Leg {
         let client_think = self.client(leg.begin);
         let (begin, end) = (self.cursor, leg.end.max(self.cursor));
-        let tiling = match leg.response.end > leg.response.start {
-            true => self.tile(leg, begin, end),
-            false => Tiling::default(),
+        let tiling = if leg.response.end > leg.response.start {
+            self.tile(leg, begin, end)
+        } else {
+            Tiling::default()
         };
         let of_kind = |kind: WaitKind| -> Duration {
             let of_kind = tiling.waits.iter().filter(|wait| wait.kind == kind);

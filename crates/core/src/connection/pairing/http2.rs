@@ -5,8 +5,8 @@ mod flow_control;
 
 use super::{Draft, Mode, Pairing};
 use crate::attribution::mark::Brief;
+use crate::attribution::packet::Span;
 use crate::connection::View;
-use crate::connection::half::Span;
 use crate::exchange::Side;
 use crate::protocol::http::{RequestLine, Role, fingerprint};
 use crate::protocol::http2::{Event, Fields, Frame, HEADER, Meaning};

@@ -2,7 +2,7 @@
 
 use super::{Draft, Mode, Pairing, Scratch};
 use crate::attribution::mark::{Brief, Data};
-use crate::connection::half::{Arrival, Span};
+use crate::attribution::packet::{Arrival, Span};
 use crate::connection::stream::Stream;
 use crate::connection::{View, empty_span};
 use crate::exchange::{Foreign, Side};

@@ -7,8 +7,8 @@ use super::flights::Flights;
 use super::turns::{LULL, PUSHED};
 use super::{Draft, Mode, Pairing};
 use crate::attribution::mark::Brief;
+use crate::attribution::packet::Span;
 use crate::connection::View;
-use crate::connection::half::Span;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{RequestLine, Role};
@@ -80,9 +80,10 @@ struct Record {
 impl Conversation {
     fn new(begins_with_hello: bool) -> Self {
         Self {
-            phase: match begins_with_hello {
-                true => Phase::Handshake(Box::default()),
-                false => Phase::Torn,
+            phase: if begins_with_hello {
+                Phase::Handshake(Box::default())
+            } else {
+                Phase::Torn
             },
             is_1_3: false,
             has_http2: false,

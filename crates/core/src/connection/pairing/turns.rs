@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::{Draft, LEAST_READ, Pairing};
 use crate::attribution::mark::{Brief, Data};
-use crate::connection::half::{Arrival, Span};
+use crate::attribution::packet::{Arrival, Span};
 use crate::connection::{View, is_progress};
 use crate::exchange::Side;
 use crate::protocol::Protocol;

@@ -1,3 +1,4 @@
+use crate::observed::flow::hasher;
 use proptest::prelude::*;
 
 use super::*;
@@ -32,9 +33,10 @@ fn segments(steps: &[Step]) -> Vec<Segment> {
     let segment = |(number, &(client, by_server, flags, pause)): (u64, &Step)| {
         at += pause * 1_000_000;
         let client = Endpoint::new([10, 0, 0, 1].into(), 40_000 + client);
-        let (source, destination) = match by_server {
-            true => (server, client),
-            false => (client, server),
+        let (source, destination) = if by_server {
+            (server, client)
+        } else {
+            (client, server)
         };
         let (flow, direction) = FlowKey::new(Transport::Tcp, source, destination);
         Segment {
@@ -108,9 +110,10 @@ fn closed_of(passed: &[Passed]) -> Closed {
     let mut table = Table::new(hasher(1), 4);
     let mut closed = Closed::default();
     for (number, &(micros, by_server, flags, [seq, ack], payload)) in (1..).zip(passed) {
-        let (source, destination) = match by_server {
-            true => (server, client),
-            false => (client, server),
+        let (source, destination) = if by_server {
+            (server, client)
+        } else {
+            (client, server)
         };
         let segment = Segment {
             number,

@@ -135,12 +135,11 @@ fn other(family: u16, rest: &[u8]) -> String {
         40 => "AF_VSOCK".to_owned(),
         _ => format!("{family:#x} /* AF_??? */"),
     };
-    match rest.is_empty() || matches!(family, AF_INET | AF_INET6) {
-        true => format!("{{sa_family={name}}}"),
-        false => {
-            let len = i32::try_from(rest.len()).unwrap_or(i32::MAX);
-            format!("{{sa_family={name}, sa_data={}}}", quoted(rest, len))
-        }
+    if rest.is_empty() || matches!(family, AF_INET | AF_INET6) {
+        format!("{{sa_family={name}}}")
+    } else {
+        let len = i32::try_from(rest.len()).unwrap_or(i32::MAX);
+        format!("{{sa_family={name}, sa_data={}}}", quoted(rest, len))
     }
 }
 

@@ -209,9 +209,10 @@ fn string(rest: &mut &[u8]) -> Option<Vec<u8>> {
     let length = integer(rest, 7)?;
     let (bytes, after) = rest.split_at_checked(length)?;
     *rest = after;
-    match is_coded {
-        true => huffman::decode(bytes),
-        false => Some(bytes.to_vec()),
+    if is_coded {
+        huffman::decode(bytes)
+    } else {
+        Some(bytes.to_vec())
     }
 }
 

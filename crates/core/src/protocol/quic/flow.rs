@@ -4,11 +4,11 @@ use core::time::Duration;
 
 use super::header::{self, Packet};
 use super::spin::Spin;
-use crate::connection::facts::sample::Sample;
 use crate::observed::datagram::Datagram;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, Endpoint};
 use crate::observed::time::Timestamp;
+use crate::stats::sample::Sample;
 
 /// RFC 9000 §14.1: the client's datagrams with an Initial are this long.
 const LEAST_INITIAL: u16 = 1200;

@@ -7,8 +7,8 @@
 
 use core::time::Duration;
 
-use crate::connection::facts::sample::Sample;
 use crate::observed::time::Timestamp;
+use crate::stats::sample::Sample;
 
 /// Edges in each direction before the bit is believed to spin.
 const LEAST_EDGES: u32 = 3;

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Resampled;
-use super::bootstrap::Estimate;
 use super::load::{Side, are_equal};
+use crate::conclude::bootstrap::Estimate;
 use crate::report::{Figures, Report};
 
 /// A difference below this part of the smaller figure does not matter.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::load::are_equal;
 use super::mechanism::{Fate, FindingChange};
-use crate::cause::Id;
+use crate::registry::Id;
 use crate::report::{Prediction, Report};
 
 /// A prediction within this part of what is measured holds.

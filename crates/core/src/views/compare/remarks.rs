@@ -1,7 +1,8 @@
 //! What limits a comparison.
 
+use super::Comparison;
 use super::mechanism::Fate;
-use super::{Comparison, bootstrap};
+use crate::conclude::bootstrap;
 use crate::report::{Capture, Remark, Report};
 
 /// Seconds below which the run is short for its intervals.

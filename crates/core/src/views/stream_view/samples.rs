@@ -77,13 +77,15 @@ impl Samples {
             segment.flow.source(segment.direction),
             segment.flow.destination(segment.direction),
         );
-        let is_client = match segment.flags.contains(TcpFlags::SYN) {
-            true => !is_reply,
-            false => source.port >= destination.port,
+        let is_client = if segment.flags.contains(TcpFlags::SYN) {
+            !is_reply
+        } else {
+            source.port >= destination.port
         };
-        self.client.get_or_insert(match is_client {
-            true => segment.direction,
-            false => segment.direction.reverse(),
+        self.client.get_or_insert(if is_client {
+            segment.direction
+        } else {
+            segment.direction.reverse()
         });
     }
 

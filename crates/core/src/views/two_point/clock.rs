@@ -137,9 +137,10 @@ fn lags(
         let Some(flow) = first.flow(one.flow) else {
             continue;
         };
-        let (lags, lag) = match flow.client() == one.direction {
-            true => (&mut there, lag),
-            false => (&mut back, -lag),
+        let (lags, lag) = if flow.client() == one.direction {
+            (&mut there, lag)
+        } else {
+            (&mut back, -lag)
         };
         let least = lags
             .entry(since.div_euclid(window))

@@ -269,9 +269,10 @@ fn pieces(
 fn direction_there(here: &View, there: &View, sighting: &Sighting, flow: u32) -> Direction {
     let own = here.flow(sighting.flow).map(super::Flow::client);
     let other = there.flow(flow).map(super::Flow::client);
-    match own == other {
-        true => sighting.direction,
-        false => sighting.direction.reverse(),
+    if own == other {
+        sighting.direction
+    } else {
+        sighting.direction.reverse()
     }
 }
 

@@ -11,10 +11,10 @@ use core::time::Duration;
 
 use super::Recognised;
 use super::way::{Crossing, Crossings};
-use crate::cause::tally::nanos;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::{FlowKey, Transport};
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::Place;
 
 /// Steps back in one exchange; the rest of its time is unknown.

@@ -51,9 +51,10 @@ impl Flow {
     pub(super) fn take(&mut self, segment: &Segment) -> (i64, bool) {
         if segment.flags.contains(TcpFlags::SYN) {
             let is_reply = segment.flags.contains(TcpFlags::ACK);
-            self.client = Some(match is_reply {
-                true => segment.direction.reverse(),
-                false => segment.direction,
+            self.client = Some(if is_reply {
+                segment.direction.reverse()
+            } else {
+                segment.direction
             });
         }
         let way = usize::from(segment.direction == Direction::Backward);
@@ -74,9 +75,10 @@ impl Flow {
     /// ports, of which the client's is commonly the higher.
     pub(super) fn client(&self) -> Direction {
         let (low, high) = self.key.ends();
-        self.client.unwrap_or(match low.port > high.port {
-            true => Direction::Forward,
-            false => Direction::Backward,
+        self.client.unwrap_or(if low.port > high.port {
+            Direction::Forward
+        } else {
+            Direction::Backward
         })
     }
 }

@@ -39,23 +39,26 @@ impl<'a> End<'a> {
     }
 
     fn sightings(&self) -> &'a [Sighting] {
-        match self.is_near {
-            true => &self.joined.near().sightings,
-            false => &self.joined.far().sightings,
+        if self.is_near {
+            &self.joined.near().sightings
+        } else {
+            &self.joined.far().sightings
         }
     }
 
     /// Whether the sighting goes to the server, and its connection by the near
     /// capture's number; `None` for those that only this capture holds.
     fn of(&self, sighting: &Sighting) -> Option<(bool, u32)> {
-        let view = match self.is_near {
-            true => self.joined.near(),
-            false => self.joined.far(),
+        let view = if self.is_near {
+            self.joined.near()
+        } else {
+            self.joined.far()
         };
         let to_server = view.flow(sighting.flow)?.client() == sighting.direction;
-        let flow = match self.is_near {
-            true => Some(sighting.flow).filter(|&flow| self.joined.matched.has_near(flow)),
-            false => self.joined.matched.near_flow(sighting.flow),
+        let flow = if self.is_near {
+            Some(sighting.flow).filter(|&flow| self.joined.matched.has_near(flow))
+        } else {
+            self.joined.matched.near_flow(sighting.flow)
         };
         Some((to_server, flow?))
     }
@@ -63,9 +66,10 @@ impl<'a> End<'a> {
     /// The other capture's sighting of the same packet.
     fn counterpart(&self, index: u32) -> Option<&'a Sighting> {
         let joined = self.joined;
-        match self.is_near {
-            true => joined.far().sighting(joined.matched.far_of(index)?),
-            false => joined.near().sighting(joined.matched.near_of(index)?),
+        if self.is_near {
+            joined.far().sighting(joined.matched.far_of(index)?)
+        } else {
+            joined.near().sighting(joined.matched.near_of(index)?)
         }
     }
 
@@ -145,9 +149,10 @@ fn sent_again(joined: &Recognised, to_server: bool) -> BTreeMap<(u32, Timestamp)
             let upto = (stream.0, stream.1, sighting.position);
             let from = (stream.0, stream.1, i64::MIN);
             if let Some((_, &(begun, arrived))) = first.range(from..=upto).next_back() {
-                let copies = match arrived {
-                    true => Copies::Arrived,
-                    false => Copies::Lost(begun),
+                let copies = if arrived {
+                    Copies::Arrived
+                } else {
+                    Copies::Lost(begun)
                 };
                 again.insert((flow, sent), copies);
             }
@@ -170,9 +175,10 @@ pub(super) fn way(joined: &Recognised, crossings: &Crossings, to_server: bool) -
     let lost = |copies: &&Copies| matches!(copies, Copies::Lost(_));
     let lost = again.values().filter(lost).count() as u64;
     Way {
-        direction: match to_server {
-            true => "client-to-server",
-            false => "server-to-client",
+        direction: if to_server {
+            "client-to-server"
+        } else {
+            "server-to-client"
         }
         .to_owned(),
         delay_ns: Figures::from(&delays),
@@ -185,9 +191,10 @@ pub(super) fn way(joined: &Recognised, crossings: &Crossings, to_server: bool) -
 /// Bare acknowledgements that did not arrive while the other capture ran.
 fn acks_lost(joined: &Recognised, to_server: bool) -> u64 {
     let sender = End::sender(joined, to_server);
-    let there = match sender.is_near {
-        true => joined.far(),
-        false => joined.near(),
+    let there = if sender.is_near {
+        joined.far()
+    } else {
+        joined.near()
     };
     let last = there
         .sightings

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::field::{FIELDS, Field, Kind};
 use super::{Condition, Fault, Operator, Value};
-use crate::arguments::duration;
+use crate::duration;
 
 /// The deepest nesting of parentheses and negations.
 const DEEPEST: usize = 64;
@@ -114,20 +114,21 @@ impl<'a> Reader<'a> {
         }
         let value = self.value(field.kind())?;
         let test = Condition::Test(field, operator, value);
-        Ok(match is_negated {
-            true => Condition::Not(Box::new(test)),
-            false => test,
+        Ok(if is_negated {
+            Condition::Not(Box::new(test))
+        } else {
+            test
         })
     }
 
     fn value(&mut self, kind: Kind) -> Result<Value, Fault> {
         self.skip_spaces();
         let begin = self.at;
-        let word = match self.rest().starts_with('"') {
-            true => self.quoted()?,
-            false => self
-                .while_is(|c| !c.is_whitespace() && c != '(' && c != ')')
-                .to_owned(),
+        let word = if self.rest().starts_with('"') {
+            self.quoted()?
+        } else {
+            self.while_is(|c| !c.is_whitespace() && c != '(' && c != ')')
+                .to_owned()
         };
         if word.is_empty() && begin == self.at {
             return Err(self.fault("expected a value"));

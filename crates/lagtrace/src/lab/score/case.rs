@@ -1,7 +1,7 @@
 //! The diagnosis of a recording from one end, compared with the truth.
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Finding, Report, Verdict as Sureness};
 use lagtrace_lab::{Label, Side, Truth};
 use serde::Serialize;
@@ -180,9 +180,10 @@ impl Case {
             Kind::Healthy if !whole.expected.is_empty() => Kind::Hidden,
             kind => kind,
         };
-        let expected = match truth.expected.is_empty() {
-            true => whole,
-            false => truth,
+        let expected = if truth.expected.is_empty() {
+            whole
+        } else {
+            truth
         };
         let mut accused: Vec<Id> = Vec::new();
         for cause in truth::accused(truth, report) {
@@ -307,9 +308,10 @@ fn cost(label: &Label, truth: &Truth, report: &Report) -> Option<Cost> {
     let mut findings = truth::of_expected(truth, report).peekable();
     findings.peek()?;
     let total = findings.fold(0_u64, |sum, finding| sum.saturating_add(finding.cost_ns));
-    let recorded = match truth.partial {
-        true => report.exchanges.count,
-        false => with.count,
+    let recorded = if truth.partial {
+        report.exchanges.count
+    } else {
+        with.count
     };
     let found_ns = total.checked_div(recorded)?;
     (true_ns > 0).then(|| Cost {

@@ -28,12 +28,13 @@ pub(super) struct Recording {
 /// Returns the recordings in a folder with `only` in their names, by name. A folder that is a
 /// recording itself is the only one.
 pub(super) fn read(folder: &Path, only: &str) -> Result<Vec<Recording>> {
-    let folders = match folder.join(LABEL).is_file() {
-        true => vec![folder.to_owned()],
-        false => entries(folder)?
+    let folders = if folder.join(LABEL).is_file() {
+        vec![folder.to_owned()]
+    } else {
+        entries(folder)?
             .into_iter()
             .filter(|path| path.is_dir())
-            .collect(),
+            .collect()
     };
     let mut recordings = Vec::new();
     for folder in folders {

@@ -256,7 +256,7 @@ fn is_hopeless(error: &Error) -> bool {
 /// Returns a seed taken from the clock.
 pub(super) fn any_seed() -> u64 {
     // Few digits, so that a person can type it again.
-    crate::conclusion::now().as_nanos().unsigned_abs() / 1_000 % 1_000_000
+    crate::clock::now().as_nanos().unsigned_abs() / 1_000 % 1_000_000
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use serde::Serialize;
 use serde_json::{Value, json};
 

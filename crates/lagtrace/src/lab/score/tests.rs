@@ -1,5 +1,5 @@
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Candidate, Exchanges, Finding, Report, WaitShare};
 use lagtrace_lab::Label;
 use serde_json::{Value, json};
@@ -159,7 +159,7 @@ fn what_was_drawn_is_told_where_it_is_wrong() {
         color: false,
         verbose: false,
     };
-    let letter = render::score(&score, &style);
+    let letter = super::page::text(&score, &style);
     for said in [
         "Parameters drawn from seed 51.",
         "seed 51, loopback, MTU 4000",

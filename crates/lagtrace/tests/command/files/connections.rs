@@ -154,9 +154,10 @@ fn counts_are_those_of_tshark() {
         assert!(streams.iter().eq(ours.keys()), "{}", capture.display());
         for ((stream, source), theirs) in &theirs {
             let record = &ours[stream];
-            let side = match record["client"] == source.as_str() {
-                true => &record["client_side"],
-                false => &record["server_side"],
+            let side = if record["client"] == source.as_str() {
+                &record["client_side"]
+            } else {
+                &record["server_side"]
             };
             let ours = counted_by_us(side, theirs);
             let place = format!("{} {stream} {source}", capture.display());
@@ -239,9 +240,10 @@ fn compare_with_tcptrace(
     capture: &Path,
 ) {
     let host = format!("{}:{}", theirs["host"][slot], theirs["port"][slot]);
-    let (side, peer) = match record["client"] == host.as_str() {
-        true => (&record["client_side"], &record["server_side"]),
-        false => (&record["server_side"], &record["client_side"]),
+    let (side, peer) = if record["client"] == host.as_str() {
+        (&record["client_side"], &record["server_side"])
+    } else {
+        (&record["server_side"], &record["client_side"])
     };
     let place = format!("{} {host}", capture.display());
     for (name, path) in SAME {

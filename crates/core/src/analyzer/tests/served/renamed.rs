@@ -25,7 +25,7 @@ fn in_two(wire: &mut Wire, begin: i64, late: i64) {
 /// and the exchanges as whoever lists them sees them.
 fn seen(
     shape: impl Fn(&mut Wire, i64),
-    turn: impl Fn(i64, i64) -> Option<ServedTurn>,
+    turn: impl Fn(i64, i64) -> Option<RequestSpan>,
 ) -> (Report, Vec<Exchange>) {
     let [_, server] = ends();
     seen_of(vec![(TargetId::Subject, server)], shape, turn)
@@ -35,7 +35,7 @@ fn seen(
 fn seen_of(
     targets: Vec<(TargetId, Endpoint)>,
     shape: impl Fn(&mut Wire, i64),
-    turn: impl Fn(i64, i64) -> Option<ServedTurn>,
+    turn: impl Fn(i64, i64) -> Option<RequestSpan>,
 ) -> (Report, Vec<Exchange>) {
     let [_, server] = ends();
     let list = Arc::new(Mutex::new(Vec::new()));
@@ -111,7 +111,7 @@ fn assert_tiled(exchange: &Exchange) {
     assert_eq!(cursor, exchange.end);
 }
 
-fn held(arrived: i64, held: i64) -> ServedTurn {
+fn held(arrived: i64, held: i64) -> RequestSpan {
     turn(arrived, 50, 700, [700, 700 + HELD + LATE], held)
 }
 
@@ -177,7 +177,7 @@ fn a_request_that_was_taken_up_late_is_joined_by_then() {
     let mut turn = thought(0, 44_000);
     (turn.arrived, turn.entered) = (at(0) - Duration::from_micros(WAITED), Some(at(0)));
     for entered in [None, turn.entered] {
-        let turn = ServedTurn {
+        let turn = RequestSpan {
             entered,
             ..turn.clone()
         };
@@ -230,7 +230,7 @@ fn a_hold_that_the_program_wrote_late_is_a_pause() {
     assert_eq!(causes(&report), [Id::NagleDelayedAck], "by packets alone");
     assert!(micros(&list[0], WaitKind::ResponseHeld, Owner::Server) > DELAYED);
     let (report, list) = seen(at_once, |_, arrived| {
-        Some(ServedTurn {
+        Some(RequestSpan {
             written: Some(at(arrived + 700)),
             ..turn(arrived, 50, 700 + HELD, [700, 700 + HELD], 0)
         })

@@ -203,9 +203,10 @@ impl Pairing {
             return;
         };
         let spent = spent.max(begin);
-        let until = match mark.at <= released + REACTION {
-            true => mark.at,
-            false => released,
+        let until = if mark.at <= released + REACTION {
+            mark.at
+        } else {
+            released
         };
         if until > spent && multiplexed.held.len() < MAX_HELD {
             multiplexed.held.push(Held {
