@@ -305,7 +305,7 @@ fn reading(
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
-    // What comes as it is written is shown as it comes.
+    // A live input is shown as it comes, which takes a single thread.
     let threads = if input::is_live(files) {
         NonZeroUsize::MIN
     } else {

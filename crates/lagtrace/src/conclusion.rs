@@ -40,7 +40,7 @@ pub(crate) fn note(id: &str, text: String) -> Event {
     Event::here(now(), Phase::Baseline, EventBody::Note(note))
 }
 
-/// Shows the report as the user wants it and says what the exit code is.
+/// Shows the report as the user wants it and returns the outcome.
 pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {
         _ if console.output().is_csv => render::route_csv(report),

@@ -1,4 +1,4 @@
-//! `lagtrace-lab`: causes of latency on demand, and whether they are found.
+//! The program `lagtrace-lab`: causes of latency on demand, and whether they are found.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -99,7 +99,7 @@ struct Choice {
     rtt: Option<Duration>,
 }
 
-/// Does what the arguments of the process ask of `lagtrace-lab`.
+/// Runs the action of `lagtrace-lab` that the arguments of the process name.
 pub fn run() -> ExitCode {
     let Arguments { output, action } = Arguments::parse();
     let Some(output) = output.settled(false) else {
@@ -123,7 +123,7 @@ pub fn run() -> ExitCode {
     console.close(outcome)
 }
 
-/// The path of `lagtrace`, which lies beside this program.
+/// Returns the path of `lagtrace`, which lies beside this program.
 fn lagtrace() -> Result<PathBuf> {
     let own = std::env::current_exe().context("find this program's own file")?;
     Ok(own.with_file_name("lagtrace"))

@@ -100,7 +100,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let started = clock::now();
-    // Held open, so that no later one gets its number.
+    // Held open, so that no later namespace gets its number.
     let place = options.netns.as_deref().map(place::named).transpose()?;
     let wanted = WatchOptions {
         namespace: place.as_ref().map(NetworkNamespace::id),

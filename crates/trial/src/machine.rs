@@ -69,10 +69,10 @@ impl Machine {
 }
 
 impl Standstill {
-    /// The shortest standstill that is added up: what waits for its turn among a test's own
-    /// threads is late by less.
+    /// The shortest standstill that is added up: a thread that waits for its turn among a test's
+    /// own threads is late by less.
     pub const LEAST: Duration = watcher::LEAST;
-    /// The threads that want each processor in a crowd: of fewer a test's own may be most.
+    /// The threads that want each processor in a crowd: fewer may mostly be a test's own.
     pub const CROWD: f64 = 4.0;
 
     /// Returns the part of the test's time, 0 to 1, that the machine stood still, or its threads

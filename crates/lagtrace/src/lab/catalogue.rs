@@ -1,4 +1,4 @@
-//! `lagtrace-lab list`: the scenarios by what they show, and the labs that are up.
+//! The command `lagtrace-lab list`: the scenarios and what they show, and the running labs.
 
 mod page;
 

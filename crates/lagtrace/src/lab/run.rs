@@ -1,4 +1,4 @@
-//! The command `lagtrace lab run`: one scenario, diagnosed like any service.
+//! The command `lagtrace-lab run`: one scenario, diagnosed like any service.
 
 use std::process::{Command, Stdio};
 
@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Format;
 use crate::render;
 
-/// A user without any rights.
+/// The id of a user without any rights.
 const NOBODY: &str = "65534";
 
 /// What to run.

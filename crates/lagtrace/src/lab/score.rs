@@ -1,4 +1,4 @@
-//! `lagtrace-lab score`: how often the diagnosis is right where the truth is known.
+//! The command `lagtrace-lab score`: how often the diagnosis is right where the truth is known.
 //!
 //! The very analysis of `lagtrace analyze` runs over each recording, once from each end alone, and
 //! its first finding is compared with the truth beside the recording.

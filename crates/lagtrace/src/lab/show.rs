@@ -1,4 +1,4 @@
-//! `lagtrace-lab show`: what a scenario consists of, in words.
+//! The command `lagtrace-lab show`: the parts of a scenario, in words.
 
 use std::fmt::Write as _;
 use std::time::Duration;

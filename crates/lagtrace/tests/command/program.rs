@@ -13,14 +13,14 @@ pub(crate) fn program() -> PathBuf {
     named.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_lagtrace")))
 }
 
-/// The lab's program, which runs the one beside it.
+/// Returns the lab's program, which runs the one beside it.
 pub(crate) fn lab_program() -> PathBuf {
     let named = std::env::var_os("LAGTRACE_PROGRAM").map(PathBuf::from);
     let beside = named.map(|program| program.with_file_name("lagtrace-lab"));
     beside.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_lagtrace-lab")))
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,

@@ -61,7 +61,7 @@ fn keep(outcome: &Outcome, bytes: &[u8]) {
 
 fn cost(change: &Change, before: &Said, after: &Said) -> Option<f64> {
     let (one, two) = (before.first?, after.first?);
-    // With some of the requests their cost is gone: what each of the others lost stays.
+    // A change that leaves out requests leaves out their cost: the cost of each other one stays.
     let cost = |first: First| {
         if change.leaves_out {
             first.cost_ns as f64 / first.affected.max(1) as f64

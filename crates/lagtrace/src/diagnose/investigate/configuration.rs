@@ -63,7 +63,7 @@ fn resolve(server: &Server, target: &Target) -> Result<Resolved> {
     let endpoint = server.endpoint();
     let host = target.url.authority();
     let request = Request {
-        // A listener on all addresses accepts at the one that was asked for.
+        // A listener on all addresses accepts at the address of the target.
         local_addr: Some(if endpoint.addr.is_unspecified() {
             target.endpoint().addr
         } else {

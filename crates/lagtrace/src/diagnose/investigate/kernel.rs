@@ -51,9 +51,9 @@ struct Seen {
     places: Vec<Place>,
     /// The network namespaces of the programs that read requests.
     readers: BTreeMap<u32, Option<u64>>,
-    /// At the servers' addresses, in their namespaces as far as is known.
+    /// Turns at the servers' addresses, in their namespaces as far as is known.
     turns: Vec<RequestSpan>,
-    /// Of those, turns that there was no room for.
+    /// The number of such turns for which there was no room.
     skipped: u64,
     standing: Standing,
 }
@@ -288,7 +288,7 @@ mod tests {
         Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
     }
 
-    /// A turn at port 80 that this process read, or one of no known number.
+    /// Returns a turn at port 80 that this process read, or one of an unknown process.
     fn turn(pid: Option<u32>) -> RequestSpan {
         let at = Timestamp::from_nanos(0);
         RequestSpan {
