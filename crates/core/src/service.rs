@@ -1,4 +1,4 @@
-//! What all exchanges with one server amount to.
+//! Figures of all exchanges with one server.
 
 mod counts;
 pub(crate) mod example;
@@ -29,29 +29,31 @@ pub(crate) use places::{Place, Places};
 pub(crate) use stretches::Stretches;
 pub(crate) use uploads::Uploads;
 
-/// One message that crosses another is a connection's end, or chance …
+/// The least number of messages that cross another for both sides to send at any time: a single one
+/// is a connection's end, or chance.
 const CROSSED: u64 = 2;
-/// … and so is one in more than this many exchanges.
+/// The least part of the exchanges, as one in so many, that such messages must be: fewer are chance
+/// too.
 const CROSSED_PART: u64 = 10;
 
-/// The figures.
+/// Figures of a service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// The unit that is counted.
+    /// The unit in which exchanges are counted.
     pub(crate) unit: Unit,
     pub(crate) count: u64,
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
     pub(crate) cut: u64,
-    /// Exchanges of a protocol that is not read.
+    /// Number of exchanges of a protocol that is not read.
     pub(crate) unread: u64,
-    /// Exchanges of connections of which too few bytes were captured to tell a protocol.
+    /// Number of exchanges of connections of which too few bytes were captured to tell a protocol.
     pub(crate) unseen: u64,
-    /// Exchanges whose server spoke before it had heard of the request, or when it liked.
+    /// Number of exchanges whose server spoke before it had heard of the request, or when it liked.
     pub(crate) crossed: u64,
-    /// Exchanges whose server lies behind somebody who acknowledges for it.
+    /// Number of exchanges whose server lies behind a device that acknowledges for it.
     pub(crate) relayed: u64,
-    /// Times the server thought before responses that the capture cut off.
+    /// Times that the server thought before responses that the capture cut off.
     pub(crate) broken_off: Distribution,
     pub(crate) latency: Distribution,
     /// Least round trip to the client plus that to the server.
@@ -70,18 +72,18 @@ pub(crate) struct Ledger {
     pub(crate) resolving: Shares,
     pub(crate) slowest: Worst,
     pub(crate) bands: Bands,
-    /// How exchanges ended, those cut by the capture aside.
+    /// Outcomes of exchanges, those cut by the capture aside.
     pub(crate) outcomes: Counts<Outcome>,
     pub(crate) span: Option<(Timestamp, Timestamp)>,
     pub(crate) setups: SetupLedger,
-    /// Requests on connections that had been idle and were dead.
+    /// Number of requests on connections that had been idle and were dead.
     pub(crate) stale: u64,
-    /// Losses repaired, by whose data was lost.
+    /// Number of losses repaired, by the side whose data was lost.
     pub(crate) recoveries: Counts<Side>,
-    /// Losses on connections that had carried an exchange before, whichever side's data was
-    /// lost.
+    /// Number of losses on connections that had carried an exchange before, whichever side's data
+    /// was lost.
     pub(crate) later_losses: u64,
-    /// Delayed ACKs that held nothing back.
+    /// Delays of ACKs that held nothing back.
     pub(crate) harmless_delays: Distribution,
     /// Fetches of what a certificate's validity rests on.
     pub(crate) fetches: Stretches,
@@ -93,7 +95,7 @@ pub(crate) struct Ledger {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SetupLedger {
     pub(crate) count: u64,
-    /// Attempts whose SYN was retransmitted and never answered.
+    /// Number of attempts whose SYN was retransmitted and never answered.
     pub(crate) unheard: u64,
     pub(crate) outcomes: Counts<SetupOutcome>,
     pub(crate) latency: Distribution,
@@ -231,8 +233,8 @@ impl Ledger {
         self.uploads.merge(other.uploads);
     }
 
-    /// Returns true if nothing says who owes whom an answer: the protocol is not known, or
-    /// both sides send when they like, so that apparent turns may not be answers.
+    /// Returns true if nothing says who owes whom an answer: the protocol is not known, or both
+    /// sides send at any time, so that apparent turns may not be answers.
     pub(crate) fn is_unowed(&self) -> bool {
         let is_crossed = self.crossed >= CROSSED && self.crossed * CROSSED_PART >= self.uncut();
         self.unread * 2 > self.uncut() || is_crossed
@@ -250,29 +252,29 @@ impl Ledger {
         self.relayed * 2 > self.uncut()
     }
 
-    /// How many exchanges the capture did not cut.
+    /// Returns the number of exchanges that the capture did not cut.
     pub(crate) fn uncut(&self) -> u64 {
         self.outcomes.sum()
     }
 
-    /// How many had a whole response.
+    /// Returns the number of exchanges that had a whole response.
     pub(crate) fn whole(&self) -> u64 {
         let outcomes = self.outcomes.iter();
         let whole = outcomes.filter(|(outcome, _)| matches!(outcome, Outcome::Complete(_)));
         whole.map(|(_, count)| count).sum()
     }
 
-    /// Whether any exchange was seen, whole or not.
+    /// Returns true if any exchange was seen, whole or not.
     pub(crate) fn has_exchanges(&self) -> bool {
         self.count + self.errors + self.timeouts > 0
     }
 
-    /// Sum of all exchanges' durations, in nanoseconds.
+    /// Returns the sum of all exchanges' durations, in nanoseconds.
     pub(crate) fn total(&self) -> u64 {
         self.waits.total()
     }
 
-    /// Whole exchanges a second while they ran; 0 for fewer than two.
+    /// Returns the whole exchanges per second while they ran; 0 for fewer than two.
     pub(crate) fn rate(&self) -> f64 {
         let Some((begin, end)) = self.span else {
             return 0.0;

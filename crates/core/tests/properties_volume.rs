@@ -33,7 +33,7 @@ struct Script {
     number: u64,
 }
 
-/// One connection of the script.
+/// A connection of the script.
 #[derive(Clone, Copy)]
 struct Talk {
     client: Endpoint,
@@ -147,7 +147,7 @@ fn run(play: impl FnOnce(&mut Script)) -> (Report, Seen) {
     (report, seen)
 }
 
-/// The process's memory at its highest, in MiB.
+/// Returns the process's memory at its highest, in MiB.
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-/// The longest timeout of a sender that knows nothing of the path yet …
+/// The longest timeout of a sender that knows nothing of the path yet.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
-/// … and how often it doubles before nobody waits any longer.
+/// The most times that this timeout doubles before the sender gives up.
 const MOST_DOUBLED: u16 = 6;
 
-/// How a data segment relates to what was seen before it.
+/// Relation of a data segment to what was seen before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// The next bytes.
@@ -31,25 +31,25 @@ pub(crate) struct Span {
     pub(crate) end: u64,
 }
 
-/// Where a segment stands among those of its sender that came here before it.
+/// The place of a segment among those of its sender that came here before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Nothing tells.
+    /// An unknown place.
     #[default]
     Untold,
-    /// Sent after all of them.
+    /// A segment sent after all segments that came here before it.
     Newer,
-    /// Sent before one of them: overtaken on the way, or a copy.
+    /// A segment sent before one that came here before it: overtaken on the way, or a copy.
     Older,
 }
 
-/// Whether bytes that were sent had to be.
+/// Necessity of sending bytes again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// They were not sent before, or the copy before was lost.
+    /// The bytes were not sent before, or the copy before was lost.
     #[default]
     Needed,
-    /// Nothing has told yet.
+    /// The necessity is not known yet.
     Pending,
     /// An earlier copy arrived.
     Spurious,
@@ -66,40 +66,41 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// For certain; zero where the sender's tick is not known yet.
+    /// Returns the time in queues that is certain; zero where the sender's tick is not known yet.
     #[inline]
     pub(crate) fn known(self) -> Duration {
         Duration::from_nanos(self.known_ns)
     }
 
-    /// If the sender's tick is a millisecond, as nearly all are, and misses none.
+    /// Returns the time in queues if the sender's tick is a millisecond, as nearly all are, and
+    /// none is missed.
     #[inline]
     pub(crate) fn possible(self) -> Duration {
         Duration::from_nanos(self.possible_ns)
     }
 }
 
-/// What tiling needs to know of how a sender sends.
+/// Properties of a sender that tiling needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pipe {
     /// Payload of a full segment.
     pub(crate) mss: u32,
-    /// Whether offset 0 is the stream's true beginning.
+    /// True if offset 0 is the stream's true beginning.
     pub(crate) has_start: bool,
-    /// Whether its stamps are known to count milliseconds, so that a queue
-    /// before the point would show.
+    /// True if its stamps are known to count milliseconds, so that a queue before the point would
+    /// show.
     pub(crate) has_clock: bool,
     /// True if it numbers its segments so that one lost before the point shows.
     pub(crate) is_numbered: bool,
-    /// Whether any of its data was sent again so far.
+    /// True if any of its data was sent again so far.
     pub(crate) has_repeats: bool,
     /// True if any of its data was lost so far, on this side of the point or beyond. Data
     /// lost before the point shows as data that fills a gap.
     pub(crate) has_losses: bool,
 }
 
-/// The longest that a sender waits before it repeats what so many copies were lost of: its
-/// timer is three seconds at first (RFC 1122 §4.2.3.1) and doubles each time.
+/// Returns the longest time that a sender waits before it repeats what `skipped` copies were lost
+/// of: its timer is three seconds at first (RFC 1122 §4.2.3.1) and doubles each time.
 pub(crate) fn longest_repair(skipped: u16) -> Duration {
     FIRST_TIMEOUT * ((1 << skipped.clamp(1, MOST_DOUBLED)) - 1)
 }

@@ -7,14 +7,13 @@ use crate::attribution::LEAST_DELAYED_ACK;
 /// Error assumed of a round trip that was seen once or never varied: stamps of the two
 /// directions stray by as much.
 pub(crate) const LEAST_ERROR: Duration = Duration::from_micros(50);
-/// Samples this far above the least are the peer's delay, not the path's.
+/// The factor by which a sample above the least is the peer's delay, not the path's.
 const QUICK_FACTOR: u32 = 2;
 
 /// The least time that is worth naming as a program's.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// An end whose handshake takes so many times as long as the least reply is not the one that
-/// replies.
+/// The factor by which the handshake of an end exceeds the least reply where another end replies.
 const FARTHER: u32 = 8;
 
 /// An estimate of the path's part in replies.
@@ -26,17 +25,17 @@ const FARTHER: u32 = 8;
 pub(crate) struct RoundTrip {
     least: Option<Duration>,
     deviation: Duration,
-    /// Whether a handshake was among the samples: a kernel answers it at once,
-    /// while every other reply may have waited for its program or a timer.
+    /// True if a handshake was among the samples: a kernel answers it at once, while every other
+    /// reply may have waited for its program or a timer.
     has_handshake: bool,
-    /// The least of those in a handshake; where none was seen, of those to a FIN.
+    /// The least reply in a handshake; where none was seen, the least reply to a FIN.
     handshake: Option<Duration>,
-    /// True if a bare acknowledgement that no timer delayed was among them.
+    /// True if a bare acknowledgement that no timer delayed was among the samples.
     has_receipt: bool,
 }
 
 impl RoundTrip {
-    /// That to the host of the observation point itself.
+    /// Returns the round trip to the host of the observation point itself.
     pub(crate) fn none() -> Self {
         Self {
             least: Some(Duration::ZERO),
@@ -47,8 +46,8 @@ impl RoundTrip {
         }
     }
 
-    /// Whether a kernel's own reply bounds it; else the least reply may have
-    /// waited for a program.
+    /// Returns true if a kernel's own reply bounds it; else the least reply may have waited for a
+    /// program.
     pub(crate) fn is_bounded(&self) -> bool {
         self.has_handshake
     }
@@ -69,13 +68,14 @@ impl RoundTrip {
         self.has_handshake && handshake >= NOTABLE && least * FARTHER <= handshake
     }
 
-    /// A bare acknowledgement of data, by which a kernel alone replies.
+    /// Takes in a bare acknowledgement of data, by which a kernel alone replies.
     pub(crate) fn sample_receipt(&mut self, took: Duration) {
         self.has_receipt |= took < LEAST_DELAYED_ACK;
         self.sample(took);
     }
 
-    /// The reply to a FIN, where no handshake was seen: the kernel's, or its program's own FIN.
+    /// Returns the reply to a FIN, where no handshake was seen: the kernel's, or its program's own
+    /// FIN.
     pub(crate) fn fin_trip(&self) -> Option<Duration> {
         self.handshake.filter(|_| !self.has_handshake)
     }
@@ -87,14 +87,14 @@ impl RoundTrip {
         }
     }
 
-    /// A reply within the handshake.
+    /// Takes in a reply within the handshake.
     pub(crate) fn sample_handshake(&mut self, took: Duration) {
         self.has_handshake = true;
         self.handshake = self.handshake.into_iter().chain([took]).min();
         self.sample(took);
     }
 
-    /// A reply to data, which the peer may have delayed.
+    /// Takes in a reply to data, which the peer may have delayed.
     pub(crate) fn sample(&mut self, took: Duration) {
         let Some(least) = self.least else {
             self.least = Some(took);
@@ -109,13 +109,13 @@ impl RoundTrip {
         }
     }
 
-    /// The path's round trip; `None` before any reply was timed.
+    /// Returns the path's round trip; `None` before any reply was timed.
     pub(crate) fn floor(&self) -> Option<Duration> {
         self.least
     }
 
-    /// How far a split of a reply's time into travel and the far side's may be
-    /// off: by all of the travel where no handshake bounds it.
+    /// Returns the error of a split of a reply's time into travel and the far side's: all of the
+    /// travel where no handshake bounds it.
     pub(crate) fn split_error(&self) -> Duration {
         if self.has_handshake {
             self.error()
@@ -124,7 +124,8 @@ impl RoundTrip {
         }
     }
 
-    /// How far a single reply may stray from the floor without meaning anything.
+    /// Returns the amount by which a single reply may stray from the floor without meaning
+    /// anything.
     pub(crate) fn error(&self) -> Duration {
         self.deviation.max(LEAST_ERROR)
     }

@@ -1,4 +1,4 @@
-//! One server: its figures, its rules and its exchanges over time.
+//! A server: its figures, its rules and its exchanges over time.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Service {
     pub(crate) ledger: Ledger,
     pub(crate) rules: Rules,
     pub(crate) timeline: Timeline,
-    /// Exchanges joined to what the server's kernel saw of them.
+    /// Exchanges joined to their turns at the server's kernel.
     pub(crate) served: Served,
     /// The transfers outside of exchanges, if there were any.
     pub(crate) outside: Option<Box<Outside>>,
@@ -37,13 +37,13 @@ pub(crate) struct Outside {
 /// repeated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeadPeers {
-    /// The time for which it was repeated.
+    /// The times for which data was repeated.
     pub(crate) lasted: Distribution,
     /// The sides that repeated.
     pub(crate) senders: Counts<Side>,
     /// The most repetitions on one connection.
     pub(crate) repeats: u32,
-    /// The packets of the longest.
+    /// Time and packets of the longest repetition.
     pub(crate) longest: Option<(Duration, [u64; 2])>,
 }
 
@@ -91,7 +91,7 @@ impl Service {
         self.rules.observe(batch);
     }
 
-    /// The same for connections that were made.
+    /// Counts connections that were made, in the order they were.
     pub(crate) fn take_setups(&mut self, batch: &[&Setup]) {
         for setup in batch {
             self.ledger.take_setup(setup);
@@ -99,8 +99,8 @@ impl Service {
         self.rules.observe_setups(batch);
     }
 
-    /// Notes an exchange that began before the figures are taken and lasted until then: in
-    /// none of them, for how long it would have taken from the beginning nobody knows.
+    /// Notes an exchange that began before the figures are taken and lasted until then. It is in
+    /// none of them, because the time from its beginning is unknown.
     pub(crate) fn take_early(&mut self, exchange: &Exchange) {
         self.rules.gathered.starved.observe(exchange);
     }

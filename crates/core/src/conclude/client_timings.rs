@@ -17,10 +17,10 @@ use crate::observed::event::{PointId, RequestFailure, RequestSample, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 
-/// Reads this close together are one flow of bytes.
+/// The most between two reads that are one flow of bytes.
 const FLOW: Duration = Duration::from_micros(500);
 
-/// The target's sampled requests as exchanges.
+/// Returns the target's sampled requests as exchanges.
 pub(crate) fn exchanges(facts: &Facts, target: TargetId, server: Endpoint) -> Vec<Exchange> {
     let travel = facts.round_trip(target);
     let stall = match stall_follows_ack(facts, target) {
@@ -133,8 +133,8 @@ fn tile(sample: &RequestSample, travel: Option<Duration>, stall: (WaitKind, Owne
     waits
 }
 
-/// The stall as the rules look at it, where an experiment showed that it ends
-/// with our acknowledgement.
+/// Returns the stall as the rules look at it, where an experiment showed that it ends with our
+/// acknowledgement.
 fn hold(sample: &RequestSample, waits: &[Wait]) -> Option<Hold> {
     let wait = waits
         .iter()

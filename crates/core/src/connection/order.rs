@@ -11,15 +11,15 @@ use crate::attribution::packet::{Order, longest_repair};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Steps of exactly one before a gap means anything: for hosts that answered a SYN as
-/// Linux does, and for others …
+/// Steps of exactly one before a gap means anything: for hosts that answered a SYN as Linux does,
+/// and for others.
 const REGULAR: u32 = 3;
 const REGULAR_OF_OTHERS: u32 = 5;
-/// … and so many for each gap that no loss explains: a counter that all connections of a
+/// Steps of exactly one for each gap that no loss explains: a counter that all connections of a
 /// host share has gaps wherever another one sends.
 const REGULAR_A_GAP: u32 = 4;
-/// Behind a gap that losses explain, what was lost comes again: the end of a flight by a
-/// probe, two round trips later, all of it by a timer.
+/// The least time of a repair. Behind a gap that losses explain, what was lost comes again: the end
+/// of a flight by a probe, two round trips later, all of it by a timer.
 const LEAST_REPAIR: Duration = Duration::from_millis(2);
 /// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
 const LINUX_TTL: u8 = 64;
@@ -40,9 +40,9 @@ pub(crate) struct Numbering {
     is_numbered: bool,
     /// Steps of exactly one, and back into a gap.
     regular: u32,
-    /// Gaps behind which no byte was missing and that were long enough for a repair …
+    /// Gaps behind which no byte was missing and that were long enough for a repair.
     repairs: u16,
-    /// … and that were not.
+    /// Gaps behind which no byte was missing and that were too short for a repair.
     riddles: u16,
     /// True if it answered a SYN with identification 0, as Linux does.
     is_linux: bool,
@@ -50,14 +50,13 @@ pub(crate) struct Numbering {
     is_shared: bool,
     /// The time of the last numbered segment.
     last: Timestamp,
-    /// The newest stamp (TSval), and the newest that came with it of those of the peer's that
-    /// it echoes (TSecr).
+    /// The newest stamp (TSval), and the newest echo of the peer's stamp that came with it (TSecr).
     newest_stamp: (u32, u32),
     has_stamp: bool,
 }
 
 impl Numbering {
-    /// Linux answers a SYN with identification 0 (`ip_build_and_send_pkt()` in
+    /// Takes in a SYN. Linux answers one with identification 0 (`ip_build_and_send_pkt()` in
     /// `net/ipv4/ip_output.c`) and counts from the next segment on.
     pub(crate) fn meet(&mut self, syn: &Segment) {
         if syn.flags.contains(TcpFlags::ACK) && syn.ip.id == Some(0) {
@@ -70,10 +69,10 @@ impl Numbering {
         self.is_shared = true;
     }
 
-    /// Segments of this sender that were lost on the way here just before this
-    /// one, as far as the identifications tell (0 where they do not), and
-    /// where it stands in the order they were sent. `is_past_hole`: bytes before
-    /// it are missing, so that a gap is no riddle.
+    /// Returns the number of segments of this sender that were lost on the way here just before
+    /// this one, as far as the identifications tell (0 where they do not), and its place in the
+    /// order they were sent. `is_past_hole`: bytes before it are missing, so that a gap is no
+    /// riddle.
     pub(crate) fn place(
         &mut self,
         segment: &Segment,
@@ -122,7 +121,7 @@ impl Numbering {
         (0, if is_told { Order::Newer } else { by_stamp })
     }
 
-    /// Learns whether the counter is the connection's own; if it is, what it tells.
+    /// Learns whether the counter is the connection's own; returns what it tells, if it is.
     fn weigh(&mut self, segment: &Segment, step: Step, is_past_hole: bool) -> Option<(u16, Order)> {
         let last = core::mem::replace(&mut self.last, segment.at);
         let was_numbered = core::mem::replace(&mut self.is_numbered, true);
@@ -176,9 +175,9 @@ impl Numbering {
         !self.is_shared && self.regular >= least.max(riddles).max(repairs)
     }
 
-    /// The order by timestamps. The same stamp as the newest one says nothing, since it counts
-    /// milliseconds, but that of the peer's that it echoes does: neither goes back, and a sender
-    /// that heard something between echoes what it heard.
+    /// Returns the order by timestamps. The same stamp as the newest one says nothing, since it
+    /// counts milliseconds, but that of the peer's that it echoes does: neither goes back, and a
+    /// sender that heard something between echoes what it heard.
     fn by_stamp(&mut self, segment: &Segment) -> Order {
         let Some(stamp @ (tsval, echo)) = segment.options.timestamps else {
             return Order::Untold;
@@ -203,14 +202,15 @@ impl Numbering {
     }
 }
 
-/// Returns true if so many lost segments can have been retransmitted within `since`, the last
-/// of them just then.
+/// Returns true if `skipped` lost segments can have been retransmitted within `since`, the last of
+/// them just then.
 fn is_repair(skipped: u16, since: Duration) -> bool {
     let is_soon_enough = since <= longest_repair(skipped);
     is_soon_enough && (since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR))
 }
 
-/// Linux looks for the path's MTU, so it forbids fragments (`ip_no_pmtu_disc`).
+/// Returns true if the segment may be Linux's, which looks for the path's MTU and so forbids
+/// fragments (`ip_no_pmtu_disc`).
 fn may_be_linux(segment: &Segment) -> bool {
     segment.ip.dont_fragment && segment.ip.ttl <= LINUX_TTL
 }
@@ -221,7 +221,7 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::segment::{IpFacts, TcpOptions};
 
-    /// A segment at so many milliseconds, with this identification and TSval.
+    /// A segment at this millisecond, with this identification and TSval.
     fn segment(ms: i64, id: Option<u16>, tsval: Option<u32>) -> Segment {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
         Segment {
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    /// Segments lost before each of these (identification, TSval), and its order.
+    /// Returns the segments lost before each of these (identification, TSval), and its order.
     fn placed(numbers: &[(Option<u16>, Option<u32>)]) -> Vec<(u16, Order)> {
         let mut numbering = Numbering::default();
         let place = |&(id, tsval)| numbering.place(&segment(0, id, tsval), 1448, false);
@@ -261,8 +261,8 @@ mod tests {
         assert_eq!(last, expected);
     }
 
-    /// The orders of segments that their sender does not forbid to be cut, as few of those do
-    /// whose counter is their own.
+    /// Returns the orders of segments that may be fragmented: few senders with a counter of their
+    /// own leave out the flag that forbids it.
     fn orders_of_others(ids: &[u16]) -> Vec<Order> {
         let mut numbering = Numbering::default();
         let place = |&id| {
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(order(8, 20), Order::Newer);
     }
 
-    /// Segments said to be lost before each of these (milliseconds, identification).
+    /// Returns the segments said to be lost before each of these (milliseconds, identification).
     fn skipped(stamps: &[(i64, u16)]) -> Vec<u16> {
         let mut numbering = Numbering::default();
         let place = |&(ms, id)| numbering.place(&segment(ms, Some(id), None), 1448, false).0;

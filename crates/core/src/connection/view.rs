@@ -1,4 +1,4 @@
-//! What pairing sees of a connection.
+//! The view that pairing has of a connection.
 
 use super::half::Half;
 use crate::attribution::packet::Pipe;
@@ -7,7 +7,7 @@ use crate::exchange::Side;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, Endpoint, FlowKey};
 
-/// What pairing needs to know of its connection.
+/// The facts about a connection that pairing needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     flow: &'a FlowKey,
@@ -18,7 +18,7 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Of a connection with these directions, forward and backward.
+    /// The view of a connection with these directions, forward and backward.
     pub(super) fn of(
         flow: &'a FlowKey,
         point: PointId,
@@ -48,17 +48,17 @@ impl<'a> View<'a> {
         self.flow.destination(self.client)
     }
 
-    /// From the point to the server and back.
+    /// Returns the round trip from the point to the server.
     pub(crate) fn to_server(self) -> rtt::RoundTrip {
         self.trip(self.request)
     }
 
-    /// From the point to the client and back.
+    /// Returns the round trip from the point to the client.
     pub(crate) fn to_client(self) -> rtt::RoundTrip {
         self.trip(self.response)
     }
 
-    /// The round trip to the sender of `half`. Within one host it is none, unless replies
+    /// Returns the round trip to the sender of `half`. Within one host it is none, unless replies
     /// tell it: there is no path whose length they would show.
     fn trip(self, half: &Half) -> rtt::RoundTrip {
         let is_local = self.flow.is_within_host() && half.to_peer.floor().is_some();
@@ -69,12 +69,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether the server's FIN was seen and no FIN of the client's.
+    /// Returns true if the server's FIN was seen and no FIN of the client's.
     pub(crate) fn is_left_by_server(&self) -> bool {
         self.response.fin.is_some() && self.request.fin.is_none()
     }
 
-    /// Whether any of one side's data was sent again so far.
+    /// Returns true if any of one side's data was sent again so far.
     pub(crate) fn has_repeats(&self, sender: Side) -> bool {
         match sender {
             Side::Client => self.request.has_repeats,
@@ -82,7 +82,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How the client sends, and how the server does.
+    /// Returns the properties of the client as a sender, and those of the server.
     pub(crate) fn pipes(&self) -> [Pipe; 2] {
         [
             self.request.pipe(self.response),

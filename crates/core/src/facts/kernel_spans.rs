@@ -9,17 +9,17 @@ use crate::observed::time::Timestamp;
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
-/// Services told apart.
+/// The most services told apart.
 const MAX_SERVICES: usize = 512;
-/// Programs named for each.
+/// The most programs named for each service.
 const MAX_PROGRAMS: usize = 16;
-/// Services that they asked, told apart.
+/// The most services told apart that these asked.
 const MAX_ASKED: usize = 32;
 
-/// Turns of one service kept to be looked at side by side.
+/// The most turns of one service kept to be looked at side by side.
 const MAX_ACTS: usize = 8192;
 
-/// When a thread did what with one request.
+/// A thread's work on one request, with its times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Act {
     pub(crate) delivered: Timestamp,
@@ -27,9 +27,9 @@ pub(crate) struct Act {
     pub(crate) written: Timestamp,
     pub(crate) written_last: Timestamp,
     pub(crate) tid: u32,
-    /// Ready and without a processor before it read; `None`: not looked at.
+    /// Time ready and without a processor before it read; `None`: not looked at.
     pub(crate) queued_unread: Option<Duration>,
-    /// Asleep between its read and its write; `None`: not looked at.
+    /// Time asleep between its read and its write; `None`: not looked at.
     pub(crate) slept: Option<Duration>,
 }
 
@@ -48,7 +48,7 @@ impl Act {
     }
 }
 
-/// What watching the kernel showed.
+/// Turns that watching the kernel showed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turns {
     pub(crate) services: BTreeMap<Endpoint, ServiceTurns>,
@@ -59,35 +59,34 @@ pub(crate) struct Turns {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceTurns {
     pub(crate) turns: u64,
-    /// Of those, the ones whose stages are known.
+    /// Number of turns whose stages are known.
     pub(crate) staged: u64,
     pub(crate) latency: Distribution,
-    /// Of those, the ones whose thread was looked at.
+    /// Number of turns whose thread was looked at.
     pub(crate) threaded: u64,
-    /// As [`RequestSpan::STAGES`] names them.
+    /// Times at each stage, as [`RequestSpan::STAGES`] names them.
     pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
-    /// How long their answers' first segments lay in queueing disciplines, where
-    /// that was looked at.
+    /// Times for which the answers' first segments lay in queueing disciplines, where that was
+    /// looked at.
     pub(crate) first_queued: Distribution,
-    /// Those of which the kernel had dropped something for want of memory in
-    /// the socket.
+    /// The turns of which the kernel had dropped something for want of memory in the socket.
     pub(crate) refused: Tally,
-    /// The first of them, as they were told.
+    /// The first turns, as they were told.
     pub(crate) acts: Vec<Act>,
-    /// Who was asked for them, and how long that took.
+    /// Services that were asked for them, and the times that this took.
     pub(crate) asked: BTreeMap<Option<Endpoint>, Distribution>,
-    /// Turns of which something was held by Nagle's algorithm, by how long.
+    /// Times for which Nagle's algorithm held something, of turns in which it did.
     pub(crate) held: Distribution,
-    /// How often it held something, and how often something had arrived when
+    /// Number of times that it held something, and number of times that something had arrived when
     /// it let go.
     pub(crate) holds: u64,
     pub(crate) after_arrival: u64,
-    /// `comm` and process id of those who read.
+    /// Name (`comm`) and process id of the programs that read.
     pub(crate) programs: BTreeSet<(String, u32)>,
 }
 
 impl Turns {
-    /// How many requests one that was looked at stands for.
+    /// Returns the number of requests for which one that was looked at stands.
     pub(crate) fn each_for(&self) -> f64 {
         let share = self.tally.as_ref().map(|tally| tally.sampled_share);
         share
@@ -105,14 +104,14 @@ impl Turns {
 }
 
 impl ServiceTurns {
-    /// How long the turns were at a stage.
+    /// Returns the times that the turns were at a stage.
     pub(crate) fn stage(&self, stage: Stage) -> &Distribution {
-        // One for each of its variants.
+        // There is one for each variant.
         #[allow(clippy::indexing_slicing)]
         &self.stages[stage as usize]
     }
 
-    /// How many requests were with the server side by side while any was; at
+    /// Returns the number of requests that were with the server side by side while any was; at
     /// least 1.
     pub(crate) fn side_by_side(&self) -> f64 {
         let mut spans: Vec<_> = self

@@ -7,12 +7,12 @@ use crate::observed::flow::Endpoint;
 use crate::report::Tally;
 use crate::stats::histogram::Distribution;
 
-/// How our own sockets are called.
+/// The name of our own sockets.
 pub(crate) const OWN: &str = "own";
-/// Distinct sockets told apart.
+/// The most distinct sockets told apart.
 const MAX_SOCKETS: usize = 4096;
 
-/// What samples of one owner's sockets amount to.
+/// Sums of the samples of one owner's sockets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SocketFacts {
     pub(crate) samples: u64,
@@ -20,9 +20,9 @@ pub(crate) struct SocketFacts {
     pub(crate) nodelay: Tally,
     pub(crate) cork: Tally,
     pub(crate) quickack: Tally,
-    /// Something small in flight and more written: held by its own stack.
+    /// The samples with something small in flight and more written: held by its own stack.
     pub(crate) holding: Tally,
-    /// Bytes held, where something was.
+    /// Number of bytes held, where something was.
     pub(crate) held_bytes: u64,
     pub(crate) retransmissions: u64,
     pub(crate) rtt: Distribution,
@@ -74,13 +74,13 @@ impl SocketFacts {
         self.ato.merge(&other.ato);
     }
 
-    /// How many distinct sockets were sampled.
+    /// Returns the number of distinct sockets that were sampled.
     pub(crate) fn sockets(&self) -> u64 {
         self.sockets.len() as u64
     }
 }
 
-/// The owner as the report shows it.
+/// Returns the owner as the report shows it.
 pub(crate) fn owner_name(owner: &SocketOwner) -> String {
     match owner {
         SocketOwner::Own => OWN.to_owned(),

@@ -5,32 +5,32 @@ use std::collections::BTreeMap;
 use crate::observed::sockets::LiveSocket;
 use crate::report::Tally;
 
-/// Sockets kept.
+/// The most sockets kept.
 const MAX_SOCKETS: usize = 8192;
 
 /// Live sockets by namespace and cookie.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LiveSockets {
     pub(crate) list: BTreeMap<(Option<u64>, u64), SeenSocket>,
-    /// Looks at sockets for which there was no room.
+    /// Number of looks at sockets for which there was no room.
     pub(crate) left_out: u64,
 }
 
-/// One socket over all looks at it.
+/// A socket over all looks at it.
 #[derive(Clone, Debug)]
 pub(crate) struct SeenSocket {
-    /// As it was at the last one.
+    /// The socket at the last look.
     pub(crate) socket: LiveSocket,
-    /// Looks at which its own stack held bytes back.
+    /// The looks at which its own stack held bytes back.
     pub(crate) holding: Tally,
-    /// Looks at which a buffer of it was full.
+    /// The looks at which a buffer of it was full.
     pub(crate) full: Tally,
-    /// What had been dropped there before the first one.
+    /// Number of packets that had been dropped there before the first look.
     drops_before: u32,
 }
 
 impl SeenSocket {
-    /// Packets dropped there from the first look to the last; `None` where
+    /// Returns the number of packets dropped there from the first look to the last; `None` where
     /// there was only one.
     pub(crate) fn dropped(&self) -> Option<u32> {
         let drops = self.socket.buffers?.drops;

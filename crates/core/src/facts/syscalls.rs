@@ -9,27 +9,27 @@ use crate::observed::syscall::{CallTally, CalledSocket, SocketCall, SocketKind};
 use crate::observed::time::Timestamp;
 use crate::report::Tally;
 
-/// Sockets remembered one by one: those called upon last.
+/// The most sockets remembered one by one: those called upon last.
 const MAX_SOCKETS: usize = 4096;
-/// Things remembered that were set on one socket.
+/// The most settings remembered of one socket.
 const MAX_SETTINGS: usize = 64;
-/// Things set on the sockets of services.
+/// The most settings remembered of the sockets of services.
 const MAX_GROUPS: usize = 1024;
-/// Callers and values named of each.
+/// The most callers and values named of each.
 const MAX_NAMED: usize = 8;
 
-/// What tells sockets apart: the inode; the process for what was none.
+/// The key that tells sockets apart: the inode; the process for what was none.
 type SocketKey = (u64, u32);
-/// What tells services' settings apart: who, where, and what.
+/// The key that tells services' settings apart: program, place and setting.
 pub(crate) type GroupKey = (String, String, String);
 
-/// All calls.
+/// All system calls on sockets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
     pub(crate) sockets: BTreeMap<SocketKey, CalledHistory>,
-    /// The same by when they were called upon last.
+    /// The sockets by when they were called upon last.
     order: BTreeMap<u64, SocketKey>,
-    /// Of those that are remembered no longer.
+    /// Settings of sockets that are remembered no longer.
     folded: BTreeMap<GroupKey, GroupHistory>,
     pub(crate) forgotten: u64,
     pub(crate) calls: u64,
@@ -37,51 +37,51 @@ pub(crate) struct Calls {
     pub(crate) tally: Option<CallTally>,
 }
 
-/// What was done to one socket.
+/// The calls on one socket.
 #[derive(Clone, Debug)]
 pub(crate) struct CalledHistory {
-    /// As it was last; `None` for descriptors that were no sockets'.
+    /// The socket as it was last; `None` for descriptors that were no sockets'.
     pub(crate) socket: Option<CalledSocket>,
-    /// Who called first.
+    /// Name of the program that called first.
     pub(crate) program: String,
     pub(crate) calls: u64,
     pub(crate) settings: BTreeMap<String, Setting>,
-    /// The last call's number.
+    /// Number of the last call.
     last: u64,
 }
 
-/// What was set on the sockets of one service.
+/// Settings of the sockets of one service.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupHistory {
     pub(crate) sockets: u64,
-    /// Calls on the socket with the most of them.
+    /// Number of calls on the socket that had the most calls.
     pub(crate) most_calls: u64,
     pub(crate) setting: Setting,
 }
 
-/// One thing that was set again and again.
+/// A setting that was made again and again.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) calls: u64,
     pub(crate) failed: u64,
-    /// Times that it was set to anything but 0, and to 0.
+    /// Number of times that it was set to anything but 0, and to 0.
     pub(crate) on: u64,
     pub(crate) off: u64,
-    /// Times that it was so already, of those where that could be seen.
+    /// Number of times that it had that value already, out of those where that could be seen.
     pub(crate) unchanged: Tally,
     pub(crate) first_at: Timestamp,
     pub(crate) last_at: Timestamp,
-    /// Before the first call on each socket, where that is known.
+    /// Values before the first call on each socket, where they are known.
     pub(crate) before: BTreeSet<String>,
-    /// After the last one.
+    /// Values after the last call.
     pub(crate) now: BTreeSet<String>,
     pub(crate) errors: BTreeSet<&'static str>,
-    /// By name and process.
+    /// Number of calls by name and process.
     pub(crate) callers: BTreeMap<(String, u32), u64>,
     /// The longest time from a call that set it to one that cleared it.
     pub(crate) longest_on: Option<Duration>,
     on_since: Option<Timestamp>,
-    /// What was asked for and what was had, where the kernel gave less.
+    /// The values asked for and had, where the kernel gave less.
     pub(crate) cut: Option<(i64, i64)>,
 }
 
@@ -116,7 +116,7 @@ impl Calls {
         }
     }
 
-    /// What was set where by whom, over all sockets.
+    /// Returns the settings by program and place, over all sockets.
     pub(crate) fn groups(&self) -> BTreeMap<GroupKey, GroupHistory> {
         let mut groups = self.folded.clone();
         for history in self.sockets.values() {
@@ -147,7 +147,7 @@ fn fold(groups: &mut BTreeMap<GroupKey, GroupHistory>, history: &CalledHistory) 
 impl CalledHistory {
     fn take(&mut self, call: &SocketCall) {
         self.calls += 1;
-        // One that is closed has lost its ends.
+        // A socket that is closed has lost its ends.
         if let Some(socket) = &call.socket
             && (socket.local.is_some() || self.socket.is_none())
         {
@@ -163,8 +163,8 @@ impl CalledHistory {
         }
     }
 
-    /// The service that it belongs to, by the end that does not change from
-    /// one connection to the next.
+    /// Returns the service that it belongs to, by the end that does not change from one connection
+    /// to the next.
     fn place(&self) -> String {
         let Some(socket) = &self.socket else {
             return "no socket".to_owned();
@@ -284,7 +284,7 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::syscall::{Argument, Caller, Request};
 
-    /// `TCP_CORK` set to `value` on socket `inode` at `at` microseconds.
+    /// A call that sets `TCP_CORK` to `value` on socket `inode` at `at` microseconds.
     fn cork(inode: u64, at: i64, value: i32) -> SocketCall {
         let end = |port| Some(Endpoint::new([127, 0, 0, 1].into(), port));
         SocketCall {

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-/// Durations kept; beyond that each has the same chance to be among them.
+/// The most durations kept; beyond that each has the same chance to be among them.
 const KEPT: u32 = 64;
-/// The unit they are kept in: three digits of a loopback's round trip, and
-/// 549 s at most.
+/// The unit in which durations are kept: three digits of a loopback's round trip, and 549 s at
+/// most.
 const UNIT_NS: u64 = 128;
 
 /// The median and any other quantile of what was pushed: exact up
@@ -32,12 +32,12 @@ impl Sample {
         }
     }
 
-    /// How many were pushed.
+    /// Returns the number of durations that were pushed.
     pub(crate) fn count(&self) -> u32 {
         self.seen
     }
 
-    /// The nearest-rank quantile, 0 to 1.
+    /// Returns the nearest-rank quantile, 0 to 1.
     pub(crate) fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         let mut sorted = self.kept.clone();
         sorted.sort_unstable();
@@ -51,7 +51,7 @@ impl Sample {
     }
 }
 
-/// Well mixed bits of a small number (the finalizer of MurmurHash3).
+/// Returns well mixed bits of a small number (the finalizer of MurmurHash3).
 fn scatter(number: u32) -> u64 {
     let mut bits = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits ^= bits >> 33;

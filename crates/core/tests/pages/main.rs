@@ -146,7 +146,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// The tests of one cause's page.
+/// Returns the tests of one cause's page.
 fn of_page(cause: &'static Cause) -> [Trial; 3] {
     let trial = |what: &str, test: fn(&Cause) -> Result<(), Failed>| {
         Trial::test(format!("{what}::{}", cause.id), move || test(cause))
@@ -158,8 +158,7 @@ fn of_page(cause: &'static Cause) -> [Trial; 3] {
     ]
 }
 
-/// Checks that each page belongs to a cause: one that no cause names is read by
-/// nobody.
+/// Checks that each page belongs to a cause: a page that no cause names is never read.
 fn all_pages() -> Result<(), Failed> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cause");
     let mut pages = 0;
@@ -178,7 +177,7 @@ fn all_pages() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The trace blocks of a page, each with the line it begins at.
+/// Returns the trace blocks of a page, each with the line it begins at.
 fn blocks(cause: &Cause) -> Result<Vec<(usize, Block)>, Failed> {
     let mut found = Vec::new();
     let mut open: Option<(usize, String)> = None;

@@ -1,4 +1,4 @@
-//! What a server's kernel shows beside packets that were captured elsewhere.
+//! Turns of a server's kernel beside packets that were captured elsewhere.
 
 mod renamed;
 
@@ -15,11 +15,11 @@ use crate::service::kernel_join::{Served, Waiting};
 const SYN: TcpFlags = TcpFlags::SYN;
 const SYN_ACK: TcpFlags = TcpFlags::SYN.with(ACK);
 const EXCHANGES: i64 = 30;
-/// From one request to the next, in µs.
+/// The time from one request to the next, in µs.
 const APART: i64 = 100_000;
-/// To the server, and the same back.
+/// The time to the server, and back, in µs.
 const WAY: i64 = 4_000;
-/// The client's delayed acknowledgement.
+/// The client's delayed acknowledgement, in µs.
 const DELAYED: i64 = 40_000;
 
 fn ends() -> [Endpoint; 2] {
@@ -82,8 +82,8 @@ impl Wire {
         self.next[own] += payload_len + u32::from(flags.contains(SYN));
     }
 
-    /// A request, and its answer after `think` at the server, in one part or
-    /// in two small ones.
+    /// Sends a request, and its answer after `think` at the server, in one part or in two small
+    /// ones.
     fn exchange(&mut self, begin: i64, think: i64, is_held: bool) {
         let first = begin + 2 * WAY + think;
         self.add(begin, true, ACK, 40);
@@ -98,8 +98,8 @@ impl Wire {
     }
 }
 
-/// A turn that arrived at the server: when it was read, written and sent,
-/// each after `arrived`, and how long it was held.
+/// A turn that arrived at the server, with the times after `arrived` at which it was read, written
+/// and sent, and the time for which it was held.
 fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> RequestSpan {
     let [client, server] = ends();
     let total = Duration::from_micros(held as u64);
@@ -130,8 +130,8 @@ fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> Req
     }
 }
 
-/// What comes of exchanges that took so long at the server by the packets,
-/// each with what its kernel shows.
+/// The report of exchanges that took so long at the server by the packets, each with what its
+/// kernel shows.
 fn report(think: i64, is_held: bool, turn: impl Fn(i64) -> RequestSpan) -> Report {
     told(think, is_held, turn, Vec::new())
 }
@@ -173,7 +173,7 @@ fn joined(report: &Report) -> Option<&JoinedTurns> {
     services.first()?.joined.as_ref()
 }
 
-/// The certainty that the time passed at the culprit.
+/// Returns the certainty that the time passed at the culprit.
 fn place(finding: &Finding) -> Verdict {
     let location = finding.location.as_ref().expect("a finding with a place");
     location.certainty
@@ -197,7 +197,7 @@ fn notes(report: &Report) -> Vec<&str> {
     ids.filter(|id| id.starts_with("host-")).collect()
 }
 
-/// The program thought for `think`, and its answer left at once.
+/// A turn in which the program thought for `think`, and its answer left at once.
 fn thought(arrived: i64, think: i64) -> RequestSpan {
     turn(arrived, 50, think, [think, think], 0)
 }
@@ -276,7 +276,7 @@ fn what_the_host_did_not_take_is_not_said_of_it() {
             .all(|finding| finding.cause != Id::ServerThink)
     );
     assert_eq!(notes(&report), ["host-answered-sooner"]);
-    // Whether its own device had it nobody looked at.
+    // The queue of its own device was not looked at.
     assert_eq!(only(&report).cause, Id::TimeUnknown, "{report:#?}");
     let beyond = joined(&report).expect("joined").beyond;
     assert_eq!(beyond.exchanges.count, EXCHANGES as u64);
@@ -319,7 +319,7 @@ fn another_times_turns_are_not_joined() {
     assert_eq!(joined(&report), None);
 }
 
-/// An exchange that began at 0 and took so long at the server.
+/// An exchange that began at 0 and took `think` at the server.
 fn exchange(think: i64) -> Exchange {
     let mut wire = Wire::new();
     wire.exchange(0, think, false);
@@ -396,7 +396,7 @@ fn a_quick_server_and_its_kernel_agree() {
 #[test]
 fn what_the_path_is_given_too_much_of_is_said() {
     let report = report(0, false, |arrived| {
-        // It came and went sooner than half of the round trip that was measured.
+        // The turn came and went sooner than half of the round trip that was measured.
         thought(arrived - 3_000, 6_000)
     });
     assert_eq!(notes(&report), ["host-took-longer"]);

@@ -100,7 +100,7 @@ fn events(shown: Shown) -> Vec<Event> {
     all
 }
 
-/// The verdict that a server stood still, with packets of a time in which it did not.
+/// Returns the verdict that a server stood still, with packets of a time in which it did not.
 fn found(shown: Shown) -> Option<Verdict> {
     let [_, server] = ends(0);
     let mut analyzer = Analyzer::new(Options {

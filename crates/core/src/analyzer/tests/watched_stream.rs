@@ -22,7 +22,8 @@ fn stream() -> Vec<Step> {
     opened(first.chain(second).chain([heard(SHUT.1 + PARTS)]))
 }
 
-/// The causes found by watching five of them, without what passed between these milliseconds.
+/// Returns the causes found by watching five of them, without what passed between these
+/// milliseconds.
 fn found(is_shut: bool, unseen: (i64, i64)) -> Vec<Id> {
     let mut all: Vec<_> = (0..5).flat_map(|port| segments(port, stream())).collect();
     for (segment, _) in &mut all {

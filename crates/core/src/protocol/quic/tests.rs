@@ -14,8 +14,8 @@ const RETRY: &[u8] = include_bytes!("../../../tests/quic/retry.pcap");
 /// Ethernet, IPv4 without options, UDP.
 const HEADERS: usize = 14 + 20 + 8;
 
-/// The flows in a recording of which only packets with these numbers count,
-/// each cut to `snap` bytes.
+/// Returns the flows in a recording of which only packets with these numbers count, each cut to
+/// `snap` bytes.
 fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<Flow>> {
     let mut flows = Flows::new(flow::hasher(1));
     let mut closed = Vec::new();
@@ -37,7 +37,7 @@ fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<
     flows.finish()
 }
 
-/// The only flow in a whole recording.
+/// Returns the only flow in a whole recording.
 fn only(file: &[u8]) -> Box<Flow> {
     let mut flows = flows(file, usize::MAX, |_| true);
     assert_eq!(flows.len(), 1);
@@ -87,7 +87,7 @@ fn the_spin_bit_times_both_halves() {
 
 #[test]
 fn one_direction_or_the_middle_alone_tells_what_it_can() {
-    // Which packets are the client's: those to port 4443.
+    // The client's packets are those to port 4443.
     let client = flows(HANDSHAKE, usize::MAX, |number| {
         [1, 3, 4, 7].contains(&number)
     });

@@ -20,8 +20,8 @@ const THINK: Name = (WaitKind::ServerThink, Owner::Server);
 const PAUSE: Name = (WaitKind::ServerPause, Owner::Server);
 const HELD: Name = (WaitKind::ResponseHeld, Owner::Server);
 
-/// Gives the waits of the server's time the names that its kernel gives them. `error` is
-/// how far the two may be apart without disagreeing.
+/// Gives the waits of the server's time the names that its kernel gives them. `error` is the most
+/// that the two may be apart without disagreeing.
 pub(super) fn rename(exchange: &mut Exchange, turn: &RequestSpan, error: Duration) {
     if !can_tell(exchange, turn) {
         return;
@@ -71,8 +71,8 @@ fn notable<'a>(exchange: &'a Exchange, kinds: &[WaitKind]) -> impl Iterator<Item
     waits.filter(move |wait| kinds.contains(&wait.kind) && wait.duration() >= NOTABLE)
 }
 
-/// The name of time that a host shows to lie beyond it. Its own device's queue may have held
-/// it, unless that was looked at.
+/// Returns the name of time that a host shows to lie beyond it. Its own device's queue may have
+/// held it, unless that was looked at.
 fn beyond(turn: &RequestSpan) -> Name {
     let owner = match turn.departure {
         Some(_) => Owner::Path,
@@ -81,9 +81,9 @@ fn beyond(turn: &RequestSpan) -> Name {
     (WaitKind::Unknown, owner)
 }
 
-/// The parts of the time before the answer: what lay between the host and where the
-/// packets were captured, on either side of what the host took; and of that, what its
-/// kernel held of what had been written.
+/// Splits the time before the answer: what lay between the host and where the packets were
+/// captured, on either side of what the host took; and of that, what its kernel held of what had
+/// been written.
 fn think(
     wait: &Wait,
     turn: &RequestSpan,
@@ -120,8 +120,8 @@ fn think(
     ])
 }
 
-/// The part of `excess` that went by before the request reached the host, by its clock, which is
-/// that of the packets. `None` where the host's time does not lie within the wait.
+/// Returns the part of `excess` that went by before the request reached the host, by its clock,
+/// which is that of the packets. `None` where the host's time does not lie within the wait.
 fn lies_before(
     wait: &Wait,
     turn: &RequestSpan,
@@ -141,14 +141,14 @@ fn lies_before(
     })
 }
 
-/// The kernel's names for the stops within an answer.
+/// The names that the kernel gives to the stops within an answer.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
-    /// Nothing, or it is open of which.
+    /// No name, or it is open to which stop a name belongs.
     Open,
-    /// Each is this altogether.
+    /// The name of each stop, all of it.
     All(Name),
-    /// The only one is the first for so long, and then the other.
+    /// The name of the only stop for so long, and then the other.
     One(Duration, [Name; 2]),
 }
 
@@ -174,7 +174,7 @@ impl Stop {
         Self::held(count, shown, turn, error)
     }
 
-    /// Part of it, or all, went by behind the host.
+    /// Returns the names where part of a stop, or all, went by behind the host.
     fn elsewhere(count: u32, shown: Duration, turn: &RequestSpan, error: Duration) -> Self {
         let host = after_first(turn);
         if host <= error {
@@ -192,14 +192,15 @@ impl Stop {
         }
     }
 
-    /// The host took about all of it: its program, or Nagle's algorithm.
+    /// Returns the names where the host took about all of a stop: its program, or Nagle's
+    /// algorithm.
     fn held(count: u32, shown: Duration, turn: &RequestSpan, error: Duration) -> Self {
         let held = turn.held.total.min(after_first(turn) + error);
         let late = turn
             .written_last
             .map_or(Duration::ZERO, |at| at.since(turn.sent));
         if held.is_zero() {
-            // What is written only then cannot have been held before.
+            // An answer that is written only then cannot have been held before.
             return if late + error >= shown {
                 Self::All(PAUSE)
             } else {
@@ -259,8 +260,7 @@ fn cut(wait: &Wait, parts: &[(Duration, Name)], error: Duration, waits: &mut Vec
     }
 }
 
-/// Lets the small parts of the answer, which rules look at, say what `part` of `wait` is
-/// called now.
+/// Tells the small parts of the answer, which rules look at, the new name of `part` of `wait`.
 fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
     if part.kind == wait.kind && part.duration() == wait.duration() {
         return;
@@ -283,7 +283,7 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
         (WaitKind::ServerPause, Some(hold)) if wait.kind == WaitKind::ResponseHeld => {
             hold.release = HoldRelease::Written;
         }
-        // It had left its host before.
+        // The part had left its host before.
         (WaitKind::Unknown, Some(hold)) if hold.release != HoldRelease::Timed => {
             hold.release = if part.duration() < wait.duration() {
                 hold.release
@@ -295,8 +295,8 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
     }
 }
 
-/// A hold that no packets show: what it lasted beyond a round trip, its receiver took to
-/// acknowledge.
+/// Returns a hold that no packets show. The delay of its acknowledgement is what it lasted beyond a
+/// round trip.
 fn timed(exchange: &Exchange, part: &Wait, packet: u64) -> Hold {
     let travel = exchange.least_trip.unwrap_or_default() + exchange.travel.beyond;
     Hold {

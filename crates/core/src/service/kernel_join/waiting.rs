@@ -8,7 +8,7 @@ use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::RequestSpan;
 use crate::observed::time::Timestamp;
 
-/// Turns kept; those beyond are left out.
+/// The most turns kept; those beyond are left out.
 const MAX_TURNS: usize = 1 << 16;
 /// The most turns kept by a watch that has no end: several times as many as are taken in at
 /// once.
@@ -17,7 +17,7 @@ const MAX_WATCHED: usize = 1 << 13;
 /// Turns by their connection, in the order in which they began.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// By the asking end and the answering one.
+    /// Turns by the asking end and the answering one.
     turns: BTreeMap<(Endpoint, Endpoint), VecDeque<RequestSpan>>,
     count: usize,
 }
@@ -43,10 +43,9 @@ impl Waiting {
         self.put(turn);
     }
 
-    /// The turn within `exchange`, where there is one and no other that
-    /// overlaps it: several are of requests that overtook each other, or of an
-    /// answer that the client asked for more than once. What is older goes, and what
-    /// passed at the host before `exchange` began.
+    /// Takes out the turn within `exchange`, where there is one and no other that overlaps it:
+    /// several are of requests that overtook each other, or of an answer that the client asked for
+    /// more than once. What is older goes, and what passed at the host before `exchange` began.
     pub(crate) fn take(&mut self, exchange: &Exchange) -> Option<RequestSpan> {
         if self.count == 0 {
             return None;
@@ -76,9 +75,9 @@ impl Waiting {
     }
 }
 
-/// The time at which a request came by its packets' stamps: in a capture as the driver handed
-/// them over, and where the kernel shows segments, as its stack took them up. That may
-/// be much later, and what lay between is no part of the exchange.
+/// Returns the time at which a request came by its packets' stamps: in a capture as the driver
+/// handed them over, and where the kernel shows segments, as its stack took them up. That may be
+/// much later, and what lay between is no part of the exchange.
 fn came(turn: &RequestSpan, begin: Timestamp) -> Timestamp {
     match turn.entered {
         Some(entered) if turn.arrived < begin => entered.max(turn.arrived),

@@ -1,16 +1,16 @@
-//! Waits that the server's kernel gives another name than the packets do.
+//! Waits that the server's kernel names otherwise than the packets do.
 
 use super::*;
 use crate::exchange::wait::Owner;
 
-/// Held until the client's delayed acknowledgement reaches the server.
+/// The time for which a part is held until the client's delayed acknowledgement reaches the server.
 const HELD: i64 = DELAYED + 2 * WAY;
 /// A busy host is that late to send what an acknowledgement lets go: packets alone call
 /// it the program's pause.
 const LATE: i64 = 9_000;
 
-/// A response in two small parts, the second so long after the acknowledgement that lets
-/// it go.
+/// Sends a response in two small parts, the second `late` after the acknowledgement that lets it
+/// go.
 fn in_two(wire: &mut Wire, begin: i64, late: i64) {
     let first = begin + 2 * WAY + 700;
     wire.add(begin, true, ACK, 40);
@@ -21,8 +21,8 @@ fn in_two(wire: &mut Wire, begin: i64, late: i64) {
     wire.add(last + 900, true, ACK, 0);
 }
 
-/// Exchanges of that shape, and the turn of each by its number and arrival: the report,
-/// and the exchanges as whoever lists them sees them.
+/// Returns the report, and the exchanges as they are listed, of exchanges of that shape, with the
+/// turn of each by its number and arrival.
 fn seen(
     shape: impl Fn(&mut Wire, i64),
     turn: impl Fn(i64, i64) -> Option<RequestSpan>,
@@ -31,7 +31,7 @@ fn seen(
     seen_of(vec![(TargetId::Subject, server)], shape, turn)
 }
 
-/// The report and the exchanges of these targets; without any, as `watch` sees them.
+/// Returns the report and the exchanges of these targets; without any, as `watch` sees them.
 fn seen_of(
     targets: Vec<(TargetId, Endpoint)>,
     shape: impl Fn(&mut Wire, i64),
@@ -75,7 +75,7 @@ fn seen_of(
     (report, list)
 }
 
-/// A request of so many bytes.
+/// A request of `length` bytes.
 fn request(length: usize) -> Vec<u8> {
     let head = "GET / HTTP/1.1\r\nHost: ";
     let end = "\r\n\r\n";
@@ -83,14 +83,14 @@ fn request(length: usize) -> Vec<u8> {
     [head, &host, end].concat().into_bytes()
 }
 
-/// A response of so many bytes.
+/// A response of `length` bytes.
 fn response(length: usize) -> Vec<u8> {
     let head = |body: usize| format!("HTTP/1.1 200 OK\r\nContent-Length: {body:03}\r\n\r\n");
     let body = length.saturating_sub(head(0).len());
     (head(body) + &"b".repeat(body)).into_bytes()
 }
 
-/// An exchange's wait of a kind, in µs.
+/// Returns an exchange's wait of a kind, in µs.
 fn micros(exchange: &Exchange, kind: WaitKind, owner: Owner) -> i64 {
     let waits = exchange.waits.iter();
     let meant = waits.filter(|wait| (wait.kind, wait.owner) == (kind, owner));
