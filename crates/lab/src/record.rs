@@ -22,7 +22,7 @@ use crate::scenario::{Proof, Scenario, Service, Witness, quantity};
 pub use drawn::Drawn;
 use side::Side;
 
-/// A recording to be made of a scenario, where it differs from what the scenario says.
+/// A recording to be made of a scenario, as far as it differs from the scenario's own settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The service; the scenario's case if `None`.
@@ -40,7 +40,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The recordings that the scenario itself asks for.
+    /// Returns the recordings that the scenario itself asks for.
     pub fn all_of(scenario: &Scenario) -> Vec<Self> {
         let spec = &scenario.recording;
         let offload: Vec<_> = if spec.offload.is_empty() {
@@ -60,7 +60,7 @@ impl Request {
         distances.into_iter().flat_map(each).collect()
     }
 
-    /// Describes in words where the recording differs from what the scenario says.
+    /// Describes in words the differences of the recording from the scenario's own settings.
     pub fn describe(&self) -> String {
         let far = self.round_trip.filter(|time| !time.is_zero());
         let offload = match self.offload {
@@ -98,11 +98,11 @@ impl Request {
     }
 }
 
-/// Records a scenario into a folder of its own within `corpus`; the folder and its label.
+/// Records a scenario into a folder of its own within `corpus`; returns the folder and its label.
 ///
 /// # Errors
-/// [`Error::NotShown`] if what is to show the fault does not, and all that bringing a lab up,
-/// running its load and recording can meet. Nothing is left in `corpus` then.
+/// [`Error::NotShown`] if the witness of the fault does not show it, and every error of bringing a
+/// lab up, running its load and recording. Nothing is left in `corpus` then.
 pub fn record(
     scenario: &Scenario,
     request: &Request,
@@ -138,7 +138,7 @@ pub fn record(
     Ok((folder, label))
 }
 
-/// The label that is written beside the recording.
+/// Returns the label that is written beside the recording.
 fn label(
     scenario: &Scenario,
     service: &Service,
@@ -176,7 +176,7 @@ fn label(
     }
 }
 
-/// The part of a folder's name that tells one recording of a scenario from another.
+/// Returns the part of a folder's name that tells one recording of a scenario from another.
 fn variant(scenario: &Scenario, request: &Request) -> String {
     let round_trip = scenario.path.round_trip;
     let mut text = if round_trip.is_zero() {
@@ -201,8 +201,9 @@ fn variant(scenario: &Scenario, request: &Request) -> String {
     text
 }
 
-/// Runs a service's own load in a lab that is up and records it at both ends: what the clients
-/// saw, and the captures, the client's (or a loopback's) first, which go when the lab does.
+/// Runs a service's own load in a running lab and records it at both ends. Returns the requests as
+/// the clients saw them, and the captures, the client's (or a loopback's) first, which are removed
+/// with the lab.
 ///
 /// # Errors
 /// A client or tcpdump is missing or fails.
@@ -223,7 +224,7 @@ fn target<'a>(scenario: &'a Scenario, request: &Request) -> Result<&'a Service, 
     })
 }
 
-/// The scenario's name, the service's where it is not the case, and the variant.
+/// Returns the scenario's name, the service's where it is not the case, and the variant.
 fn folder_name(scenario: &Scenario, label: &Label) -> String {
     let mut name = scenario.name.clone();
     if label.service != scenario.target {
@@ -233,7 +234,7 @@ fn folder_name(scenario: &Scenario, label: &Label) -> String {
 }
 
 /// Refuses a fault that nothing shows or that cannot be switched off, as it would prove nothing;
-/// and IPv6 where the MTU is too small for it.
+/// and IPv6 if the MTU is too small for it.
 fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<(), Error> {
     let lacks = if request.ipv6 && !scenario.path.has_ipv6() {
         "its devices' MTU is too small for IPv6"
@@ -251,7 +252,7 @@ fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<()
     })
 }
 
-/// The counts of each witness; an error if one of them does not show the fault.
+/// Returns the counts of each witness; an error if one of them does not show the fault.
 fn shown(service: &Service, with: &Side, without: Option<&Side>) -> Result<Vec<Shown>, Error> {
     let mut all = Vec::new();
     for (proof, &counted) in service.proof.iter().zip(&with.counted) {
@@ -274,7 +275,7 @@ fn shown(service: &Service, with: &Side, without: Option<&Side>) -> Result<Vec<S
     Ok(all)
 }
 
-/// The reason why this does not show the fault; `None` if it does.
+/// Returns the reason why the counts do not show the fault; `None` if they do.
 fn objection(proof: &Proof, shown: &Shown) -> Option<String> {
     let words = &shown.shown_by;
     if let Some(Witness::Slower(least)) = proof.witness() {

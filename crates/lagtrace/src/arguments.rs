@@ -56,7 +56,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns true if its report can be printed as comma-separated values.
+    /// Returns true if the command's report can be printed as comma-separated values.
     pub(crate) fn has_csv(&self) -> bool {
         matches!(self, Self::Route(_))
     }

@@ -1,4 +1,4 @@
-//! `lagtrace capture`: live packets into a file, into the analysis, or both.
+//! The command `lagtrace capture`: live packets into a file, into the analysis, or both.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::words;
 
-/// How long to wait for packets before looking whether the user asked to stop.
+/// The wait for packets before checking whether the user asked to stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What to capture.
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     tell_losses(&outcome, console);
     let written = tell_written(outcome.written.take(), console);
     if options.write.is_some() && !options.analyze {
-        // Writing was all there was to do: a fault leaves the task undone.
+        // Writing was the whole task: an error leaves it undone.
         return written.map(|()| Outcome::Clean);
     }
     if let Err(failure) = written {
@@ -189,7 +189,7 @@ fn subject(options: &Options) -> String {
     words.join(" ")
 }
 
-/// A capture that could not begin, with what to do about it.
+/// Returns the failure of a capture that could not begin, with what to do about it.
 pub(crate) fn refused(error: CaptureError) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);

@@ -1,14 +1,14 @@
-//! Instants of the realtime clock, as text.
+//! Times of the realtime clock, as text.
 
 use lagtrace_core::observed::time::Timestamp;
 
-/// This instant on the realtime clock.
+/// Returns the current time of the realtime clock.
 pub(crate) fn now() -> Timestamp {
     let nanos = jiff::Timestamp::now().as_nanosecond();
     Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// An instant in RFC 3339, UTC; this one for `None`.
+/// Returns a time as RFC 3339 in UTC; the current one for `None`.
 pub(crate) fn started(nanos: Option<i64>) -> String {
     nanos
         .and_then(|nanos| jiff::Timestamp::from_nanosecond(nanos.into()).ok())
@@ -16,7 +16,7 @@ pub(crate) fn started(nanos: Option<i64>) -> String {
         .to_string()
 }
 
-/// The same to the microsecond, always with six digits.
+/// Returns a time as RFC 3339 in UTC, always with six digits of microseconds.
 pub(crate) fn moment(nanos: i64) -> String {
     let at = jiff::Timestamp::from_nanosecond(nanos.into());
     at.map_or_else(|_| started(Some(nanos)), |at| format!("{at:.6}"))

@@ -1,4 +1,4 @@
-//! `lagtrace diagnose`: the arguments of the whole investigation.
+//! The command `lagtrace diagnose`: the arguments of the whole investigation.
 
 pub(crate) mod investigate;
 
@@ -54,7 +54,7 @@ pub(crate) struct Options {
     pub(crate) tls: Tls,
 }
 
-/// How long the load lasts where nothing else is said.
+/// The duration of the load unless the user sets another.
 pub(crate) const DURATION: Duration = Duration::from_secs(10);
 
 /// The load to make.

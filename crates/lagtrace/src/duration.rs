@@ -12,7 +12,7 @@ const UNITS: [(&str, f64); 6] = [
     ("h", 3600.0),
 ];
 
-/// Reads a duration. A bare number means seconds, as ping and wrk take it.
+/// Parses a duration. A bare number means seconds, as for ping and wrk.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let (number, factor) = UNITS
         .iter()
@@ -26,7 +26,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is no duration: write it like 10s, 500ms or 2m"))
 }
 
-/// Reads a duration longer than none.
+/// Parses a duration longer than zero.
 pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         Duration::ZERO => Err("must be longer than 0".to_owned()),
@@ -34,7 +34,7 @@ pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads how long a load lasts: long enough for both of its parts.
+/// Parses the duration of a load: long enough for both of its parts.
 pub(crate) fn parse_load(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         short if short < Duration::from_secs(1) => Err("must be at least 1s".to_owned()),

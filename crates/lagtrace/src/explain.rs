@@ -1,4 +1,4 @@
-//! `lagtrace explain`: a cause's page.
+//! The command `lagtrace explain`: the page of a cause.
 
 use std::fmt::Write as _;
 
@@ -43,7 +43,7 @@ fn find(id: &str) -> Result<&'static Cause> {
     })
 }
 
-/// The id that shares most words with what was typed.
+/// Returns the id that shares most words with the typed text.
 fn nearest(typed: &str) -> Option<&'static str> {
     let shared = |id: &str| id.split('-').filter(|word| typed.contains(word)).count();
     let ids = Id::ALL.iter().map(|id| id.as_str());
@@ -73,12 +73,12 @@ fn list(console: &Console) -> String {
     text
 }
 
-/// The page without the traces that test it, which stand at its end.
+/// Returns the page without the traces that test it, which stand at its end.
 fn prose(page: &str) -> &str {
     page.split("\n## Traces").next().unwrap_or(page)
 }
 
-/// The page with its headings set in bold.
+/// Returns the page with its headings set in bold.
 fn styled(page: &str, color: bool) -> String {
     let bold = anstyle::Style::new().bold();
     let line = |line: &str| {

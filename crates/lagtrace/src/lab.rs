@@ -1,4 +1,4 @@
-//! `lagtrace-lab`: causes of latency on demand, and whether they are found.
+//! The program `lagtrace-lab`: causes of latency on demand, and whether they are found.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -99,7 +99,7 @@ struct Choice {
     rtt: Option<Duration>,
 }
 
-/// Does what the arguments of the process ask of `lagtrace-lab`.
+/// Runs the action of `lagtrace-lab` that the arguments of the process name.
 pub fn run() -> ExitCode {
     let Arguments { output, action } = Arguments::parse();
     let Some(output) = output.settled(false) else {
@@ -123,7 +123,7 @@ pub fn run() -> ExitCode {
     console.close(outcome)
 }
 
-/// The path of `lagtrace`, which lies beside this program.
+/// Returns the path of `lagtrace`, which lies beside this program.
 fn lagtrace() -> Result<PathBuf> {
     let own = std::env::current_exe().context("find this program's own file")?;
     Ok(own.with_file_name("lagtrace"))
@@ -174,7 +174,7 @@ fn print(text: &str, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
-/// A shipped scenario by its name, or one of the user's own by its file.
+/// Returns a shipped scenario by its name, or one of the user's own by its file.
 fn scenario(name: &str) -> Result<Scenario> {
     if !name.ends_with(".toml") {
         return Scenario::by_name(name).map_err(failed);
@@ -183,7 +183,7 @@ fn scenario(name: &str) -> Result<Scenario> {
     Scenario::parse(name, &text).map_err(failed)
 }
 
-/// The lab's error with its hint.
+/// Returns the lab's error with its hint.
 fn failed(error: lagtrace_lab::Error) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);

@@ -1,8 +1,7 @@
-//! Where the milliseconds of slow requests went, and what to change.
+//! A program that finds where the milliseconds of slow requests went, and what to change.
 //!
-//! This is the assembly: it reads the arguments, lets the sources observe,
-//! hands what they saw to the analyzer and prints its report. It knows no
-//! protocol and no threshold.
+//! This is the assembly: it parses the arguments, lets the sources observe, hands their
+//! observations to the analyzer and prints its report. It knows no protocol and no threshold.
 
 use std::process::ExitCode;
 
@@ -41,12 +40,12 @@ use arguments::{Arguments, Command};
 use console::Console;
 pub use lab::run as run_lab;
 
-/// An analysis allocates and frees for each connection and each exchange: a
-/// quarter of its time goes to the C library's allocator otherwise.
+/// The allocator. An analysis allocates and frees for each connection and each exchange: a quarter
+/// of its time goes to the C library's allocator otherwise.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Does what the arguments of the process ask of `lagtrace`.
+/// Runs the command of `lagtrace` that the arguments of the process name.
 pub fn run() -> ExitCode {
     let Arguments { output, command } = Arguments::parse();
     let Some(output) = output.settled(command.has_csv()) else {

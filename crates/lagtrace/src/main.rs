@@ -1,4 +1,4 @@
-//! `lagtrace`: where the milliseconds of slow requests went, and what to change.
+//! The program `lagtrace`, which finds where the milliseconds of slow requests went.
 
 use std::process::ExitCode;
 

@@ -46,7 +46,7 @@ pub(crate) fn completions(options: &Shell, mut command: Command) -> Result<Outco
     Ok(Outcome::Clean)
 }
 
-/// Prints the main manual page, or writes them all.
+/// Prints the main manual page, or writes all pages.
 pub(crate) fn pages(options: &Pages, command: Command) -> Result<Outcome> {
     let command = command.disable_help_subcommand(true);
     match &options.directory {

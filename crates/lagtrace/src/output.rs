@@ -1,4 +1,4 @@
-//! Where and in what form results are printed: the options that all commands have.
+//! Output of results: the options for it that all commands have.
 
 use std::path::PathBuf;
 
@@ -26,10 +26,10 @@ pub(crate) struct Output {
         value_name = "FORMAT"
     )]
     pub(crate) form: Form,
-    /// What the format is, of those that all commands have.
+    /// The format, of those that all commands have.
     #[arg(skip)]
     pub(crate) format: Format,
-    /// Whether it is CSV instead.
+    /// True if the format is CSV instead.
     #[arg(skip)]
     pub(crate) is_csv: bool,
     /// Write the report to FILE instead of standard output
@@ -61,11 +61,11 @@ pub(crate) enum Form {
 }
 
 impl Output {
-    /// The same with the format known; `None` where CSV is asked of a command without it.
+    /// Returns the output with its format known; `None` if CSV is asked of a command without it.
     pub(crate) fn settled(mut self, has_csv: bool) -> Option<Self> {
         self.format = match self.form {
             Form::Text => Format::Text,
-            // What is said meanwhile keeps out of its way as out of JSON's.
+            // Console output keeps clear of CSV as of JSON.
             Form::Json | Form::Csv => Format::Json,
             Form::Ndjson => Format::Ndjson,
         };
@@ -74,15 +74,15 @@ impl Output {
     }
 }
 
-/// A report's form.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// For people
+    /// Text for people.
     #[default]
     Text,
-    /// One JSON document
+    /// A single JSON document.
     Json,
-    /// One JSON object a line
+    /// JSON objects, one per line.
     Ndjson,
 }
 

@@ -1,4 +1,4 @@
-//! `lagtrace probe`: round trips to targets, by the kernel's stamps.
+//! The command `lagtrace probe`: round trips to targets, by the kernel's timestamps.
 
 mod line;
 mod loaded;
@@ -27,9 +27,9 @@ use options::Plan;
 use session::Session;
 pub(crate) use targets::{Ports, parse_ports};
 
-/// Series at a time: each has a thread of its own.
+/// The most series at a time: each has a thread of its own.
 const MAX_SERIES: usize = 256;
-/// The first status that says that a request could not be served (RFC 9110 §15).
+/// The first status code of an error (RFC 9110 §15).
 const LEAST_ERROR: u16 = 400;
 
 /// Probes, shows each answer as it comes, and sums up.
@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     conclude(&report, console, session.lines)
 }
 
-/// Shows the summary behind the lines, where there are any.
+/// Writes the summary behind the lines, where there are any.
 fn conclude(
     report: &Report,
     console: &Console,
@@ -97,8 +97,8 @@ fn conclude(
     }
 }
 
-/// Whether something was lost or refused. To segments with odd flags silence is
-/// a right answer: there the SYN's counts, or whether any was answered.
+/// Returns true if a probe was lost or refused. To segments with odd flags silence is a right
+/// answer: there the SYN's counts, or whether any was answered.
 fn is_faulty(probe: &Probe) -> bool {
     if probe.method == "tcp-flags" {
         let syn = probe.steps.iter().find(|step| step.value == "SYN");
@@ -112,7 +112,7 @@ fn is_faulty(probe: &Probe) -> bool {
     probe.received < probe.sent || answers.any(|answer| is_bad(&answer.status))
 }
 
-/// Whether the answer is what was asked for.
+/// Returns true if the answer is one that was asked for.
 fn is_good(answer: ProbeAnswer) -> bool {
     matches!(
         answer,

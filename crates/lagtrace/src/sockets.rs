@@ -1,4 +1,4 @@
-//! `lagtrace sockets`: options and state of live sockets.
+//! The command `lagtrace sockets`: options and state of live sockets.
 
 mod change;
 mod kernel;
@@ -29,14 +29,13 @@ use crate::render;
 use kernel::Kernel;
 pub(crate) use options::Options;
 
-/// How long nobody looks whether the user wants to stop.
+/// The interval of checks whether the user asked to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The pause after a look is at least this many times what it took, so that
-/// looking takes at most a tenth of one processor.
+/// The least ratio of the pause after a look to the look's own time, so that looking takes at most
+/// a tenth of one processor.
 const PAUSE_PER_LOOK: u32 = 9;
 
-/// Looks at sockets once, or again and again, or traces the calls on them, and
-/// shows that.
+/// Looks at sockets once, or again and again, or traces the calls on them, and shows the result.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     if options.is_tracing() {
         trace::run(options, console)
@@ -88,7 +87,7 @@ fn document(report: &Report, console: &Console) -> String {
     }
 }
 
-/// Looking under way.
+/// A session of looks that is under way.
 struct Session<'a> {
     options: &'a Options,
     console: &'a Console,
@@ -96,7 +95,7 @@ struct Session<'a> {
     lines: Box<dyn Write + Send>,
     /// The sockets at the last look.
     before: Option<BTreeMap<change::Key, LiveSocket>>,
-    /// What is counted since the first.
+    /// The kernel's counters since the first look.
     kernel: Option<Kernel>,
 }
 

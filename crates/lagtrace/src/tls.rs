@@ -1,4 +1,4 @@
-//! Whose certificates are accepted.
+//! Options for the certificates that are accepted.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Our side of TLS; `None` where no URL asks for it.
+    /// Returns the client's side of TLS; `None` where no URL asks for it.
     pub(crate) fn client<'a>(
         &self,
         urls: impl IntoIterator<Item = &'a Url>,
@@ -49,7 +49,7 @@ impl Tls {
     }
 }
 
-/// What went wrong within TLS, and what to do about it, in whole sentences.
+/// Describes a failure of TLS, and what to do about it, in whole sentences.
 pub(crate) fn sentence(fault: &TlsFault) -> String {
     let remedy = match fault.failure {
         RequestFailure::Certificate if fault.is_name => {

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The crates whose modules are looked at.
+/// The crates whose modules are checked.
 const CRATES: [&str; 4] = ["core", "lagtrace", "sources", "trial"];
 
-/// For each module of a crate, those that it imports, with a file that does.
+/// The modules that each module of a crate imports, with a file that does.
 type Imports = BTreeMap<String, BTreeMap<String, PathBuf>>;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All Rust files below a folder.
+/// Returns all Rust files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder of the source");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -32,7 +32,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The code of a file without comments and without its tests, which end it.
+/// Returns the code of a file without comments and without its tests, which end it.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).expect("a source file");
     let text = text.split("#[cfg(test)]\nmod tests {").next();
@@ -41,7 +41,7 @@ fn code(path: &Path) -> String {
     code.collect::<Vec<_>>().join("\n")
 }
 
-/// The modules of the crate that a piece of code names by `crate::`.
+/// Returns the modules of the crate that a piece of code names by `crate::`.
 fn named(code: &str) -> BTreeSet<String> {
     let paths = code.split("crate::").skip(1).zip(code.split("crate::"));
     let whole =
@@ -81,14 +81,14 @@ fn imports(name: &str) -> Imports {
     imports
 }
 
-/// The top module that a file is of; `None` for the crate's root.
+/// Returns the top module of a file; `None` for the crate's root.
 fn module(source: &Path, path: &Path) -> Option<String> {
     let path = path.strip_prefix(source).ok()?;
     let first = Path::new(path.iter().next()?).file_stem()?.to_str()?;
     (!["lib", "main"].contains(&first)).then(|| first.to_owned())
 }
 
-/// The modules that import each other in a circle: those that are left when all that import
+/// Returns the modules that import each other in a circle: those that are left when all that import
 /// nothing of the rest are taken away, again and again.
 fn circle(imports: &Imports) -> BTreeSet<&str> {
     let mut left: BTreeSet<&str> = imports.keys().map(String::as_str).collect();
@@ -132,7 +132,7 @@ fn no_modules_import_each_other_in_a_circle() {
     }
 }
 
-/// The modules of the core in the order of the table in `ARCHITECTURE.md`.
+/// Returns the modules of the core in the order of the table in `ARCHITECTURE.md`.
 fn described() -> Vec<String> {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let section = text.split("\n## The core, module by module\n").nth(1);

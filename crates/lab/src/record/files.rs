@@ -1,4 +1,4 @@
-//! The files of a recording: captured into a scratch folder, made what the scenario asks for,
+//! The files of a recording: captured into a scratch folder, converted as the scenario asks,
 //! compressed, and moved to their place at once.
 
 use std::fs;
@@ -40,12 +40,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is hidden, and in the way of nothing.
+        // A folder that cannot be removed is hidden, and in nobody's way.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Makes a capture what the scenario asks for, and returns its path.
+/// Converts a capture as the scenario asks, and returns its path.
 pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBuf, Error> {
     if let Some(vlan) = spec.vlan {
         super::vlan::tag(file, vlan)?;
@@ -72,7 +72,7 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
     Ok(file.to_owned())
 }
 
-/// Applies what was drawn to a capture that is otherwise finished, and returns its path.
+/// Applies the drawn parameters to a capture that is otherwise finished, and returns its path.
 pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<PathBuf, Error> {
     let &Drawn {
         snapshot,
@@ -109,7 +109,7 @@ pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<Pat
     Ok(place)
 }
 
-/// The name of a format for editcap.
+/// Returns the name of a format for editcap.
 fn kind(format: CaptureFormat) -> &'static str {
     match format {
         CaptureFormat::Pcap => "nsecpcap",
@@ -118,7 +118,7 @@ fn kind(format: CaptureFormat) -> &'static str {
     }
 }
 
-/// The numbers of the packets to leave out of a file: evenly spread, shifted by the seed.
+/// Returns the numbers of the packets to leave out of a file: evenly spread, shifted by the seed.
 fn left_out(file: &Path, share: f64, seed: u64) -> Result<Vec<String>, Error> {
     if share == 0.0 {
         return Ok(Vec::new());

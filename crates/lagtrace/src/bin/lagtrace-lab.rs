@@ -1,4 +1,4 @@
-//! `lagtrace-lab`: causes of latency on demand, and whether lagtrace finds them.
+//! The program `lagtrace-lab`: causes of latency on demand, and whether lagtrace finds them.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
 //! The investigation behind `lagtrace diagnose`: layer by layer, each step
 //! clearing or accusing one.
 //!
-//! A step observes through one source, prints its outcome in a line and hands
-//! what it saw to the [`Feed`]. What it means is for the analyzer alone. A
-//! step that cannot run leaves a remark, and the next one begins.
+//! A step observes through one source, prints its outcome in a line and hands its observations to
+//! the [`Feed`]. Only the analyzer interprets them. A step that cannot run leaves a remark, and the
+//! next one begins.
 
 use std::time::{Duration, Instant};
 
@@ -47,8 +47,7 @@ use feed::Feed;
 use keeper::{Head, Keeper};
 use recorder::Recorder;
 
-/// Walks through all steps and prints the report, or with `--verify` how it
-/// compares with an earlier one.
+/// Runs all steps and prints the report, or with `--verify` how it compares with an earlier one.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let before = verify::baseline(options)?;
     server::check_place(options)?;
@@ -67,7 +66,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     }
 }
 
-/// What is known so far.
+/// The state of the investigation.
 struct Investigation<'a> {
     options: &'a Options,
     console: &'a Console,
@@ -75,29 +74,30 @@ struct Investigation<'a> {
     /// The time at which the user began to wait.
     begun: Instant,
     feed: Feed,
-    /// The subject, then its twin if there is one.
+    /// The subject, then its control if there is one.
     sites: Vec<Site>,
     recorder: Option<Recorder>,
-    /// Our side of TLS, one for all steps: later ones resume sessions of earlier ones.
+    /// The client's side of TLS, one for all steps: later ones resume sessions of earlier ones.
     tls: Option<TlsClient>,
-    /// How long the subject usually takes to answer.
+    /// The median response time of the subject.
     typical: Option<Duration>,
-    /// The most that a run of load took beyond its plan: until the last requests had ended.
+    /// The longest time by which a run of load exceeded its plan: until the last requests had
+    /// ended.
     overrun: Duration,
 }
 
-/// A target and what surrounds it.
+/// A target and its surroundings.
 struct Site {
     target: Target,
     route: Option<KernelRoute>,
-    /// The target's program, where it runs on this host.
+    /// The target's program, if it runs on this host.
     server: Option<Server>,
-    /// Whether a connection could be made.
+    /// True if a connection could be established.
     is_open: bool,
 }
 
 impl<'a> Investigation<'a> {
-    /// Finds the targets; `None` when the user stopped that.
+    /// Finds the targets; returns `None` if the user stopped that.
     fn begin(options: &'a Options, started: &str, console: &'a Console) -> Result<Option<Self>> {
         let interrupt = Interrupt::listen()?;
         let begun = Instant::now();
@@ -137,7 +137,7 @@ impl<'a> Investigation<'a> {
         }))
     }
 
-    /// The steps in their order. Ctrl-C ends the running one and skips the rest.
+    /// Runs the steps in order. Ctrl-C ends the running one and skips the rest.
     fn walk(&mut self) -> Result<()> {
         self.step(Self::route)?;
         self.step(Self::round_trip)?;
@@ -157,7 +157,7 @@ impl<'a> Investigation<'a> {
         self.step(Self::suspects)
     }
 
-    /// Concludes; `None` when the user stopped before anything was measured.
+    /// Returns the report; `None` if the user stopped before anything was measured.
     fn conclude(mut self) -> Option<Report> {
         if self.interrupt.is_requested() {
             if !self.feed.has_measured() {
@@ -186,12 +186,12 @@ impl<'a> Investigation<'a> {
         self.sites.first().expect("an investigation has a subject")
     }
 
-    /// The sites that answer.
+    /// Returns the sites that answer.
     fn open_sites(&self) -> impl Iterator<Item = &Site> {
         self.sites.iter().filter(|site| site.is_open)
     }
 
-    /// A step's outcome, for the console; the twin's is marked.
+    /// Prints a step's outcome; the control's is marked.
     fn say(&self, step: &str, target: TargetId, text: &str) {
         match target {
             TargetId::Subject => self.console.outcome(step, text),
@@ -199,7 +199,7 @@ impl<'a> Investigation<'a> {
         }
     }
 
-    /// A remark for the report.
+    /// Adds a remark to the report.
     fn note(&mut self, id: &str, text: impl Into<String>) {
         self.feed.note(Note {
             id: id.to_owned(),
@@ -207,13 +207,13 @@ impl<'a> Investigation<'a> {
         });
     }
 
-    /// Says that a step was not possible: on the console and in the report.
+    /// Notes that a step was not possible: on the console and in the report.
     fn not_measured(&mut self, step: &str, note: Note) {
         self.console.outcome(step, &note.text);
         self.feed.note(note);
     }
 
-    /// The same for what a host refused.
+    /// Notes that a step was not possible because a host refused it.
     fn refused(&mut self, step: &str, error: &HostError, unseen: &str) {
         self.not_measured(step, error.note(&format!("not-measured-{step}"), unseen));
     }

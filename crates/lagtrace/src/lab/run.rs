@@ -1,4 +1,4 @@
-//! One scenario from its beginning to its end, diagnosed like any service.
+//! The command `lagtrace-lab run`: one scenario, diagnosed like any service.
 
 use std::process::{Command, Stdio};
 
@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Format;
 use crate::render;
 
-/// A user without any rights.
+/// The id of a user without any rights.
 const NOBODY: &str = "65534";
 
 /// What to run.
@@ -46,15 +46,15 @@ pub(super) struct Options {
 struct Diagnosis {
     service: String,
     url: String,
-    /// What is not as it is in truth; `None` for a diagnosis that was broken off.
+    /// The differences from the truth; `None` for a diagnosis that was interrupted.
     misses: Option<Vec<String>>,
-    /// Whether the machine kept the emulated path from being on time.
+    /// True if the machine kept the emulated path from being on time.
     path_was_late: bool,
     report: Report,
 }
 
-/// Brings the scenario up, diagnoses, takes it down. Found is what the truth
-/// did not expect, or missed.
+/// Brings the scenario up, diagnoses its services, takes it down. The outcome is `Found` if a
+/// finding was not expected by the truth, or missed.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let lab = options.choice.bring_up()?;
@@ -146,8 +146,8 @@ fn diagnose(
     Ok(judged(lab, service, url, report))
 }
 
-/// Where the fault lies in how the service is asked: runs its own load, records it, and has
-/// lagtrace analyse what the client saw.
+/// Runs the service's own load, records it, and analyses the client's capture: for a fault that
+/// lies in how the service is asked.
 fn analyze(options: &Options, lab: &Lab, service: &Service) -> Result<Diagnosis> {
     let family = if options.ipv6 { Family::V6 } else { Family::V4 };
     let helper = Helper::this_program(HELPER);
@@ -159,7 +159,7 @@ fn analyze(options: &Options, lab: &Lab, service: &Service) -> Result<Diagnosis>
     Ok(judged(lab, service, lab.url(service, family), report))
 }
 
-/// What a lagtrace of its own has to say.
+/// Runs lagtrace and returns its report.
 fn report(mut command: Command) -> Result<Report> {
     let output = command
         .stdin(Stdio::null())
@@ -174,7 +174,7 @@ fn report(mut command: Command) -> Result<Report> {
 }
 
 fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosis {
-    // Both ways of asking see what the client sees; on loopback that is all there is.
+    // Both kinds of diagnosis see the client's packets; on loopback there are no others.
     let mut truth = if lab.scenario().path.loopback {
         service.truth.seen_from_both()
     } else {
@@ -182,7 +182,7 @@ fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosi
     };
     let path_was_late = was_late(lab);
     if path_was_late {
-        // Then the path did delay packets, whatever the scenario says.
+        // The path did delay packets then, whatever the scenario says.
         truth.allowed.extend([Id::PathJitter, Id::PathQueueing]);
     }
     Diagnosis {
@@ -194,13 +194,13 @@ fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosi
     }
 }
 
-/// Whether packets of the emulated path came later than the scenario asks for.
+/// Returns true if packets of the emulated path came later than the scenario asks for.
 fn was_late(lab: &Lab) -> bool {
     let counters = lab.path_counters().ok().flatten();
     counters.is_some_and(|path| path.to_server.is_late() || path.to_client.is_late())
 }
 
-/// The name that a service is to be asked by, where it goes by one.
+/// Returns the host name for requests to a service, if it has one.
 fn server_name(service: &Service) -> Option<&str> {
     match &service.server {
         Server::Nginx(nginx) => nginx.server_name.as_deref(),

@@ -1,8 +1,7 @@
-//! `lagtrace-lab score`: how often the diagnosis is right where the truth is known.
+//! The command `lagtrace-lab score`: how often the diagnosis is right where the truth is known.
 //!
-//! The very analysis of `lagtrace analyze` runs over each recording, once from
-//! each end alone, and what it finds first is held against the truth beside
-//! the recording.
+//! The very analysis of `lagtrace analyze` runs over each recording, once from each end alone, and
+//! its first finding is compared with the truth beside the recording.
 
 use std::path::{Path, PathBuf};
 
@@ -102,7 +101,7 @@ enum Vantage {
     Both,
 }
 
-/// Scores the recordings. Found is what is wrong.
+/// Scores the recordings. The outcome is `Found` if any diagnosis is wrong.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     if options.fresh {
@@ -167,7 +166,7 @@ fn none(folder: &Path, only: &str) -> Failure {
     }
 }
 
-/// The cases by recording and end; `None` if the user asked to stop.
+/// Returns the cases by recording and end; `None` if the user asked to stop.
 fn diagnose_all(
     recordings: &[Recording],
     vantage: Vantage,

@@ -1,4 +1,4 @@
-//! What can be asked of `lagtrace load`.
+//! The options of `lagtrace load`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

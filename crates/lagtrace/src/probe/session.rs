@@ -1,4 +1,4 @@
-//! Probing under way: a thread for each series, what they tell in lines.
+//! A session of probes: a thread for each series, whose answers become lines.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,30 +22,30 @@ use crate::interrupt::Interrupt;
 use crate::output::Format;
 use crate::words;
 
-/// ICMP errors that Linux sends to one host at once, and then one in each
+/// The number of ICMP errors that Linux sends to one host at once; after them it sends one in each
 /// `net.ipv4.icmp_ratelimit` (`XRLIM_BURST_FACTOR` in `net/ipv4/route.c`).
 const ICMP_BURST: u32 = 6;
 const ICMP_PACE: Duration = Duration::from_secs(1);
 
-/// How often it is looked at whether somebody wants an end.
+/// The interval of checks whether the user asked to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What the series have to tell.
+/// The messages of the series.
 enum Told {
     Event(Box<Event>),
     Ended(std::result::Result<(), ProbeError>),
 }
 
-/// Probing under way.
+/// A session that is under way.
 pub(super) struct Session<'a> {
     options: &'a Options,
     console: &'a Console,
     pub(super) analyzer: Analyzer,
     pub(super) lines: Box<dyn Write + Send>,
     pub(super) has_measured: bool,
-    /// Whether several series share the lines.
+    /// True if several series share the lines.
     is_crowd: bool,
-    /// Whether the load runs.
+    /// True while the load runs.
     is_loaded: bool,
 }
 
@@ -75,7 +75,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The same while the load runs. Both end with the first that does.
+    /// Measures as [`measure`](Self::measure) does while the load runs. Both end with the first
+    /// that does.
     pub(super) fn measure_under(
         &mut self,
         load: &load::Plan,
@@ -104,8 +105,7 @@ impl<'a> Session<'a> {
             let (probes, answers) = channel();
             self.begin_all(scope, plans, &stop, &probes);
             drop((sender, probes));
-            // The load's own come first: what is probed is told to be loaded by
-            // them.
+            // The load's events come first: the probes' targets are known as loaded by them.
             let forwarded = told.try_iter().try_for_each(|told| self.hear(told));
             let outcome = forwarded.and_then(|()| self.listen(&answers, interrupt, &stop));
             stop.store(true, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A thread for each series.
+    /// Starts a thread for each series.
     fn begin_all<'scope>(
         &self,
         scope: &'scope thread::Scope<'scope, '_>,
@@ -209,7 +209,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// One target's series, on a thread of its own.
+/// Runs one target's series, on a thread of its own.
 fn series(plan: &Plan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<Told>) {
     // Nobody listens any more after a failure.
     let send = |event| {
@@ -231,13 +231,12 @@ fn series(plan: &Plan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<To
     let _ = sender.send(Told::Ended(outcome));
 }
 
-/// Whether a host's limit on ICMP errors would be met. This host's own
-/// loopback has none.
+/// Returns true if a host's limit on ICMP errors would be met. This host's own loopback has none.
 fn is_limited(plan: &SteadyPlan) -> bool {
     !plan.address.ip().is_loopback() && plan.count.is_none_or(|count| count > ICMP_BURST)
 }
 
-/// How to ask where the best way needs a privilege that is missing.
+/// Returns the plan to use where the best needs a privilege that is missing, and a remark on it.
 fn without_privilege(plan: &SteadyPlan, needs: &str) -> (SteadyPlan, String) {
     let mut plan = plan.clone();
     let text = if plan.method == SteadyMethod::Icmp {

@@ -1,5 +1,4 @@
-//! The trace itself: events to the analyzer, names beside it, what is shown
-//! meanwhile, and the report.
+//! The trace itself: its events, names beside it, the display meanwhile, and the report.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -25,9 +24,9 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::lookup::{self, Family};
 
-/// How long the report waits for names that were not told yet.
+/// The wait of the report for names that have not come yet.
 const NAMES: Duration = Duration::from_secs(1);
-/// Addresses whose owners are looked up, at most.
+/// The most addresses whose owners are looked up.
 const MAX_ADDRESSES: usize = 4_096;
 
 /// Traces and reports.
@@ -63,13 +62,13 @@ pub(super) fn run(
     conclusion::conclude(&report, console)
 }
 
-/// What a trace feeds.
+/// The receivers of a trace's events.
 struct Trip<'a> {
     analyzer: Analyzer,
     tally: RouteTally,
     names: Option<Names>,
     owners: Option<Owners>,
-    /// Who answered.
+    /// The addresses that answered.
     addresses: BTreeSet<IpAddr>,
     live: Live<'a>,
     has_measured: bool,
@@ -82,7 +81,7 @@ impl<'a> Trip<'a> {
             analyzer: Analyzer::new(conclusion::options(Vec::new())),
             tally: RouteTally::default(),
             names: (!options.no_names).then(Names::begin),
-            // Only a table that is shown meanwhile has use for them before the end.
+            // Only a table that is displayed meanwhile needs owners before the end.
             owners: options
                 .look
                 .asn
@@ -95,7 +94,7 @@ impl<'a> Trip<'a> {
         }
     }
 
-    /// Traces in the best way that is permitted.
+    /// Traces by the best method that is permitted.
     fn go(
         &mut self,
         options: &Options,
@@ -112,7 +111,7 @@ impl<'a> Trip<'a> {
                     return Ok(());
                 }
                 Err(TraceError::NotPermitted { .. }) if ways.peek().is_some() => {}
-                // What was measured stands.
+                // The measurements so far stand.
                 Err(error) if self.has_measured => {
                     let text = format!("Not all was measured: {}.", Failure::from(error));
                     self.analyzer
@@ -154,7 +153,7 @@ impl<'a> Trip<'a> {
         self.analyzer.observe(event);
     }
 
-    /// Takes in the names that came by now, or come within `patience`.
+    /// Takes in the names that have come, or come within `patience`.
     fn name(&mut self, patience: Duration) {
         let names = self.names.as_mut();
         for (address, name) in names.map_or_else(Vec::new, |names| names.collect(patience)) {
@@ -165,7 +164,7 @@ impl<'a> Trip<'a> {
         }
     }
 
-    /// Looks up whose the hops are.
+    /// Looks up the owners of the hops.
     fn find_owners(&mut self, path: &Path) {
         match origin::find(path, &self.addresses) {
             Ok(owners) => {
@@ -182,7 +181,7 @@ impl<'a> Trip<'a> {
         }
     }
 
-    /// Says what the way of asking leaves open.
+    /// Remarks on what the method leaves open.
     fn explain(
         &mut self,
         options: &Options,

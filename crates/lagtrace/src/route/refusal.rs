@@ -1,5 +1,5 @@
-//! What is not to be had: flags that do not go together, and those of other tools
-//! that have no counterpart, or go by another name here.
+//! Refusals of flags that do not go together, and of those of other tools that have no counterpart,
+//! or another name here.
 
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -12,7 +12,7 @@ struct Flag {
     short: Option<char>,
     long: &'static str,
     has_value: bool,
-    /// What to do instead.
+    /// The advice on what to do instead.
     hint: &'static str,
 }
 
@@ -144,7 +144,7 @@ impl Foreign {
     }
 }
 
-/// Refuses what would be ignored otherwise.
+/// Refuses flags that would be ignored otherwise.
 pub(super) fn check(options: &Options, port: Option<u16>) -> Result<()> {
     let (probes, look) = (&options.probes, &options.look);
     let method = probes.method();

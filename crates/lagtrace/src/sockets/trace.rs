@@ -1,4 +1,4 @@
-//! `lagtrace sockets --trace`: calls on sockets as they happen.
+//! The option `--trace` of `lagtrace sockets`: calls on sockets as they happen.
 
 mod line;
 
@@ -25,7 +25,7 @@ use crate::output::Format;
 use crate::render;
 use crate::watch::refused;
 
-/// How long calls may wait in the kernel.
+/// The longest time for which calls wait in the kernel.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Traces until the user or the time ends it; then sums up.
@@ -64,12 +64,12 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
-/// Tracing under way.
+/// A trace that is under way.
 struct Session<'a> {
     console: &'a Console,
     analyzer: Analyzer,
     lines: Box<dyn Write + Send>,
-    /// Why a line could not be written.
+    /// The error with which a line could not be written.
     failure: Option<std::io::Error>,
 }
 

@@ -1,5 +1,5 @@
-//! What is shown while watching goes on: a page that is redrawn in place on a
-//! terminal, nothing elsewhere.
+//! The display while watching goes on: a page that is redrawn in place on a terminal, nothing
+//! elsewhere.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -15,24 +15,24 @@ use crate::clock;
 use crate::console::Console;
 use crate::render::{self, Watching};
 
-/// How often the page is drawn anew.
+/// The interval at which the page is redrawn.
 const REDRAW: Duration = Duration::from_secs(1);
-/// How often it is concluded from what there is so far.
+/// The least interval of conclusions from what was seen so far.
 const CONCLUDED_EVERY: Duration = Duration::from_secs(2);
-/// The pause after a conclusion is at least this many times what it took, so
-/// that concluding takes at most a twentieth of one processor.
+/// The least ratio of the pause after a conclusion to the conclusion's own time, so that concluding
+/// takes at most a twentieth of one processor.
 const PAUSE_PER_CONCLUSION: u32 = 19;
 
-/// The page and what is on it.
+/// The page and its content.
 pub(super) struct Live<'a> {
     console: &'a Console,
     panel: ProgressBar,
     drawn: Instant,
-    /// What had come when it was drawn last.
+    /// The latencies that had come when the page was last drawn.
     before: Distribution,
-    /// Concludes beside the watching, which must not wait for it.
+    /// The thread that concludes beside the watching, which must not wait for it.
     concluding: Option<JoinHandle<(Report, Duration)>>,
-    /// When to conclude next.
+    /// The time of the next conclusion.
     due: Instant,
     report: Option<Report>,
 }
@@ -55,7 +55,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Draws it anew if it is time to.
+    /// Redraws the page if it is time to.
     pub(super) fn show(&mut self, analyzer: &mut Analyzer, tally: impl FnOnce() -> WatchTally) {
         let passed = self.drawn.elapsed();
         if self.panel.is_hidden() || passed < REDRAW {
@@ -78,7 +78,7 @@ impl<'a> Live<'a> {
         (self.drawn, self.before) = (Instant::now(), tally.latency);
     }
 
-    /// Takes what was concluded, and begins anew if it is time to.
+    /// Takes a finished conclusion, and begins another if it is time to.
     fn conclude(&mut self, analyzer: &mut Analyzer, tally: &WatchTally) {
         if let Some(done) = self.concluding.take_if(|it| it.is_finished())
             && let Ok((report, took)) = done.join()
@@ -99,7 +99,7 @@ impl<'a> Live<'a> {
         }));
     }
 
-    /// Clears the place.
+    /// Clears the display.
     pub(super) fn end(self) {
         self.panel.finish_and_clear();
     }

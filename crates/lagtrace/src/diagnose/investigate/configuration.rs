@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 
 /// The step's name.
 const STEP: &str = "configuration";
-/// How many settings the outcome line shows.
+/// The number of settings that the outcome line shows.
 const SHOWN: usize = 4;
 
 impl Investigation<'_> {
@@ -63,7 +63,7 @@ fn resolve(server: &Server, target: &Target) -> Result<Resolved> {
     let endpoint = server.endpoint();
     let host = target.url.authority();
     let request = Request {
-        // A listener on all addresses accepts at the one that was asked for.
+        // A listener on all addresses accepts at the address of the target.
         local_addr: Some(if endpoint.addr.is_unspecified() {
             target.endpoint().addr
         } else {

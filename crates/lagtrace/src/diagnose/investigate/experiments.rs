@@ -1,4 +1,4 @@
-//! Interventions on our own side, interleaved with controls.
+//! Interventions at the client, interleaved with controls.
 
 use std::time::{Duration, Instant};
 
@@ -11,29 +11,28 @@ use crate::diagnose::DURATION;
 use crate::failure::Result;
 use crate::words;
 
-/// All experiments together take about this long at most.
+/// The longest time of all experiments together, approximately.
 const BUDGET: Duration = Duration::from_millis(2_500);
-/// The time that the whole investigation may take besides the load: experiments that would
-/// take longer, with what comes after them, are not begun.
+/// The time that the whole investigation may take besides the load: an experiment that would take
+/// longer, with the work after it, is not begun.
 const BESIDE_THE_LOAD: Duration = Duration::from_millis(4_000);
-/// An intervention may make requests so much slower that their end is so many times as late
-/// as that of other runs.
+/// The factor by which the end of an intervention's run may be later than that of other runs: it
+/// may slow requests down by as much.
 const SLOWED: u32 = 2;
-/// After an experiment everything is analysed so many times: to choose the next one, and for
-/// the report.
+/// The number of analyses after an experiment: to choose the next one, and for the report.
 const ANALYSES: u32 = 2;
-/// How often control and intervention alternate at least.
+/// The least number of times that control and intervention alternate.
 const LEAST_ROUNDS: u32 = 3;
-/// A turn holds about this many requests of a connection.
+/// The number of requests of a connection in a turn, approximately.
 const REQUESTS_A_TURN: u32 = 3;
 /// The shortest and the longest turn.
 const TURNS: (Duration, Duration) = (Duration::from_millis(60), Duration::from_millis(340));
-/// A response's usual time where none was measured.
+/// The response time assumed where none was measured.
 const TYPICAL: Duration = Duration::from_millis(20);
 
 impl Investigation<'_> {
-    /// Analyses what was seen, and tries what would tell the remaining
-    /// hypotheses apart, until nothing is left to tell or the time is up.
+    /// Analyses the observations, and runs experiments that can tell the remaining hypotheses
+    /// apart, until none is left or the time is up.
     pub(super) fn experiments(&mut self) -> Result<()> {
         let mut left = BUDGET;
         let mut tried = Vec::new();
@@ -60,7 +59,7 @@ impl Investigation<'_> {
         }
     }
 
-    /// The time that is left of what the user waits for besides the load.
+    /// Returns the time that is left of the user's wait besides the load.
     fn time_left(&self) -> Duration {
         let load = self.options.load.duration.unwrap_or(DURATION);
         (load + BESIDE_THE_LOAD).saturating_sub(self.begun.elapsed())
@@ -95,15 +94,15 @@ impl Investigation<'_> {
         Ok(())
     }
 
-    /// How long control and intervention take turns: long enough for some
-    /// requests of each connection, short enough to alternate often.
+    /// Returns the duration of a turn of control or intervention: long enough for some requests of
+    /// each connection, short enough to alternate often.
     fn turn(&self) -> Duration {
         let typical = self.typical.unwrap_or(TYPICAL);
         (typical * REQUESTS_A_TURN).clamp(TURNS.0, TURNS.1)
     }
 }
 
-/// The time that an experiment takes with all that comes after it.
+/// Returns the time that an experiment takes with all the work after it.
 fn takes(round: Duration, overrun: Duration, analysis: Duration) -> Duration {
     round + overrun * SLOWED + analysis * ANALYSES
 }

@@ -1,5 +1,4 @@
-//! Everything that was observed, handed to the one analyzer in the order in
-//! which it happened.
+//! The feed of all observations to the one analyzer, in the order in which they happened.
 
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
@@ -13,7 +12,7 @@ use super::keeper::Keeper;
 use crate::clock;
 use crate::conclusion;
 
-/// The analyzer, and what it has not seen yet.
+/// The analyzer, and the events that it has not seen yet.
 #[derive(Debug)]
 pub(super) struct Feed {
     analyzer: Analyzer,
@@ -23,8 +22,7 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// An analyzer that is told about these targets; what it observes goes to
-    /// `keeper` too.
+    /// Returns the feed of an analyzer for these targets; events go to `keeper` too.
     pub(super) fn new(targets: Vec<(TargetId, Endpoint)>, keeper: Option<Keeper>) -> Self {
         Self {
             analyzer: Analyzer::new(conclusion::options(targets)),
@@ -50,7 +48,7 @@ impl Feed {
         }
     }
 
-    /// Keeps what was observed before the load began: it is no baseline.
+    /// Keeps events observed before the load began: they are no baseline.
     pub(super) fn observe_idle(&mut self, events: impl IntoIterator<Item = Event>) {
         self.observe_all(events.into_iter().map(|event| Event {
             phase: Phase::WarmUp,
@@ -58,7 +56,7 @@ impl Feed {
         }));
     }
 
-    /// Keeps something observed just now.
+    /// Keeps an event observed just now.
     pub(super) fn observe_now(&mut self, body: EventBody) {
         self.observe(Event::here(clock::now(), Phase::Baseline, body));
     }
@@ -68,12 +66,12 @@ impl Feed {
         self.observe_now(EventBody::Note(note));
     }
 
-    /// What was observed and not handed on yet.
+    /// Returns the events that were not handed on yet.
     pub(super) fn waiting(&self) -> &[Event] {
         &self.waiting
     }
 
-    /// Hands on what was kept, together with the packets of the same time.
+    /// Hands on the events that were kept, together with the packets of the same time.
     ///
     /// A flow's phase goes first: it holds for all of the flow's packets, also
     /// for those before the connection was known to be open.
@@ -96,17 +94,17 @@ impl Feed {
         packets.for_each(|packet| self.analyzer.packet(&packet));
     }
 
-    /// What would tell the remaining hypotheses apart.
+    /// Returns experiments that can tell the remaining hypotheses apart.
     pub(super) fn next_experiments(&mut self) -> Vec<Experiment> {
         self.analyzer.next_experiments()
     }
 
-    /// Whether anything about the target's speed was observed.
+    /// Returns true if anything about the target's speed was observed.
     pub(super) fn has_measured(&self) -> bool {
         self.has_measured
     }
 
-    /// Concludes.
+    /// Returns the report.
     pub(super) fn finish(mut self) -> Report {
         self.digest(&Packets::default());
         let kept = self.keeper.map_or(Ok(()), Keeper::finish);

@@ -1,5 +1,4 @@
-//! The observations other than packets, kept in a file: with the packets, all
-//! that a report rests on.
+//! The file of the observations other than packets: with the packets, all that a report rests on.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -15,7 +14,7 @@ use crate::failure::{Failure, Result};
 /// The first line of the file.
 #[derive(Debug, Serialize)]
 pub(super) struct Head<'a> {
-    /// The version that wrote it: lines are in that version's own form.
+    /// The version of lagtrace that wrote the file: lines are in that version's own form.
     pub(super) lagtrace: &'a str,
     /// The URL under investigation.
     pub(super) subject: &'a str,
@@ -25,8 +24,7 @@ pub(super) struct Head<'a> {
     pub(super) targets: &'a [(TargetId, Endpoint)],
 }
 
-/// A file of lines of JSON: a [`Head`], then the events in the order in which
-/// they were analysed.
+/// A file of JSON lines: a [`Head`], then the events in the order in which they were analysed.
 #[derive(Debug)]
 pub(super) struct Keeper {
     path: PathBuf,
@@ -60,8 +58,7 @@ impl Keeper {
     /// Ends the file.
     ///
     /// # Errors
-    /// Why not all of it could be written. The investigation itself goes on
-    /// without it.
+    /// The reason why not all of it could be written. The investigation itself goes on without it.
     pub(super) fn finish(mut self) -> Result<()> {
         if let Some(mut file) = self.file.take() {
             self.fault = file.flush().err().map(|error| failed(&self.path, error));

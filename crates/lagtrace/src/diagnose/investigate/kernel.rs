@@ -1,5 +1,5 @@
-//! The server's kernel, watched while the observed load runs: what became of
-//! each request at its end.
+//! The server's kernel, watched while the observed load runs, which shows the stages of each
+//! request at the server.
 //!
 //! Only turns are taken: the segments are in the capture already.
 
@@ -23,20 +23,21 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "watching";
-/// How long observations may wait in the kernel.
+/// The longest time for which observations wait in the kernel.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Turns kept until they are analysed: some 40 MB.
+/// The most turns kept until they are analysed: some 40 MB.
 const MOST_TURNS: usize = 1 << 17;
-/// Readers whose namespace is remembered.
+/// The most readers whose namespace is remembered.
 const MOST_READERS: usize = 1 << 12;
 
-/// Watching that goes on.
+/// A watch that is under way.
 pub(super) struct Watching {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Seen>,
 }
 
-/// A server's end: where its turns are, and what our connections call it.
+/// A server's end: the namespace and address of its turns, and its address on the client's
+/// connections.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     namespace: u64,
@@ -44,22 +45,21 @@ struct Place {
     target: Endpoint,
 }
 
-/// What was seen.
+/// The turns that a watch saw.
 #[derive(Default)]
 struct Seen {
     places: Vec<Place>,
-    /// The network namespaces of programs that read.
+    /// The network namespaces of the programs that read requests.
     readers: BTreeMap<u32, Option<u64>>,
-    /// At the servers' addresses, in their namespaces as far as is known.
+    /// Turns at the servers' addresses, in their namespaces as far as is known.
     turns: Vec<RequestSpan>,
-    /// Of those, turns that there was no room for.
+    /// The number of such turns for which there was no room.
     skipped: u64,
     standing: Standing,
 }
 
 impl Watching {
-    /// Begins to watch the servers that run on this host, where that is wanted
-    /// and allowed.
+    /// Begins to watch the servers that run on this host, where that is wanted and allowed.
     pub(super) fn begin(investigation: &mut Investigation<'_>) -> Option<Self> {
         if investigation.options.host.no_watch {
             return None;
@@ -88,7 +88,7 @@ impl Watching {
         }
     }
 
-    /// The programs stay with the thread that loads them.
+    /// Starts the thread that watches. The BPF programs stay with it, as it loads them.
     fn start(places: Vec<Place>) -> Result<(Self, Vec<String>), String> {
         let stop = Arc::new(AtomicBool::new(false));
         let (begun, has_begun) = channel();
@@ -104,7 +104,7 @@ impl Watching {
         }
     }
 
-    /// Ends it and keeps what was seen of our own connections.
+    /// Ends the watch and keeps the turns of the client's own connections.
     pub(super) fn end(self, investigation: &mut Investigation<'_>) {
         self.stop.store(true, Ordering::Relaxed);
         let seen = self.thread.join().unwrap_or_default();
@@ -122,8 +122,8 @@ impl Watching {
             }
             used.insert(flow);
             turns += 1;
-            // Before the packets of the same time: an exchange is joined to its
-            // turn when it closes.
+            // Handed on before the packets of the same time: an exchange is joined to its turn when
+            // it closes.
             let at = turn.arrived;
             let body = EventBody::Turn(Box::new(turn));
             investigation
@@ -133,9 +133,9 @@ impl Watching {
         investigation
             .feed
             .observe_now(EventBody::Watched(WatchTally {
-                // Of ours alone, which are told one by one.
+                // Only the client's own requests count, and those are observed one by one.
                 latency: Distribution::default(),
-                // Those are of the ports in all namespaces.
+                // The kernel's drops are those of the ports in all namespaces.
                 drops: Vec::new(),
                 connections: u64::try_from(used.len()).unwrap_or(u64::MAX),
                 ..seen.standing.tally
@@ -159,7 +159,7 @@ fn describe(error: KernelError) -> String {
     format!("{}{hint}", Failure::from(error))
 }
 
-/// What the thread does until it is stopped.
+/// Watches until the thread is stopped.
 fn watch(
     places: Vec<Place>,
     begun: &Sender<Result<Vec<String>, KernelError>>,
@@ -200,7 +200,7 @@ impl Seen {
             .program
             .as_ref()
             .and_then(|program| self.namespace_of(program.pid));
-        // Whose reader is not known may be of any namespace.
+        // A turn whose reader is not known may be of any namespace.
         let is_there = |place: &Place| {
             place.local == turn.local && reader.is_none_or(|reader| reader == place.namespace)
         };
@@ -214,7 +214,7 @@ impl Seen {
         }
     }
 
-    /// The network namespace of a process; `None` where that is not known.
+    /// Returns the network namespace of a process; `None` where that is not known.
     fn namespace_of(&mut self, pid: u32) -> Option<u64> {
         if let Some(known) = self.readers.get(&pid) {
             return *known;
@@ -227,7 +227,7 @@ impl Seen {
     }
 }
 
-/// The turn by the address that our connections have: the server may have
+/// Returns the turn with the address that the client's connections have: the server may have
 /// another one (NAT).
 fn known(turn: RequestSpan, places: &[Place]) -> Option<RequestSpan> {
     let place = places.iter().find(|place| place.local == turn.local)?;
@@ -288,7 +288,7 @@ mod tests {
         Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
     }
 
-    /// A turn at port 80 that this process read, or one of no known number.
+    /// Returns a turn at port 80 that this process read, or one of an unknown process.
     fn turn(pid: Option<u32>) -> RequestSpan {
         let at = Timestamp::from_nanos(0);
         RequestSpan {

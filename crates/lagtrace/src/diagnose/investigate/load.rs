@@ -1,6 +1,5 @@
-//! Concurrent load: first unobserved, which is where latency figures come
-//! from, then once more under observation, which is where explanations come
-//! from.
+//! Concurrent load: first unobserved, for the latency figures, then once more under observation,
+//! for their explanation.
 
 use std::time::{Duration, Instant};
 
@@ -15,31 +14,31 @@ use crate::diagnose::DURATION;
 use crate::failure::Result;
 use crate::words;
 
-/// How long one target is under load before it is the other's turn.
+/// The time for which one target is under load before it is the other's turn.
 const TURN: Duration = Duration::from_millis(200);
-/// The observed part is no longer than this: packets take memory.
+/// The longest observed part: packets take memory.
 const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
-/// The observed part takes this share of the load.
+/// The observed part's share of the load.
 const OBSERVED_SHARE: f64 = 0.4;
-/// Each part warms up for this share of the load, within bounds.
+/// The share of the load for which each part warms up, within bounds.
 const WARM_UP_SHARE: f64 = 0.04;
 
-/// The time beyond the load that what comes before the observed part's own end may take, the
-/// late end of the last requests of each part among it; what is more comes off the observed
-/// part, but for half of it.
+/// The time beyond the load that everything before the observed part's own end may take, including
+/// the late end of the last requests of each part; any more shortens the observed part, by half at
+/// most.
 const BEYOND: Duration = Duration::from_secs(3);
 
-/// How the load's duration is divided.
+/// The parts of the load's duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Windows {
-    /// Before each part.
+    /// The warm-up before each part.
     warm_up: Duration,
     unobserved: Duration,
     observed: Duration,
 }
 
 impl Windows {
-    /// Targets that take turns warm up for a whole round of turns.
+    /// Divides a duration. Targets that take turns warm up for a whole round of turns.
     fn within(duration: Duration, targets: usize) -> Self {
         let warm_up = match targets {
             0 | 1 => duration
@@ -56,7 +55,7 @@ impl Windows {
         }
     }
 
-    /// The observed part where so much time passes beyond the load.
+    /// Returns the duration of the observed part if `beyond` passes besides the load.
     fn observed_after(&self, beyond: Duration) -> Duration {
         let more = beyond.saturating_sub(BEYOND);
         self.observed - more.min(self.observed / 2)
@@ -111,7 +110,7 @@ impl Investigation<'_> {
         Ok(())
     }
 
-    /// A plan with these lanes that follows the user's wishes.
+    /// Returns a plan with these lanes that follows the user's options.
     pub(super) fn plan(&self, lanes: Vec<Lane>) -> Plan {
         let wishes = &self.options.load;
         let mut plan = Plan::new(lanes);
@@ -125,7 +124,7 @@ impl Investigation<'_> {
         plan
     }
 
-    /// Runs a plan with progress and keeps what it saw.
+    /// Runs a plan with progress and keeps its events.
     pub(super) fn run_load(&mut self, step: &str, plan: &Plan) -> Result<Summary> {
         let bar = self.console.timed(step, plan.warm_up + plan.duration);
         let progress = |now: load::Progress| {
@@ -162,7 +161,7 @@ impl Investigation<'_> {
     }
 }
 
-/// What the load cost this host.
+/// Describes the cost of the load on this host.
 fn generator(summary: &Summary) -> String {
     let requests: u64 = summary.lanes.iter().map(LaneSummary::responses).sum();
     let each = summary.generator.cpu.as_secs_f64() / requests.max(1) as f64;
@@ -172,7 +171,7 @@ fn generator(summary: &Summary) -> String {
     )
 }
 
-/// A lane's figures in a line.
+/// Describes a lane's figures in a line.
 fn describe(lane: &LaneSummary, ending: Ending) -> String {
     if let Ending::NothingConnected(failure) = ending {
         return format!("no connection could be made: {}", failure.name());
@@ -203,7 +202,7 @@ fn describe(lane: &LaneSummary, ending: Ending) -> String {
     text
 }
 
-/// How much slower the subject was while it was observed.
+/// Describes by how much observing slowed the subject down.
 fn disturbance(unobserved: &Summary, observed: &Summary) -> Option<String> {
     let mean = |summary: &Summary| {
         let subject = summary

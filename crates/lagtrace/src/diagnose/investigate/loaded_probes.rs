@@ -1,4 +1,4 @@
-//! Round trips while the load runs: what the path does under it.
+//! Round trips while the load runs, which show the path under load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +10,9 @@ use lagtrace_sources::probe::{self, ProbePlan};
 
 use super::Site;
 
-/// From one probe to the next: few beside any load.
+/// The time from one probe to the next: few beside any load.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How long a probe may take; the load ends sooner.
+/// The timeout of a probe; the load ends sooner.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Probes of each target in the background.
@@ -22,7 +22,7 @@ pub(super) struct LoadedProbes {
 }
 
 impl LoadedProbes {
-    /// Begins to probe the sites. Where no thread can be had, a site goes without.
+    /// Begins to probe the sites. A site goes without probes where no thread can be started.
     pub(super) fn begin<'a>(sites: impl Iterator<Item = &'a Site>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let start = |site: &Site| {
@@ -43,7 +43,7 @@ impl LoadedProbes {
         }
     }
 
-    /// Ends them: what they saw.
+    /// Ends the probes and returns their events.
     pub(super) fn end(self) -> Vec<Event> {
         self.stop.store(true, Ordering::Relaxed);
         let join = |thread: JoinHandle<Vec<Event>>| thread.join().unwrap_or_default();
@@ -51,7 +51,7 @@ impl LoadedProbes {
     }
 }
 
-/// A series that fails on our own side ends with what it saw until then.
+/// Runs a series of probes. One that fails at the client ends with the events until then.
 fn series(plan: &ProbePlan, stop: &AtomicBool) -> Vec<Event> {
     let mut events = Vec::new();
     let _ = probe::connect(plan, stop, |event| events.push(event));

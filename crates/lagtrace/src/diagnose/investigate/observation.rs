@@ -1,4 +1,4 @@
-//! What is watched on this host while the load runs: sockets and counters.
+//! Observation of this host's sockets and counters while the load runs.
 
 use lagtrace_core::observed::event::{CounterChange, CounterScope, EventBody, Phase};
 use lagtrace_sources::counter::Counters;
@@ -7,22 +7,22 @@ use lagtrace_sources::socket::sampler::{Sampler, SamplerPlan};
 
 use super::{Investigation, Site};
 
-/// Watching that goes on.
+/// An observation that is under way.
 pub(super) struct Observation {
     samplers: Vec<Sampler>,
     counters: Vec<Counted>,
 }
 
-/// Counters at the beginning, and where they are read.
+/// Counters at the beginning, and the namespace in which they are read.
 struct Counted {
     scope: CounterScope,
-    /// A process of the namespace; `None` for our own.
+    /// A process of the namespace; `None` for lagtrace's own.
     pid: Option<u32>,
     before: Counters,
 }
 
 impl Observation {
-    /// Begins to watch.
+    /// Begins to observe.
     pub(super) fn begin(investigation: &mut Investigation<'_>) -> Self {
         let mut samplers = Vec::new();
         let mut refusals = Vec::new();
@@ -41,7 +41,7 @@ impl Observation {
         }
     }
 
-    /// Ends it and keeps what was seen.
+    /// Ends the observation and keeps its events.
     pub(super) fn end(self, investigation: &mut Investigation<'_>) {
         for sampler in self.samplers {
             investigation.feed.observe_all(sampler.stop());
@@ -55,14 +55,14 @@ impl Observation {
     }
 }
 
-/// A sampler of both ends; of our own alone where the far end is refused.
+/// Starts a sampler of both ends; of the client's alone where the server's is refused.
 fn start_sampler(site: &Site) -> Result<Sampler, lagtrace_sources::privilege::HostError> {
     let target = &site.target;
     let plan = SamplerPlan::new(target.id, target.endpoint(), Phase::Baseline);
     Sampler::start(plan.clone(), site.server.as_ref()).or_else(|_| Sampler::start(plan, None))
 }
 
-/// Reads our own counters, and those of the subject's namespace if it is another one.
+/// Reads the client's counters, and those of the subject's namespace if it is another one.
 fn begin_counting(investigation: &mut Investigation<'_>) -> Vec<Counted> {
     let server = investigation.subject().server.as_ref();
     let is_shared = server.is_some_and(|server| server.namespace().is_own());

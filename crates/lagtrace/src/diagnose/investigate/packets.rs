@@ -1,4 +1,4 @@
-//! Capturing beside the load.
+//! The capture beside the load.
 
 use std::fs::OpenOptions;
 
@@ -14,8 +14,8 @@ use crate::diagnose::Options;
 use crate::failure::{Failure, Result};
 use crate::words;
 
-/// ICMP errors (RFC 792: types 3, 11 and 12; RFC 4443: types below 128, of which
-/// 4 are assigned), ARP, and neighbour discovery (RFC 4861 §4.3).
+/// The filter for ICMP errors (RFC 792: types 3, 11 and 12; RFC 4443: types below 128, of which 4
+/// are assigned), ARP, and neighbour discovery (RFC 4861 §4.3).
 const AROUND: &str = "arp or (icmp and (icmp[0] = 3 or icmp[0] = 11 or icmp[0] = 12)) \
     or (icmp6 and (ip6[40] < 5 or ip6[40] = 135 or ip6[40] = 136))";
 /// The step's name.
@@ -33,7 +33,7 @@ impl Investigation<'_> {
         }
         let mut options = self.live_options();
         let mut started = Recorder::start(&options);
-        // A disk that takes no packets is no reason not to see them.
+        // A disk that takes no packets is no reason not to analyse them.
         if let (Err(CaptureError::Create { .. } | CaptureError::Write { .. }), Some(_)) =
             (&started, options.write.take())
         {
@@ -66,7 +66,7 @@ impl Investigation<'_> {
         self.not_measured(STEP, Note { id, text });
     }
 
-    /// Hands on the packets captured so far, with everything else.
+    /// Hands on the packets captured so far, together with all other observations.
     pub(super) fn analyze(&mut self) {
         let packets = self
             .recorder
@@ -148,10 +148,10 @@ impl Investigation<'_> {
         options
     }
 
-    /// What goes to the targets and comes from them, and what tells why it does
-    /// not get there: errors of routers and hosts, and searches for hardware
-    /// addresses. No lookups of names: the load makes none, so those would be
-    /// other programs' and would tell nothing of it.
+    /// Returns the filter of the capture: packets to and from the targets, and those that tell why
+    /// packets do not get there: errors of routers and hosts, and searches for hardware addresses.
+    /// No name lookups: the load makes none, so those would be other programs' and would tell
+    /// nothing of it.
     fn filter(&self) -> String {
         let of_site = |address: std::net::SocketAddr| {
             format!("(tcp port {} and host {})", address.port(), address.ip())
@@ -164,7 +164,7 @@ impl Investigation<'_> {
     }
 }
 
-/// Fails early where the packets could not be kept: before anything is measured.
+/// Fails, before anything is measured, if the packets could not be written.
 pub(super) fn check_file(options: &Options) -> Result<()> {
     if let Some(path) = &options.network.write {
         OpenOptions::new()

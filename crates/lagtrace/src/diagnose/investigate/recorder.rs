@@ -10,9 +10,9 @@ use lagtrace_sources::capture::{
     Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome, Packets,
 };
 
-/// How much memory packets may take until they are analysed.
+/// The most memory that packets take until they are analysed, in bytes.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
-/// How long the recorder waits for packets at a time.
+/// The wait of the recorder for packets at a time.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A capture in the background.
@@ -22,11 +22,11 @@ pub(super) struct Recorder {
     thread: JoinHandle<LiveOutcome>,
 }
 
-/// What both threads see.
+/// The state that both threads share.
 #[derive(Debug, Default)]
 struct Shelf {
     packets: Mutex<Packets>,
-    /// Packets for which there was no memory left.
+    /// The number of packets for which there was no memory left.
     skipped: AtomicU64,
 }
 
@@ -48,7 +48,7 @@ impl Recorder {
         })
     }
 
-    /// What was captured since the last time.
+    /// Returns the packets captured since the last call.
     pub(super) fn take(&self) -> Packets {
         let mut packets = self
             .shelf
@@ -58,8 +58,8 @@ impl Recorder {
         std::mem::take(&mut packets)
     }
 
-    /// Ends the capture: the rest of the packets, what it amounts to, and how
-    /// many packets there was no memory for.
+    /// Ends the capture; returns the rest of the packets, the capture's outcome, and the number of
+    /// packets for which there was no memory.
     pub(super) fn stop(self) -> (Packets, LiveOutcome, u64) {
         self.stop.store(true, Ordering::Relaxed);
         let outcome = self.thread.join().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One request on a fresh connection, several on it kept alive.
+//! Single requests: one on a fresh connection, several on it kept alive.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "request";
-/// One fresh request and some more.
+/// The number of requests: a fresh one and some more.
 const COUNT: u32 = 8;
-/// The time for which a slow service is asked for more requests.
+/// The time for which further requests are sent to a slow service.
 const PATIENCE: Duration = Duration::from_millis(800);
 
 impl Investigation<'_> {
-    /// Asks each target, one request at a time, without pauses: pauses can
-    /// hide what ails kept-alive connections.
+    /// Sends each target requests, one at a time, without pauses: pauses can hide what ails
+    /// kept-alive connections.
     pub(super) fn request(&mut self) -> Result<()> {
         for index in 0..self.sites.len() {
             let site = &self.sites[index];
@@ -65,7 +65,7 @@ impl Investigation<'_> {
 }
 
 impl Investigation<'_> {
-    /// Whom to speak TLS with, if the URL asks for it.
+    /// Returns the TLS peer of the URL, if it asks for TLS.
     fn peer(&self, url: &Url) -> Result<Option<TlsPeer>> {
         let client = self.tls.as_ref().filter(|_| url.is_tls());
         let peer = client.map(|client| client.to(url.host()));

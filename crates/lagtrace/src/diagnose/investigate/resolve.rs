@@ -1,4 +1,4 @@
-//! From URLs to addresses.
+//! Resolution of URLs to addresses.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -21,15 +21,15 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "resolve";
-/// How long the system's resolver may take.
+/// The timeout of the system's resolver.
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// How long one of several addresses may take to answer before the next one's turn.
+/// The time for one of several addresses to answer before the next one is tried.
 const ADDRESS_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often is looked whether the user asked to stop.
+/// The interval of checks whether the user asked to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The targets that the options name, and what was observed on the way;
-/// `None` when the user stopped it.
+/// Returns the targets that the options name, and the events on the way; `None` if the user stopped
+/// it.
 pub(super) fn run(
     options: &Options,
     console: &Console,
@@ -49,7 +49,7 @@ pub(super) fn run(
         events: Vec::new(),
     };
     let mut sites = Vec::new();
-    // All URLs are read before any name is asked for.
+    // All URLs are parsed before any name is resolved.
     let urls: Vec<(TargetId, Url)> = texts
         .into_iter()
         .map(|(id, text)| Ok((id, parse(text)?)))
@@ -88,7 +88,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The address to use for the URL; `None` when the user stopped the search.
+    /// Returns the address to use for the URL; `None` if the user stopped the search.
     fn address(&mut self, url: &Url) -> Result<Option<SocketAddr>> {
         if let Some(address) = self.given(url) {
             let text = format!("{address} is taken for {}", url.host());
@@ -123,15 +123,15 @@ impl Search<'_> {
         Ok(Some(SocketAddr::new(chosen, url.port())))
     }
 
-    /// The address that the user gave for the subject's host.
+    /// Returns the address that the user gave for the subject's host.
     fn given(&self, url: &Url) -> Option<IpAddr> {
         let subject: Url = self.options.url.parse().ok()?;
         let address = self.options.network.address?;
         (subject.host() == url.host()).then_some(address)
     }
 
-    /// Asks the system's resolver, which cannot be broken off: after Ctrl-C its
-    /// answer is not waited for.
+    /// Asks the system's resolver, which cannot be interrupted: after Ctrl-C its answer is not
+    /// waited for.
     fn look_up(&self, url: &Url) -> Result<Option<Event>> {
         let (sender, answer) = channel();
         let host = url.host().clone();
@@ -162,7 +162,7 @@ impl Search<'_> {
         addresses.iter().filter(is_wanted).copied().collect()
     }
 
-    /// The first address that answers; the first of all if none does.
+    /// Returns the first address that answers; the first of all if none does.
     fn choose(&mut self, addresses: &[IpAddr], port: u16) -> Option<IpAddr> {
         let (&first, others) = addresses.split_first()?;
         if others.is_empty() {
@@ -198,7 +198,7 @@ impl Search<'_> {
     }
 }
 
-/// The addresses, the chosen one first.
+/// Lists the addresses, the chosen one first.
 fn list(addresses: &[IpAddr], chosen: IpAddr) -> String {
     let others: Vec<_> = addresses
         .iter()

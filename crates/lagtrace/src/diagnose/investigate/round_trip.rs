@@ -1,4 +1,4 @@
-//! How far away the target is, without ICMP: by `connect` and by SYN.
+//! Round-trip times to the target without ICMP: by `connect` and by SYN.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::words;
 /// The step's name.
 const STEP: &str = "round trip";
 
-/// Probes of each kind.
+/// The number of probes of each kind.
 const COUNT: u32 = 8;
-/// From one to the next.
+/// The time from one probe to the next.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 impl Investigation<'_> {
-    /// Probes each target, and so learns whether it can be reached.
+    /// Probes each target, and so finds out whether it can be reached.
     pub(super) fn round_trip(&mut self) -> Result<()> {
         for index in 0..self.sites.len() {
             let target = &self.sites[index].target;
@@ -48,7 +48,7 @@ impl Investigation<'_> {
         Ok(())
     }
 
-    /// Raw SYNs: stamped by the kernel, where we may send them.
+    /// Probes with raw SYNs, timestamped by the kernel, where they are permitted.
     fn syn(&mut self, index: usize, plan: &ProbePlan) {
         let mut events: Vec<Event> = Vec::new();
         let samples = probe::syn(plan, self.interrupt.flag(), |event| events.push(event));
@@ -62,7 +62,7 @@ impl Investigation<'_> {
         }
     }
 
-    /// Says that a series was not possible, and how to allow it.
+    /// Notes that a series was not possible, and how to allow it.
     pub(super) fn probe_failed(&mut self, unseen: &str, error: ProbeError) {
         let remedy = match &error {
             ProbeError::NotPermitted { needs, .. } => allow(needs),
@@ -74,7 +74,7 @@ impl Investigation<'_> {
     }
 }
 
-/// The command that gives this program a capability.
+/// Returns the command that gives this program a capability.
 fn allow(capability: &str) -> String {
     let program =
         std::env::current_exe().map_or("lagtrace".into(), |path| path.display().to_string());
@@ -88,7 +88,7 @@ fn is_open(samples: &[ProbeSample]) -> bool {
         .any(|sample| sample.answer == ProbeAnswer::Open)
 }
 
-/// A series in a line.
+/// Describes a series in a line.
 pub(super) fn describe(samples: &[ProbeSample], by: &str) -> String {
     let mut times = Distribution::default();
     let answered = samples.iter().filter(|s| s.answer == ProbeAnswer::Open);
@@ -117,7 +117,7 @@ pub(super) fn describe(samples: &[ProbeSample], by: &str) -> String {
     )
 }
 
-/// What came back, in words.
+/// Describes the answer to a probe in words.
 pub(super) fn answer(answer: ProbeAnswer) -> String {
     match answer {
         ProbeAnswer::Open => "open".to_owned(),

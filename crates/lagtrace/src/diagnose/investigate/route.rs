@@ -1,4 +1,4 @@
-//! Which way the kernel sends what goes to the target, and from which address.
+//! The kernel's route to the target, and its source address.
 
 use lagtrace_core::observed::event::{EventBody, KernelRoute};
 use lagtrace_sources::route;

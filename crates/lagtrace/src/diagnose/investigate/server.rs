@@ -1,4 +1,4 @@
-//! The target's program, where it runs on this host.
+//! The target's program, if it runs on this host.
 
 use std::net::TcpStream;
 
@@ -37,12 +37,12 @@ impl Investigation<'_> {
     }
 }
 
-/// Fails early where the place that the user named is not there.
+/// Fails, before anything is measured, if the place that the user named does not exist.
 pub(super) fn check_place(options: &Options) -> Result<()> {
     named(&options.host).map(|_| ())
 }
 
-/// The namespace to look into, where one was named.
+/// Returns the namespace that the user named, if any.
 fn named(host: &Host) -> Result<Option<NetworkNamespace>> {
     let refused = |error: HostError, hint: &str| Failure::from(error).hint(hint);
     if let Some(place) = &host.server_netns {
@@ -65,7 +65,7 @@ fn search(host: &Host, target: Endpoint, connection: Option<&TcpStream>) -> Resu
     })
 }
 
-/// That no end of our connection was found.
+/// Says that no end of the client's connection was found.
 fn nowhere(host: &Host) -> String {
     match (&host.server_netns, host.server_pid) {
         (Some(place), _) => format!("no connection of ours ends in the network namespace {place}"),
@@ -76,7 +76,8 @@ fn nowhere(host: &Host) -> String {
     }
 }
 
-/// A connection makes the search exact. It is closed before anything is measured.
+/// Connects to the site, which makes the search exact. The connection is closed before anything is
+/// measured.
 fn connect(site: &Site, timeout: std::time::Duration) -> Option<TcpStream> {
     let address = site.is_open.then_some(site.target.address)?;
     TcpStream::connect_timeout(&address, timeout).ok()

@@ -9,7 +9,7 @@ use crate::failure::Result;
 use crate::words;
 
 impl Investigation<'_> {
-    /// Looks at the rules and the queues that the subject's connections pass.
+    /// Checks the rules and the queues that the subject's connections pass.
     pub(super) fn suspects(&mut self) -> Result<()> {
         self.firewall()?;
         self.backlog();

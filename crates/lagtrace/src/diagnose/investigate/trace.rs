@@ -1,5 +1,5 @@
-//! The route hop by hop, where its time is a material part of what requests take,
-//! or something was lost on it.
+//! The route hop by hop, if its time is a material part of a request's, or something was lost on
+//! it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -20,24 +20,24 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "path";
-/// Rounds, and how long each takes: two seconds in all, and the last answers.
+/// The rounds and their interval: two seconds in all, and the last answers.
 const ROUNDS: Rounds = Rounds {
     count: Some(8),
     interval: Duration::from_millis(250),
 };
-/// The same where something is lost: one loss may happen anywhere, and how much is
-/// lost takes more probes.
+/// The rounds where packets are lost: one loss may happen anywhere, and to measure the loss takes
+/// more probes.
 const MORE_ROUNDS: Rounds = Rounds {
     count: Some(24),
     interval: Duration::from_millis(120),
 };
-/// Between two probes to one hop, at least.
+/// The least time between two probes to one hop.
 const CATCH_UP: Duration = Duration::from_millis(40);
-/// A time to live that comes to any target.
+/// A time to live that reaches any target.
 const FAR: u8 = 64;
-/// After which time an answer is lost: what comes before that was late.
+/// The time after which an answer is lost: one before that was late.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Shorter round trips, and smaller parts of a request's time, are not asked after.
+/// The shortest round trip, and the smallest part of a request's time, that is traced.
 const NOTABLE: Duration = Duration::from_millis(1);
 const SHARE: f64 = 0.1;
 
@@ -81,7 +81,7 @@ impl Investigation<'_> {
         Ok(())
     }
 
-    /// Traces in the best way that is permitted.
+    /// Traces by the best method that is permitted.
     fn ask(
         &self,
         target: SocketAddr,
@@ -91,7 +91,7 @@ impl Investigation<'_> {
         for method in [RouteMethod::TcpSyn, RouteMethod::TcpConnect] {
             let plan = TracePlan {
                 timeout: PATIENCE,
-                // What a round left out is made up for in the next ones.
+                // Probes that a round left out are made up for at this interval.
                 interval: CATCH_UP,
                 rounds: Some(rounds),
                 ..TracePlan::new(target, method)
@@ -104,7 +104,7 @@ impl Investigation<'_> {
         (events, outcome)
     }
 
-    /// The probes of the subject so far.
+    /// Returns the probes of the subject so far.
     fn probes(&self) -> impl Iterator<Item = &ProbeSample> {
         let waiting = self.feed.waiting().iter();
         waiting.filter_map(|event| match &event.body {
@@ -113,7 +113,7 @@ impl Investigation<'_> {
         })
     }
 
-    /// Whether the way takes a material part of a request's time.
+    /// Returns true if the path takes a material part of a request's time.
     fn is_far(&self) -> bool {
         let median = |methods: &[ProbeMethod]| {
             let mut times = Distribution::default();
@@ -130,7 +130,7 @@ impl Investigation<'_> {
         })
     }
 
-    /// Whether a handshake of several got no answer.
+    /// Returns true if any of several handshakes got no answer.
     fn is_lossy(&self) -> bool {
         let is_handshake =
             |s: &&ProbeSample| matches!(s.method, ProbeMethod::TcpSyn | ProbeMethod::TcpConnect);
@@ -138,7 +138,7 @@ impl Investigation<'_> {
         handshakes.any(|s| s.answer == ProbeAnswer::Silence)
     }
 
-    /// Whether the target answers, and not each time.
+    /// Returns true if the target answers, but not every time.
     fn loses(&self, tally: &RouteTally) -> bool {
         let distance = tally.route().and_then(|route| route.distance);
         let hops = tally.hops();
@@ -148,19 +148,19 @@ impl Investigation<'_> {
         }
     }
 
-    /// Whether there are routers on the way.
+    /// Returns true if there are routers on the way.
     fn has_routers(&self) -> bool {
         let answered = self.probes().filter(|s| s.answer == ProbeAnswer::Open);
         let hops = answered.filter_map(|s| s.ttl).map(hops_of).max();
         let route = self.subject().route.as_ref();
-        // Without raw sockets nobody says how far an answer came.
+        // Without raw sockets the time to live of answers is not known.
         let has_gateway = route.is_some_and(|route| route.gateway.is_some());
         hops.map_or(has_gateway, |hops| hops > 1)
     }
 }
 
-/// Echo requests to the target, which its kernel answers whatever listens there;
-/// none where they are not permitted.
+/// Sends echo requests to the target, which its kernel answers whatever listens there; returns none
+/// where they are not permitted.
 fn echo(target: SocketAddr, stop: &AtomicBool) -> Vec<Event> {
     let mut events = Vec::new();
     for is_raw in [true, false] {
@@ -181,7 +181,7 @@ fn echo(target: SocketAddr, stop: &AtomicBool) -> Vec<Event> {
     events
 }
 
-/// A hop's sample as a probe's.
+/// Returns a hop's sample as a probe's.
 fn echoed(event: &Event, target: SocketAddr) -> Option<Event> {
     let EventBody::Hop(hop) = &event.body else {
         return None;
@@ -228,7 +228,7 @@ fn tally(events: &[Event]) -> RouteTally {
     tally
 }
 
-/// A trace in a line.
+/// Describes a trace in a line.
 fn describe(tally: &RouteTally) -> String {
     let hops = tally.hops();
     let answering = hops.iter().filter(|hop| hop.received > 0);

@@ -1,4 +1,4 @@
-//! Whether a fix helped: this run against an earlier one.
+//! Verification of a fix: this run compared with an earlier one.
 
 use lagtrace_core::report::Report;
 use lagtrace_core::views::compare::compare;
@@ -13,8 +13,8 @@ use crate::failure::Result;
 use crate::output::Format;
 use crate::render;
 
-/// The earlier run, if it is asked for: read before anything is measured, so
-/// that a wrong name costs no time.
+/// Returns the earlier run, if it is asked for: read before anything is measured, so that a wrong
+/// name costs no time.
 pub(super) fn baseline(options: &Options) -> Result<Option<Report>> {
     let path = options.verify.as_deref();
     path.map(compare::read).transpose()

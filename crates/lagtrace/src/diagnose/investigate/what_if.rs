@@ -1,5 +1,5 @@
-//! What if the server had `TCP_NODELAY`? Tried on one connection of our own:
-//! measured as it is, with the option on, and with the option put back.
+//! The effect of `TCP_NODELAY` at the server, tried on one connection of the client's own: measured
+//! without the option, with it, and after it was put back.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Sender, channel};
@@ -21,9 +21,9 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "what if";
-/// Each of the three parts takes so long.
+/// The duration of each of the three parts.
 const PART: Duration = Duration::from_millis(800);
-/// Few enough requests a second for one connection to be kept alive.
+/// The requests per second: few enough for one kept-alive connection.
 const RATE: f64 = 50.0;
 
 impl Investigation<'_> {
@@ -84,8 +84,8 @@ impl Investigation<'_> {
         Ok(())
     }
 
-    /// One connection. Its requests are no baseline and no experiment of the
-    /// analyzer's.
+    /// Returns the plan of one connection. Its requests are neither baseline nor one of the
+    /// analyzer's experiments.
     fn what_if_plan(&self) -> Plan {
         let lane = Lane {
             target: self.subject().target.clone(),
@@ -111,10 +111,10 @@ impl Investigation<'_> {
     }
 }
 
-/// The option on its way on and off again.
+/// The option being set and put back.
 struct Trial<'s> {
     server: &'s Server,
-    /// The server's end as our connections name it.
+    /// The server's end as the client's connections name it.
     target: Endpoint,
     log: Sender<Note>,
     flow: Option<FlowKey>,
@@ -138,7 +138,7 @@ impl<'s> Trial<'s> {
         }
     }
 
-    /// Does what is due after `elapsed`.
+    /// Does the step that is due after `elapsed`.
     fn proceed(&mut self, elapsed: Duration) {
         if self.failure.is_some() || elapsed < PART {
             return;
@@ -164,7 +164,7 @@ impl<'s> Trial<'s> {
         }
     }
 
-    /// When the option was on, from and to.
+    /// Returns when the option was set and when it was put back.
     fn finish(mut self) -> std::result::Result<(Timestamp, Timestamp), HostError> {
         self.option = None;
         let gone = || HostError::Gone {
@@ -178,7 +178,7 @@ impl<'s> Trial<'s> {
     }
 }
 
-/// Which of the flow's ends is ours.
+/// Returns the flow from the client's side.
 fn own_flow(flow: FlowKey, target: Endpoint) -> OwnFlow {
     use lagtrace_core::observed::flow::Direction::{Backward, Forward};
     let ends = (flow.source(Forward), flow.source(Backward));
@@ -190,7 +190,7 @@ fn own_flow(flow: FlowKey, target: Endpoint) -> OwnFlow {
     OwnFlow { local, remote }
 }
 
-/// The median of the requests sent from one instant to another.
+/// Returns the median of the requests sent from one time to another, in words.
 fn median(
     samples: &[lagtrace_core::observed::event::RequestSample],
     from: Timestamp,

@@ -1,4 +1,4 @@
-//! The score, over recordings whose truth is known. That of the committed corpus is
+//! The score, over recordings whose truth is known. The committed corpus is scored by
 //! `tests/score.rs`.
 
 use std::fs;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::command::program::lagtrace_lab;
 
-/// The repository's folder of this name.
+/// Returns the repository's folder of this name.
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(name)
 }
 
-/// A recording of the core's own tests as one of a corpus, with this truth.
+/// Lays a recording of the core's own tests into a corpus, with this truth.
 fn lay(corpus: &Path, recording: &str, expected: &Value, must_not: &[&str]) {
     let own = corpus.join(recording);
     fs::create_dir(&own).unwrap();
@@ -53,7 +53,7 @@ fn right_and_wrong_are_told_apart() {
         score["cases"][2]["cost"]["true_ns"] == 50_000_000,
         "{score:#}"
     );
-    // What is not there, what is another's fault, what is called another cause.
+    // A cause that is not there, one of another culprit, one of another name.
     lay("latency-50ms", &json!([]), &[]);
     lay("think-44-8ms", &expected("server-think", "client"), &[]);
     lay("pause-44-8ms", &expected("stop-the-world", "server"), &[]);
@@ -94,7 +94,7 @@ fn right_and_wrong_are_told_apart() {
     check_letter("score", &told.expect(1).stdout);
 }
 
-/// Compares what was said with its committed text, or writes it when asked to.
+/// Compares the output with its committed text, or writes that when asked to.
 fn check_letter(name: &str, said: &str) {
     let path = folder(&format!("crates/lagtrace/tests/letters/{name}.txt"));
     if std::env::var("UPDATE_LETTERS").is_ok_and(|value| value == "1") {
