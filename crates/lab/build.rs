@@ -1,4 +1,4 @@
-//! Puts every scenario of the repository's `lab/` folder into the program: a file there is a
+//! Builds every scenario of the repository's `lab/` folder into the program: each file there is a
 //! scenario, and there is no list to keep beside it.
 
 use std::fmt::Write as _;

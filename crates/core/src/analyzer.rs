@@ -1,10 +1,9 @@
 //! The fold from observations to a report.
 //!
-//! What meets before flows are told apart, the [`Entrance`], sees all packets
-//! in their order. Each flow then belongs to one of a few shards, which know
-//! nothing of each other: [`Analyzer::split`] lets several threads work on
-//! them. How many shards there are and what is whose rests on neither the
-//! threads nor the hash's seed.
+//! The [`Entrance`], which comes before flows are told apart, sees all packets in their order. Each
+//! flow then belongs to one of a few shards, which know nothing of each other: [`Analyzer::split`]
+//! lets several threads work on them. The number of shards and the flows of each depend on neither
+//! the threads nor the hash's seed.
 
 mod clock;
 mod counter;
@@ -24,20 +23,20 @@ use hashbrown::HashMap;
 pub use entrance::{Admission, Entrance};
 pub use shard::{Tidings, Worker};
 
-use crate::cause::Id;
 use crate::conclude::{self, Evidence};
-use crate::connection::table::{self, MAX_CONNECTIONS, Tallied};
+use crate::connection::table::{MAX_CONNECTIONS, Tallied};
 use crate::decode::Packet;
 use crate::exchange::Exchange;
 use crate::facts::Facts;
 use crate::observed::datagram::{Datagram, Neighbour};
 use crate::observed::event::{CaptureSummary, Event, EventBody, Note, Phase, PointId, TargetId};
 use crate::observed::experiment::Experiment;
-use crate::observed::flow::{Endpoint, FlowKey, Transport};
+use crate::observed::flow::{self, Endpoint, FlowKey, Transport};
 use crate::observed::icmp::{Echo, IcmpError};
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
+use crate::registry::Id;
 use crate::report::Report;
 use crate::views::connections::{Collected, ConnectionSink, Wanted};
 use entrance::Seen;
@@ -47,10 +46,10 @@ use shard::{Common, Shard, Sum};
 /// evenly while one of them reads, and few enough that adding them up in the
 /// end costs little.
 const SHARDS: usize = 4;
-/// A shard has room for this many connections at least.
+/// The least number of connections that a shard has room for.
 const LEAST_SHARE: usize = 1024;
 
-/// What the analyzer is told before it begins.
+/// Settings of an analyzer.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Seed of the flow tables' hashes: random, because the keys come from the
@@ -61,11 +60,10 @@ pub struct Options {
     /// Ports that are known to be services': on a connection that was under way
     /// before it was seen, the end with one of them is the server.
     pub service_ports: Vec<u16>,
-    /// How many connections are followed at a time; beyond that those idle
-    /// longest are given up and counted. Each shard has an even share.
-    /// `None`: 65,536, about 100 MB.
+    /// The most connections followed at a time; beyond that those idle longest are given up and
+    /// counted. Each shard has an even share. `None`: 65,536, about 100 MB.
     pub max_connections: Option<usize>,
-    /// Which connections' numbers are collected.
+    /// The connections whose numbers are collected.
     pub connections: Wanted,
 }
 
@@ -75,7 +73,7 @@ impl Options {
     }
 }
 
-/// Receives every exchange as it closes.
+/// Receiver of each exchange as it closes.
 pub type Sink = Box<dyn FnMut(&Exchange) + Send>;
 
 /// Folds segments and events; concludes once.
@@ -87,9 +85,9 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// An analyzer that has seen nothing.
+    /// Creates an analyzer that has seen nothing.
     pub fn new(options: Options) -> Self {
-        let hasher = table::hasher(options.hash_seed);
+        let hasher = flow::hasher(options.hash_seed);
         let max = options.max_connections();
         let count = (max / LEAST_SHARE).clamp(1, SHARDS);
         let collected = Collected::new(options.connections, hasher.clone());
@@ -125,10 +123,9 @@ impl Analyzer {
         self
     }
 
-    /// The parts that threads may share: what sees all packets in their order,
-    /// and what then sees those of its own flows in theirs. What workers have
-    /// told is to be [gathered](Entrance::gather) and
-    /// [delivered](Entrance::deliver).
+    /// Returns the parts that threads may share: the entrance, which sees all packets in their
+    /// order, and the workers, each of which sees the packets of its own flows in theirs. What
+    /// workers tell must be [gathered](Entrance::gather) and [delivered](Entrance::deliver).
     pub fn split(&mut self) -> (&mut Entrance, Vec<Worker<'_>>) {
         let common = &self.common;
         let shards = self.shards.iter_mut();
@@ -196,7 +193,7 @@ impl Analyzer {
 
     /// Counts a turn, and keeps it until its exchange closes: turns come before the
     /// packets that close their exchanges.
-    fn turn(&mut self, turn: &ServedTurn) {
+    fn turn(&mut self, turn: &RequestSpan) {
         if !self.common.counts(turn) {
             return;
         }
@@ -211,8 +208,8 @@ impl Analyzer {
         }
     }
 
-    /// The interventions that would tell the remaining hypotheses apart, the
-    /// most telling first; none where nothing is slow.
+    /// Returns the interventions that would tell the remaining hypotheses apart, the most telling
+    /// first; none where nothing is slow.
     pub fn next_experiments(&mut self) -> Vec<Experiment> {
         self.shards.iter_mut().for_each(Shard::settle);
         let mut targets = self.options.targets.iter();
@@ -225,8 +222,8 @@ impl Analyzer {
         conclude::next_experiments(&self.common.facts, services.map(|service| &service.ledger))
     }
 
-    /// What there is to conclude from so far: what closed, while more comes.
-    /// Takes a copy of what is counted, about as long as concluding from it.
+    /// Returns the state to conclude from so far: what has closed, while more comes. Takes a copy
+    /// of the counts, about as long as concluding from them.
     pub fn so_far(&mut self) -> SoFar {
         let mut sum = Sum::default();
         for shard in &mut self.shards {
@@ -242,7 +239,8 @@ impl Analyzer {
         }
     }
 
-    /// Concludes. `command`, `subject` and `started` are the caller's to fill in.
+    /// Concludes and returns the report. `command`, `subject` and `started` are the caller's to
+    /// fill in.
     pub fn finish(mut self) -> Report {
         for shard in &mut self.shards {
             shard.close(&self.common);
@@ -264,7 +262,7 @@ impl Analyzer {
     }
 }
 
-/// What there was to conclude from at an instant.
+/// The state that could be concluded from at an instant.
 pub struct SoFar {
     options: Options,
     sum: Sum,
@@ -273,7 +271,7 @@ pub struct SoFar {
 }
 
 impl SoFar {
-    /// Concludes, as [`Analyzer::finish`] does.
+    /// Concludes and returns the report, as [`Analyzer::finish`] does.
     pub fn conclude(self) -> Report {
         let Self {
             options,
@@ -313,7 +311,7 @@ impl fmt::Debug for SoFar {
     }
 }
 
-/// That captures hold keys, which whoever passes them on should know.
+/// Returns the remark that captures hold keys, of which their recipients should be warned.
 fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, String)> {
     let holding = captures.iter().filter(|(_, summary)| summary.secrets > 0);
     let names: Vec<&str> = holding.map(|(_, each)| each.name.as_str()).collect();
@@ -331,7 +329,7 @@ fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, Stri
     })
 }
 
-/// What must be known of a capture's oddities, each with its id.
+/// Returns the remarks on a capture's oddities, each with its id.
 fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, String)> {
     let Tallied {
         connections,

@@ -1,8 +1,8 @@
 //! Cuts a closed exchange into waits, each named after what released it.
 //!
-//! In come the marks of one exchange and the round trips from the observation
-//! point to both ends; out come waits that tile it. It judges single waits
-//! only: whether they add up to a cause is for the rules to say.
+//! The input is the marks of one exchange and the round trips from the observation point to both
+//! ends; the output is waits that tile it. Only single waits are judged: whether they add up to a
+//! cause is for the rules to say.
 
 mod between;
 mod drops;
@@ -14,9 +14,11 @@ pub(crate) mod mark;
 mod nagle;
 mod narrow;
 mod overlay;
+pub(crate) mod packet;
 mod packing;
 mod release;
 mod repair;
+pub(crate) mod rtt;
 mod shared;
 mod stop;
 mod stops;
@@ -28,8 +30,8 @@ use core::mem::take;
 use core::time::Duration;
 
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::{Arrival, Span};
-use crate::connection::repeats::Need;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::delivery::Delivery;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
@@ -41,14 +43,15 @@ use stop::Stop;
 pub(crate) use stops::Before;
 pub(crate) use trace::Trace;
 
-/// A kernel that acknowledges at once does so well below the least delayed
-/// ACK (40 ms on Linux, `TCP_DELACK_MIN` in `include/net/tcp.h`).
+/// The least delay by which an acknowledgement counts as delayed: a kernel that acknowledges at
+/// once does so well below the least delayed ACK (40 ms on Linux, `TCP_DELACK_MIN` in
+/// `include/net/tcp.h`).
 pub(crate) const LEAST_DELAYED_ACK: Duration = Duration::from_millis(20);
 
-/// Retransmission timers expire no sooner (`TCP_RTO_MIN`, 200 ms, less a tick).
+/// The least time after which a retransmission timer expires (`TCP_RTO_MIN`, 200 ms, less a tick).
 pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(180);
 
-/// Data this late behind later data was reordered, not lost (RFC 8985 §6.2
+/// The most that reordered data comes behind later data: what comes later was lost (RFC 8985 §6.2
 /// step 4 waits a quarter of the round trip).
 const REORDERING: Duration = Duration::from_millis(1);
 
@@ -66,13 +69,13 @@ pub(crate) struct Tiling {
     pub(crate) packing: Packing,
     pub(crate) harmless_delay: Option<Duration>,
     pub(crate) expectation: Option<Expectation>,
-    /// From the last byte to the FIN that ends the response.
+    /// The time from the last byte to the FIN that ends the response.
     pub(crate) close_wait: Option<Duration>,
 }
 
-/// Lists of exchanges kept for their memory.
+/// The most lists of exchanges kept for their memory.
 const MAX_SPARE: usize = 256;
-/// Longer ones are rare, and not kept.
+/// The longest list kept; longer ones are rare.
 const MAX_SPARE_WAITS: usize = 64;
 
 /// Lists whose memory is used again for the next exchange.
@@ -85,7 +88,7 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Uses the memory of an exchange that is done with.
+    /// Takes back the memory of an exchange that is done with.
     pub(crate) fn take_back(&mut self, exchange: &mut Exchange) {
         let mut waits = take(&mut exchange.waits);
         if self.waits.len() < MAX_SPARE && waits.capacity() <= MAX_SPARE_WAITS {
@@ -103,7 +106,7 @@ impl Spare {
 }
 
 impl Tiling {
-    /// The time that went to this kind.
+    /// Returns the time that went to this kind.
     pub(crate) fn took(&self, kind: WaitKind) -> Duration {
         let of_kind = self.waits.iter().filter(|wait| wait.kind == kind);
         of_kind.map(Wait::duration).sum()
@@ -127,9 +130,10 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     }
     tiler.walk(Side::Server);
     tiler.tiling.close_wait = trace.ends_with_fin.then(|| trace.end.since(tiler.cursor));
-    let (kind, owner) = match trace.ends_with_fin {
-        true => (WaitKind::ServerPause, Owner::Server),
-        false => (WaitKind::Unknown, Owner::Unknown),
+    let (kind, owner) = if trace.ends_with_fin {
+        (WaitKind::ServerPause, Owner::Server)
+    } else {
+        (WaitKind::Unknown, Owner::Unknown)
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.packing = packing::packing(trace, &mut spare.strides);
@@ -141,9 +145,8 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     tiler.tiling
 }
 
-/// Tiles one message of `sender` alone, which answers nothing and is not answered:
-/// what is behind its last segment is nobody's, unless its receiver was shut. The end is
-/// then when that opened.
+/// Tiles a message of `sender` alone, which answers nothing and is not answered: the time behind
+/// its last segment has no owner, unless its receiver was shut. The end is then when that opened.
 pub(crate) fn tile_message(
     trace: Trace<'_>,
     sender: Side,
@@ -177,7 +180,7 @@ struct Tiler<'a> {
     trace: &'a Trace<'a>,
     cursor: Timestamp,
     tiling: Tiling,
-    /// Of the message that is walked.
+    /// The flow of the message that is walked.
     flow: Flow,
     stops: Vec<Stop>,
     pieces: Vec<Piece>,
@@ -216,8 +219,8 @@ impl Tiler<'_> {
         }
     }
 
-    /// Walks one side's data marks and names the gaps between them. The time
-    /// of the last one: when the message was whole here.
+    /// Walks one side's data marks and names the gaps between them. Returns the time of the last
+    /// one, at which the message was whole here.
     fn walk(&mut self, sender: Side) -> Timestamp {
         let span = self.trace.span(sender);
         self.flow = Flow::of(self.trace, sender, &mut self.pieces);
@@ -231,7 +234,7 @@ impl Tiler<'_> {
             if !is_ours || self.is_needless(mark, data) || !is_within {
                 continue;
             }
-            // What repeats a whole request belongs to the wait for the response.
+            // A segment that repeats a whole request belongs to the wait for the response.
             let is_whole = self.is_whole(last, span) && data.arrival != Arrival::Fill;
             if sender == Side::Client && is_whole {
                 break;
@@ -247,11 +250,11 @@ impl Tiler<'_> {
         last.map_or(self.trace.begin, |mark| mark.at)
     }
 
-    /// Whether the segment changed nothing at its receiver, noting why.
+    /// Returns true if the segment changed nothing at its receiver, and notes why.
     fn is_needless(&mut self, mark: &Mark, data: Data) -> bool {
         match data.arrival {
             Arrival::Copy => self.tiling.disorder.copied(mark.number),
-            // Where an original is seen to arrive, so is what repeats it in vain.
+            // Where an original is seen to arrive, its needless repetition is too.
             Arrival::Repeat if data.need == Need::Spurious || !self.trace.is_near(mark.by) => {
                 self.tiling.disorder.resent(mark.number);
             }
@@ -300,7 +303,7 @@ fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
     })
 }
 
-/// What the packets tell of the way.
+/// Returns what the packets tell of the travel of request and response.
 fn travel(
     trace: &Trace<'_>,
     request_end: Timestamp,
@@ -337,7 +340,7 @@ fn travel(
     }
 }
 
-/// A delayed ACK of the response's last bytes, with nothing left to hold back.
+/// Returns a delayed ACK of the response's last bytes, with nothing left to hold back.
 fn harmless_delay(trace: &Trace<'_>) -> Option<Duration> {
     let travel = trace.to_client.floor()?;
     let end = trace.response.end;

@@ -2,28 +2,31 @@
 
 mod account;
 mod blank;
-mod calls;
+pub(crate) mod bootstrap;
 mod client_timings;
 mod connection;
 mod consequence;
 mod dead_peers;
 mod display_filter;
+pub(crate) mod generator;
+mod icmp_errors;
+pub(crate) mod kernel_join;
 mod layers;
 mod limits;
-mod live;
 mod lookups;
 mod outside;
+mod packet_numbers;
 mod particular;
 mod probes;
 mod queueing;
 mod quic;
+mod route;
 mod secured;
-pub(crate) mod served;
+mod sockets;
+pub(crate) mod steadiness;
 mod sweep;
+mod syscalls;
 mod tables;
-mod told;
-mod traced;
-mod unnumbered;
 mod watch;
 
 use core::net::IpAddr;
@@ -37,8 +40,9 @@ use blank::Blank;
 
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
+use crate::cause::service::Service;
 use crate::cause::upstream::Upstream;
-use crate::cause::{self, Case, Conclusion, Id};
+use crate::cause::{self, Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::connection::table::Tallied;
 use crate::exchange::Outcome;
@@ -49,12 +53,13 @@ use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::Endpoint;
 use crate::preconnect::{Asked, Silent};
+use crate::registry::Id;
 use crate::report::{
     Account, Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA,
     SetupOutcome as SetupCount, Setups, StatusCount, Verdict,
 };
 use crate::service::kernel_join::Waiting;
-use crate::service::{Counts, Ledger, Service, Stretches, Uploads};
+use crate::service::{Counts, Ledger, Stretches, Uploads};
 use crate::stats::histogram::Distribution;
 use account::Booked;
 
@@ -125,7 +130,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     findings.extend(silent(&evidence));
     outside::add(&evidence, &mut findings);
     dead_peers::add(&evidence, &mut findings);
-    told::add(&evidence, &mut findings, &mut notes);
+    icmp_errors::add(&evidence, &mut findings, &mut notes);
     lookups::add(&evidence, &mut findings, &mut notes);
     consequence::fold(&mut findings);
     if evidence.is_drawn {
@@ -144,13 +149,13 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
             finding.display_filter = display_filter::display_filter(finding);
         }
     }
-    traced::support(&mut findings, &evidence.facts);
+    route::support(&mut findings, &evidence.facts);
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
     notes.extend(sweep::remarks(&evidence.facts));
-    notes.extend(calls::lost(&evidence.facts.calls));
-    notes.extend(live::left_out(&evidence.facts.live));
+    notes.extend(syscalls::lost(&evidence.facts.calls));
+    notes.extend(sockets::left_out(&evidence.facts.live));
     notes.extend(watch::remarks(&evidence.facts.turns));
     notes.extend(queueing::remarks(&evidence.facts));
     notes.extend(probes::remarks(&evidence.facts));
@@ -175,8 +180,8 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         route: facts.route.route(),
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),
-        live: live::sockets(&facts.live),
-        calls: calls::calls(&facts.calls),
+        live: sockets::sockets(&facts.live),
+        calls: syscalls::calls(&facts.calls),
         watch: watch::watch(&facts.turns, &evidence.services),
         limits: limits::limits(facts),
         counters: tables::counters(facts),
@@ -192,7 +197,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         ..Report::default()
     };
     if is_watched {
-        unnumbered::forget_packets(&mut report);
+        packet_numbers::forget_packets(&mut report);
     }
     report
 }
@@ -390,7 +395,7 @@ fn weigh_all(scene: &Scene<'_>) -> (Vec<Finding>, Vec<Remark>) {
         let Some(case) = scene.case(endpoint, service, upstream.as_ref()) else {
             continue;
         };
-        notes.extend(served::remarks(&case, &service.served));
+        notes.extend(kernel_join::remarks(&case, &service.served));
         for conclusion in service.rules.conclude(&case) {
             let finding = match conclusion {
                 Conclusion::Nothing => None,
@@ -399,7 +404,7 @@ fn weigh_all(scene: &Scene<'_>) -> (Vec<Finding>, Vec<Remark>) {
                     None
                 }
                 Conclusion::Finding(finding) => {
-                    let weighed = served::weigh(*finding, &service.served);
+                    let weighed = kernel_join::weigh(*finding, &service.served);
                     weighed.map_err(|remark| notes.push(remark)).ok()
                 }
             };

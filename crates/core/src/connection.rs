@@ -1,7 +1,7 @@
-//! What one flow's segments amount to at one observation point.
+//! Connection state of one flow at one observation point.
 //!
-//! In come segments in the point's order; out come closed exchanges and the
-//! connection's setup. Facts only: causes are weighed elsewhere.
+//! The input is segments in the point's order; the output is closed exchanges and the connection's
+//! setup. Facts only: causes are weighed elsewhere.
 
 mod answer;
 mod closed;
@@ -15,7 +15,6 @@ mod opening;
 pub(crate) mod order;
 mod pairing;
 pub(crate) mod repeats;
-pub(crate) mod rtt;
 mod setup;
 mod stream;
 pub(crate) mod table;
@@ -48,34 +47,34 @@ use crate::preconnect::Approach;
 pub(crate) struct Connection {
     flow: FlowKey,
     point: PointId,
-    /// Which direction the client sends in; `None` until something tells.
+    /// The direction that the client sends in; `None` until something tells.
     client: Option<Direction>,
-    /// It was only guessed, by the ports.
+    /// True if `client` was only guessed, by the ports.
     is_client_guessed: bool,
-    /// Who sent data last, as long as that matters.
+    /// The last sender of data, as long as that matters.
     last_spoke: Option<Direction>,
     forward: Half,
     backward: Half,
     setup: Setup,
     pairing: Pairing,
-    /// Whether a segment was seen before.
+    /// True if a segment was seen before.
     has_history: bool,
-    /// Last segment's time.
+    /// Time of the last segment.
     pub(crate) last_seen: Timestamp,
     end: Option<End>,
-    /// True if it is over, and nothing was sent since its memory was freed.
+    /// True if the connection is over, and nothing was sent since its memory was freed.
     is_retired: bool,
     /// Time to live of the server's last data; 0 before there was any.
     server_ttl: u8,
     /// The furthest byte that each side allows its peer to send.
     windows: [Option<u64>; 2],
-    /// The same as it was when the peer last sent.
+    /// The furthest byte that each side allowed when its peer last sent.
     windows_before: [Option<u64>; 2],
-    /// Its numbers, if they are wanted.
+    /// The connection's numbers, if they are wanted.
     facts: Option<Box<Facts>>,
 }
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Finished,
@@ -83,8 +82,8 @@ enum End {
 }
 
 impl Connection {
-    /// One that begins with this segment, with its numbers collected if
-    /// `stream`, Wireshark's number of it, is wanted.
+    /// Begins a connection with this segment, with its numbers collected if `stream`, Wireshark's
+    /// number of it, is wanted.
     // Made where it is kept: it is large to move.
     #[inline(always)]
     pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
@@ -109,34 +108,33 @@ impl Connection {
         }
     }
 
-    /// What came before its first SYN, if that was seen at `at`.
+    /// Notes the steps before its first SYN, if that was seen at `at`.
     pub(crate) fn follows(&mut self, approach: Box<Approach>, at: Timestamp) {
         self.setup.follows(approach, at);
     }
 
-    /// It is known which direction its client sends in, unless a SYN says
-    /// otherwise.
+    /// Notes the direction that the client is known to send in, unless a SYN says otherwise.
     pub(crate) fn is_asked_by(&mut self, client: Direction) {
         self.client.get_or_insert(client);
     }
 
-    /// Where it was seen, and between whom.
+    /// Returns the connection's point and flow.
     pub(crate) fn key(&self) -> (PointId, FlowKey) {
         (self.point, self.flow)
     }
 
-    /// Whether it is that flow, seen there.
+    /// Returns true if the connection is that flow, seen at that point.
     #[inline]
     pub(crate) fn is_at(&self, point: PointId, flow: &FlowKey) -> bool {
         self.flow == *flow && self.point == point
     }
 
-    /// Where one direction's sequence numbers begin, the SYN not counted.
+    /// Returns the sequence number at which one direction begins, the SYN not counted.
     pub(crate) fn begin_of(&self, direction: Direction) -> Option<u32> {
         self.half(direction).base()
     }
 
-    /// Whether this SYN opens another connection with the same 5-tuple.
+    /// Returns true if this SYN opens another connection with the same 5-tuple.
     pub(crate) fn is_succeeded_by(&self, segment: &Segment) -> bool {
         let is_syn = segment.flags.contains(TcpFlags::SYN);
         is_syn
@@ -144,9 +142,9 @@ impl Connection {
             && !self.is_second_answer(segment)
     }
 
-    /// Returns true for another answer to the SYN that this connection began with, whose own
-    /// answer its client has taken: a server behind several doors answers each copy of a SYN
-    /// by itself, and counts from another number.
+    /// Returns true for another answer to the SYN that this connection began with, where its client
+    /// has taken another answer: a server behind several doors answers each copy of a SYN by
+    /// itself, and counts from another number.
     fn is_second_answer(&self, segment: &Segment) -> bool {
         if !segment.flags.contains(TcpFlags::SYN.with(TcpFlags::ACK)) {
             return false;
@@ -159,7 +157,7 @@ impl Connection {
             && self.half(segment.direction).is_other_syn(segment)
     }
 
-    /// A copy of a segment that was taken in already: counted, nothing else.
+    /// Counts a copy of a segment that was taken in already, and does nothing else.
     pub(crate) fn doubled(&mut self, segment: &Segment) {
         if let Some(facts) = &mut self.facts {
             facts.doubled(segment);
@@ -180,20 +178,20 @@ impl Connection {
         } else if peer.base().is_none() {
             is_syn || own.has_start
         } else {
-            // One that was never heard of may speak of an earlier connection.
+            // A segment of a direction that was never seen may belong to an earlier connection.
             let is_known = !is_syn && own.base().is_some();
             is_known && (peer.is_beyond(segment.ack) || peer.is_echoed_early(segment))
         }
     }
 
-    /// Notes that this segment, come after others, was the first.
+    /// Notes that this segment, which came after others, was the first.
     pub(crate) fn begins_with(&mut self, first: &Segment) {
         if let Some(facts) = &mut self.facts {
             facts.begins_with(first);
         }
     }
 
-    /// Both directions.
+    /// Returns both directions.
     pub(crate) fn halves(&self) -> [&Half; 2] {
         [&self.forward, &self.backward]
     }
@@ -242,9 +240,10 @@ impl Connection {
         own.had_no_window |= is_closed;
         own.has_no_window = is_closed;
         let mss = own.mss(peer);
-        let reply = match is_new_ack {
-            true => peer.latest_reply(),
-            false => None,
+        let reply = if is_new_ack {
+            peer.latest_reply()
+        } else {
+            None
         };
         let (skipped, order) = own.place_in_order(segment, mss);
         let queued = own.transit.queued(segment, reply);
@@ -295,7 +294,7 @@ impl Connection {
         self.collect(closed);
     }
 
-    /// Hands the segment's payload to what pairs messages.
+    /// Hands the segment's payload to the pairing of messages.
     #[inline]
     fn pair(
         &mut self,
@@ -323,14 +322,14 @@ impl Connection {
         self.pairing.data(&mark, data, payload, &view, scratch);
     }
 
-    /// The connections of the host that sends in this direction share a counter of
+    /// Notes that the connections of the host that sends in this direction share a counter of
     /// identifications.
     pub(crate) fn shares_counter(&mut self, direction: Direction) {
         self.half_mut(direction).shares_counter();
     }
 
-    /// The clock of the host that sends in this direction is known to tick so slowly on other
-    /// connections.
+    /// Notes that the clock of the host that sends in this direction is known to tick so slowly on
+    /// other connections.
     pub(crate) fn may_tick(&mut self, direction: Direction, tick_ns: u32) {
         self.half_mut(direction).transit.may_tick(tick_ns);
     }
@@ -380,14 +379,13 @@ impl Connection {
         }
     }
 
-    /// Whether nothing more is expected.
+    /// Returns true if nothing more is expected.
     pub(crate) fn is_over(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Where the point stands: 0 at the client, 1 at the server, 2 between
-    /// the two, 3 untold. An end's own kernel answers within a tenth of the
-    /// whole round trip.
+    /// Returns the place of the point: 0 at the client, 1 at the server, 2 between the two, 3
+    /// unknown. An end's own kernel answers within a tenth of the whole round trip.
     fn vantage(&self) -> usize {
         let Some(client) = self.client else { return 3 };
         let floor = |direction| self.half(direction).to_peer.floor();
@@ -402,7 +400,7 @@ impl Connection {
         }
     }
 
-    /// From the point to one end and back, and to the other.
+    /// Returns the sum of the round trips from the point to both ends.
     fn whole_trip(&self) -> Duration {
         let floor = |half: &Half| half.to_peer.floor().unwrap_or_default();
         floor(&self.forward) + floor(&self.backward)
@@ -427,7 +425,7 @@ impl Connection {
         }
     }
 
-    /// The half that sends in this direction, and the other one.
+    /// Returns the half that sends in this direction, and the other one.
     fn both_mut(&mut self, direction: Direction) -> (&mut Half, &mut Half) {
         match direction {
             Direction::Forward => (&mut self.forward, &mut self.backward),

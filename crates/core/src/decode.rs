@@ -1,6 +1,6 @@
-//! From bytes to [`Segment`]s: capture containers, link layers, IP, TCP; to
-//! the [`IcmpError`]s about them; and to what comes before them, [`Datagram`]s
-//! and the search for [`Neighbour`]s.
+//! Decoding of bytes to [`Segment`]s: capture containers, link layers, IP, TCP; to the
+//! [`IcmpError`]s about them; and to what comes before them, [`Datagram`]s and the search for
+//! [`Neighbour`]s.
 //!
 //! A [`Container`] is fed the bytes of a capture file, split anywhere, and
 //! yields [`Record`]s; a [`Decoder`] turns a record of a file or of a live
@@ -46,44 +46,44 @@ use crate::observed::icmp::{Echo, IcmpError};
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
-/// One captured frame, its bytes borrowed from the buffer they were read into.
+/// A captured frame, its bytes borrowed from the buffer they were read into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its number in its source, from 1: what Wireshark shows.
+    /// Number of the record in its source, from 1, as Wireshark shows it.
     pub number: u64,
-    /// When it was captured; `None` where the container does not say (simple
-    /// packet blocks of pcapng).
+    /// Time of the capture; `None` where the container does not say (simple packet blocks of
+    /// pcapng).
     pub at: Option<Timestamp>,
-    /// How its bytes begin.
+    /// Link-layer type of the frame.
     pub link: LinkType,
     /// The interface within a pcapng section, from 0; 0 elsewhere.
     pub interface: u16,
     /// Length on the wire in bytes, at least `bytes.len()`.
     pub original_len: u32,
-    /// What was captured of it.
+    /// The captured bytes of the frame.
     pub bytes: &'a [u8],
 }
 
 impl Record<'_> {
-    /// Whether the snap length cut bytes off.
+    /// Returns true if the snap length cut bytes off.
     #[inline]
     pub fn is_cut(&self) -> bool {
         u64::from(self.original_len) > self.bytes.len() as u64
     }
 }
 
-/// What a record amounts to.
+/// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
     /// A TCP segment and what was captured of its payload.
     Tcp(Segment, &'a [u8]),
-    /// What a router or host says about a packet of a TCP or UDP flow.
+    /// An ICMP error: what a router or host says about a packet of a TCP or UDP flow.
     Icmp(IcmpError),
     /// A ping, its answer, or what a router or host says about it.
     Echo(Echo),
     /// A UDP datagram and what was captured of its payload.
     Udp(Datagram, &'a [u8]),
-    /// A host asks for its neighbour's hardware address, or is told.
+    /// A search for a neighbour's hardware address: a host asks for it, or is told.
     Neighbour(Neighbour),
     /// Anything else: another protocol, a later fragment, malformed or cut
     /// within the fixed TCP header.
@@ -91,7 +91,7 @@ pub enum Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// When it was seen; `None` for what bears on no flow.
+    /// Returns the time of the capture; `None` for what bears on no flow.
     pub fn at(&self) -> Option<Timestamp> {
         match self {
             Self::Tcp(segment, _) => Some(segment.at),
@@ -103,7 +103,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// What was captured of its payload.
+    /// Returns the captured payload.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         match self {
@@ -112,7 +112,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The same with another payload.
+    /// Returns the packet with another payload.
     #[inline]
     pub fn with_payload<'b>(&self, payload: &'b [u8]) -> Packet<'b> {
         match *self {
@@ -153,7 +153,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that has seen nothing.
+    /// Creates a decoder that has seen nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -169,7 +169,7 @@ impl Decoder {
         }
     }
 
-    /// The payload of the last packet that was put together from fragments.
+    /// Returns the payload of the last packet that was put together from fragments.
     pub fn last_whole(&self) -> &[u8] {
         self.whole.get(self.last.clone()).unwrap_or_default()
     }
@@ -190,7 +190,7 @@ impl Decoder {
         packet.unwrap_or(Packet::Other)
     }
 
-    /// The packet that this fragment completes.
+    /// Takes in a fragment; returns the packet that it completes.
     #[cold]
     fn take_part<'a>(
         &'a mut self,

@@ -20,7 +20,7 @@ pub use packing::{Gathered, Packing};
 pub(crate) use signs::{Foreign, Signs, Staleness};
 
 use crate::exchange::wait::{Owner, Wait, WaitKind};
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 
 /// A request and its response at one observation point.
 ///
@@ -30,39 +30,39 @@ use crate::observed::kernel_span::ServedTurn;
 /// at its ACK.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// The requesting end.
+    /// The requesting end of the connection.
     pub client: Endpoint,
-    /// The answering end.
+    /// The answering end of the connection.
     pub server: Endpoint,
-    /// Where it was seen.
+    /// The observation point that saw it.
     pub point: PointId,
-    /// Which exchange of its connection, from 0, as far as seen.
+    /// Number of the exchange on its connection, from 0, as far as seen.
     pub ordinal: u32,
-    /// When it began.
+    /// Time of the exchange's begin.
     pub begin: Timestamp,
-    /// When it ended.
+    /// Time of the exchange's end.
     pub end: Timestamp,
-    /// How it ended.
+    /// Outcome of the exchange.
     pub outcome: Outcome,
-    /// `GET /path`, where it could be read.
+    /// Method and path of the request, such as `GET /path`, where they could be read.
     pub request: Option<String>,
-    /// Its pieces, tiling it.
+    /// Waits that tile the exchange.
     pub waits: Vec<Wait>,
     /// Small parts that followed, or did not follow, an acknowledgement.
     pub holds: Vec<Hold>,
     /// Losses repaired within it.
     pub recoveries: Vec<Recovery>,
-    /// What limited its messages, where they stood still for a time worth naming.
+    /// Limits of its messages, where they stood still for a time worth naming.
     pub deliveries: Vec<Delivery>,
-    /// What arrived out of order or more than once.
+    /// Segments that arrived out of order or more than once.
     pub disorder: Disorder,
-    /// What its packets tell of the way.
+    /// Travel of its messages, as its packets tell it.
     pub travel: Travel,
-    /// Whether full segments of its response do not get through at all.
+    /// Full segments of its response that do not get through at all, if there are any.
     pub narrow: Option<Narrow>,
-    /// What of its messages got through when, where more than one segment did not.
+    /// Bytes of its messages that got through by time, where more than one segment did not.
     pub drops: Option<Box<Drops>>,
-    /// What is odd about the response's segments, and harmless.
+    /// Oddities of the response's segments that are harmless.
     pub packing: Packing,
     /// A delayed ACK that held nothing back, if one was seen in it.
     pub harmless_delay: Option<Duration>,
@@ -80,28 +80,28 @@ pub struct Exchange {
     pub setup: Option<Duration>,
     /// The TLS handshake before it, if it is the first behind one.
     pub handshake: Option<Box<Handshake>>,
-    /// It fetched what a certificate's validity rests on: an OCSP response, a
-    /// revocation list, an issuer's certificate.
+    /// True if it fetched what a certificate's validity rests on: an OCSP response, a revocation
+    /// list, an issuer's certificate.
     pub is_revocation: bool,
     /// The first TLS record of its response, which can be read only as a whole.
     pub first_record: Option<FirstRecord>,
-    /// Whose message asked to close the connection after it.
+    /// The sides whose message asked to close the connection after it.
     pub closing: Closing,
-    /// What its messages said, as far as a rule asks.
+    /// Particulars of its messages, as far as a rule asks.
     pub particulars: Particulars,
-    /// What tells why it came to nothing.
+    /// Signs of why it failed.
     pub(crate) signs: Signs,
-    /// What its server's kernel saw of it, by [`ServedTurn::STAGES`].
-    pub(crate) at_host: Option<Box<[Duration; ServedTurn::STAGES.len()]>>,
+    /// Times that its server's kernel measured, by [`RequestSpan::STAGES`].
+    pub(crate) at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
 }
 
 impl Exchange {
-    /// Its whole duration.
+    /// Returns the whole duration.
     pub fn latency(&self) -> Duration {
         self.end.since(self.begin)
     }
 
-    /// Its latency less travel and transfer: what somebody made it wait.
+    /// Returns the latency less travel and transfer: the time that somebody made it wait.
     pub fn cost(&self) -> Duration {
         let is_held = |wait: &&Wait| {
             !matches!(
@@ -113,16 +113,16 @@ impl Exchange {
     }
 }
 
-/// What of an exchange's messages is evidence.
+/// Particulars of an exchange's messages that are evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Particulars {
-    /// The request announced its body with `Expect: 100-continue` and waited
+    /// The expectation, if the request announced its body with `Expect: 100-continue` and waited
     /// for leave to send it.
     pub expectation: Option<Expectation>,
-    /// From the response's last byte to the server's FIN that alone told the
-    /// client that there was no more.
+    /// The time from the response's last byte to the server's FIN that alone told the client that
+    /// there was no more.
     pub close_wait: Option<Duration>,
-    /// Bytes that the response announced and never had.
+    /// Number of bytes that the response announced and never had.
     pub missing_bytes: u64,
     /// Fingerprint of the request's target; 0 where it is not HTTP.
     pub target: u64,
@@ -130,32 +130,32 @@ pub struct Particulars {
     pub origin: u64,
     /// Fingerprint of the target that a redirect leads to.
     pub redirect: Option<u64>,
-    /// The response was compressed while it was sent.
+    /// True if the response was compressed while it was sent.
     pub is_encoded_on_the_fly: bool,
-    /// The response's parts come when something happens (server-sent events and the
-    /// like): what passes between them is nobody's delay.
+    /// True if the response's parts come when something happens (server-sent events and the like):
+    /// the time between them has no owner.
     pub is_stream: bool,
 }
 
-/// How a client came to send the body that it had announced.
+/// The wait of a client for leave to send the body that it had announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expectation {
-    /// From the head's end to the body.
+    /// The time from the head's end to the body.
     pub waited: Duration,
-    /// Whether `100 Continue` came before the body left.
+    /// True if `100 Continue` came before the body left.
     pub is_answered: bool,
-    /// The path's part: the least that leave takes to come.
+    /// The path's part of that time: the least that leave takes to come.
     pub travel: Duration,
-    /// Packet that began the body.
+    /// Number of the packet that began the body.
     pub packet: u64,
 }
 
 /// The first TLS record of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstRecord {
-    /// Its bytes, header included.
+    /// Length of the record, header included.
     pub bytes: u64,
-    /// From its first segment to its last.
+    /// The time from its first segment to its last.
     pub took: Duration,
     /// The longest gap between two of its segments.
     pub longest_gap: Duration,
@@ -163,7 +163,7 @@ pub struct FirstRecord {
     pub round_trip: Option<Duration>,
 }
 
-/// How an exchange ended.
+/// The outcome of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     /// The response is whole; its status where it is HTTP.
@@ -195,12 +195,12 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Who announced that the connection ends with this exchange.
+/// The announcement that the connection ends with this exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closing {
-    /// The request said `Connection: close`.
+    /// True if the request said `Connection: close`.
     pub client_asked: bool,
-    /// The response did, or the server sent its FIN first.
+    /// True if the response did, or the server sent its FIN first.
     pub server_asked: bool,
 }
 
@@ -214,7 +214,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Whose time it is.
+    /// Returns the owner of this side's time.
     pub const fn owner(self) -> Owner {
         match self {
             Self::Client => Owner::Client,
@@ -222,7 +222,7 @@ impl Side {
         }
     }
 
-    /// The other end.
+    /// Returns the other end.
     pub const fn peer(self) -> Self {
         match self {
             Self::Client => Self::Server,
@@ -231,92 +231,91 @@ impl Side {
     }
 }
 
-/// A small segment sent after another small one: what let it go.
+/// A small segment sent after another small one, and what released it.
 ///
 /// Times are what they were at the sender, as far as the observation point can
 /// tell: its own stamps less the travel between (RFC 896; `tcp_nagle_check()`
 /// in `net/ipv4/tcp_output.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// Who sent both.
+    /// The sender of both segments.
     pub sender: Side,
-    /// What let the second go.
+    /// The event that released the second segment.
     pub release: HoldRelease,
-    /// From the first segment to the second.
+    /// The time from the first segment to the second.
     pub held: Duration,
-    /// How long the receiver took to acknowledge the first, travel excluded.
+    /// The time that the receiver took to acknowledge the first, travel excluded.
     pub ack_delay: Duration,
-    /// From the acknowledgement's arrival at the sender to the second segment,
-    /// in nanoseconds; negative when that was on its way already.
+    /// The time from the acknowledgement's arrival at the sender to the second segment, in
+    /// nanoseconds; negative when that was on its way already.
     pub reaction_ns: i64,
-    /// Packets: the first, the acknowledgement (0: none), the second.
+    /// Numbers of three packets: the first, the acknowledgement (0: none), the second.
     pub packets: [u64; 3],
 }
 
-/// What let the second small segment go.
+/// The event that released the second small segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HoldRelease {
-    /// It left at once when the first was acknowledged.
+    /// The acknowledgement of the first: the second left at once then.
     Acknowledgement,
-    /// It left while the first was unacknowledged: Nagle's algorithm is off.
+    /// No event: the second left while the first was unacknowledged, so Nagle's algorithm is off.
     Eager,
-    /// It left some time after the acknowledgement: its program was late.
+    /// The program, which was late: the second left some time after the acknowledgement.
     Program,
-    /// Its sender's kernel timed it as held, whatever the packets say.
+    /// The end of a hold that the sender's kernel timed, whatever the packets say.
     Timed,
-    /// It left with an acknowledgement by chance: its sender's kernel saw the program
-    /// write it only then.
+    /// The program: the second left with an acknowledgement by chance, and the sender's kernel saw
+    /// the program write it only then.
     Written,
 }
 
 /// A loss that was repaired, by what repaired it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// Whose data was lost.
+    /// The side whose data was lost.
     pub sender: Side,
-    /// How the loss was noticed.
+    /// The way in which the loss was noticed.
     pub mechanism: RecoveryMechanism,
-    /// Whether a repetition of the same bytes was lost before.
+    /// True if a repetition of the same bytes was lost before.
     pub again: bool,
     /// True if it may have been none: its sender's numbers alone say so, and no byte came twice
     /// or was missing; or it was repeated before its receiver had to acknowledge it.
     pub(crate) is_doubtful: bool,
     /// Payload of the segment that repaired it.
     pub bytes: u32,
-    /// What the exchange lost by it.
+    /// Time that the exchange lost by it.
     pub took: Duration,
-    /// The packet that repaired it.
+    /// Number of the packet that repaired it.
     pub packet: u64,
 }
 
-/// How a sender noticed a loss.
+/// The way in which a sender noticed a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoveryMechanism {
-    /// Its retransmission timer expired (RFC 6298), or a probe that waited as long.
+    /// The sender's retransmission timer expired (RFC 6298), or a probe that waited as long.
     Timeout,
-    /// It heard nothing for two round trips and sent the last segment again
-    /// (RFC 8985 §7).
+    /// The sender received nothing for two round trips and sent the last segment again (RFC 8985
+    /// §7).
     Probe,
     /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
 }
 
-/// What the packets of an exchange tell of the way between the ends.
+/// Travel of an exchange's messages between the ends, as its packets tell it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Travel {
-    /// How long its connection had been silent before the request; `None` where
-    /// that was not seen.
+    /// The time for which its connection had been silent before the request; `None` where that was
+    /// not seen.
     pub idle: Option<Duration>,
-    /// From the whole request to the response's first byte, nothing of it lost.
+    /// The time from the whole request to the response's first byte, nothing of it lost.
     pub reply: Option<Duration>,
-    /// Whether the server's kernel acknowledged the request before that.
+    /// True if the server's kernel acknowledged the request before that.
     pub is_acked_first: bool,
-    /// How long request and response queued on their way to the point, as far
-    /// as their senders' clocks tell.
+    /// Times that request and response queued on their way to the point, as far as their senders'
+    /// clocks tell.
     pub queued: [Duration; 2],
-    /// How much later than the path takes at best the client heard the
-    /// response's end, seen from a point before it; `None` where its
-    /// acknowledgements do not tell.
+    /// The time beyond the path's least travel that the response's end took to reach the client,
+    /// seen from a point before it; `None` where its acknowledgements do not tell.
     pub heard_late: Option<Duration>,
     /// The least round trip from the point to the client.
     pub beyond: Duration,
@@ -332,11 +331,11 @@ pub struct Travel {
 /// arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Narrow {
-    /// How often the first one was sent again in full, where that can be seen.
+    /// Number of times that the first one was sent again in full, where that can be seen.
     pub copies: u32,
     /// Payload of the smaller segments that arrived instead; 0: none.
     pub passed: u32,
-    /// The last copy, or the first smaller segment.
+    /// Number of the last copy's packet, or of the first smaller segment's.
     pub packet: u64,
 }
 
@@ -352,9 +351,9 @@ pub struct Disorder {
     pub taken_back: u32,
     /// Segments that the path or the capture doubled.
     pub copied: u32,
-    /// How long what had arrived waited for what was overtaken.
+    /// The time for which what had arrived waited for what was overtaken.
     pub took: Duration,
-    /// The first packet of each: overtaken, resent, copied; 0 where none.
+    /// Numbers of the first packet of each: overtaken, resent, copied; 0 where none.
     pub packets: [u64; 3],
 }
 

@@ -1,26 +1,26 @@
-//! Everything observed besides packets, folded.
+//! Observations besides packets, folded.
 //!
 //! Bounded: groups and counts, never lists that grow with the load.
 
-mod calls;
 pub(crate) mod host;
 pub(crate) mod icmp_errors;
-mod live;
+mod kernel_spans;
 mod load;
-mod socket;
+mod socket_samples;
+mod sockets;
 mod sweep;
-mod turn;
+mod syscalls;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-pub(crate) use calls::{CalledHistory, Calls, GroupHistory, GroupKey, Setting};
 pub(crate) use host::Hosts;
-pub(crate) use live::{LiveSockets, SeenSocket};
+pub(crate) use kernel_spans::{Act, ServiceTurns, Turns};
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
-pub(crate) use socket::SocketFacts;
+pub(crate) use socket_samples::SocketFacts;
+pub(crate) use sockets::{LiveSockets, SeenSocket};
 pub(crate) use sweep::{StepTally, Sweep};
-pub(crate) use turn::{Act, ServiceTurns, Turns};
+pub(crate) use syscalls::{CalledHistory, Calls, GroupHistory, GroupKey, Setting};
 
 use crate::observed::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
@@ -34,10 +34,10 @@ use crate::report::Remark;
 use crate::route::RouteTally;
 use crate::stats::histogram::Distribution;
 
-/// Entries kept of each list.
+/// The most entries kept of each list.
 const MAX_ENTRIES: usize = 512;
 
-/// What is known besides packets.
+/// Facts known besides packets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) resolutions: Vec<Resolution>,
@@ -55,7 +55,7 @@ pub(crate) struct Facts {
     pub(crate) configuration: Vec<ConfigurationLine>,
     pub(crate) timers: Option<KernelTimers>,
     pub(crate) firewall: Option<FirewallState>,
-    /// What sources delivered, with each one's first observation point.
+    /// Summaries of the sources, with each one's first observation point.
     pub(crate) captures: Vec<(PointId, CaptureSummary)>,
     pub(crate) notes: Vec<Remark>,
     pub(crate) hosts: Hosts,
@@ -67,12 +67,12 @@ pub(crate) struct ProbeKey {
     pub(crate) target: TargetId,
     pub(crate) endpoint: Endpoint,
     pub(crate) method: ProbeMethod,
-    /// Whether the load was running.
+    /// True if the load was running.
     pub(crate) is_loaded: bool,
 }
 
 impl ProbeKey {
-    /// Whom they ask: an echo has no port.
+    /// Returns the name of the target that they ask: an echo has no port.
     pub(crate) fn target_name(&self) -> String {
         match self.method {
             ProbeMethod::Icmp => self.endpoint.addr.to_string(),
@@ -95,17 +95,16 @@ pub(crate) struct ProbeGroup {
     pub(crate) reordered: u64,
     pub(crate) noticed: Distribution,
     pub(crate) queued: Distribution,
-    /// What is left of each one's `noticed` without its round trip and queue.
+    /// The rest of each one's `noticed` without its round trip and queue.
     pub(crate) own: Distribution,
     pub(crate) sweep: Sweep,
-    /// What the answered ones spent their time on, as `ProbePhases::NAMES`
-    /// names it.
+    /// Times that the answered ones spent, as `ProbePhases::NAMES` names them.
     pub(crate) phases: [Distribution; 6],
     pub(crate) tls: Option<ProbeTls>,
-    /// The greatest number that was answered.
+    /// The greatest number of a probe that was answered.
     newest: Option<u32>,
     last_rtt: Option<Duration>,
-    /// Differences of one round trip to the next, added up, and how many.
+    /// The sum of the differences of one round trip to the next, and their number.
     differences: (Duration, u32),
 }
 
@@ -116,7 +115,7 @@ impl ProbeGroup {
         match sample.coming {
             Coming::InTime => self.sent += 1,
             Coming::Late => {
-                // It was told as silence before.
+                // The probe was counted as silence before.
                 self.late += 1;
                 if let Some(silent) = self.answers.get_mut(&ProbeAnswer::Silence) {
                     *silent = silent.saturating_sub(1);
@@ -136,7 +135,7 @@ impl ProbeGroup {
         else {
             return;
         };
-        // One that is the program's makes all of them no better than that.
+        // A single stamp of the program's makes all of them no better than that.
         self.stamp = self.stamp.max(Some(sample.stamp));
         self.rtt.record(rtt);
         if let Some(noticed) = sample.noticed {
@@ -162,15 +161,15 @@ impl ProbeGroup {
         }
     }
 
-    /// Mean difference between the round trips of one answer and the next.
+    /// Returns the mean difference between the round trips of one answer and the next.
     pub(crate) fn jitter(&self) -> Option<Duration> {
         let (sum, count) = self.differences;
         sum.checked_div(count)
     }
 }
 
-/// Whether the target itself answered. That nobody listens on a UDP port is an
-/// answer of the host's (RFC 1122 §4.1.3.1); other ICMP errors are routers'.
+/// Returns true if the target itself answered. That nobody listens on a UDP port is an answer of
+/// the host's (RFC 1122 §4.1.3.1); other ICMP errors are routers'.
 pub(crate) fn is_by_target(method: ProbeMethod, answer: ProbeAnswer) -> bool {
     match answer {
         ProbeAnswer::Unreachable(3, 3) | ProbeAnswer::Unreachable(1, 4) => {
@@ -239,24 +238,24 @@ impl Facts {
     }
 
     fn socket(&mut self, sample: &crate::observed::event::SocketSample) {
-        let key = (sample.target, socket::owner_name(&sample.owner));
+        let key = (sample.target, socket_samples::owner_name(&sample.owner));
         if self.sockets.contains_key(&key) || self.sockets.len() < MAX_ENTRIES {
             self.sockets.entry(key).or_default().take(sample);
         }
     }
 
-    /// Sockets of the server's processes, as one.
+    /// Returns the facts on sockets of the server's processes, as one.
     pub(crate) fn server_sockets(&self, target: TargetId) -> SocketFacts {
         let mut all = SocketFacts::default();
         for ((_, owner), facts) in self.sockets.iter().filter(|((t, _), _)| *t == target) {
-            if owner != socket::OWN {
+            if owner != socket_samples::OWN {
                 all.merge(facts);
             }
         }
         all
     }
 
-    /// The name of the program that has the server's sockets, where it was seen.
+    /// Returns the name of the program that has the server's sockets, where it was seen.
     pub(crate) fn server_program(&self, target: TargetId) -> Option<&str> {
         let owners = self.sockets.keys().filter(|(t, _)| *t == target);
         owners
@@ -264,14 +263,14 @@ impl Facts {
             .next()
     }
 
-    /// The effective value of a directive and where it was set.
+    /// Returns the effective value of a directive and the place where it was set.
     pub(crate) fn setting(&self, target: TargetId, directive: &str) -> Option<&ConfigurationLine> {
         self.configuration
             .iter()
             .find(|line| line.target == target && line.directive == directive)
     }
 
-    /// By how much a counter of this side's kernel rose.
+    /// Returns the amount by which a counter of this side's kernel rose.
     pub(crate) fn counter(&self, name: &str) -> Option<u64> {
         let is_ours =
             |change: &&CounterChange| change.name == name && change.scope != CounterScope::Target;
@@ -279,7 +278,7 @@ impl Facts {
         Some(change.after.saturating_sub(change.before))
     }
 
-    /// Probes of one method, idle or loaded.
+    /// Returns probes of one method, idle or loaded.
     pub(crate) fn probes_of(
         &self,
         target: TargetId,
@@ -294,7 +293,7 @@ impl Facts {
             .map(|(_, group)| group)
     }
 
-    /// The path's round trip: the least that any kernel-answered probe saw.
+    /// Returns the path's round trip: the least that any kernel-answered probe saw.
     pub(crate) fn round_trip(&self, target: TargetId) -> Option<core::time::Duration> {
         [ProbeMethod::TcpSyn, ProbeMethod::TcpConnect]
             .into_iter()

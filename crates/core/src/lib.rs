@@ -1,6 +1,6 @@
 //! Bytes and observations in, one [`Report`](report::Report) out.
 //!
-//! Sources hand in [`Segment`](segment::Segment)s and [`Event`](event::Event)s;
+//! Sources hand in [`Segment`](observed::segment::Segment)s and [`Event`](observed::event::Event)s;
 //! the analyzer folds them into connections, pairs requests with responses,
 //! cuts each exchange into waits that tile it, weighs causes and concludes.
 //! Nothing here reads a clock, a file, a socket or the environment, and bad
@@ -18,6 +18,7 @@ mod facts;
 pub mod observed;
 mod preconnect;
 mod protocol;
+pub mod registry;
 pub mod report;
 pub mod route;
 mod service;

@@ -1,10 +1,9 @@
-//! What comes before a connection's first SYN: the lookup of a name, the
-//! search for a neighbour's hardware address, an attempt at another address.
+//! Steps before a connection's first SYN: the lookup of a name, the search for a neighbour's
+//! hardware address, an attempt at another address.
 //!
-//! In come DNS messages, neighbour searches and SYNs of all flows in the order
-//! in which one point saw them; out comes what a connection waited for before
-//! it began. Flows only meet here: what is told apart by flow knows nothing of
-//! this.
+//! The input is DNS messages, neighbour searches and SYNs of all flows in the order in which one
+//! point saw them; the output is what a connection waited for before it began. Flows only meet
+//! here: what is told apart by flow knows nothing of this.
 
 pub(crate) mod chain;
 pub(crate) mod elsewhere;
@@ -24,12 +23,12 @@ pub(crate) use elsewhere::Elsewhere;
 pub(crate) use lookup::{Asked, Lookup, Lost, Resolved, ResolvedKind};
 pub(crate) use neighbour::{Search, Silent};
 
-/// What a connection waited for before its first SYN.
+/// The steps that a connection waited for before its first SYN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Approach {
     /// The lookup of its server's name.
     pub(crate) lookup: Option<Lookup>,
-    /// What of its link was asked before that lookup.
+    /// Questions that were asked on its link before that lookup.
     pub(crate) chain: Option<Chain>,
     /// The search for its next hop's hardware address.
     pub(crate) search: Option<Search>,
@@ -37,7 +36,7 @@ pub(crate) struct Approach {
     pub(crate) elsewhere: Option<Elsewhere>,
 }
 
-/// Everything under way that a connection may follow.
+/// Lookups, searches and attempts under way that a connection may follow.
 #[derive(Debug, Default)]
 pub(crate) struct Approaches {
     lookups: lookup::Lookups,
@@ -79,8 +78,8 @@ impl Approaches {
         self.searches.take(step);
     }
 
-    /// Takes in a segment, most of which are of no interest; what the
-    /// connection waited for if this is its SYN.
+    /// Takes in a segment, most of which are of no interest; returns what the connection waited for
+    /// if this is its SYN.
     #[inline]
     pub(crate) fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Option<Box<Approach>> {
         if segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::RST.0) != 0 {
@@ -95,7 +94,7 @@ impl Approaches {
         None
     }
 
-    /// The hosts that were searched for and never told their address. Only searches whose
+    /// Returns the hosts that were searched for and never told their address. Only searches whose
     /// answer the capture would show count: it goes to the asker alone.
     pub(crate) fn silent(&self) -> Vec<Silent> {
         let mut list = self.searches.silent();
@@ -105,14 +104,15 @@ impl Approaches {
         list.into_iter().map(|(_, silent)| silent).collect()
     }
 
-    /// Lookups in all, with a connection after them or without, and the unanswered.
+    /// Returns the lookups in all, with a connection after them or without, and the unanswered.
     pub(crate) fn asked(&self) -> Asked {
         let mut asked = self.lookups.asked();
         asked
             .unanswered
             .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
         if !asked.is_answered && self.lookups.asks_anybody() {
-            // None of so many answers: the point sees one direction only, or the traffic is made up.
+            // There is no answer to any of many queries: the point sees one direction only, or the
+            // traffic is made up.
             asked.unanswered.clear();
         }
         let shows_answers = asked.is_answered || !asked.unanswered.is_empty();
@@ -120,7 +120,7 @@ impl Approaches {
         asked
     }
 
-    /// Resolvers and the least time in which each answered.
+    /// Returns the resolvers and the least time in which each answered.
     pub(crate) fn resolvers(&self) -> BTreeMap<IpAddr, Duration> {
         self.lookups.resolvers.clone()
     }

@@ -1,10 +1,9 @@
-//! Application protocols: which one a connection speaks, and where its
-//! messages begin and end.
+//! Application protocols: recognizes the one that a connection speaks, and finds the begin and end
+//! of its messages.
 //!
-//! In come a direction's contiguous bytes, where captured, and the count of
-//! those that were not; out come steps. One parser for each direction, with no
-//! knowledge of packets, times or the other direction. A parser that loses its
-//! thread says so, and its caller goes by turns.
+//! The input is a direction's contiguous bytes, where captured, and the count of those that were
+//! not; the output is steps. One parser for each direction, with no knowledge of packets, times or
+//! the other direction. A parser that loses its place says so, and its caller goes by turns.
 
 mod answered;
 pub(crate) mod dns;
@@ -21,14 +20,14 @@ pub(crate) mod tls;
 
 use self::http::{Head, Messages, RequestLine, Role};
 
-/// What feeding bytes brought about, in order.
+/// A step that feeding bytes brought about, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A message's first byte.
     Began,
-    /// Its head is whole. For a response the caller may now say that it has no body.
+    /// A message's whole head. For a response the caller may now say that it has no body.
     Head(Head),
-    /// Its last byte.
+    /// A message's last byte.
     Ended,
     /// The bytes are of another protocol, or a hole tore a head: boundaries are
     /// unknown until [`Parser::reset`].
@@ -64,7 +63,7 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// What a client speaks whose first bytes are these; `None`: not known.
+    /// Returns the protocol of a client whose first bytes are these; `None`: not known.
     pub(crate) fn of_client(bytes: &[u8]) -> Option<Self> {
         if http::begins_message(Role::Request, bytes) {
             Some(Self::Http)
@@ -85,13 +84,13 @@ impl Protocol {
         }
     }
 
-    /// What a server speaks that speaks first.
+    /// Returns the protocol of a server that speaks first.
     pub(crate) fn of_server(bytes: &[u8]) -> Option<Self> {
         mysql::is_greeting(bytes).then_some(Self::MySql)
     }
 
-    /// What a request's first bytes ask for, where it goes by turns; `None`: no
-    /// request that is answered.
+    /// Returns what a request's first bytes ask for, where it goes by turns; `None`: no request
+    /// that is answered.
     pub(crate) fn asks(self, bytes: &[u8]) -> Option<RequestLine> {
         let step = match self {
             Self::Http => return http::cut_request(bytes),
@@ -105,12 +104,12 @@ impl Protocol {
         }
     }
 
-    /// The status that a reply's first bytes name, by turns.
+    /// Returns the status that a reply's first bytes name, by turns.
     pub(crate) fn status(self, bytes: &[u8]) -> Option<u16> {
         (self == Self::Http).then(|| http::cut_status(bytes))?
     }
 
-    /// Whether a request that says nothing readable is none that is answered.
+    /// Returns true if a request that says nothing readable is none that is answered.
     pub(crate) fn has_silent_requests(self) -> bool {
         matches!(self, Self::MySql | Self::Memcached)
     }
@@ -120,7 +119,7 @@ impl Protocol {
         self == Self::Answered && answered::waits_for_news(bytes)
     }
 
-    /// Whether a reply's first bytes say that the request failed, by turns.
+    /// Returns true if a reply's first bytes say that the request failed, by turns.
     pub(crate) fn is_error(self, bytes: &[u8]) -> bool {
         match self {
             Self::MySql => mysql::is_error(bytes),
@@ -129,7 +128,7 @@ impl Protocol {
         }
     }
 
-    /// The parser of one direction.
+    /// Returns the parser of one direction.
     pub(crate) fn parser(self, role: Role) -> Parser {
         match self {
             Self::Http => Parser::Http(Messages::new(role)),
@@ -143,7 +142,7 @@ impl Protocol {
     }
 }
 
-/// Reads one direction.
+/// Parser of one direction.
 #[derive(Clone, Debug)]
 pub(crate) enum Parser {
     Http(Messages),
@@ -154,8 +153,8 @@ pub(crate) enum Parser {
 }
 
 impl Parser {
-    /// Goes on with `bytes`, the captured part at their front used up step by
-    /// step; `missing` uncaptured bytes follow them.
+    /// Goes on with `bytes`, the captured part at their front used up step by step; `missing`
+    /// uncaptured bytes follow them.
     pub(crate) fn step(&mut self, bytes: &mut &[u8], missing: &mut u64) -> Step {
         match self {
             Self::Http(messages) => messages.step(bytes, missing),
@@ -166,8 +165,8 @@ impl Parser {
         }
     }
 
-    /// Goes over `length` bytes at once, if all of them lie within a body and do
-    /// not end it; whether they do.
+    /// Passes over `length` bytes at once, if all of them lie within a body and do not end it;
+    /// returns true if they do.
     pub(crate) fn pass(&mut self, length: u64) -> bool {
         match self {
             Self::Http(messages) => messages.pass(length),
@@ -196,8 +195,8 @@ impl Parser {
         }
     }
 
-    /// Body bytes that the message in progress has announced and that are still
-    /// to come, where its length was given.
+    /// Returns the number of body bytes that the message in progress has announced and that are
+    /// still to come, where its length was given.
     pub(crate) fn awaited_bytes(&self) -> Option<u64> {
         match self {
             Self::Http(messages) => messages.awaited_bytes(),
@@ -205,8 +204,8 @@ impl Parser {
         }
     }
 
-    /// Whether a request of its protocol may begin with these bytes, to find
-    /// the thread again.
+    /// Returns true if a request of its protocol may begin with these bytes, to find its place
+    /// again.
     pub(crate) fn may_resume(&self, bytes: &[u8]) -> bool {
         match self {
             Self::Http(_) => http::begins_message(Role::Request, bytes),
@@ -216,7 +215,7 @@ impl Parser {
         }
     }
 
-    /// Whether the message in progress ends with the connection.
+    /// Returns true if the message in progress ends with the connection.
     pub(crate) fn ends_with_connection(&self) -> bool {
         match self {
             Self::Http(messages) => messages.ends_with_connection(),
@@ -224,7 +223,7 @@ impl Parser {
         }
     }
 
-    /// The response whose head was just read has no body.
+    /// Notes that the response whose head was just read has no body.
     pub(crate) fn no_body(&mut self) {
         if let Self::Http(messages) = self {
             messages.no_body();
@@ -232,7 +231,7 @@ impl Parser {
     }
 }
 
-/// Takes up to `left` bytes, captured or not; how many are still to come.
+/// Takes up to `left` bytes, captured or not; returns the number of those still to come.
 pub(crate) fn skip(left: u64, bytes: &mut &[u8], missing: &mut u64) -> u64 {
     let captured = left.min(bytes.len() as u64);
     *bytes = bytes.get(captured as usize..).unwrap_or_default();

@@ -12,41 +12,41 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cause::Id;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::experiment::Experiment;
+use crate::registry::Id;
 use crate::stats::histogram::Distribution;
 
 mod account;
-mod calls;
 mod connection;
 mod figures;
-mod joined;
-mod live;
 mod load;
 mod mode;
 mod record;
 mod route;
+mod sockets;
 mod sweep;
+mod syscalls;
+mod two_point;
 mod watch;
 
 pub use account::{Account, Booking, Claim, Location, Says, Shape, Witness};
-pub use calls::{CalledSocket, ServiceSetting, SocketCaller, SocketCalls, SocketSetting};
 pub use connection::{
     Acknowledgements, CongestionMarks, ConnectionEnd, ConnectionRecord, ConnectionSide,
     Connections, Delays, Handshake, InitialWindow, Lost, QuicFacts, Retransmissions,
     RoundTripFigures, Spells, SystemFacts, Vantage, WindowFigures,
 };
 pub use figures::{Figures, ProbeFigures};
-pub use joined::{ClockRelation, Joined, Place, Way};
-pub use live::{Bearing, Limit, LiveSocket};
 pub use load::{Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,
 };
+pub use sockets::{Bearing, Limit, LiveSocket};
 pub use sweep::{Sweep, SweepStep};
+pub use syscalls::{CalledSocket, ServiceSetting, SocketCaller, SocketCalls, SocketSetting};
+pub use two_point::{ClockRelation, Joined, Place, Way};
 pub use watch::{
     AskedService, Disagreement, Dropped, JoinedTurns, Throttled, WaitSplit, Watch, WatchedService,
 };

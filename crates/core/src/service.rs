@@ -1,176 +1,59 @@
-//! What all exchanges with one server amount to.
+//! Figures of all exchanges with one server.
 
 mod counts;
+pub(crate) mod example;
 pub(crate) mod kernel_join;
 pub(crate) mod latency_modes;
 mod places;
 mod stretches;
+pub(crate) mod tally;
 pub(crate) mod tcp_handshakes;
 pub(crate) mod timeline;
 mod uploads;
 
 use core::time::Duration;
 
-use crate::cause::Rules;
-use crate::cause::example::Worst;
-use crate::cause::tally::nanos;
-use crate::connection::dead_peer::DeadPeer;
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::delivery::Limit;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::Unit;
-use crate::service::kernel_join::Served;
+use crate::service::example::Worst;
 use crate::service::latency_modes::Bands;
 use crate::service::tcp_handshakes::Handshakes;
-use crate::service::timeline::Timeline;
 use crate::stats::histogram::Distribution;
 pub(crate) use counts::{Counts, Shares};
 pub(crate) use places::{Place, Places};
 pub(crate) use stretches::Stretches;
 pub(crate) use uploads::Uploads;
 
-/// Figures and rules of one server's address and port.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Service {
-    pub(crate) ledger: Ledger,
-    pub(crate) rules: Rules,
-    pub(crate) timeline: Timeline,
-    /// Exchanges joined to what the server's kernel saw of them.
-    pub(crate) served: Served,
-    /// The transfers outside of exchanges, if there were any.
-    pub(crate) outside: Option<Box<Outside>>,
-}
-
-/// Figures and rules of the bytes that no exchange holds: stretches of one side's data,
-/// each taken as a message of its own.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Outside {
-    pub(crate) ledger: Ledger,
-    pub(crate) rules: Rules,
-    pub(crate) dead_peers: DeadPeers,
-}
-
-/// The ends of a service's connections on which one side never acknowledged what the other
-/// repeated.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct DeadPeers {
-    /// The time for which it was repeated.
-    pub(crate) lasted: Distribution,
-    /// The sides that repeated.
-    pub(crate) senders: Counts<Side>,
-    /// The most repetitions on one connection.
-    pub(crate) repeats: u32,
-    /// The packets of the longest.
-    pub(crate) longest: Option<(Duration, [u64; 2])>,
-}
-
-impl DeadPeers {
-    fn take(&mut self, dead_peer: &DeadPeer) {
-        self.lasted.record(dead_peer.lasted);
-        self.senders.add(dead_peer.sender, 1);
-        self.repeats = self.repeats.max(dead_peer.repeats);
-        self.longest = self
-            .longest
-            .max(Some((dead_peer.lasted, dead_peer.packets)));
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.lasted.absorb(other.lasted);
-        self.senders.merge(&other.senders);
-        self.repeats = self.repeats.max(other.repeats);
-        self.longest = self.longest.max(other.longest);
-    }
-}
-
-impl Outside {
-    fn take(&mut self, transfer: &Exchange) {
-        self.ledger.unit = Unit::Transfers;
-        self.ledger.take(transfer);
-        self.rules.observe(&[transfer]);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.ledger.merge(other.ledger);
-        self.rules.merge(other.rules);
-        self.dead_peers.merge(other.dead_peers);
-    }
-}
-
-impl Service {
-    /// Counts exchanges that closed, in the order they did.
-    pub(crate) fn take(&mut self, batch: &[&Exchange]) {
-        for exchange in batch {
-            self.ledger.take(exchange);
-        }
-        for exchange in batch {
-            self.timeline.take(exchange);
-        }
-        self.rules.observe(batch);
-    }
-
-    /// The same for connections that were made.
-    pub(crate) fn take_setups(&mut self, batch: &[&Setup]) {
-        for setup in batch {
-            self.ledger.take_setup(setup);
-        }
-        self.rules.observe_setups(batch);
-    }
-
-    /// Notes an exchange that began before the figures are taken and lasted until then: in
-    /// none of them, for how long it would have taken from the beginning nobody knows.
-    pub(crate) fn take_early(&mut self, exchange: &Exchange) {
-        self.rules.gathered.starved.observe(exchange);
-    }
-
-    /// Counts a stretch of data outside of exchanges.
-    pub(crate) fn take_transfer(&mut self, transfer: &Exchange) {
-        self.outside.get_or_insert_default().take(transfer);
-    }
-
-    /// Counts the end of a connection on which one side fell silent.
-    pub(crate) fn take_dead_peer(&mut self, dead_peer: &DeadPeer) {
-        self.outside
-            .get_or_insert_default()
-            .dead_peers
-            .take(dead_peer);
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        if let Some(outside) = other.outside {
-            self.outside.get_or_insert_default().merge(*outside);
-        }
-        self.ledger.merge(other.ledger);
-        self.timeline.merge(other.timeline);
-        self.rules.merge(other.rules);
-        self.served.merge(other.served);
-    }
-}
-
-/// One message that crosses another is a connection's end, or chance …
+/// The least number of messages that cross another for both sides to send at any time: a single one
+/// is a connection's end, or chance.
 const CROSSED: u64 = 2;
-/// … and so is one in more than this many exchanges.
+/// The least part of the exchanges, as one in so many, that such messages must be: fewer are chance
+/// too.
 const CROSSED_PART: u64 = 10;
 
-/// The figures.
+/// Figures of a service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// The unit that is counted.
+    /// The unit in which exchanges are counted.
     pub(crate) unit: Unit,
     pub(crate) count: u64,
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
     pub(crate) cut: u64,
-    /// Exchanges of a protocol that is not read.
+    /// Number of exchanges of a protocol that is not read.
     pub(crate) unread: u64,
-    /// Exchanges of connections of which too few bytes were captured to tell a protocol.
+    /// Number of exchanges of connections of which too few bytes were captured to tell a protocol.
     pub(crate) unseen: u64,
-    /// Exchanges whose server spoke before it had heard of the request, or when it liked.
+    /// Number of exchanges whose server spoke before it had heard of the request, or when it liked.
     pub(crate) crossed: u64,
-    /// Exchanges whose server lies behind somebody who acknowledges for it.
+    /// Number of exchanges whose server lies behind a device that acknowledges for it.
     pub(crate) relayed: u64,
-    /// Times the server thought before responses that the capture cut off.
+    /// Times that the server thought before responses that the capture cut off.
     pub(crate) broken_off: Distribution,
     pub(crate) latency: Distribution,
     /// Least round trip to the client plus that to the server.
@@ -189,18 +72,18 @@ pub(crate) struct Ledger {
     pub(crate) resolving: Shares,
     pub(crate) slowest: Worst,
     pub(crate) bands: Bands,
-    /// How exchanges ended, those cut by the capture aside.
+    /// Outcomes of exchanges, those cut by the capture aside.
     pub(crate) outcomes: Counts<Outcome>,
     pub(crate) span: Option<(Timestamp, Timestamp)>,
     pub(crate) setups: SetupLedger,
-    /// Requests on connections that had been idle and were dead.
+    /// Number of requests on connections that had been idle and were dead.
     pub(crate) stale: u64,
-    /// Losses repaired, by whose data was lost.
+    /// Number of losses repaired, by the side whose data was lost.
     pub(crate) recoveries: Counts<Side>,
-    /// Losses on connections that had carried an exchange before, whichever side's data was
-    /// lost.
+    /// Number of losses on connections that had carried an exchange before, whichever side's data
+    /// was lost.
     pub(crate) later_losses: u64,
-    /// Delayed ACKs that held nothing back.
+    /// Delays of ACKs that held nothing back.
     pub(crate) harmless_delays: Distribution,
     /// Fetches of what a certificate's validity rests on.
     pub(crate) fetches: Stretches,
@@ -212,7 +95,7 @@ pub(crate) struct Ledger {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SetupLedger {
     pub(crate) count: u64,
-    /// Attempts whose SYN was retransmitted and never answered.
+    /// Number of attempts whose SYN was retransmitted and never answered.
     pub(crate) unheard: u64,
     pub(crate) outcomes: Counts<SetupOutcome>,
     pub(crate) latency: Distribution,
@@ -221,7 +104,7 @@ pub(crate) struct SetupLedger {
 }
 
 impl Ledger {
-    fn take(&mut self, exchange: &Exchange) {
+    pub(crate) fn take(&mut self, exchange: &Exchange) {
         let outcome = exchange.outcome;
         self.setups.handshakes.take_exchange(exchange);
         if let Some(handshake) = &exchange.handshake {
@@ -283,7 +166,7 @@ impl Ledger {
         }
     }
 
-    fn take_setup(&mut self, setup: &Setup) {
+    pub(crate) fn take_setup(&mut self, setup: &Setup) {
         self.setups.count += 1;
         let is_unheard =
             setup.outcome == Some(SetupOutcome::Unanswered) && setup.retransmissions > 0;
@@ -350,8 +233,8 @@ impl Ledger {
         self.uploads.merge(other.uploads);
     }
 
-    /// Returns true if nothing says who owes whom an answer: the protocol is not known, or
-    /// both sides send when they like, so that apparent turns may not be answers.
+    /// Returns true if nothing says who owes whom an answer: the protocol is not known, or both
+    /// sides send at any time, so that apparent turns may not be answers.
     pub(crate) fn is_unowed(&self) -> bool {
         let is_crossed = self.crossed >= CROSSED && self.crossed * CROSSED_PART >= self.uncut();
         self.unread * 2 > self.uncut() || is_crossed
@@ -369,29 +252,29 @@ impl Ledger {
         self.relayed * 2 > self.uncut()
     }
 
-    /// How many exchanges the capture did not cut.
+    /// Returns the number of exchanges that the capture did not cut.
     pub(crate) fn uncut(&self) -> u64 {
         self.outcomes.sum()
     }
 
-    /// How many had a whole response.
+    /// Returns the number of exchanges that had a whole response.
     pub(crate) fn whole(&self) -> u64 {
         let outcomes = self.outcomes.iter();
         let whole = outcomes.filter(|(outcome, _)| matches!(outcome, Outcome::Complete(_)));
         whole.map(|(_, count)| count).sum()
     }
 
-    /// Whether any exchange was seen, whole or not.
+    /// Returns true if any exchange was seen, whole or not.
     pub(crate) fn has_exchanges(&self) -> bool {
         self.count + self.errors + self.timeouts > 0
     }
 
-    /// Sum of all exchanges' durations, in nanoseconds.
+    /// Returns the sum of all exchanges' durations, in nanoseconds.
     pub(crate) fn total(&self) -> u64 {
         self.waits.total()
     }
 
-    /// Whole exchanges a second while they ran; 0 for fewer than two.
+    /// Returns the whole exchanges per second while they ran; 0 for fewer than two.
     pub(crate) fn rate(&self) -> f64 {
         let Some((begin, end)) = self.span else {
             return 0.0;

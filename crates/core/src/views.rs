@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod connections;
+mod exchanges;
 pub mod stream_numbers;
 pub mod stream_view;
 pub mod two_point;

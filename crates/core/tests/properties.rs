@@ -1,5 +1,5 @@
-//! What holds for any input: nothing panics, exchanges are tiled exactly, and
-//! the report depends on nothing but the input.
+//! Properties that hold for any input: nothing panics, exchanges are tiled exactly, and the report
+//! depends on nothing but the input.
 #![allow(clippy::disallowed_methods, reason = "tests read recordings")]
 
 #[path = "corpus/books.rs"]
@@ -158,7 +158,7 @@ fn in_time(list: Vec<(Result<i64, i64>, Captured)>) -> Vec<Captured> {
         .collect()
 }
 
-/// What may happen to a recorded segment.
+/// A mishap of a recorded segment.
 #[derive(Clone, Debug)]
 enum Mishap {
     Lose,
@@ -217,7 +217,7 @@ fn befall(segments: &mut Vec<Captured>, place: usize, mishap: &Mishap) {
     }
 }
 
-/// All that must hold.
+/// Checks all properties that must hold.
 fn check(segments: &[Captured]) -> Result<(), TestCaseError> {
     let first = analyse_seeded(segments, 1);
     for exchange in &first.exchanges {
@@ -238,7 +238,7 @@ fn check(segments: &[Captured]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Both texts around the first byte in which they differ.
+/// Returns both texts around the first byte in which they differ.
 fn first_difference(one: &str, other: &str) -> String {
     let pairs = one.bytes().zip(other.bytes());
     let at = pairs.take_while(|(a, b)| a == b).count();

@@ -11,13 +11,13 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use lagtrace_core::analyzer::{Analyzer, Options};
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::exchange::{Exchange, Outcome};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::flow::{Direction, Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
 use lagtrace_core::observed::time::Timestamp;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::Report;
 use lagtrace_core::views::connections::Wanted;
 
@@ -33,7 +33,7 @@ struct Script {
     number: u64,
 }
 
-/// One connection of the script.
+/// A connection of the script.
 #[derive(Clone, Copy)]
 struct Talk {
     client: Endpoint,
@@ -147,7 +147,7 @@ fn run(play: impl FnOnce(&mut Script)) -> (Report, Seen) {
     (report, seen)
 }
 
-/// The process's memory at its highest, in MiB.
+/// Returns the process's memory at its highest, in MiB.
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));

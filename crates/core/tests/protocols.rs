@@ -1,4 +1,4 @@
-//! Real recordings of each protocol: what is read from them, packet by packet.
+//! Real recordings of each protocol: the messages read from them, packet by packet.
 //!
 //! They were made with the project's lab (nginx, Redis, PostgreSQL) and with
 //! servers and clients of the same kind on the loopback interface.
@@ -111,7 +111,7 @@ fn streams_of_http2_are_exchanges_that_overlap() {
     }
 }
 
-/// What a recording's exchanges ask, and whether they were refused.
+/// Lists the requests of a recording's exchanges, each with its outcome where it is not complete.
 fn told(name: &str) -> Vec<String> {
     let exchanges = exchanges(name);
     let line = |exchange: &Exchange| {
@@ -186,7 +186,8 @@ fn memcached_s_commands_go_by_turns() {
     assert_eq!(told("memcached"), expected);
 }
 
-/// A connection of segments given by who sends what, ten milliseconds apart.
+/// A connection of segments ten milliseconds apart, each given by its sender (true: the client) and
+/// its bytes.
 fn conversation(parts: &[(bool, &[u8])]) -> Vec<Captured> {
     let mut template = captured("redis");
     template.truncate(3);
@@ -250,9 +251,9 @@ fn an_upgrade_from_http_1_1_makes_the_request_stream_1() {
     assert_eq!(found.iter().filter_map(tiling_fault).next(), None);
 }
 
-/// The exchanges of calls over HTTP/2 to a server that speaks first, each with a PING
-/// before its response, in a capture that keeps so many bytes of each payload. The first request and its
-/// response name more than is kept; later responses are as long as `later`.
+/// Returns the exchanges of calls over HTTP/2 to a server that speaks first, each with a PING
+/// before its response, in a capture that keeps `kept` bytes of each payload. The first request and
+/// its response name more than is kept; later responses are as long as `later`.
 fn calls(kept: usize, later: usize) -> Vec<Exchange> {
     let mut opens = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     opens.extend(frame(4, 0, 0, &[]));
@@ -309,6 +310,6 @@ fn calls_are_told_apart_though_a_snapshot_length_cut_the_first_of_them() {
         matches!(wait.kind, WaitKind::ServerPause | WaitKind::RequestPause)
     };
     assert!(!cut.iter().flat_map(|exchange| &exchange.waits).any(pauses));
-    // Where each response hides its end, turns are left.
+    // Where each response hides its end, only turns are left.
     assert!(whole(&calls(100, 200)) >= 5);
 }

@@ -1,11 +1,11 @@
-//! How exactly the path emulator keeps its delay, and how much it carries:
+//! Measures how exactly the path emulator keeps its delay, and how much it carries:
 //! `cargo bench -p lagtrace-lab`, as root.
 //!
 //! Delay: datagrams leave the client at a steady rate over a round trip of 20 ms; tcpdump stamps
-//! each as it enters and as it leaves the path. Printed: how much later than asked they left.
+//! each as it enters and as it leaves the path. Printed: by how much they left later than asked.
 //!
 //! Throughput: small datagrams as fast as one thread sends them, and bulk TCP, with and without
-//! offload; printed is what arrived.
+//! offload. Printed: the data that arrived.
 
 #![allow(clippy::print_stdout)]
 
@@ -50,11 +50,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Everything that makes the emulator look into packets.
+/// The path settings that make the emulator look into packets.
 const FULL: &str = "hops = [{}, {}, {}]\nmembers = [{}, {}, {}, {}]\n\
     to_client = { mtu = 1500, drop = [{ flags = 'rst', per_flow = true }] }\n";
 
-/// Five milliseconds there and back, and what is said besides.
+/// Returns a scenario with a round trip of 5 ms and these further path settings.
 fn throughput_scenario(path: &str) -> Result<Scenario, lagtrace_lab::Error> {
     let text = format!(
         "name = 'throughput'\ntitle = 'throughput'\ntarget = 'none'\n\
@@ -64,10 +64,10 @@ fn throughput_scenario(path: &str) -> Result<Scenario, lagtrace_lab::Error> {
     Scenario::parse("throughput", &text)
 }
 
-/// How long each measurement of throughput takes.
+/// The duration of each throughput measurement.
 const LASTS: Duration = Duration::from_secs(3);
 
-/// Small datagrams as fast as they can be sent.
+/// Measures small datagrams, sent as fast as they can be.
 fn flood(lab: &Lab, name: &str) -> Result<(), Box<dyn Error>> {
     let receiver = lab
         .server()
@@ -93,7 +93,7 @@ fn flood(lab: &Lab, name: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One TCP connection to the client that is never short of data.
+/// Measures one TCP connection to the client whose sender is never short of data.
 fn bulk(lab: &Lab, name: &str) -> Result<(), Box<dyn Error>> {
     let listener = lab
         .server()
@@ -200,8 +200,8 @@ fn send(socket: &UdpSocket, to: IpAddr, rate: u64) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// The stamp of each datagram by its number, from a capture of bare IP packets with stamps in
-/// nanoseconds.
+/// Returns the timestamp of each datagram by its number, from a capture of bare IP packets with
+/// timestamps in nanoseconds.
 fn stamps(file: &Path) -> Result<HashMap<u64, u64>, Box<dyn Error>> {
     let bytes = std::fs::read(file)?;
     let mut rest = bytes.get(24..).unwrap_or_default();

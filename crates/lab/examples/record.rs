@@ -12,16 +12,17 @@ use std::time::Duration;
 
 use lagtrace_lab::{Family, Helper, Host, Lab, RecordingOptions, Scenario, helper_main};
 
-/// What is put on a service while it is recorded.
+/// The load on a service while it is recorded.
 #[derive(Clone, Copy)]
 enum Load {
-    /// wrk with so many connections for two seconds.
+    /// wrk with this many connections for two seconds.
     Wrk(u32),
-    /// Six curls of so many requests each, on one connection each where the server keeps it.
+    /// Six curls with this many requests each, on one connection each where the server keeps it
+    /// open.
     Curl(u32),
 }
 
-/// Name of the recording, scenario, service, load.
+/// The recordings: name, scenario, service, load.
 const RECORDINGS: &[(&str, &str, &str, Load)] = &[
     ("good", "nagle-delayed-ack", "good", Load::Curl(40)),
     ("latency", "nagle-delayed-ack", "latency", Load::Wrk(6)),

@@ -25,24 +25,24 @@ use crate::{firewall, host_files, link, tool};
 
 pub(crate) use programs::server_log;
 
-/// How long a process may take until it does what it is for.
+/// The longest time until a started process is ready.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long nginx's workers may take to start after their master.
+/// The longest time until nginx's workers have started after their master.
 const WORKERS_LIMIT: Duration = Duration::from_secs(1);
 
-/// The roles of the processes that serve a lab as a whole; no service is called so.
+/// The roles of the processes that serve a lab as a whole; no service may have one of these names.
 const PATH: &str = "path";
 pub(crate) const RESERVED_NAMES: [&str; 3] = [PATH, NGINX, "nginx-worker"];
 
-/// Where the emulator of a run keeps its counters.
+/// Returns the file into which the emulator of a run writes its counters.
 pub(crate) fn counters_file(run: &Run) -> std::path::PathBuf {
     run.folder().join("path.counters.json")
 }
 
 impl Crew {
-    /// Brings up what the run's scenario says: hosts, path, packet filter, servers. What an
-    /// error leaves half made, `dismiss` and the run's `clean_up` remove.
+    /// Brings up the hosts, path, packet filter and servers of the run's scenario. What an error
+    /// leaves half made, `dismiss` and the run's `clean_up` remove.
     pub(crate) fn bring_up(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
         let (folder, scenario) = (run.folder(), &run.scenario);
         let path = &scenario.path;
@@ -65,7 +65,7 @@ impl Crew {
         self.start_watches(run, helper)
     }
 
-    /// Makes the two hosts and what joins them; or the one host that both are.
+    /// Makes the two hosts and what joins them, or, on loopback, the one host that is both.
     fn make_hosts(
         &mut self,
         run: &mut Run,
@@ -202,8 +202,8 @@ impl Crew {
         }
     }
 
-    /// Puts nginx's workers on record: should keeper and master both be killed, the next run
-    /// knows them.
+    /// Puts nginx's workers on record, so that the next run knows them should keeper and master
+    /// both be killed.
     fn note_workers(&self, run: &mut Run) -> Result<(), Error> {
         let Some(master) = run.processes.iter().find(|member| member.role == NGINX) else {
             return Ok(());
@@ -225,7 +225,7 @@ impl Crew {
     }
 }
 
-/// Leaves what a helper process is to do in the run's folder; where.
+/// Writes the plan of a helper process into the run's folder, and returns its path.
 fn write_plan(run: &Run, name: &str, plan: &impl Serialize) -> Result<std::path::PathBuf, Error> {
     let file = run.folder().join(format!("{name}.plan.json"));
     let text = serde_json::to_vec_pretty(plan).expect("a plan is text and numbers");

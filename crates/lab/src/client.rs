@@ -1,9 +1,9 @@
-//! Our own small clients, for what no real one does: requests in several writes with Nagle's
-//! algorithm on, responses read slowly or not at all for a while, connections that stay idle
-//! for long and are used again, requests that wait for a connection.
+//! Small clients of the lab's own, for what no real one does: requests in several writes with
+//! Nagle's algorithm on, responses read slowly or not at all for a while, connections that stay
+//! idle for long and are used again, requests that wait for a connection.
 //!
-//! Left to its defaults a client is a healthy one: `TCP_NODELAY`, each request in one write, one
-//! after the other. It measures itself: one [`Asked`] a request goes to its output.
+//! With its defaults a client is a healthy one: `TCP_NODELAY`, each request in one write, one after
+//! the other. It measures itself: it writes one [`Asked`] for each action to its output.
 
 mod ask;
 mod incoming;
@@ -16,68 +16,68 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::scenario::quantity::{Size, duration};
 
-/// A client of our own, with its faults.
+/// A client of the lab's own, with its faults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnClient {
-    /// Connections that are used side by side.
+    /// The number of connections used side by side.
     pub connections: u16,
-    /// So many actions on each connection.
+    /// The number of actions on each connection.
     pub requests: u16,
-    /// So many requests, one after the other, are one action and measured as one.
+    /// The number of requests, one after the other, that are one action and measured as one.
     pub action: u16,
     /// The time between two requests of one action.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub think: Duration,
-    /// The requests of an action leave in one write, before any is answered.
+    /// True if the requests of an action leave in one write, before any is answered.
     pub pipelined: bool,
-    /// Actions are wanted at this interval, whether a connection is free or not, and measured
-    /// from then on. Zero: as soon as one is free.
+    /// The interval at which actions are wanted, whether a connection is free or not; each is
+    /// measured from when it was wanted. Zero: as soon as a connection is free.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub every: Duration,
-    /// What a connection rests after an action.
+    /// The time for which a connection rests after an action.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub pause: Duration,
-    /// A connection for each action, opened as part of it.
+    /// True if each action opens a connection of its own, as part of the action.
     pub fresh: bool,
-    /// How long one read may wait; then the connection is given up.
+    /// The longest wait of one read; after it the connection is given up.
     #[serde(with = "duration")]
     pub patience: Duration,
-    /// What is set on each connection's socket.
+    /// The socket options of each connection.
     pub socket: ClientSocket,
-    /// How a request is written.
+    /// The way in which a request is written.
     pub request: Asking,
-    /// How a response is read.
+    /// The way in which a response is read.
     pub response: Taking,
-    /// What follows a request.
+    /// The event that follows a request.
     pub ending: Ending,
 }
 
-/// What is set on each connection's socket.
+/// The socket options of each connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClientSocket {
-    /// Leave Nagle's algorithm on; otherwise `TCP_NODELAY` is set.
+    /// True to leave Nagle's algorithm on; otherwise `TCP_NODELAY` is set.
     pub nagle: bool,
     /// `SO_RCVBUF`, set before connecting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
-    /// The local port of every connection, even if an earlier one of it is not yet forgotten
+    /// The local port of every connection, even while an earlier one from it is in TIME_WAIT
     /// (`SO_REUSEADDR`). For one connection at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_port: Option<u16>,
 }
 
-/// How a request is written.
+/// The way in which a request is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Asking {
-    /// A body of so many bytes makes it a POST; without one it is a GET.
+    /// The size of a body, which makes the request a POST; without one it is a GET.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Size>,
-    /// The header in a write of its own.
+    /// True if the header has a write of its own.
     pub apart: bool,
-    /// The body in writes of so many bytes.
+    /// The size of the writes in which the body is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub piece: Option<Size>,
     /// The time between two writes.
@@ -88,31 +88,31 @@ pub struct Asking {
     pub after_connecting: Duration,
 }
 
-/// How a response is read.
+/// The way in which a response is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Taking {
-    /// At most so many bytes are read at a time.
+    /// The most bytes of one read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub piece: Option<Size>,
     /// The time between two reads.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub between: Duration,
-    /// Before the first read of a response, nothing is read for so long.
+    /// The time before the first read of a response.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub late: Duration,
 }
 
-/// What follows a request.
+/// The event that follows a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// Its response, and then the next request.
+    /// The response, and then the next request.
     #[default]
     Keep,
-    /// The client's FIN; the response comes nevertheless.
+    /// The client's FIN; the response still comes.
     HalfClose,
-    /// A reset, as soon as the response has begun.
+    /// The client's RST, as soon as the response has begun.
     Reset,
 }
 
@@ -136,43 +136,43 @@ impl Default for OwnClient {
     }
 }
 
-/// What the process of one client is told.
+/// The plan for the process of one client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct AskPlan {
     pub(crate) client: OwnClient,
     pub(crate) to: SocketAddr,
 }
 
-/// One action as the client saw it: a line of its output.
+/// An action as the client saw it: a line of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// When it was wanted, in ns since 1970 (CLOCK_REALTIME).
+    /// The time at which the action was wanted, in ns since 1970 (CLOCK_REALTIME).
     pub begin_ns: u64,
-    /// From then to the last byte of its last response, in ns.
+    /// The time from when the action was wanted to the last byte of its last response, in ns.
     pub latency_ns: u64,
-    /// Whether every response came whole.
+    /// True if every response came whole.
     pub ok: bool,
 }
 
-/// Asks until all is asked.
+/// Runs a client until all its actions are done.
 pub(crate) fn run(plan: &AskPlan) -> Result<(), Error> {
     ask::all(&plan.client, plan.to).map_err(Error::file("ask", plan.to.to_string()))
 }
 
-/// No client asks more often, all its connections together.
+/// The most requests of a client, all its connections together.
 const MOST_REQUESTS: u64 = 20_000;
 
-/// No client has more connections.
+/// The most connections of a client.
 const MOST_CONNECTIONS: u16 = 512;
 
-/// No client sleeps longer at once.
+/// The longest single sleep of a client.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
-/// No request's body is longer, in bytes.
+/// The largest body of a request, in bytes.
 const LONGEST_BODY: u64 = 16 << 20;
 
 impl OwnClient {
-    /// What no scenario may ask for; the reason if this one does.
+    /// Checks that the settings are within bounds; the error is the reason why not.
     pub(crate) fn check(&self) -> Result<(), String> {
         let count = u64::from(self.connections) * u64::from(self.requests) * u64::from(self.action);
         if count == 0 || count > MOST_REQUESTS || self.connections > MOST_CONNECTIONS {

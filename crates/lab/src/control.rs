@@ -1,6 +1,6 @@
-//! What is done to a service's processes while it serves: a quota of CPU time by a control
-//! group of the run's own, and stops by signal. This is their description; [`group`] makes the
-//! groups, [`watch`] is the process that stops and that tells the service's log what happened.
+//! Faults of a service's processes while it serves: a quota of CPU time by a control group of the
+//! run's own, and stops by signal. This module describes them; [`group`] makes the groups,
+//! [`watch`] is the process that stops others and writes into the service's log what happened.
 
 pub(crate) mod group;
 pub(crate) mod watch;
@@ -15,7 +15,7 @@ use crate::scenario::quantity::{duration, format_duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuQuota {
-    /// How much CPU time all processes of the service together get in a period.
+    /// The CPU time that all processes of the service together get in a period.
     #[serde(with = "duration")]
     pub quota: Duration,
     /// The period, 1 ms to 1 s.
@@ -27,19 +27,19 @@ pub struct CpuQuota {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
-    /// From the beginning of one stop to that of the next.
+    /// The time from the beginning of one stop to that of the next.
     #[serde(with = "duration")]
     pub every: Duration,
-    /// How long a stop lasts.
+    /// The duration of a stop.
     #[serde(with = "duration")]
     pub r#for: Duration,
 }
 
-/// The kernel takes no shorter quota and no period beyond these.
+/// The kernel's lower bound of a quota and of a period, and its upper bound of a period.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 
-/// No stop lasts longer.
+/// The longest stop.
 const LONGEST_STOP: Duration = Duration::from_secs(10);
 
 impl CpuQuota {

@@ -14,16 +14,16 @@ use crate::process::Process;
 use crate::run::{Member, Run};
 use crate::server::nginx;
 
-/// The role of the one nginx that serves all services which are nginx.
+/// The role of the one nginx that serves all nginx services.
 pub(crate) const NGINX: &str = "nginx";
 
-/// How long a server may take to end by itself.
+/// The longest time for a server to end by itself.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// The processes of a lab, in the order in which they were started.
 #[derive(Default)]
 pub(crate) struct Crew {
-    /// With the signal that ends each.
+    /// The members, each with its role and the signal that ends it.
     members: Vec<(String, Child, Signal)>,
 }
 
@@ -37,7 +37,7 @@ impl Crew {
         at_death: Signal,
     ) -> Result<(), Error> {
         let log = log_file(run, role);
-        // Appending: what controls the server writes into its log as well.
+        // Append: the processes that control the server write into its log as well.
         let output = OpenOptions::new().create(true).append(true).open(&log);
         let output = output.map_err(Error::file("create", &log))?;
         let errors = output.try_clone().map_err(Error::file("share", &log))?;
@@ -60,7 +60,7 @@ impl Crew {
         run.save()
     }
 
-    /// An error if a member has ended, with what it said last.
+    /// Returns an error with the end of its log if a member has ended.
     pub(crate) fn check_alive(&mut self, run: &Run, role: &str) -> Result<(), Error> {
         let Some((_, child, _)) = self.members.iter_mut().find(|(name, ..)| name == role) else {
             return Ok(());
@@ -75,7 +75,7 @@ impl Crew {
         }
     }
 
-    /// Ends every member, and whatever members left behind.
+    /// Ends every member, and every process that members left behind.
     pub(crate) fn dismiss(&mut self) {
         for (_, child, end) in &self.members {
             end_child(child, *end);
@@ -89,7 +89,7 @@ impl Crew {
             let _ = child.wait();
         }
         self.members.clear();
-        // Orphans are ours, for the keeper is their reaper; ended ones are reaped as well.
+        // Orphans are children of the keeper, their subreaper; ended ones are reaped as well.
         for _ in 0..1000 {
             for orphan in Process::current().children() {
                 orphan.signal(Signal::KILL);
@@ -103,7 +103,7 @@ impl Crew {
     }
 }
 
-/// Asks a child to end, and lets it go on if it is stopped, or it could not.
+/// Asks a child to end, and continues it, since a stopped process could not.
 fn end_child(child: &Child, end: Signal) {
     if let Some(process) = i32::try_from(child.id()).ok().and_then(Process::with_pid) {
         process.signal(end);
@@ -111,12 +111,12 @@ fn end_child(child: &Child, end: Signal) {
     }
 }
 
-/// Where a member writes what it says.
+/// Returns the log of a member.
 pub(crate) fn log_file(run: &Run, role: &str) -> PathBuf {
     run.folder().join(format!("{role}.log"))
 }
 
-/// The end of what a member wrote, nginx's error log included.
+/// Returns the end of a member's log, for nginx that of its error log included.
 pub(crate) fn last_words(run: &Run, role: &str) -> String {
     let own = log_file(run, role);
     let read = |file: &Path| {
@@ -132,7 +132,7 @@ pub(crate) fn last_words(run: &Run, role: &str) -> String {
     lines.into_iter().rev().collect::<Vec<_>>().join("; ")
 }
 
-/// A member that did not do what it is for.
+/// Returns the error of a member that failed.
 pub(crate) fn failed(role: &str, message: &str) -> Error {
     Error::Command {
         command: role.to_owned(),

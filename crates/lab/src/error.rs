@@ -1,4 +1,4 @@
-//! What can go wrong in the lab. Each variant names the operation and what it was done to.
+//! Errors of the lab. Each variant names the operation and its object.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Namespaces, TUN devices and packet filters are for root alone.
+    /// The user is not root, which namespaces, TUN devices and packet filters need.
     #[error("the lab makes network namespaces, which needs root")]
     NeedsRoot,
 
-    /// This root may not do what root usually may: that of a container, mostly.
+    /// The user is root without the capabilities that root usually has: mostly that of a container.
     #[error("the lab makes network namespaces, for which this root lacks {missing}")]
     NeedsCapabilities {
         /// The capabilities' names.
@@ -36,14 +36,14 @@ pub enum Error {
         package: String,
     },
 
-    /// What is to show a scenario's fault does not show it.
+    /// The witness of a scenario's fault does not show it.
     #[error("`{scenario}` ({service}) is not recorded: {reason}")]
     NotShown {
         /// The scenario.
         scenario: String,
         /// The service, or the host.
         service: String,
-        /// What was counted in place of what.
+        /// The actual and the expected counts.
         reason: String,
     },
 
@@ -52,25 +52,25 @@ pub enum Error {
     UnknownScenario {
         /// The name that was asked for.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: Vec<&'static str>,
     },
 
-    /// The scenario's text is not what a scenario looks like.
+    /// The scenario's text cannot be parsed.
     #[error("cannot read scenario `{origin}`")]
     ScenarioSyntax {
-        /// Where the text came from.
+        /// The origin of the text.
         origin: String,
-        /// What the reader says, with line and column.
+        /// The parser's message, with line and column.
         source: Box<toml::de::Error>,
     },
 
-    /// The scenario reads, but makes no sense.
+    /// The scenario parses, but makes no sense.
     #[error("scenario `{origin}`: {reason}")]
     ScenarioSense {
-        /// Where the text came from.
+        /// The origin of the text.
         origin: String,
-        /// What does not fit.
+        /// The reason.
         reason: String,
     },
 
@@ -93,11 +93,11 @@ pub enum Error {
     /// A file operation failed.
     #[error("cannot {operation} {}", path.display())]
     File {
-        /// What was tried: `read`, `write`, `create`, …
+        /// The operation: `read`, `write`, `create`, …
         operation: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
 
@@ -106,27 +106,27 @@ pub enum Error {
     Start {
         /// The program.
         program: String,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
 
-    /// A program ended in failure.
+    /// A program failed.
     #[error("`{command}` failed: {message}")]
     Command {
         /// The program with its arguments.
         command: String,
-        /// Its exit code or signal, and what it wrote to stderr.
+        /// The exit code or signal, and its stderr.
         message: String,
     },
 
-    /// Something could not be done inside a host.
+    /// An operation inside a host failed.
     #[error("cannot {operation} in the namespace `{namespace}`")]
     Namespace {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The namespace's name.
         namespace: String,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
 
@@ -137,9 +137,9 @@ pub enum Error {
         service: String,
         /// The port.
         port: u16,
-        /// How long was waited, in milliseconds.
+        /// The time waited, in milliseconds.
         waited_ms: u64,
-        /// The end of what the server wrote to its log.
+        /// The end of the server's log.
         log: String,
     },
 
@@ -148,33 +148,33 @@ pub enum Error {
     Keeper {
         /// The scenario.
         scenario: String,
-        /// What the process said, its causes included.
+        /// The process's message, its causes included.
         message: String,
     },
 
     /// A recording did not begin or did not end well.
     #[error("cannot record on {host}: {message}")]
     Recording {
-        /// Which host's end.
+        /// The host.
         host: String,
-        /// What tcpdump said.
+        /// The message of tcpdump.
         message: String,
     },
 
-    /// A line of a log that the lab's own server wrote does not read.
+    /// A line of a log of the lab's own server cannot be parsed.
     #[error("cannot read line {line} of {}", path.display())]
     BadLog {
         /// The log.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What the reader says.
+        /// The parser's message.
         source: serde_json::Error,
     },
 }
 
 impl Error {
-    /// What the user can do about it, where there is something.
+    /// Returns advice on what the user can do, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NeedsRoot => Some("run it with sudo".to_owned()),
@@ -193,7 +193,7 @@ impl Error {
         }
     }
 
-    /// The message with every cause below it, on one line.
+    /// Returns the message with every cause below it, on one line.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut below = std::error::Error::source(self);
@@ -205,7 +205,7 @@ impl Error {
         text
     }
 
-    /// For `map_err`: a file operation that failed.
+    /// Returns a mapper for `map_err`: from an I/O error to that of a file operation.
     pub(crate) fn file(
         operation: &'static str,
         path: impl Into<PathBuf>,
@@ -219,14 +219,15 @@ impl Error {
     }
 }
 
-/// What the user may have meant: the scenarios that share a word with the name.
+/// Suggests the scenarios whose names share a word with this one.
 fn near(name: &str, known: &[&str]) -> String {
     let words: Vec<_> = name.split('-').filter(|word| word.len() > 2).collect();
     let shares = |known: &&&str| known.split('-').any(|word| words.contains(&word));
     let near: Vec<_> = known.iter().filter(shares).take(5).copied().collect();
-    let all = "`lagtrace lab list` lists all";
-    match near.is_empty() {
-        true => all.to_owned(),
-        false => format!("did you mean {}? {all}", near.join(", ")),
+    let all = "`lagtrace-lab list` lists all";
+    if near.is_empty() {
+        all.to_owned()
+    } else {
+        format!("did you mean {}? {all}", near.join(", "))
     }
 }

@@ -1,5 +1,5 @@
-//! What a host's packet filter does: nftables inside the host's namespace, which has rule sets
-//! of its own that go away with it.
+//! The packet filter of a host: nftables inside the host's namespace, which has rule sets of its
+//! own that go away with it.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -12,72 +12,72 @@ use crate::namespace::Namespace;
 use crate::scenario::Scenario;
 use crate::tool;
 
-/// A packet filter's way with one port: a word for what is common, or rules.
+/// The packet filter of one port: a word for a common one, or rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Firewall {
-    /// What is common.
+    /// A common filter.
     Word(FirewallWord),
     /// Rules in nft's own language.
     Rules(FirewallRules),
 }
 
-/// What packet filters commonly do to a port.
+/// Common packet filters of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirewallWord {
-    /// Everything passes: the same as no filter.
+    /// Everything passes, as without a filter.
     Open,
-    /// Every SYN to the port is dropped without a word.
+    /// Every SYN to the port is dropped silently.
     DropSyn,
-    /// The first SYN of each connection is dropped, its repetition passes.
+    /// The first SYN of each connection is dropped, its retransmission passes.
     DropFirstSyn,
-    /// A connection without a packet for a second is forgotten: what comes on it later is
-    /// dropped without a word, as an address translator does whose table has lost the entry.
+    /// A connection without a packet for a second is forgotten: later packets of it are dropped
+    /// silently, as by an address translator whose table has lost the entry.
     ForgetIdle,
-    /// The same, but what comes later is answered with a reset, as load balancers do.
+    /// As `ForgetIdle`, but later packets are answered with a reset, as load balancers do.
     ResetIdle,
 }
 
-/// Rules, each one line of nft's language, for the chains of one host. Nothing is added to
-/// them: a rule that is meant for one port names it. `{port}` stands for the port of the service
-/// that has them.
+/// Rules, each one line of nft's language, for the chains of one host. Nothing is added to them: a
+/// rule that is meant for one port names it. `{port}` stands for the port of the service that has
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FirewallRules {
     /// Sets that the rules of `rules` and `output` use: `NAME { type …; }`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<String>,
-    /// So many rules that match nothing come before `rules`, and each is asked about each packet.
+    /// The number of rules that match nothing before `rules`; each is evaluated for each packet.
     #[serde(skip_serializing_if = "is_zero")]
     pub needless: u32,
-    /// For packets that come in (hook `input` of family `inet`).
+    /// Rules for incoming packets (hook `input` of family `inet`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
-    /// For packets that go out (hook `output` of family `inet`).
+    /// Rules for outgoing packets (hook `output` of family `inet`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
-    /// For ARP that comes in (hook `input` of family `arp`).
+    /// Rules for incoming ARP (hook `input` of family `arp`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arp: Vec<String>,
-    /// For frames as they come in from the path, before anything else sees them but a
-    /// recording (hook `ingress` of family `netdev`).
+    /// Rules for frames as they come in from the path, before anything but a recording sees them
+    /// (hook `ingress` of family `netdev`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ingress: Vec<String>,
 }
 
-/// A filter has no more needless rules than are loaded in about two seconds.
+/// The most needless rules, which load in about two seconds.
 const MOST_NEEDLESS: u32 = 100_000;
 
 impl Firewall {
-    /// Whether it filters anything at all.
+    /// Returns true if any packet may be dropped or rejected.
     pub(crate) fn filters(&self) -> bool {
         *self != Self::Word(FirewallWord::Open)
     }
 }
 
 impl FirewallRules {
-    /// Every rule is one line; else the reason.
+    /// Checks that every rule is one line, and their number; the error is the reason why not.
     pub(crate) fn check(&self) -> Result<(), String> {
         let all = [
             &self.sets,
@@ -95,7 +95,7 @@ impl FirewallRules {
         }
     }
 
-    /// The rules with a service's port filled in.
+    /// Returns the rules with a service's port filled in.
     fn of_port(&self, port: u16) -> Self {
         let port = port.to_string();
         let fill = |lines: &[String]| -> Vec<String> {
@@ -121,7 +121,8 @@ impl FirewallRules {
         self.ingress.extend_from_slice(&more.ingress);
     }
 
-    /// The tables that hold them on a host with this device, or `None` if there is no rule.
+    /// Returns the tables with these rules on a host with this device, or `None` if there is no
+    /// rule.
     fn tables(&self, interface: &str) -> Option<String> {
         let sets = self.sets.iter().fold(String::new(), |mut text, set| {
             let _ = writeln!(text, "set {set}");
@@ -176,14 +177,14 @@ fn is_one_line(line: &str) -> bool {
     !line.trim().is_empty() && line.len() <= 1024 && !line.chars().any(char::is_control)
 }
 
-/// Loads what the client is to filter, if anything.
+/// Loads the client's packet filter, if it has one.
 pub(crate) fn load_client(namespace: &Namespace, scenario: &Scenario) -> Result<(), Error> {
     let interface = link::interface(&scenario.path);
     let rules = scenario.client.firewall.as_ref();
     load(namespace, rules.and_then(|rules| rules.tables(interface)))
 }
 
-/// Loads what the server and its services are to filter, if anything.
+/// Loads the packet filters of the server and its services, if there are any.
 pub(crate) fn load_server(namespace: &Namespace, scenario: &Scenario) -> Result<(), Error> {
     let mut all = scenario.server.firewall.clone().unwrap_or_default();
     for service in &scenario.services {
@@ -219,7 +220,7 @@ impl FirewallWord {
                 ..FirewallRules::default()
             },
             // There is one client, so its port tells connections apart. A minute outlasts every
-            // repetition of a SYN that follows a single loss.
+            // retransmission of a SYN that follows a single loss.
             Self::DropFirstSyn => FirewallRules {
                 sets: vec![
                     "seen { type inet_service . inet_service; flags dynamic,timeout; timeout 60s; size 65536; }".to_owned(),
@@ -235,7 +236,7 @@ impl FirewallWord {
     }
 }
 
-/// What comes on a connection that was idle for a second meets this end.
+/// Returns rules by which packets of a connection that was idle for a second meet this verdict.
 fn forget_idle(port: u16, syn: &str, end: &str) -> FirewallRules {
     let connection = "tcp sport . tcp dport";
     let live = format!("update @live {{ {connection} timeout 1s }}");

@@ -1,5 +1,5 @@
-//! The lab's own processes. They are this very program, started again with other arguments:
-//! the keeper of a run, the path emulator, the small servers.
+//! The lab's own processes: the keeper of a run, the path emulator, the small servers. Each is this
+//! very program, started again with other arguments.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -12,18 +12,18 @@ use crate::error::Error;
 use crate::server::{dns, mail, own};
 use crate::{client, control::watch, keeper, path::emulator};
 
-/// How to start a program that calls [`helper_main`] with the arguments that follow.
+/// The command line of a program that calls [`helper_main`] with the arguments that follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Helper {
     program: PathBuf,
     prefix: Vec<OsString>,
 }
 
-/// Where this program is, even if its file has been replaced since.
+/// The path of this program, even if its file has been replaced since.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
 impl Helper {
-    /// This program, which passes what follows the word `subcommand` to [`helper_main`].
+    /// Returns this program, which passes the arguments after `subcommand` to [`helper_main`].
     pub fn this_program(subcommand: &str) -> Self {
         Self {
             program: THIS_PROGRAM.into(),
@@ -31,7 +31,7 @@ impl Helper {
         }
     }
 
-    /// Another program, which passes all its arguments to [`helper_main`].
+    /// Returns another program, which passes all its arguments to [`helper_main`].
     pub fn program(path: impl Into<PathBuf>) -> Self {
         Self {
             program: path.into(),
@@ -52,7 +52,7 @@ impl Helper {
         command
     }
 
-    /// The prefix, for a helper that starts others of its kind.
+    /// Returns the prefix, for a helper that starts others of its kind.
     pub(crate) fn prefix(&self) -> Vec<String> {
         self.prefix
             .iter()
@@ -60,7 +60,7 @@ impl Helper {
             .collect()
     }
 
-    /// The calling helper's own program with such a prefix.
+    /// Returns the calling helper's own program with this prefix.
     pub(crate) fn again(prefix: &[String]) -> Self {
         Self {
             program: THIS_PROGRAM.into(),
@@ -69,7 +69,7 @@ impl Helper {
     }
 }
 
-/// What a helper process does, by its arguments: `keep`, or one of `path`, `serve`, `dns`,
+/// Runs a helper process by its arguments: `keep`, or one of `path`, `serve`, `dns`, `mail`,
 /// `watch` and `ask` with the file of its plan. Not for people: [`crate::Lab`] starts these.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<String> = arguments
@@ -89,7 +89,7 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // stderr is the process's log in the run's folder, whose end the keeper reports.
+            // stderr is the process's log in the run's folder; the keeper reports the end of it.
             let _ = std::io::Write::write_all(
                 &mut std::io::stderr(),
                 format!("{}\n", error.chain()).as_bytes(),

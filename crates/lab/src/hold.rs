@@ -11,11 +11,11 @@ use crate::namespace::before_exec;
 use crate::run::Run;
 use crate::scenario::Scenario;
 
-/// How long the keeper may take to clear up before it is ended by force.
+/// The longest time for the keeper to clean up before it is killed.
 const TAKE_DOWN_LIMIT: Duration = Duration::from_secs(15);
 
-/// The keeper's process and the two streams to it. The one to it is what it watches: when
-/// this process ends, so does the stream.
+/// The keeper's process and the two streams to it. The keeper watches the stream from this process:
+/// it ends with this process.
 #[derive(Debug)]
 pub(crate) struct Hold {
     scenario: String,
@@ -59,7 +59,7 @@ impl Hold {
         };
         let mut line = serde_json::to_vec(&plan).expect("a plan is text and numbers");
         line.push(b'\n');
-        // A keeper that ended early says why, or nothing, when it is listened to.
+        // A write error is ignored: a keeper that ended early tells why when it is listened to.
         let _ = to.write_all(&line).and_then(|()| to.flush());
         Ok(Self {
             scenario: scenario.name.clone(),
@@ -69,7 +69,7 @@ impl Hold {
         })
     }
 
-    /// The lab stays up when this process ends.
+    /// Makes the lab stay up when this process ends.
     pub(crate) fn let_stay(mut self) -> Result<(), Error> {
         let told = self
             .to
@@ -82,7 +82,7 @@ impl Hold {
         }
     }
 
-    /// The keeper's next word.
+    /// Reads the keeper's next message.
     fn listen(&mut self) -> Result<Word, Error> {
         let mut line = String::new();
         self.from
@@ -95,14 +95,14 @@ impl Hold {
         Ok(serde_json::from_str(&line).unwrap_or_else(unreadable))
     }
 
-    /// Waits until a keeper that failed has cleaned up; the error that it told.
+    /// Waits until a keeper that failed has cleaned up, and returns the error that it told.
     fn failure(self, word: Word) -> Error {
         let message = match word {
             Word::Failed(message) => message,
             Word::Ready(_) | Word::Detached => "its keeper answered out of turn".to_owned(),
         };
         let scenario = self.scenario.clone();
-        // What went wrong first is what counts.
+        // The first error is the one that counts.
         let _ = self.release();
         Error::Keeper { scenario, message }
     }

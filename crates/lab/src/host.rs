@@ -1,4 +1,4 @@
-//! One of the lab's two hosts: its addresses, and how to do something on it.
+//! The lab's hosts: their addresses, and ways to run something on them.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::run::Run;
 use crate::tool;
 
 /// A host of the lab: a network namespace with its own loopback, device, addresses and ports.
-/// Processes are the machine's, and so are files, but for those that the scenario gives it:
+/// Processes are the machine's, and so are files, except those that the scenario gives the host:
 /// see [`Host::command`].
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -27,13 +27,13 @@ pub struct Host {
     interface: &'static str,
 }
 
-/// Which of the two hosts.
+/// A side of the path: one of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// The one that asks.
+    /// The host that sends requests.
     Client,
-    /// The one that answers.
+    /// The host that answers requests.
     Server,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Side {
 }
 
 impl Host {
-    /// One side of a run. On loopback both sides are one host under two names.
+    /// Returns one side of a run. On loopback both sides are one host under two names.
     pub(crate) fn new(side: Side, run: &Run) -> Self {
         let path = &run.scenario.path;
         Self {
@@ -58,22 +58,22 @@ impl Host {
         }
     }
 
-    /// Which of the two it is.
+    /// Returns the side of the path on which the host is.
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// The name of its network namespace, as for `ip netns exec`.
+    /// Returns the name of the host's network namespace, as for `ip netns exec`.
     pub fn namespace(&self) -> &str {
         self.namespace.name()
     }
 
-    /// What it calls its device to the other host.
+    /// Returns the name of the host's device to the other host.
     pub fn interface(&self) -> &'static str {
         self.interface
     }
 
-    /// Its address.
+    /// Returns the host's address.
     pub fn address(&self, family: Family) -> IpAddr {
         match family {
             Family::V4 => self.addresses.v4.into(),
@@ -81,10 +81,9 @@ impl Host {
         }
     }
 
-    /// A command that will run on this host, a bare name being looked for in `PATH` and in the
-    /// system's folders. It sees the host's own files (`/etc/resolv.conf` and the like) in place
-    /// of the machine's. What it starts gets SIGTERM when the thread that
-    /// starts it ends.
+    /// Returns a command that will run on this host; a bare name is looked for in `PATH` and in the
+    /// system's folders. The command sees the host's own files (`/etc/resolv.conf` and the like) in
+    /// place of the machine's. Its process gets SIGTERM when the thread that starts it ends.
     ///
     /// # Errors
     /// [`Error::Namespace`] if the lab is down.
@@ -105,11 +104,11 @@ impl Host {
     }
 
     /// Does something on this host, on a thread made for it: sockets that `work` opens are the
-    /// host's and stay so when they are returned. Files are the machine's: names are not
-    /// resolved here as commands on the host resolve them.
+    /// host's and stay so when they are returned. Files are the machine's: names are not resolved
+    /// here as commands on the host resolve them.
     ///
     /// # Errors
-    /// [`Error::Namespace`], with what `work` failed at if it did.
+    /// [`Error::Namespace`], with the cause if `work` failed.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> Result<T, Error> {
         self.namespace.within("run something", work)
     }

@@ -1,4 +1,4 @@
-//! Files that a host has of its own: `/etc/resolv.conf` and the like, as a scenario gives them.
+//! A host's own files: `/etc/resolv.conf` and the like, as a scenario gives them.
 //!
 //! They lie in the run's folder. Processes on the host see them in place of the machine's,
 //! which stay as they are; how that is done is [`crate::namespace`]'s matter.
@@ -15,21 +15,21 @@ use crate::link;
 use crate::path::PathSpec;
 use crate::run::open_up;
 
-/// No file of a host is longer, in bytes.
+/// The largest file of a host, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// Where the C library asks a cache of names before it reads any file; the cache knows the
-/// machine's names, not the host's.
+/// The socket of the name service cache daemon, which the C library asks before it reads any file;
+/// the daemon knows the machine's names, not the host's.
 const NAME_CACHE: &str = "/run/nscd/socket";
 
-/// One file, and which of the machine's is hidden by it.
+/// A file, and the machine's file that it hides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostFile {
     pub(crate) source: CString,
     pub(crate) target: CString,
 }
 
-/// What a scenario may say of a host's files; else the reason against it.
+/// Checks a scenario's files of a host; the error is the reason against them.
 pub(crate) fn check(files: &BTreeMap<String, String>) -> Result<(), String> {
     let is_sound = |path: &str| {
         path.strip_prefix("/etc/").is_some_and(|rest| {
@@ -58,7 +58,7 @@ pub(crate) fn lay(
     hosts: &PathSpec,
 ) -> Result<(), Error> {
     for (path, text) in files {
-        // Only what is there can be hidden: making it would change the machine.
+        // Only an existing file can be hidden: creating it would change the machine.
         fs::metadata(path).map_err(Error::file("lay a host's own file over", path))?;
         let own = own_path(folder, side, path);
         for made in own.ancestors().skip(1).take_while(|above| *above != folder) {
@@ -71,7 +71,7 @@ pub(crate) fn lay(
     Ok(())
 }
 
-/// The files that `lay` wrote, and what they hide.
+/// Returns the files that `lay` wrote, and the files that they hide.
 pub(crate) fn laid(folder: &Path, side: Side, files: &BTreeMap<String, String>) -> Vec<HostFile> {
     let hide = |source: &Path, target: &str| {
         Some(HostFile {
@@ -97,7 +97,7 @@ fn own_path(folder: &Path, side: Side, path: &str) -> PathBuf {
     folder.join(host).join(path.trim_start_matches('/'))
 }
 
-/// The addresses of the two hosts of a path in the place of their names in braces.
+/// Replaces `{server}`, `{client}` and the like in a text by the addresses of a path's hosts.
 pub(crate) fn fill_in(text: &str, hosts: &PathSpec) -> String {
     let server = link::addresses(hosts, Side::Server);
     let client = link::addresses(hosts, Side::Client);

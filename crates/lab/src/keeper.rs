@@ -1,8 +1,8 @@
 //! The process that keeps a lab: it brings everything up, tells its owner, and takes everything
-//! down when the owner lets go, however the owner ends, or when it is told to.
+//! down when it is told to or the owner ends, however that ends.
 //!
-//! The owner holds the keeper's stdin open. The end of that stream is the owner's end, be it a
-//! return, a panic, Ctrl-C or SIGKILL; the line `detach` means that the lab is to stay.
+//! The owner holds the keeper's stdin open. The end of that stream is the owner's end, whether by
+//! return, panic, Ctrl-C or SIGKILL; the line `detach` means that the lab is to stay.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,7 +18,7 @@ use crate::helper::Helper;
 use crate::run::{self, Run};
 use crate::scenario::Scenario;
 
-/// What the owner tells the keeper, in one line.
+/// The owner's message to the keeper, in one line.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct KeepPlan {
     pub(crate) scenario: Scenario,
@@ -26,15 +26,15 @@ pub(crate) struct KeepPlan {
     pub(crate) helper_prefix: Vec<String>,
 }
 
-/// What the keeper answers, one line each time.
+/// The keeper's messages to the owner, one line each.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Word {
     /// The lab is up.
     Ready(Box<Run>),
-    /// The lab stays when the owner goes.
+    /// The lab will stay when the owner ends.
     Detached,
-    /// It could not be brought up, or taken down.
+    /// The lab could not be brought up, or taken down.
     Failed(String),
 }
 
@@ -51,11 +51,11 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Keeps one lab from its beginning to its end.
+/// Keeps one lab from beginning to end.
 fn keep() -> Result<(), Error> {
     // Before anything is made, so that no signal can end this process and leave it behind.
     let signals = watch_signals().map_err(Error::file("watch", "signals"))?;
-    // What a server leaves behind becomes ours to end.
+    // Processes that a server leaves behind become this process's to end.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let plan = read_plan().map_err(Error::file("read", "the plan"))?;
     run::sweep()?;
@@ -70,7 +70,7 @@ fn keep() -> Result<(), Error> {
     up.and(run.clean_up())
 }
 
-/// A stream that becomes readable when one of the ending signals comes.
+/// Returns a stream that becomes readable when one of the ending signals comes.
 fn watch_signals() -> io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
@@ -81,12 +81,12 @@ fn watch_signals() -> io::Result<UnixStream> {
 
 fn read_plan() -> io::Result<KeepPlan> {
     let mut line = String::new();
-    // The plan is followed by nothing until the lab is up: the buffer swallows no `detach`.
+    // Nothing follows the plan until the lab is up, so the buffer swallows no `detach`.
     io::stdin().lock().read_line(&mut line)?;
     Ok(serde_json::from_str(&line)?)
 }
 
-/// Returns when the lab is to come down.
+/// Waits until the lab is to come down.
 fn wait_for_end(signals: &UnixStream, run: &mut Run) {
     let stdin = io::stdin();
     loop {
@@ -110,7 +110,7 @@ fn wait_for_end(signals: &UnixStream, run: &mut Run) {
     }
 }
 
-/// Reads what the owner says; whether it was `detach`. Its end is no word.
+/// Reads the owner's message; returns true if it was `detach`, false at the stream's end.
 fn is_detached(from_owner: &mut impl Read, run: &mut Run) -> bool {
     let mut line = [0; DETACH.len()];
     if from_owner.read_exact(&mut line).is_err() || line != DETACH.as_bytes() {
@@ -125,7 +125,7 @@ fn is_detached(from_owner: &mut impl Read, run: &mut Run) -> bool {
     true
 }
 
-/// Tells the owner, who may have gone.
+/// Tells the owner, who may have ended.
 fn say(word: &Word) {
     let mut line = serde_json::to_vec(word).expect("a word is text and numbers");
     line.push(b'\n');

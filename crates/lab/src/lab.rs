@@ -1,4 +1,4 @@
-//! A lab that is up, as its owner holds it.
+//! A running lab, as its owner holds it.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::server::nginx;
 use crate::server::stamp::{self, AccessLine, Stamp};
 use crate::{privilege, requirement};
 
-/// A lab that is up. Dropping it takes it down, unless it was [detached](Lab::detach) or only
+/// A running lab. Dropping it takes it down, unless it was [detached](Lab::detach) or only
 /// [attached](Lab::attach) to; so does the end of this process, however it comes.
 #[derive(Debug)]
 pub struct Lab {
@@ -39,8 +39,8 @@ impl Lab {
     /// Brings a scenario up: on return every server listens.
     ///
     /// # Errors
-    /// [`Error::ScenarioSense`], [`Error::NeedsRoot`], [`Error::MissingTool`], or the step that failed; nothing of it is
-    /// left then.
+    /// [`Error::ScenarioSense`], [`Error::NeedsRoot`], [`Error::MissingTool`], or that of the step
+    /// that failed; nothing of the lab is left then.
     pub fn bring_up(scenario: &Scenario, helper: &Helper) -> Result<Self, Error> {
         // Anything may have been changed since the scenario was read.
         scenario.check_sense(&scenario.name)?;
@@ -50,7 +50,7 @@ impl Lab {
         Ok(Self::with(run, Some(hold)))
     }
 
-    /// A lab that is kept by somebody else: dropping this leaves it running.
+    /// Returns a lab that another process keeps: dropping it leaves the lab running.
     pub fn attach(run: Run) -> Self {
         Self::with(run, None)
     }
@@ -82,33 +82,33 @@ impl Lab {
     /// nothing: [`crate::take_down`] does.
     ///
     /// # Errors
-    /// What could not be removed; the next run tries again.
+    /// The part that could not be removed; the next run tries again.
     pub fn take_down(mut self) -> Result<(), Error> {
         self.keeper.take().map_or(Ok(()), Hold::release)
     }
 
-    /// The lab's record.
+    /// Returns the lab's record.
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// The scenario that is up.
+    /// Returns the running scenario.
     pub fn scenario(&self) -> &Scenario {
         &self.run.scenario
     }
 
-    /// The host that asks.
+    /// Returns the host that sends requests.
     pub fn client(&self) -> &Host {
         &self.client
     }
 
-    /// The host that answers.
+    /// Returns the host that answers requests.
     pub fn server(&self) -> &Host {
         &self.server
     }
 
-    /// The capture points of a recording, by the names of their captures: the client and the
-    /// server, or the one device over which a host talks to itself, which shows what both see.
+    /// Returns the capture points of a recording, by the names of their captures: the client and
+    /// the server, or the one device over which a host talks to itself, which shows what both see.
     pub(crate) fn vantages(&self) -> Vec<(&'static str, &Host)> {
         if self.run.scenario.path.loopback {
             return vec![("loopback", &self.server)];
@@ -116,7 +116,7 @@ impl Lab {
         vec![("client", &self.client), ("server", &self.server)]
     }
 
-    /// The URL of a service, as the client is to ask for it.
+    /// Returns the URL of a service, as the client is to ask for it.
     pub fn url(&self, service: &Service, family: Family) -> String {
         let scheme = service.server.scheme();
         match self.server.address(family) {
@@ -125,7 +125,8 @@ impl Lab {
         }
     }
 
-    /// The counters of the emulated path, written every 0.1 s; `None` where no path is emulated.
+    /// Returns the counters of the emulated path, written every 0.1 s; `None` where no path is
+    /// emulated.
     ///
     /// # Errors
     /// The emulator's file cannot be read.
@@ -144,7 +145,7 @@ impl Lab {
             })
     }
 
-    /// The stamps that a `think` or `pause` server with `stamps = true` took so far.
+    /// Returns the timestamps that a `think` or `pause` server with `stamps = true` took so far.
     ///
     /// # Errors
     /// [`Error::UnknownService`], or the log cannot be read.
@@ -153,7 +154,7 @@ impl Lab {
         stamp::read_stamps(&stamp::stamp_log(&self.run.folder(), &service.name))
     }
 
-    /// The access log of an nginx with `access_log = true` so far.
+    /// Returns the access log of an nginx with `access_log = true` so far.
     ///
     /// # Errors
     /// [`Error::UnknownService`], or the log cannot be read.
@@ -162,7 +163,7 @@ impl Lab {
         stamp::read_access_log(&nginx::access_log(&self.run.folder(), &service.name))
     }
 
-    /// The log file of a service's server: nginx's error log, another server's output.
+    /// Returns the log file of a service's server: nginx's error log, another server's output.
     ///
     /// # Errors
     /// [`Error::UnknownService`].
@@ -170,7 +171,7 @@ impl Lab {
         Ok(server_log(&self.run, self.service(service)?))
     }
 
-    /// The service of this name.
+    /// Returns the service of this name.
     ///
     /// # Errors
     /// [`Error::UnknownService`].
@@ -199,7 +200,7 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.take() {
-            // Who wants to know what went wrong calls `take_down`.
+            // The error is ignored: callers that want it use `take_down`.
             let _ = keeper.release();
         }
     }

@@ -19,11 +19,11 @@ pub struct Label {
     pub schema: u32,
     /// The scenario that was recorded.
     pub scenario: String,
-    /// The service that was asked.
+    /// The service under load.
     pub service: String,
     /// The scenario's title: what it shows, in one line.
     pub title: String,
-    /// The name that tells recordings of one scenario apart, such as `40ms-offload`.
+    /// The name that distinguishes recordings of one scenario, such as `40ms-offload`.
     pub variant: String,
     /// The path's round trip, in nanoseconds.
     pub round_trip_ns: u64,
@@ -31,7 +31,7 @@ pub struct Label {
     pub offload: Option<bool>,
     /// The seed of the path's random events.
     pub seed: u64,
-    /// True if the client asked over IPv6.
+    /// True if the requests were sent over IPv6.
     pub ipv6: bool,
     /// The service's port.
     pub port: u16,
@@ -53,7 +53,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// Describes in words how it was recorded.
+    /// Describes in words how the recording was made.
     pub fn describe(&self) -> String {
         let request = Request {
             round_trip: Some(Duration::from_nanos(self.round_trip_ns)),

@@ -1,12 +1,13 @@
 //! Causes of latency on demand: two real hosts, a path between them, real and faulty servers.
 //!
-//! A [`Scenario`] says what there is and what is true about it; [`Lab::bring_up`] makes it so:
+//! A [`Scenario`] describes hosts, path and servers, and the truth about them; [`Lab::bring_up`]
+//! makes it so:
 //!
 //! * each host is a network namespace that `ip netns` knows, with IPv4 and IPv6;
 //! * with nothing to emulate they are joined by a veth pair, otherwise by a process that carries
 //!   packets between two TUN devices and delays, polices, queues or loses them ([`path`]);
-//! * the server runs real nginx, haproxy, Redis and PostgreSQL, and small servers of our own for
-//!   what none of them does ([`server`]).
+//! * the server runs real nginx, haproxy, Redis and PostgreSQL, and small servers of the lab's own
+//!   for what none of them does ([`server`]).
 //!
 //! ```no_run
 //! use lagtrace_lab::{Family, Helper, Lab, Scenario};

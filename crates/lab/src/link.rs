@@ -63,7 +63,8 @@ pub(crate) fn interface(path: &PathSpec) -> &'static str {
 /// The packets that a device holds for a busy reader (`txqueuelen`): 20 ms at 200,000 packets/s.
 const DEVICE_QUEUE: &str = "4096";
 
-/// A veth pair, each end made inside its own namespace and never seen in another.
+/// Joins the hosts by a veth pair, each end made inside its own namespace and never seen in
+/// another.
 pub(crate) fn join(client: &Namespace, server: &Namespace) -> Result<(), Error> {
     tool::run(
         "ip",
@@ -84,8 +85,8 @@ pub(crate) fn join(client: &Namespace, server: &Namespace) -> Result<(), Error> 
     )
 }
 
-/// Brings a host's loopback and its device up, with addresses, and the route to the other host
-/// with what the scenario pins there; where the path has routers, the route to them too.
+/// Brings a host's loopback and its device up, with addresses and the route to the other host with
+/// the attributes that the scenario pins there; where the path has routers, the route to them too.
 pub(crate) fn configure(
     namespace: &Namespace,
     side: Side,
@@ -95,8 +96,8 @@ pub(crate) fn configure(
     set_sysctls(namespace, host)?;
     let Addresses { v4, v6 } = addresses(path, side);
     let (mtu, pinned) = (path.device_mtu(), pinned_at_the_route(host));
-    // No link-local address, hence no solicitation of routers: recordings hold what was asked
-    // for. In a line of its own, because it has to be said before the device is up.
+    // No link-local address, hence no router solicitation: recordings hold only the traffic that
+    // was asked for. It has a line of its own because it must be set before the device is up.
     let mut batch = format!(
         "link set lo up\n\
          link set {INTERFACE} addrgenmode none\n\
@@ -118,7 +119,7 @@ pub(crate) fn configure(
     shape(namespace, host, path)
 }
 
-/// The routes to the routers of a path.
+/// Returns the routes to the routers of a path.
 fn to_routers(path: &PathSpec, own: Ipv4Addr) -> String {
     let mut batch = format!("route add 10.77.1.0/24 dev {INTERFACE} scope link src {own}\n");
     if path.has_ipv6() {
@@ -127,8 +128,8 @@ fn to_routers(path: &PathSpec, own: Ipv4Addr) -> String {
     batch
 }
 
-/// Brings the loopback of the one host up that both are, with what the scenario pins at the
-/// routes to its own addresses.
+/// Brings up the loopback of the one host that is both client and server, with the attributes that
+/// the scenario pins at the routes to its own addresses.
 pub(crate) fn configure_loopback(
     namespace: &Namespace,
     client: &HostSpec,
@@ -144,7 +145,7 @@ pub(crate) fn configure_loopback(
          route replace local {v4} dev {LOOPBACK} table local proto kernel scope host src {v4} {pinned}\n"
     );
     if path.has_ipv6() {
-        // The kernel's own route has a better metric than any that `ip` can give.
+        // The kernel's own route has a lower metric than any that `ip` can set, so it is replaced.
         batch.push_str(&format!(
             "route delete local {v6} dev {LOOPBACK} table local\n\
              route add local {v6} dev {LOOPBACK} table local {pinned}\n"
@@ -155,8 +156,8 @@ pub(crate) fn configure_loopback(
     shape(namespace, server, path)
 }
 
-/// The line for `ip` that makes the stack itself cut segments to size, before the device sees them;
-/// empty on an emulated path and with offload.
+/// Returns the line for `ip` that makes the stack itself cut segments to size, before the device
+/// sees them; empty on an emulated path and with offload.
 fn cut_to_size(path: &PathSpec) -> String {
     if path.is_emulated() || path.is_offloaded() {
         return String::new();
@@ -206,7 +207,7 @@ fn pinned_at_the_route(host: &HostSpec) -> String {
     )
 }
 
-/// The kernel keeps a route's `rto_min` in milliseconds.
+/// Returns a route's `rto_min`, which the kernel keeps in milliseconds.
 fn whole_milliseconds(time: Duration) -> String {
     format!("{}ms", time.as_millis().max(1))
 }

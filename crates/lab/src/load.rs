@@ -1,5 +1,5 @@
-//! What asks while a service is recorded: real clients, each telling how long its own requests
-//! took. This is their description; the module `run` runs them.
+//! The clients that put load on a service while it is recorded: real ones, each telling how long
+//! its own requests took. This module describes them; `run` runs them.
 
 pub(crate) mod background;
 mod child;
@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 use crate::client::OwnClient;
 use crate::scenario::quantity::optional_duration;
 
-/// No load has more clients at a time, so that no machine is overrun.
+/// The most clients of a load at a time, so that no machine is overrun.
 const MOST_CLIENTS: u32 = 64;
 
-/// No client asks more often.
+/// The most requests of a client.
 const MOST_REQUESTS: u32 = 100_000;
 
-/// What asks.
+/// The clients of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Load {
@@ -28,15 +28,15 @@ pub enum Load {
     Curl(Curl),
     /// Any other program.
     Command(Program),
-    /// A client of our own, for what no real one does.
+    /// A client of the lab's own, for what no real one does.
     Own(Own),
 }
 
-/// A client of our own.
+/// A client of the lab's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Own {
-    /// What it does.
+    /// The client's settings.
     pub client: Box<OwnClient>,
 }
 
@@ -44,18 +44,18 @@ pub struct Own {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Curl {
-    /// How many run side by side, each with a connection of its own.
+    /// The number of curls side by side, each with a connection of its own.
     pub connections: u32,
-    /// How many requests each makes, one after the other.
+    /// The number of requests of each, one after the other.
     pub requests: u32,
-    /// The time from the start of one request to the start of the next; at once if not said.
+    /// The time from the start of one request to the start of the next; zero if absent.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub every: Option<Duration>,
-    /// A process for each request, so that none finds a connection to reuse.
+    /// True to use a process for each request, so that none finds a connection to reuse.
     pub fresh: bool,
-    /// What is asked for.
+    /// The path of the URL.
     pub path: String,
-    /// The name to ask for in place of the server's address.
+    /// The host name of the URL, in place of the server's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Further arguments.
@@ -66,29 +66,29 @@ pub struct Curl {
     pub files: BTreeMap<String, String>,
 }
 
-/// A program that asks.
+/// A program that sends requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// Its name.
+    /// The program's name.
     pub program: String,
     /// The Debian package that brings it.
     pub package: String,
-    /// Its arguments; `{address}`, `{port}`, `{url}` and `{folder}` are filled in.
+    /// The arguments; `{address}`, `{port}`, `{url}` and `{folder}` are filled in.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// How many run side by side.
+    /// The number of processes side by side.
     #[serde(default = "one")]
     pub processes: u32,
-    /// How often each is run, one run after the other.
+    /// The number of runs of each process, one after the other.
     #[serde(default = "one")]
     pub times: u32,
     /// A pattern whose first group is a request's time within the program's output, in
     /// milliseconds. Without it a run is a request, and its wall time counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<String>,
-    /// How many requests each of those times stands for, where the program prints a median of
-    /// many.
+    /// The number of requests that each of those times stands for, where the program prints a
+    /// median of many.
     #[serde(default = "one")]
     pub each: u32,
     /// Files that the arguments name as `{folder}/NAME`: name and content.
@@ -122,7 +122,7 @@ impl Default for Curl {
 }
 
 impl Load {
-    /// The load in words.
+    /// Describes the load in words.
     pub fn describe(&self) -> String {
         match self {
             Self::Curl(curl) => format!(
@@ -146,8 +146,9 @@ impl Load {
         }
     }
 
-    /// Whether any client that asks a web server for a page would meet the same: the fault does
-    /// not lie in what is asked, or how. How many ask, how often and how patiently, is theirs.
+    /// Returns true if any client that asks a web server for a page would see the fault: it does
+    /// not lie in the content or form of the requests. Their number, rate and patience are the
+    /// load's own.
     pub fn is_plain(&self) -> bool {
         match self {
             Self::Curl(curl) => {
@@ -171,7 +172,7 @@ impl Load {
         }
     }
 
-    /// Whether nothing is asked for by another name than `/`.
+    /// Returns true if every request is for `/`.
     pub(crate) fn is_for_root(&self) -> bool {
         match self {
             Self::Curl(curl) => curl.path == "/",

@@ -1,4 +1,4 @@
-//! A named network namespace, as `ip netns` keeps them: made, entered, left by deleting it.
+//! Named network namespaces, as `ip netns` keeps them: made, entered, deleted.
 //!
 //! Entering is done by threads and children made for the purpose; no thread of the caller
 //! ever changes its own namespace.
@@ -20,12 +20,12 @@ use crate::tool;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Namespace {
     name: String,
-    /// What those who enter see in place of some of the machine's files.
+    /// The files that processes inside see in place of some of the machine's.
     files: Vec<HostFile>,
 }
 
 impl Namespace {
-    /// The namespace of this name, which need not exist yet.
+    /// Returns the namespace of this name, which need not exist yet.
     pub(crate) fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -33,7 +33,7 @@ impl Namespace {
         }
     }
 
-    /// The same namespace, whose processes see these files in place of the machine's.
+    /// Returns the namespace with files that its processes see in place of the machine's.
     pub(crate) fn with_files(mut self, files: Vec<HostFile>) -> Self {
         self.files = files;
         self
@@ -43,12 +43,12 @@ impl Namespace {
         &self.name
     }
 
-    /// Where `ip netns` keeps it.
+    /// Returns the path at which `ip netns` keeps it.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from("/run/netns").join(&self.name)
     }
 
-    /// Makes it: it holds nothing but a loopback that is down.
+    /// Makes the namespace: it holds nothing but a loopback that is down.
     pub(crate) fn create(&self) -> Result<(), Error> {
         tool::run("ip", ["netns", "add", &self.name])
     }
@@ -67,7 +67,8 @@ impl Namespace {
         })
     }
 
-    /// Takes its name away; it vanishes with the last process in it. No error if it is gone.
+    /// Deletes the namespace's name; the namespace vanishes with the last process in it. No error
+    /// if it is gone.
     pub(crate) fn delete(&self) -> Result<(), Error> {
         if !self.path().exists() {
             return Ok(());
@@ -95,7 +96,7 @@ impl Namespace {
         })
     }
 
-    /// The child that a command makes will run inside the namespace.
+    /// Makes a command's child run inside the namespace.
     pub(crate) fn enter(&self, command: &mut Command) -> Result<(), Error> {
         let namespace = File::open(self.path()).map_err(|source| Error::Namespace {
             operation: "start a process",
@@ -111,8 +112,8 @@ impl Namespace {
 }
 
 pub(crate) mod before_exec {
-    //! What a child does between fork and exec. Only system calls: other threads' locks may be
-    //! held there for ever.
+    //! Work of a child between fork and exec. Only system calls: other threads' locks may be held
+    //! there for ever.
     #![allow(unsafe_code)]
 
     use std::fs::File;
@@ -130,7 +131,7 @@ pub(crate) mod before_exec {
     use crate::host_files::HostFile;
     use crate::server::program::User;
 
-    /// The child moves into a network namespace.
+    /// Makes the child move into a network namespace.
     pub(crate) fn enter(command: &mut Command, namespace: File) {
         let enter = move || {
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -140,8 +141,8 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(enter) };
     }
 
-    /// The child sees files of its own in place of some of the machine's: mounted over them in
-    /// a mount namespace that it and its children alone have. Nothing mounted there is seen
+    /// Gives the child files of its own in place of some of the machine's: mounted over them in a
+    /// mount namespace that the child and its children alone have. Nothing mounted there is seen
     /// outside; what the machine unmounts vanishes there too, so that nothing is held on to.
     pub(crate) fn see(command: &mut Command, files: Vec<HostFile>) {
         let see = move || {
@@ -159,7 +160,7 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(see) };
     }
 
-    /// The child gets `signal` when the thread that started it ends.
+    /// Makes the child get `signal` when the thread that started it ends.
     pub(crate) fn die_with_parent(command: &mut Command, signal: Signal) {
         let ask = move || {
             set_parent_process_death_signal(Some(signal))?;
@@ -169,10 +170,10 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(ask) };
     }
 
-    /// The child moves into a control group, given as the group's open `cgroup.procs`.
+    /// Makes the child move into a control group, given as the group's open `cgroup.procs`.
     pub(crate) fn join_group(command: &mut Command, procs: File) {
         let join = move || {
-            // 0 is whoever writes it.
+            // 0 stands for the process that writes it.
             rustix::io::write(&procs, b"0")?;
             Ok(())
         };
@@ -180,7 +181,7 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(join) };
     }
 
-    /// The child has System V shared memory of its own, which goes away with it.
+    /// Gives the child System V shared memory of its own, which goes away with it.
     pub(crate) fn own_shared_memory(command: &mut Command) {
         let leave = || {
             // SAFETY: no descriptor and no thread's state is parted by this flag.
@@ -191,8 +192,8 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(leave) };
     }
 
-    /// The child becomes another user without further groups. Said after whatever needs root
-    /// and before [`die_with_parent`], whose wish does not survive it.
+    /// Makes the child become another user without supplementary groups. Call it after whatever
+    /// needs root and before [`die_with_parent`], whose setting does not survive it.
     pub(crate) fn become_user(command: &mut Command, user: User) {
         let change = move || {
             set_thread_groups(&[])?;
@@ -204,7 +205,7 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(change) };
     }
 
-    /// The child leads a session of its own: keys pressed at this terminal do not reach it.
+    /// Makes the child lead a session of its own: keys pressed at this terminal do not reach it.
     pub(crate) fn lead_session(command: &mut Command) {
         let leave = || {
             setsid()?;

@@ -1,5 +1,5 @@
-//! The path between the two hosts: what it is ([`PathSpec`]), what it does to a packet
-//! ([`lane`], `transit`, pure, in virtual time), and the process that does it to real ones
+//! The path between the two hosts: its description ([`PathSpec`]), its effect on a packet
+//! ([`lane`], `transit`, pure, in virtual time), and the process that carries real packets
 //! (`emulator`).
 //!
 //! With nothing to emulate, the hosts are joined by a plain veth pair, or are one host that
@@ -46,7 +46,7 @@ pub use thin_acks::ThinAcksSpec;
 
 use crate::scenario::quantity::duration;
 
-/// The largest IP packet that a device takes unless said otherwise, in bytes: Ethernet's.
+/// The largest IP packet that a device takes by default, in bytes: Ethernet's.
 const MTU: u32 = 1500;
 
 /// The largest IP packet that a loopback device takes, in bytes (`drivers/net/loopback.c`).
@@ -81,32 +81,32 @@ pub struct PathSpec {
     /// The routers on the way, the first next to the client.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopSpec>,
-    /// The number of hops before the link that does what the lanes say: what ends at one of these
-    /// hops does not cross it. All of them unless said otherwise.
+    /// The number of hops before the link that does what the lanes say: a packet that ends at one
+    /// of these hops does not cross it. All of them by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults_after: Option<usize>,
-    /// Links side by side (ECMP, a bundle) that each packet takes one of, by the hash of its
+    /// Links side by side (ECMP, a bundle). Each packet takes one of them, by the hash of its
     /// addresses and ports: each connection, in each direction, stays on one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberSpec>,
     /// True if hosts hand over super-segments of up to 64 kB, as with a network card that cuts them
     /// up (TSO, GRO): captures show them whole. Yes on a veth pair or loopback, no on an emulated
-    /// path unless said otherwise. On an emulated path they cross whole and are never cut: loss, a
+    /// path by default. On an emulated path they cross whole and are never cut: loss, a
     /// policer, a queue act on the whole; an MTU asks for the size of the parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<bool>,
-    /// True if client and server are one host, and the service is asked at 127.0.0.1 or ::1:
-    /// nothing is emulated then.
+    /// True if client and server are one host, with the service at 127.0.0.1 or ::1: nothing is
+    /// emulated then.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
-    /// The largest IP packet that the hosts' devices to each other take, in bytes: 1,500 unless
-    /// said otherwise, 65,536 of a loopback. Below 1,280 the hosts have no IPv6.
+    /// The largest IP packet that the hosts' devices to each other take, in bytes: by default
+    /// 1,500, 65,536 of a loopback. Below 1,280 the hosts have no IPv6.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
 }
 
-/// One of several links side by side, and what it does besides what the lanes do. Its delays
-/// come on top of theirs.
+/// A link of several side by side, and its faults besides those of the lanes. Its delays come on
+/// top of theirs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemberSpec {
@@ -195,14 +195,15 @@ impl PathSpec {
             .chain([&self.to_server, &self.to_client])
             .try_for_each(|lane| {
                 lane.check(self.device_mtu().into())?;
-                match self.is_emulated() && self.is_offloaded() {
-                    true => lane.check_offload(),
-                    false => Ok(()),
+                if self.is_emulated() && self.is_offloaded() {
+                    lane.check_offload()
+                } else {
+                    Ok(())
                 }
             })
     }
 
-    /// Checks what is said of the hosts' devices; the error is the reason.
+    /// Checks the settings of the hosts' devices; the error is the reason.
     fn check_devices(&self) -> Result<(), String> {
         if self.loopback && self.is_emulated() {
             return Err(
@@ -236,9 +237,10 @@ impl PathSpec {
                 || lane.sleep.is_some()
                 || lane.steps.iter().any(|step| step.ttl > 0)
         };
-        match lanes.any(is_odd) {
-            true => Err("a member has no MTU, thinning, sleep or time to live".to_owned()),
-            false => Ok(()),
+        if lanes.any(is_odd) {
+            Err("a member has no MTU, thinning, sleep or time to live".to_owned())
+        } else {
+            Ok(())
         }
     }
 }

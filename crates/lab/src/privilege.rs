@@ -1,14 +1,15 @@
-//! Whether this process may make hosts of its own: asked before anything is made.
+//! The privileges that hosts of the lab's own need, checked before anything is made.
 
 use std::fs;
 
 use crate::error::Error;
 
-/// What the lab needs, by bit (`include/uapi/linux/capability.h`): devices, addresses, routes
-/// and rules inside its namespaces, and the namespaces themselves.
+/// The capabilities that the lab needs, by bit (`include/uapi/linux/capability.h`): for devices,
+/// addresses, routes and rules inside its namespaces, and for the namespaces themselves.
 const NEEDED: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")];
 
-/// Fails unless this is a root that may do what a lab needs: in a container root often may not.
+/// Fails unless this is root with the capabilities that a lab needs: in a container it often lacks
+/// them.
 pub(crate) fn check() -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NeedsRoot);
@@ -18,12 +19,12 @@ pub(crate) fn check() -> Result<(), Error> {
         Some(missing) if !missing.is_empty() => Err(Error::NeedsCapabilities {
             missing: missing.join(" and "),
         }),
-        // Without /proc nothing is known: the first step that fails will say it.
+        // Without /proc nothing is known: the first step that fails reports it.
         _ => Ok(()),
     }
 }
 
-/// The line `CapEff:` of proc_pid_status(5).
+/// Returns the effective capabilities: the line `CapEff:` of proc_pid_status(5).
 fn effective(status: &str) -> Option<u64> {
     let line = status
         .lines()
@@ -45,7 +46,7 @@ mod tests {
         let status = |set: &str| format!("Name:\tx\nCapInh:\t0\nCapEff:\t{set}\nSeccomp:\t0\n");
         let lacks = |set| effective(&status(set)).map(missing);
         assert_eq!(lacks("000001ffffffffff"), Some(vec![]));
-        // What a container engine leaves to root by default.
+        // The capabilities that a container engine leaves to root by default.
         assert_eq!(
             lacks("00000000a80425fb"),
             Some(vec!["CAP_NET_ADMIN", "CAP_SYS_ADMIN"])

@@ -1,4 +1,4 @@
-//! A process that is known for certain: its id together with when it started, so that another
+//! Processes identified beyond doubt: by process id together with start time, so that another
 //! process that got the same id later is never taken for it.
 
 use std::fs;
@@ -7,36 +7,36 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// One process of this machine.
+/// A process of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its id.
+    /// The process id.
     pub pid: i32,
-    /// When it started, in clock ticks since boot (`/proc/PID/stat`, field 22).
+    /// The start time, in clock ticks since boot (`/proc/PID/stat`, field 22).
     pub started: u64,
 }
 
 impl Process {
-    /// The process that has this id now; `None` if there is none or it has ended.
+    /// Returns the process that has this id now; `None` if there is none or it has ended.
     pub(crate) fn with_pid(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let started = start_of_living(&stat)?;
         Some(Self { pid, started })
     }
 
-    /// The calling process.
+    /// Returns the calling process.
     pub(crate) fn current() -> Self {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         // Without /proc nothing of the lab works; a start of 0 then matches no process.
         Self::with_pid(pid).unwrap_or(Self { pid, started: 0 })
     }
 
-    /// Whether it still runs; a zombie does not.
+    /// Returns true if the process still runs; a zombie does not.
     pub fn is_alive(self) -> bool {
         Self::with_pid(self.pid) == Some(self)
     }
 
-    /// Sends it a signal; nothing happens if it has ended, whoever has its id now.
+    /// Sends the process a signal; nothing happens if it has ended, whoever has its id now.
     pub(crate) fn signal(self, signal: Signal) {
         let Some(pid) = Pid::from_raw(self.pid) else {
             return;
@@ -44,13 +44,13 @@ impl Process {
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
             return;
         };
-        // The handle is on one process for good: is it the one that is meant?
+        // The handle is bound to one process for good; check that this is the right one.
         if self.is_alive() {
             let _ = pidfd_send_signal(handle, signal);
         }
     }
 
-    /// Waits until it has ended, at most so long; whether it has.
+    /// Waits until the process has ended, at most for `longest`; returns true if it has.
     pub(crate) fn wait_for_end(self, longest: Duration) -> bool {
         let begun = Instant::now();
         while self.is_alive() {
@@ -62,7 +62,7 @@ impl Process {
         true
     }
 
-    /// Its children, where the kernel lists them (`/proc/PID/task/PID/children`).
+    /// Returns the process's children, where the kernel lists them (`/proc/PID/task/PID/children`).
     pub(crate) fn children(self) -> Vec<Self> {
         let list = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid))
             .unwrap_or_default();
@@ -72,8 +72,8 @@ impl Process {
     }
 }
 
-/// Field 22 of a stat line, unless field 3 says that the process has ended. The name in field
-/// 2 may hold anything, parentheses included, so fields are counted from the last one.
+/// Returns field 22 of a stat line, unless field 3 says that the process has ended. The name in
+/// field 2 may hold anything, parentheses included, so fields are counted from the last one.
 fn start_of_living(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace();

@@ -22,7 +22,7 @@ use crate::scenario::{Proof, Scenario, Service, Witness, quantity};
 pub use drawn::Drawn;
 use side::Side;
 
-/// A recording to be made of a scenario, where it differs from what the scenario says.
+/// A recording to be made of a scenario, as far as it differs from the scenario's own settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The service; the scenario's case if `None`.
@@ -40,12 +40,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// The recordings that the scenario itself asks for.
+    /// Returns the recordings that the scenario itself asks for.
     pub fn all_of(scenario: &Scenario) -> Vec<Self> {
         let spec = &scenario.recording;
-        let offload: Vec<_> = match spec.offload.is_empty() {
-            true => vec![None],
-            false => spec.offload.iter().copied().map(Some).collect(),
+        let offload: Vec<_> = if spec.offload.is_empty() {
+            vec![None]
+        } else {
+            spec.offload.iter().copied().map(Some).collect()
         };
         let distances = spec.distances(scenario.path.round_trip);
         let each = |round_trip: Duration| {
@@ -59,7 +60,7 @@ impl Request {
         distances.into_iter().flat_map(each).collect()
     }
 
-    /// Describes in words where the recording differs from what the scenario says.
+    /// Describes in words the differences of the recording from the scenario's own settings.
     pub fn describe(&self) -> String {
         let far = self.round_trip.filter(|time| !time.is_zero());
         let offload = match self.offload {
@@ -97,11 +98,11 @@ impl Request {
     }
 }
 
-/// Records a scenario into a folder of its own within `corpus`; the folder and its label.
+/// Records a scenario into a folder of its own within `corpus`; returns the folder and its label.
 ///
 /// # Errors
-/// [`Error::NotShown`] if what is to show the fault does not, and all that bringing a lab up,
-/// running its load and recording can meet. Nothing is left in `corpus` then.
+/// [`Error::NotShown`] if the witness of the fault does not show it, and every error of bringing a
+/// lab up, running its load and recording. Nothing is left in `corpus` then.
 pub fn record(
     scenario: &Scenario,
     request: &Request,
@@ -111,10 +112,7 @@ pub fn record(
     let scenario = request.apply(scenario.clone());
     let service = target(&scenario, request)?;
     check(&scenario, service, request)?;
-    let family = match request.ipv6 {
-        true => Family::V6,
-        false => Family::V4,
-    };
+    let family = if request.ipv6 { Family::V6 } else { Family::V4 };
     let scratch = files::Scratch::new(corpus)?;
     let with = Side::run(
         &scenario,
@@ -123,13 +121,12 @@ pub fn record(
         helper,
         &scratch.folder("with")?,
     )?;
-    let without = match scenario.has_off_switch() {
-        true => {
-            let off = scenario.clone().switched_off();
-            let folder = scratch.folder("without")?;
-            Some(Side::run(&off, &service.name, family, helper, &folder)?)
-        }
-        false => None,
+    let without = if scenario.has_off_switch() {
+        let off = scenario.clone().switched_off();
+        let folder = scratch.folder("without")?;
+        Some(Side::run(&off, &service.name, family, helper, &folder)?)
+    } else {
+        None
     };
     let proof = shown(service, &with, without.as_ref())?;
     let label = label(&scenario, service, request, &with, without.as_ref(), proof);
@@ -141,7 +138,7 @@ pub fn record(
     Ok((folder, label))
 }
 
-/// The label that is written beside the recording.
+/// Returns the label that is written beside the recording.
 fn label(
     scenario: &Scenario,
     service: &Service,
@@ -179,12 +176,13 @@ fn label(
     }
 }
 
-/// The part of a folder's name that tells one recording of a scenario from another.
+/// Returns the part of a folder's name that tells one recording of a scenario from another.
 fn variant(scenario: &Scenario, request: &Request) -> String {
     let round_trip = scenario.path.round_trip;
-    let mut text = match round_trip.is_zero() {
-        true => "0ms".to_owned(),
-        false => quantity::format_duration(round_trip),
+    let mut text = if round_trip.is_zero() {
+        "0ms".to_owned()
+    } else {
+        quantity::format_duration(round_trip)
     };
     if request.drawn.as_ref().is_some_and(|drawn| drawn.loopback) {
         text = "loopback".to_owned();
@@ -203,8 +201,9 @@ fn variant(scenario: &Scenario, request: &Request) -> String {
     text
 }
 
-/// Runs a service's own load in a lab that is up and records it at both ends: what the clients
-/// saw, and the captures, the client's (or a loopback's) first, which go when the lab does.
+/// Runs a service's own load in a running lab and records it at both ends. Returns the requests as
+/// the clients saw them, and the captures, the client's (or a loopback's) first, which are removed
+/// with the lab.
 ///
 /// # Errors
 /// A client or tcpdump is missing or fails.
@@ -225,7 +224,7 @@ fn target<'a>(scenario: &'a Scenario, request: &Request) -> Result<&'a Service, 
     })
 }
 
-/// The scenario's name, the service's where it is not the case, and the variant.
+/// Returns the scenario's name, the service's where it is not the case, and the variant.
 fn folder_name(scenario: &Scenario, label: &Label) -> String {
     let mut name = scenario.name.clone();
     if label.service != scenario.target {
@@ -235,7 +234,7 @@ fn folder_name(scenario: &Scenario, label: &Label) -> String {
 }
 
 /// Refuses a fault that nothing shows or that cannot be switched off, as it would prove nothing;
-/// and IPv6 where the MTU is too small for it.
+/// and IPv6 if the MTU is too small for it.
 fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<(), Error> {
     let lacks = if request.ipv6 && !scenario.path.has_ipv6() {
         "its devices' MTU is too small for IPv6"
@@ -253,7 +252,7 @@ fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<()
     })
 }
 
-/// The counts of each witness; an error if one of them does not show the fault.
+/// Returns the counts of each witness; an error if one of them does not show the fault.
 fn shown(service: &Service, with: &Side, without: Option<&Side>) -> Result<Vec<Shown>, Error> {
     let mut all = Vec::new();
     for (proof, &counted) in service.proof.iter().zip(&with.counted) {
@@ -276,7 +275,7 @@ fn shown(service: &Service, with: &Side, without: Option<&Side>) -> Result<Vec<S
     Ok(all)
 }
 
-/// The reason why this does not show the fault; `None` if it does.
+/// Returns the reason why the counts do not show the fault; `None` if they do.
 fn objection(proof: &Proof, shown: &Shown) -> Option<String> {
     let words = &shown.shown_by;
     if let Some(Witness::Slower(least)) = proof.witness() {

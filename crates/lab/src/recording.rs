@@ -13,26 +13,27 @@ use crate::host::Host;
 use crate::process::Process;
 use crate::tool;
 
-/// tcpdump reads what the kernel has kept for it once a second at the latest: stopped earlier
-/// than this after the last packet it would lose what it had not read, and report no loss.
+/// The wait before tcpdump is stopped. It reads the packets that the kernel has kept for it once a
+/// second at the latest: stopped earlier after the last packet, it would lose those that it had not
+/// read, and report no loss.
 const DRAIN: Duration = Duration::from_millis(1_200);
 
-/// How long tcpdump may take to end.
+/// The longest time for tcpdump to end.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// Room for packets that tcpdump has not read yet, in KiB.
+/// The size of the kernel's buffer of packets for tcpdump, in KiB.
 const BUFFER_KIB: &str = "8192";
 
-/// What to record.
+/// The options of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordingOptions {
     /// A filter in tcpdump's language; everything if empty.
     pub filter: String,
-    /// How many bytes of each packet to keep; all of it if `None`.
+    /// The bytes kept of each packet; all of it if `None`.
     pub snapshot_length: Option<u32>,
     /// The device to listen to, such as `any`; the path's if `None`.
     pub interface: Option<String>,
-    /// Stamps in microseconds in place of nanoseconds.
+    /// True for timestamps in microseconds in place of nanoseconds.
     pub is_micro: bool,
 }
 
@@ -42,7 +43,7 @@ pub struct Recording {
     ends: Vec<End>,
 }
 
-/// What was recorded at one end.
+/// The packet counts of a recording at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Packets in the file.
@@ -59,7 +60,7 @@ struct End {
 }
 
 impl Recording {
-    /// Starts one tcpdump a host and returns when all of them record.
+    /// Starts one tcpdump per host and returns when all of them record.
     pub(crate) fn start<'a>(
         ends: impl IntoIterator<Item = (&'a Host, &'a Path)>,
         options: &RecordingOptions,
@@ -78,8 +79,8 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Waits until what was captured last is written, and ends. The ends in the order of
-    /// `record`'s files: the client's, the server's.
+    /// Waits until the packets captured last are written, and ends. Returns the ends in the order
+    /// of `record`'s files: the client's, the server's.
     ///
     /// # Errors
     /// [`Error::Recording`].
@@ -104,9 +105,10 @@ impl End {
         let mut command = host.command("tcpdump")?;
         // -Z root: without it tcpdump becomes a user who may not write the file.
         command.args(["-n", "-Z", "root", "-B", BUFFER_KIB]);
-        command.arg(match options.is_micro {
-            true => "--time-stamp-precision=micro",
-            false => "--time-stamp-precision=nano",
+        command.arg(if options.is_micro {
+            "--time-stamp-precision=micro"
+        } else {
+            "--time-stamp-precision=nano"
         });
         let interface = options.interface.as_deref();
         command.args(["-i", interface.unwrap_or(host.interface())]);
@@ -133,7 +135,7 @@ impl End {
         })
     }
 
-    /// tcpdump says `listening on …` once its socket is open.
+    /// Waits for tcpdump's line `listening on …`, which comes once its socket is open.
     fn wait_until_recording(&mut self) -> Result<(), Error> {
         let mut said = String::new();
         loop {
@@ -185,7 +187,7 @@ impl End {
     }
 }
 
-/// The number in tcpdump's closing line `N packets WHAT`.
+/// Returns the number in tcpdump's closing line `N packets WHAT`.
 fn count(said: &str, what: &str) -> Option<u64> {
     let line = said
         .lines()

@@ -1,4 +1,4 @@
-//! What must be installed for a scenario.
+//! The programs that a scenario needs to have installed.
 
 use crate::error::Error;
 use crate::firewall::Firewall;
@@ -12,12 +12,12 @@ use crate::tool;
 pub struct Requirement {
     /// The Debian package that brings it.
     pub package: String,
-    /// Its name.
+    /// The program's name.
     pub program: String,
 }
 
 impl Requirement {
-    /// Whether it is installed.
+    /// Returns true if the program is installed.
     pub fn is_met(&self) -> bool {
         tool::find(&self.program).is_some()
     }
@@ -42,8 +42,8 @@ impl Requirement {
 }
 
 impl Scenario {
-    /// What must be installed to bring it up and to run its loads, by package. To record it
-    /// takes tcpdump and tshark besides.
+    /// Returns the programs that must be installed to bring the scenario up and to run its loads,
+    /// by package. Recording it needs tcpdump and tshark besides.
     pub fn requirements(&self) -> Vec<Requirement> {
         let to_bring_up = to_bring_up(self).into_iter();
         let loads = self.services.iter().map(|service| &service.load);
@@ -57,14 +57,14 @@ impl Scenario {
     }
 }
 
-/// Fails if anything is missing that it takes to bring a scenario up.
+/// Fails if a program is missing that is needed to bring a scenario up.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), Error> {
     to_bring_up(scenario)
         .into_iter()
         .try_for_each(|(program, package)| tool::require(program, package))
 }
 
-/// Programs, and the package of each.
+/// Returns the programs needed to bring a scenario up, and the package of each.
 fn to_bring_up(scenario: &Scenario) -> Vec<(&'static str, &'static str)> {
     let mut needs = vec![("ip", "iproute2")];
     for service in &scenario.services {

@@ -1,5 +1,5 @@
-//! What is known about running labs, kept in `/run/lagtrace-lab`: one record a run, so that
-//! another command can find it, end it, or clean up after one that crashed.
+//! The records of running labs, kept in `/run/lagtrace-lab`: one for each run, so that another
+//! command can find it, end it, or clean up after one that crashed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -21,41 +21,41 @@ use crate::scenario::Scenario;
 
 const BASE: &str = "/run/lagtrace-lab";
 
-/// How long a lab may take to come down before it is called stuck.
+/// The longest time for a lab to come down before it counts as stuck.
 const TAKE_DOWN_LIMIT: Duration = Duration::from_secs(15);
 
 /// A lab that runs, or ran and was not cleaned up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Unique on this machine: six letters or digits.
+    /// The run's id, unique on this machine: six letters or digits.
     pub id: String,
-    /// What was brought up, the round trip asked for included.
+    /// The scenario that was brought up, the round trip asked for included.
     pub scenario: Scenario,
-    /// When, in seconds since 1970.
+    /// The start time, in seconds since 1970.
     pub started_s: u64,
-    /// The process that keeps it, and takes it down when it ends.
+    /// The process that keeps the lab, and takes it down when it ends.
     pub keeper: Process,
-    /// Whether it has been left running: nobody's end takes it down.
+    /// True if the lab has been left running: nobody's end takes it down.
     pub is_detached: bool,
-    /// What runs in it.
+    /// The processes that run in the lab.
     pub processes: Vec<Member>,
 }
 
 /// A process that belongs to a lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// What it does there: `path`, `nginx`, or the service that it serves.
+    /// The process's role: `path`, `nginx`, or the service that it serves.
     pub role: String,
     /// The process.
     pub process: Process,
 }
 
 impl Run {
-    /// Begins a run: takes an id and leaves the record of it before anything else is made.
+    /// Begins a run: takes an id and writes its record before anything else is made.
     pub(crate) fn begin(scenario: Scenario) -> Result<Self, Error> {
         fs::create_dir_all(BASE).map_err(Error::file("create", BASE))?;
         open_up(Path::new(BASE))?;
-        // Until the record is there, a sweeper would take the folder for a rest.
+        // Until the record is written, a sweep would remove the folder as a crashed run's.
         let _lock = lock()?;
         let started_s = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -92,22 +92,22 @@ impl Run {
         Path::new(BASE).join(format!("{}.json", self.id))
     }
 
-    /// Where the run's files are: configurations and logs.
+    /// Returns the folder of the run's files: configurations and logs.
     pub fn folder(&self) -> PathBuf {
         Path::new(BASE).join(&self.id)
     }
 
-    /// The name of the client's network namespace, as for `ip netns exec`.
+    /// Returns the name of the client's network namespace, as for `ip netns exec`.
     pub fn client_namespace(&self) -> String {
         format!("lagtrace-{}-client", self.id)
     }
 
-    /// The name of the server's network namespace.
+    /// Returns the name of the server's network namespace.
     pub fn server_namespace(&self) -> String {
         format!("lagtrace-{}-server", self.id)
     }
 
-    /// The namespace of a host, with the host's own files.
+    /// Returns the namespace of a host, with the host's own files.
     pub(crate) fn namespace(&self, side: Side) -> Namespace {
         let (name, host) = match side {
             Side::Client => (self.client_namespace(), &self.scenario.client),
@@ -117,13 +117,13 @@ impl Run {
         Namespace::named(name).with_files(files)
     }
 
-    /// How the names of the run's control groups begin.
+    /// Returns the prefix of the names of the run's control groups.
     pub(crate) fn group_prefix(&self) -> String {
         format!("lagtrace-{}-", self.id)
     }
 
-    /// Ends what is left of the run's processes and removes everything that it made. Goes on
-    /// after an error and returns the first.
+    /// Ends the rest of the run's processes and removes everything that it made. Goes on after an
+    /// error and returns the first.
     pub(crate) fn clean_up(&self) -> Result<(), Error> {
         for Member { process, .. } in &self.processes {
             process.signal(Signal::KILL);
@@ -145,7 +145,7 @@ impl Run {
         allow_missing(fs::remove_file(self.record())).map_err(Error::file("remove", self.record()))
     }
 
-    /// Has the run's keeper take it down, or does so itself where the keeper is gone.
+    /// Makes the run's keeper take it down, or does so itself where the keeper is gone.
     fn take_down(&self) -> Result<(), Error> {
         self.keeper.signal(Signal::TERM);
         if !self.keeper.wait_for_end(TAKE_DOWN_LIMIT) {
@@ -156,10 +156,10 @@ impl Run {
     }
 }
 
-/// The labs that run now, oldest first. Cleans up after crashed ones.
+/// Returns the labs that run now, oldest first. Cleans up after crashed ones.
 ///
 /// # Errors
-/// The folder of records cannot be read, or a crashed run's rest cannot be removed.
+/// The folder of records cannot be read, or the rest of a crashed run cannot be removed.
 pub fn runs() -> Result<Vec<Run>, Error> {
     sweep()?;
     Ok(records()?
@@ -171,7 +171,7 @@ pub fn runs() -> Result<Vec<Run>, Error> {
 /// Takes down the run of this id, or every run of the scenario of this name.
 ///
 /// # Errors
-/// [`Error::NoSuchRun`] if there is none; whatever could not be removed.
+/// [`Error::NoSuchRun`] if there is none; that of the part that could not be removed.
 pub fn take_down(name: &str) -> Result<Vec<Run>, Error> {
     let named: Vec<Run> = runs()?
         .into_iter()
@@ -199,7 +199,7 @@ pub(crate) fn sweep() -> Result<(), Error> {
     remove_unrecorded()
 }
 
-/// Removes folders that were made for a run whose record never came to be.
+/// Removes folders that were made for a run whose record was never written.
 fn remove_unrecorded() -> Result<(), Error> {
     let entries = fs::read_dir(BASE).map_err(Error::file("read", BASE))?;
     let folders = entries
@@ -213,7 +213,7 @@ fn remove_unrecorded() -> Result<(), Error> {
         })
 }
 
-/// Held while runs are begun or swept away; released when it is dropped.
+/// Takes the lock held while runs are begun or swept away; it is released on drop.
 fn lock() -> Result<File, Error> {
     let path = Path::new(BASE).join("lock");
     let file = OpenOptions::new()
@@ -226,8 +226,8 @@ fn lock() -> Result<File, Error> {
     Ok(file)
 }
 
-/// Every record that reads. One that does not was left by a program of another version, and
-/// is for that one to clean up.
+/// Returns every record that can be parsed. One that cannot was left by a program of another
+/// version, and is for that one to clean up.
 fn records() -> Result<Vec<Run>, Error> {
     let entries = match fs::read_dir(BASE) {
         Ok(entries) => entries,
@@ -244,7 +244,7 @@ fn records() -> Result<Vec<Run>, Error> {
     Ok(runs)
 }
 
-/// Six random letters and digits.
+/// Returns six random letters and digits.
 fn new_id() -> Result<String, Error> {
     const SIGNS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let source = "/dev/urandom";
@@ -266,8 +266,8 @@ fn allow_missing(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Lets everybody look into a folder or file: the workers of a web server are another user,
-/// whatever the umask here.
+/// Lets everybody read a folder or file: the workers of a web server are another user, whatever the
+/// umask here.
 pub(crate) fn open_up(path: &Path) -> Result<(), Error> {
     let metadata = fs::metadata(path).map_err(Error::file("look at", path))?;
     let mode = if metadata.is_dir() { 0o755 } else { 0o644 };
@@ -275,7 +275,7 @@ pub(crate) fn open_up(path: &Path) -> Result<(), Error> {
         .map_err(Error::file("open up", path))
 }
 
-/// Puts a new file in the place of an old one at once: no reader ever sees half of it.
+/// Replaces a file atomically: no reader ever sees half of it.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), Error> {
     let fresh = path.with_extension("new");
     let write = || -> io::Result<()> {

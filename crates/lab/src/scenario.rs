@@ -1,7 +1,7 @@
-//! A scenario: two hosts, the path between them, what the server runs, and the truth about it.
+//! Scenarios: two hosts, the path between them, the servers' services, and the truth about them.
 //!
-//! In: the TOML files of the repository's `lab/` folder, which travel inside the binary, or a
-//! text of the same form. Out: [`Scenario`], checked. Nothing here touches the system.
+//! Input: the TOML files of the repository's `lab/` folder, which are built into the binary, or a
+//! text of the same form. Output: a checked [`Scenario`]. Nothing here touches the system.
 
 mod capture;
 mod proof;
@@ -28,7 +28,7 @@ use crate::host_files;
 use crate::path::PathSpec;
 use quantity::{Rate, Size, optional_duration};
 
-/// One reproducible situation: hosts, path, services and what a right diagnosis says.
+/// A reproducible situation: hosts, path, services and the right diagnosis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -36,18 +36,18 @@ pub struct Scenario {
     pub name: String,
     /// The title: what the scenario shows, in one line.
     pub title: String,
-    /// The service that is the case, by its name.
+    /// The name of the service that is the case.
     pub target: String,
-    /// The healthy twin of the target, by its name, where there is one.
+    /// The name of the target's healthy twin, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// The path between the two hosts.
     #[serde(default)]
     pub path: PathSpec,
-    /// The host that asks.
+    /// The host that sends requests.
     #[serde(default)]
     pub client: HostSpec,
-    /// The host that answers.
+    /// The host that answers requests.
     #[serde(default)]
     pub server: HostSpec,
     /// The services of the server, at least one; not all need listen.
@@ -56,7 +56,7 @@ pub struct Scenario {
     /// The parts that replace path and hosts where the fault is switched off.
     #[serde(default, skip_serializing_if = "Without::is_empty")]
     pub without: Without,
-    /// The settings of its recordings.
+    /// The settings of the scenario's recordings.
     #[serde(default)]
     pub recording: CaptureSpec,
 }
@@ -65,7 +65,7 @@ pub struct Scenario {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
-    /// The congestion control of every connection over the path: `cubic` unless said otherwise.
+    /// The congestion control of every connection over the path: `cubic` by default.
     /// Pinned at the route (`congctl`), because the sysctl of a namespace refuses what the
     /// machine's `tcp_allowed_congestion_control` does not list.
     pub congestion_control: String,
@@ -100,11 +100,11 @@ pub struct HostSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shaper {
-    /// Its rate.
+    /// The rate.
     pub rate: Rate,
     /// The bytes that leave at once after a pause.
     pub burst: Size,
-    /// The most bytes that wait; what exceeds them is dropped.
+    /// The most bytes that wait; packets that exceed them are dropped.
     pub queue: Size,
 }
 
@@ -124,10 +124,10 @@ impl Default for HostSpec {
 }
 
 impl Scenario {
-    /// Every scenario that this program carries, by name.
+    /// Returns every scenario that this program carries, by name.
     ///
     /// # Errors
-    /// A scenario file that does not read: the crate's tests see to it that none is shipped.
+    /// A scenario file that cannot be parsed: the crate's tests see to it that none is shipped.
     pub fn all() -> Result<Vec<Self>, Error> {
         shelf::FILES
             .iter()
@@ -135,7 +135,7 @@ impl Scenario {
             .collect()
     }
 
-    /// The scenario of this name.
+    /// Returns the scenario of this name.
     ///
     /// # Errors
     /// [`Error::UnknownScenario`], which lists the names there are.
@@ -161,7 +161,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Checks that what the scenario says fits together; `origin` names it in the error.
+    /// Checks that the scenario's parts fit together; `origin` names it in the error.
     pub(crate) fn check_sense(&self, origin: &str) -> Result<(), Error> {
         self.check().map_err(|reason| Error::ScenarioSense {
             origin: origin.to_owned(),
@@ -192,7 +192,7 @@ impl Scenario {
         self.service(self.control.as_deref()?)
     }
 
-    /// Checks what `parse` insists on beyond syntax; the error is the reason.
+    /// Checks the requirements of `parse` beyond syntax; the error is the reason.
     fn check(&self) -> Result<(), String> {
         if !is_kebab_case(&self.name) {
             return Err(format!(
@@ -281,7 +281,8 @@ impl HostSpec {
     }
 }
 
-/// Lower-case words joined by single hyphens: what names scenarios, services and causes.
+/// Returns true for lower-case words joined by single hyphens: the names of scenarios, services and
+/// causes.
 fn is_kebab_case(text: &str) -> bool {
     text.len() <= 64
         && text.split('-').all(|word| {

@@ -1,5 +1,5 @@
-//! What can listen on a service's port: real nginx, haproxy, Redis, PostgreSQL and dnsmasq, and
-//! small servers of our own for what none of them does. This is their description.
+//! Servers on a service's port: real nginx, haproxy, Redis, PostgreSQL and dnsmasq, and small
+//! servers of the lab's own for what none of them does. This module describes them.
 
 mod accept;
 mod answer;
@@ -42,7 +42,7 @@ use crate::scenario::Service;
 use crate::scenario::quantity::duration;
 use program::Program;
 
-/// One kind of server, with what is particular to it.
+/// A kind of server, with its settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Server {
@@ -54,24 +54,24 @@ pub enum Server {
     Redis(Redis),
     /// A PostgreSQL.
     Postgres(Postgres),
-    /// A server of another kind that has the case's fault: Nagle's algorithm on, header and
-    /// body in a write each.
+    /// A server other than nginx with the case's fault: Nagle's algorithm on, header and body in a
+    /// write each.
     WriteWriteRead,
-    /// `TCP_NODELAY`; sleeps, then answers in one write.
+    /// A server with `TCP_NODELAY` that sleeps, then answers in one write.
     Think(Sleep),
-    /// `TCP_NODELAY`; writes the header, sleeps, writes the body.
+    /// A server with `TCP_NODELAY` that writes the header, sleeps, and writes the body.
     Pause(Sleep),
-    /// Nagle's algorithm on, header and body in a write each, then closes: the FIN carries
-    /// what Nagle's algorithm would hold.
+    /// A server with Nagle's algorithm on that writes header and body separately, then closes: the
+    /// FIN carries what Nagle's algorithm would hold.
     Fin,
-    /// Accepts and closes.
+    /// A server that accepts and closes.
     ClosesAtOnce,
-    /// Accepts, reads, and never says a word.
+    /// A server that accepts, reads, and never answers.
     NeverAnswers,
-    /// Answers a request with bytes that are no HTTP.
+    /// A server that answers a request with bytes that are no HTTP.
     Garbage,
-    /// Answers a request as a TLS server does that was spoken to in plain text: with an alert
-    /// (RFC 8446 §6.2, `unexpected_message`).
+    /// A server that answers a request as a TLS server answers plain text: with an alert (RFC 8446
+    /// §6.2, `unexpected_message`).
     TlsAlert,
     /// dnsmasq.
     Dnsmasq(Dnsmasq),
@@ -79,15 +79,15 @@ pub enum Server {
     SlowDns(SlowDns),
     /// openssl's responder for a certificate.
     Ocsp(Ocsp),
-    /// A mail server: it speaks first.
+    /// A mail server, which speaks first.
     Mail(Mail),
-    /// A server of our own, by its options.
+    /// A server of the lab's own, by its options.
     Own(Box<OwnServer>),
-    /// Nobody listens.
+    /// No server: nobody listens.
     Nobody,
 }
 
-/// A `server` block of nginx. What is not said is left to nginx's own default.
+/// A `server` block of nginx. Settings that are absent are left to nginx's own default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Nginx {
@@ -100,14 +100,14 @@ pub struct Nginx {
     /// The directive `server_name`; two blocks on one port differ by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
-    /// It speaks TLS.
+    /// The settings of TLS, if the block speaks it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// What it answers.
+    /// The responses.
     pub answer: Answer,
-    /// Keep an access log with nginx's own stamps: see [`stamp::AccessLine`].
+    /// True to keep an access log with nginx's own timestamps: see [`stamp::AccessLine`].
     pub access_log: bool,
-    /// Further words of its `listen` directives: `backlog=1`.
+    /// Further words of the block's `listen` directives: `backlog=1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
     /// Further directives of the block, with `{folder}` for nginx's folder.
@@ -116,7 +116,8 @@ pub struct Nginx {
     /// Directives of the level above, `http`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub http: Vec<String>,
-    /// How many workers the scenario's nginx has, unless 2: the largest that a block asks for.
+    /// The number of workers of the scenario's nginx, the largest that a block asks for; 2 if none
+    /// does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u8>,
 }
@@ -125,24 +126,24 @@ pub struct Nginx {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sleep {
-    /// For how long.
+    /// The time for which it sleeps.
     #[serde(with = "duration")]
     pub time: Duration,
-    /// Keep a log of the server's own stamps: see [`stamp::Stamp`].
+    /// True to keep a log of the server's own timestamps: see [`stamp::Stamp`].
     #[serde(default)]
     pub stamps: bool,
 }
 
-/// No server of the lab sleeps longer over one request.
+/// The longest time for which a server of the lab sleeps over one request.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 impl Server {
-    /// Whether both may be on one port: two blocks of nginx that differ by name.
+    /// Returns true if both may be on one port: two blocks of nginx that differ by name.
     pub(crate) fn shares_port_with(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Nginx(one), Self::Nginx(two)) if one.server_name != two.server_name)
     }
 
-    /// Whether it is one of our own small servers.
+    /// Returns true for the lab's own small servers.
     pub(crate) fn is_own(&self) -> bool {
         !matches!(
             self,
@@ -156,8 +157,8 @@ impl Server {
         )
     }
 
-    /// Whether a client may ask it for a page, whatever comes of that. What only other servers
-    /// or the client's own library talk to may not: databases, resolvers.
+    /// Returns true if a client may ask the server for a page, whatever comes of that: not a
+    /// database or a resolver, to which only other servers or the client's own library talk.
     pub(crate) fn is_for_pages(&self) -> bool {
         !matches!(
             self,
@@ -170,13 +171,13 @@ impl Server {
         )
     }
 
-    /// Whether anything will listen on the port.
+    /// Returns true if anything will listen on the port.
     pub(crate) fn listens(&self) -> bool {
         *self != Self::Nobody
     }
 
-    /// Lays what a real server with a process of its own needs on a host of this path; `None`
-    /// for all others.
+    /// Writes the files that a real server with a process of its own needs on a host of this path;
+    /// returns `None` for all other servers.
     pub(crate) fn lay(
         &self,
         folder: &Path,
@@ -193,7 +194,7 @@ impl Server {
         }))
     }
 
-    /// Does what a server that listens needs before clients may ask.
+    /// Prepares a server that listens for its clients.
     pub(crate) fn prepare(&self, folder: &Path, service: &Service) -> Result<(), Error> {
         match self {
             Self::Redis(redis) => redis::prepare(folder, service, redis),
@@ -202,7 +203,7 @@ impl Server {
         }
     }
 
-    /// The options that this server comes down to, if it is one of ours that speaks HTTP.
+    /// Returns the options of this server, if it is one of the lab's own that speaks HTTP.
     pub(crate) fn as_own(&self) -> Option<OwnServer> {
         let apart =
             |nagle, between, framing| Some(OwnServer::that_writes_apart(nagle, between, framing));
@@ -216,7 +217,7 @@ impl Server {
         }
     }
 
-    /// Whether it keeps a log of its own stamps.
+    /// Returns true if the server keeps a log of its own timestamps.
     pub(crate) fn keeps_stamps(&self) -> bool {
         match self {
             Self::Think(sleep) | Self::Pause(sleep) => sleep.stamps,
@@ -225,7 +226,7 @@ impl Server {
         }
     }
 
-    /// What it is asked for with.
+    /// Returns the scheme of the server's URL.
     pub(crate) fn scheme(&self) -> &'static str {
         match self {
             Self::Nginx(Nginx { tls: Some(_), .. }) => "https",

@@ -1,4 +1,4 @@
-//! Running the system's own programs: `ip`, `nft`.
+//! Running the system's own programs, such as `ip` and `nft`.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -7,10 +7,10 @@ use std::process::{Command, Output, Stdio};
 
 use crate::error::Error;
 
-/// Where programs are looked for besides `PATH`, which for some users lacks the system's.
+/// The folders searched for programs besides `PATH`, which for some users lacks the system's.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Runs a program to its end; an error holds what it wrote to stderr.
+/// Runs a program to its end; an error holds its stderr.
 pub(crate) fn run<A: AsRef<OsStr>>(
     program: &str,
     arguments: impl IntoIterator<Item = A>,
@@ -44,7 +44,7 @@ pub(crate) fn run_with_input(mut command: Command, input: &str) -> Result<(), Er
     judge(&command, &output)
 }
 
-/// Runs a command to its end; what it wrote to stdout.
+/// Runs a command to its end and returns its stdout.
 pub(crate) fn output_of(mut command: Command) -> Result<String, Error> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|source| Error::Start {
@@ -78,13 +78,13 @@ pub(crate) fn require(tool: &'static str, package: &'static str) -> Result<(), E
         .ok_or(Error::MissingTool { tool, package })
 }
 
-/// A command of an installed program, found also where `PATH` lacks the system's folders.
+/// Returns the command of an installed program, found also where `PATH` lacks the system's folders.
 pub(crate) fn command(tool: &str) -> Command {
     Command::new(find(tool).unwrap_or_else(|| tool.into()))
 }
 
-/// Where distributions install the programs of PostgreSQL, the newest version first: one folder
-/// a version, none of them in `PATH`.
+/// Returns the folders in which distributions install the programs of PostgreSQL, the newest
+/// version first: one folder per version, none of them in `PATH`.
 fn postgres_folders() -> Vec<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -98,7 +98,7 @@ fn postgres_folders() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Where a program is installed.
+/// Returns the path at which a program is installed.
 pub(crate) fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path)

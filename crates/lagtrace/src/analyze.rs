@@ -1,4 +1,4 @@
-//! `lagtrace analyze`: captures in, diagnosis out.
+//! The command `lagtrace analyze`, which diagnoses captures.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,12 @@ use lagtrace_core::observed::time::{ClockId, Timestamp};
 use lagtrace_core::report::Report;
 use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
-use crate::arguments::Format;
+use crate::clock;
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::{conclusion, delivery};
 
 mod annotate;
@@ -88,7 +89,7 @@ Examples:
   lagtrace analyze slow.pcap --stream 3 --show round-trip,in-flight,window
   ssh server tcpdump -U -w - tcp port 8080 | lagtrace analyze -c 100000 -";
 
-/// Exchanges listed where the user does not say how many.
+/// The number of exchanges listed unless the user sets another.
 const LISTED: u32 = 20;
 
 /// What to analyze.
@@ -158,7 +159,7 @@ pub(crate) struct Options {
     connections: ConnectionOptions,
 }
 
-/// Analyses the files and prints the report, or what was asked for of it.
+/// Analyses the files and prints the report, or the part of it that was asked for.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let progress = console.bytes("reading", 0);
@@ -207,7 +208,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
 }
 
 impl Options {
-    /// What is wanted of single exchanges; `None` if only the report is.
+    /// Returns the listing of single exchanges that the user asked for; `None` if only the report
+    /// is wanted.
     fn listing(&self, console: &Console) -> Result<Option<Listing>> {
         let is_table = self.exchanges.is_some() || self.condition.is_some() || self.sort.is_some();
         let to = match console.output().format {
@@ -228,8 +230,8 @@ impl Options {
     }
 }
 
-/// What `limit` packets of each file amount to; `None` if the user asked to
-/// stop before there was any.
+/// Returns the report on `limit` packets of each file; `None` if the user asked to stop before
+/// there was any.
 pub(crate) fn report(
     files: &[PathBuf],
     limit: u64,
@@ -244,33 +246,33 @@ pub(crate) fn report(
     reading(files, bounds, progress, interrupt, Watch::default())
 }
 
-/// What the analysis may take.
+/// The bounds of the analysis.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// TCP packets of each file.
+    /// The most TCP packets of each file.
     limit: u64,
     threads: NonZeroUsize,
-    /// Connections at a time.
+    /// The most connections at a time.
     max_connections: Option<NonZeroUsize>,
 }
 
-/// As many threads as there are processors, as far as more help.
+/// Returns the number of threads to use by default: one per processor, as far as more help.
 fn processors() -> NonZeroUsize {
     const MOST: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
     thread::available_parallelism().map_or(NonZeroUsize::MIN, |count| count.min(MOST))
 }
 
-/// Who wants to see exchanges and connections as they close.
+/// The receivers of exchanges and connections as they close.
 #[derive(Clone, Copy, Default)]
 struct Watch<'a> {
     listing: Option<&'a Listing>,
     annotation: Option<&'a Annotation>,
-    /// Which connections to collect.
+    /// The connections to collect.
     connections: ConnectionOptions,
 }
 
 impl Watch<'_> {
-    /// A sink for all of them; `None` for nobody.
+    /// Returns one sink for all receivers; `None` without any.
     fn sink(&self, joint: Option<&Joint>) -> Option<Sink> {
         let mut sink = self.listing.map(Listing::sink);
         if let Some(annotation) = self.annotation {
@@ -283,7 +285,7 @@ impl Watch<'_> {
     }
 }
 
-/// The same, handing exchanges to those who `watch`.
+/// Analyses as [`report`] does, and hands exchanges to the receivers in `watch`.
 fn reading(
     files: &[PathBuf],
     bounds: Bounds,
@@ -303,15 +305,19 @@ fn reading(
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
-    // What comes as it is written is shown as it comes.
-    let threads = match input::is_live(files) {
-        true => NonZeroUsize::MIN,
-        false => bounds.threads,
+    // A live input is shown as it comes, which takes a single thread.
+    let threads = if input::is_live(files) {
+        NonZeroUsize::MIN
+    } else {
+        bounds.threads
     };
     let mut merged = Merged::new(&mut captures, limit);
-    let read = |packets: &mut Packets| match interrupt.is_requested() {
-        true => packets.clear(),
-        false => merged.next(packets),
+    let read = |packets: &mut Packets| {
+        if interrupt.is_requested() {
+            packets.clear()
+        } else {
+            merged.next(packets)
+        }
     };
     let watch = listing.map(|listing| {
         |packet: &Packet<'_>| {
@@ -355,7 +361,7 @@ fn reading(
     report.subject = names.join(", ");
     connections::name_files(&mut report, &names, room(files.len()));
     let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
-    report.started = start.map_or(String::new(), |at| conclusion::started(Some(at)));
+    report.started = start.map_or(String::new(), |at| clock::started(Some(at)));
     Ok(Some(report))
 }
 
@@ -381,13 +387,13 @@ fn open_one(
     FileCapture::from_reader(name, input, point).map_err(refused)
 }
 
-/// The points of one file's interfaces follow each other, so files share the
-/// numbers evenly.
+/// Returns the first observation point of a file. The points of one file's interfaces follow each
+/// other, so files share the numbers evenly.
 fn first_point(index: usize, files: usize) -> PointId {
     PointId(u16::try_from(index * room(files)).unwrap_or(u16::MAX))
 }
 
-/// How many points each of so many files has room for.
+/// Returns the number of points for which each file has room.
 fn room(files: usize) -> usize {
     usize::from(u16::MAX) / files.max(1)
 }

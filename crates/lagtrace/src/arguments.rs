@@ -1,19 +1,8 @@
 //! The command line.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
 
-use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, Subcommand, ValueEnum};
-
-pub(crate) mod duration;
-pub(crate) mod tls;
-
-const STYLES: Styles = Styles::styled()
-    .header(AnsiColor::Green.on_default().bold())
-    .usage(AnsiColor::Green.on_default().bold())
-    .literal(AnsiColor::Cyan.on_default().bold())
-    .placeholder(AnsiColor::Cyan.on_default());
+use crate::output::{Output, STYLES};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -60,105 +49,17 @@ pub(crate) enum Command {
     Compare(crate::compare::Options),
     /// Tell all about a cause
     Explain(crate::explain::Options),
-    /// Reproduce causes of latency on this machine
-    Lab(crate::lab::Options),
     /// Print a shell's completion script
     Completions(crate::manual::Shell),
     /// Print the manual page, or write all of them into a directory
     Man(crate::manual::Pages),
-    /// What the lab starts; not for people
-    #[command(name = crate::lab::HELPER, hide = true)]
-    LabHelper {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<OsString>,
-    },
 }
 
-/// How results are shown.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Output")]
-pub(crate) struct Output {
-    /// How to print the report
-    #[arg(
-        id = "format",
-        long = "format",
-        global = true,
-        value_enum,
-        default_value_t,
-        value_name = "FORMAT"
-    )]
-    pub(crate) form: Form,
-    /// What the format is, of those that all commands have.
-    #[arg(skip)]
-    pub(crate) format: Format,
-    /// Whether it is CSV instead.
-    #[arg(skip)]
-    pub(crate) is_csv: bool,
-    /// Write the report to FILE instead of standard output
-    #[arg(short, long, global = true, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// When to use colour; auto: on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
-    pub(crate) color: Color,
-    /// Print the report only: no steps, no progress
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
-    pub(crate) quiet: bool,
-    /// Tell more about each step
-    #[arg(short, long, global = true)]
-    pub(crate) verbose: bool,
-}
-
-/// What can be asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
-    /// For people
-    #[default]
-    Text,
-    /// One JSON document
-    Json,
-    /// One JSON object a line
-    Ndjson,
-    /// A line of comma-separated values for each hop (route)
-    Csv,
-}
-
-impl Output {
-    /// The same with the format known; `None` where `command` has none such.
-    pub(crate) fn settled(mut self, command: &Command) -> Option<Self> {
-        self.format = match self.form {
-            Form::Text => Format::Text,
-            // What is said meanwhile keeps out of its way as out of JSON's.
-            Form::Json | Form::Csv => Format::Json,
-            Form::Ndjson => Format::Ndjson,
-        };
-        self.is_csv = self.form == Form::Csv;
-        let has_csv = matches!(command, Command::Route(_));
-        (has_csv || !self.is_csv).then_some(self)
+impl Command {
+    /// Returns true if the command's report can be printed as comma-separated values.
+    pub(crate) fn has_csv(&self) -> bool {
+        matches!(self, Self::Route(_))
     }
-}
-
-/// A report's form.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// For people
-    #[default]
-    Text,
-    /// One JSON document
-    Json,
-    /// One JSON object a line
-    Ndjson,
-}
-
-/// When to use colour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set
-    #[default]
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `lagtrace capture`: live packets into a file, into the analysis, or both.
+//! The command `lagtrace capture`: live packets into a file, into the analysis, or both.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,15 +14,16 @@ use lagtrace_sources::capture::{
     Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome, Written,
 };
 
-use crate::arguments::duration;
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::words;
 
-/// How long to wait for packets before looking whether the user asked to stop.
+/// The wait for packets before checking whether the user asked to stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What to capture.
@@ -69,7 +70,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Err(failure.hint("write the report to a file with -o"));
     }
     let interrupt = Interrupt::listen()?;
-    let started = conclusion::now();
+    let started = clock::now();
     let stop = Arc::new(AtomicBool::new(false));
     let capture = LiveCapture::start(&live_options(options), stop).map_err(refused)?;
     let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
@@ -85,7 +86,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     tell_losses(&outcome, console);
     let written = tell_written(outcome.written.take(), console);
     if options.write.is_some() && !options.analyze {
-        // Writing was all there was to do: a fault leaves the task undone.
+        // Writing was the whole task: an error leaves it undone.
         return written.map(|()| Outcome::Clean);
     }
     if let Err(failure) = written {
@@ -95,7 +96,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let mut report = analyzer.finish();
     "capture".clone_into(&mut report.command);
     report.subject = subject(options);
-    report.started = conclusion::started(Some(started.as_nanos()));
+    report.started = clock::started(Some(started.as_nanos()));
     conclusion::conclude(&report, console)
 }
 
@@ -139,7 +140,7 @@ fn observe(outcome: LiveOutcome, analyzer: &mut Analyzer) {
         };
         analyzer.observe(Event {
             origin,
-            at: conclusion::now(),
+            at: clock::now(),
             phase: Phase::Baseline,
             body: EventBody::Capture(summary),
         });
@@ -188,7 +189,7 @@ fn subject(options: &Options) -> String {
     words.join(" ")
 }
 
-/// A capture that could not begin, with what to do about it.
+/// Returns the failure of a capture that could not begin, with what to do about it.
 pub(crate) fn refused(error: CaptureError) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);

@@ -1,20 +1,20 @@
-//! `lagtrace compare`: before and after.
+//! The command `lagtrace compare`: reports before and after a change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Report, SCHEMA};
 use lagtrace_core::views::compare::{Comparison, compare};
 use serde_json::{Value, json};
 
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
+use crate::output::Format;
 use crate::render;
 
 /// What to compare.
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     Ok(outcome(&comparison))
 }
 
-/// The oldest schema whose reports still mean the same in all that is compared.
+/// The oldest schema whose reports still mean the same in everything that is compared.
 const OLDEST: u32 = 1;
 
 /// Reads a JSON report.
@@ -71,7 +71,7 @@ pub(crate) fn read(path: &Path) -> Result<Report> {
     Err(Failure::new(told).hint("make it again with this version of lagtrace"))
 }
 
-/// The first id in a report that is no cause's; `None` if what is wrong with it is something else.
+/// Returns the first id in a report that is no cause's; `None` if the report's fault is another.
 fn unknown_cause(text: &[u8]) -> Option<String> {
     let report: Value = serde_json::from_slice(text).ok()?;
     let within = |finding: &Value| {
@@ -91,7 +91,7 @@ fn list(value: &Value) -> Vec<Value> {
     value.as_array().cloned().unwrap_or_default()
 }
 
-/// The comparison in the form that the user asked for.
+/// Returns the comparison in the form that the user asked for.
 pub(crate) fn document(comparison: &Comparison, console: &Console) -> String {
     match console.output().format {
         Format::Text => render::comparison(comparison, &console.style()),
@@ -100,7 +100,7 @@ pub(crate) fn document(comparison: &Comparison, console: &Console) -> String {
     }
 }
 
-/// Clean when the run after is no worse.
+/// Returns the outcome: clean if the run after is no worse.
 pub(crate) fn outcome(comparison: &Comparison) -> Outcome {
     if comparison.is_no_worse() {
         Outcome::Clean
@@ -113,7 +113,7 @@ pub(crate) fn outcome(comparison: &Comparison) -> Outcome {
 mod tests {
     use super::*;
 
-    /// The failure to read this as a report.
+    /// Returns the failure to read this text as a report.
     fn refused(text: &str) -> Failure {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), text).expect("it takes the text");
@@ -132,7 +132,7 @@ mod tests {
         );
         let hint = failure.hint_text().unwrap_or_default();
         assert!(hint.contains("newer version"), "{hint}");
-        // What is wrong with another file is something else.
+        // Files with other faults are refused for those.
         for text in [&report(known), "[]", "no JSON"] {
             let failure = refused(text);
             assert!(

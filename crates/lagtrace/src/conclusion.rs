@@ -1,4 +1,4 @@
-//! The last stage of every command that diagnoses: the report is shown.
+//! The last stage of every command that diagnoses: showing the report.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -6,17 +6,17 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use lagtrace_core::analyzer;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::flow::Endpoint;
-use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::Report;
 
-use crate::arguments::Format;
+use crate::clock::now;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
+use crate::output::Format;
 use crate::render;
 
-/// What the analyzer is told before it begins.
+/// Returns the analyzer's options.
 pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
     analyzer::Options {
         hash_seed: seed(),
@@ -25,13 +25,13 @@ pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
     }
 }
 
-/// A seed for the hash of keys that come from the network.
+/// Returns a seed for the hash of keys that come from the network.
 pub(crate) fn seed() -> u64 {
     // The standard library's hasher keys itself from the kernel's random numbers.
     RandomState::new().build_hasher().finish()
 }
 
-/// A remark of the command's own.
+/// Returns a remark of the command's own.
 pub(crate) fn note(id: &str, text: String) -> Event {
     let note = Note {
         id: id.to_owned(),
@@ -40,27 +40,7 @@ pub(crate) fn note(id: &str, text: String) -> Event {
     Event::here(now(), Phase::Baseline, EventBody::Note(note))
 }
 
-/// This instant on the realtime clock.
-pub(crate) fn now() -> Timestamp {
-    let nanos = jiff::Timestamp::now().as_nanosecond();
-    Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
-}
-
-/// An instant in RFC 3339, UTC; this one for `None`.
-pub(crate) fn started(nanos: Option<i64>) -> String {
-    nanos
-        .and_then(|nanos| jiff::Timestamp::from_nanosecond(nanos.into()).ok())
-        .unwrap_or_else(jiff::Timestamp::now)
-        .to_string()
-}
-
-/// The same to the microsecond, always with six digits.
-pub(crate) fn moment(nanos: i64) -> String {
-    let at = jiff::Timestamp::from_nanosecond(nanos.into());
-    at.map_or_else(|_| started(Some(nanos)), |at| format!("{at:.6}"))
-}
-
-/// Shows the report as the user wants it and says what the exit code is.
+/// Shows the report as the user wants it and returns the outcome.
 pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {
         _ if console.output().is_csv => render::route_csv(report),

@@ -1,8 +1,7 @@
-//! What is shown while lagtrace works: outcome lines, progress, remarks, errors.
+//! The console while lagtrace works: outcome lines, progress, remarks, errors.
 //!
-//! Standard output carries data. Outcome lines go there only when the report
-//! that follows is text for the same reader; everything else goes to standard
-//! error, and progress only to a terminal.
+//! Standard output carries data. Outcome lines go there only when the report that follows is text
+//! for the same reader; everything else goes to standard error, and progress only to a terminal.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal as _, Write};
@@ -14,9 +13,9 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use rustix::termios::tcgetwinsize;
 
-use crate::arguments::{Color, Format, Output};
 use crate::exit::{FAILURE, Outcome};
 use crate::failure::{Failure, Result};
+use crate::output::{Color, Format, Output};
 use crate::render;
 
 const STEP: Style = Style::new().bold();
@@ -25,26 +24,26 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 const NOTE: Style = AnsiColor::Yellow.on_default().bold();
 
-/// How wide text is where no terminal says.
+/// The width of text where no terminal tells it.
 const WIDTH: usize = 100;
 
-/// How many lines there are where no terminal says.
+/// The number of lines where no terminal tells it.
 const ROWS: usize = 24;
 
-/// How wide the column of steps' names is.
+/// The width of the column of steps' names.
 const STEP_WIDTH: usize = 14;
 
-/// The user's side.
+/// The user's terminal and files, as the options ask for them.
 #[derive(Debug)]
 pub(crate) struct Console {
     output: Output,
     bars: MultiProgress,
-    /// Whether outcome lines stand on standard output already.
+    /// True once outcome lines stand on standard output.
     has_spoken: Cell<bool>,
 }
 
 impl Console {
-    /// A console that shows what `output` asks for.
+    /// Returns a console that shows what `output` asks for.
     pub(crate) fn new(output: &Output) -> Self {
         let target = if output.quiet {
             ProgressDrawTarget::hidden()
@@ -58,12 +57,12 @@ impl Console {
         }
     }
 
-    /// How the report is to be shown.
+    /// Returns the options for the report's output.
     pub(crate) fn output(&self) -> &Output {
         &self.output
     }
 
-    /// How text is to look where the report goes.
+    /// Returns the style of text where the report goes.
     pub(crate) fn style(&self) -> render::Style {
         let is_file = self.output.output.is_some();
         let columns = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
@@ -78,7 +77,7 @@ impl Console {
         }
     }
 
-    /// The same for lines that are redrawn in place, and how many there is room for.
+    /// Returns the style of lines that are redrawn in place, and how many there is room for.
     pub(crate) fn panel_style(&self) -> (render::Style, usize) {
         let size = tcgetwinsize(io::stderr()).ok();
         let room = |cells: u16| (cells > 0).then_some(usize::from(cells));
@@ -95,7 +94,7 @@ impl Console {
         self.colors(io::stdout().is_terminal())
     }
 
-    /// One step's outcome.
+    /// Prints the outcome of a step.
     pub(crate) fn outcome(&self, step: &str, text: &str) {
         if self.output.quiet {
             return;
@@ -114,12 +113,12 @@ impl Console {
         self.has_spoken.set(self.has_spoken.get() || to_stdout);
     }
 
-    /// What sets a report apart from the outcome lines above it, if there are any.
+    /// Returns the separator of a report from the outcome lines above it, if there are any.
     pub(crate) fn gap(&self) -> &'static str {
         if self.has_spoken.get() { "\n" } else { "" }
     }
 
-    /// Details of a step, for `--verbose`.
+    /// Prints details of a step, for `--verbose`.
     pub(crate) fn detail(&self, text: &str) {
         if self.output.verbose {
             let line = format!("{:STEP_WIDTH$} {text}", "");
@@ -127,7 +126,7 @@ impl Console {
         }
     }
 
-    /// A remark that a report does not carry.
+    /// Prints a remark that a report does not carry.
     pub(crate) fn note(&self, text: &str) {
         if !self.output.quiet {
             let head = paint(self.colors_stderr(), NOTE, "note:");
@@ -135,7 +134,7 @@ impl Console {
         }
     }
 
-    /// Progress of something whose size is known, in bytes.
+    /// Returns a progress bar for a known size, in bytes.
     pub(crate) fn bytes(&self, name: &str, total: u64) -> ProgressBar {
         let style = ProgressStyle::with_template(
             "{prefix:14} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec}",
@@ -143,27 +142,27 @@ impl Console {
         self.bar(name, ProgressBar::new(total), style)
     }
 
-    /// Progress of something that takes a known time. Told in milliseconds.
+    /// Returns a progress bar for a known time, in milliseconds.
     pub(crate) fn timed(&self, name: &str, total: Duration) -> ProgressBar {
         let millis = u64::try_from(total.as_millis()).unwrap_or(u64::MAX);
         let style = ProgressStyle::with_template("{prefix:14} {wide_bar} {elapsed} {msg}");
         self.bar(name, ProgressBar::new(millis), style)
     }
 
-    /// Progress of something whose end is not known.
+    /// Returns a spinner, for work whose end is not known.
     pub(crate) fn spinner(&self, name: &str) -> ProgressBar {
         let style = ProgressStyle::with_template("{prefix:14} {spinner} {elapsed} {msg}");
         self.bar(name, ProgressBar::new_spinner(), style)
     }
 
-    /// Whether lines that come as they happen go to a terminal: nothing else
-    /// is to be drawn there.
+    /// Returns true if lines that come as they happen go to a terminal: nothing else is to be drawn
+    /// there.
     pub(crate) fn has_lines_on_terminal(&self) -> bool {
         let is_lines = self.output.format == Format::Ndjson && self.output.output.is_none();
         is_lines && io::stdout().is_terminal()
     }
 
-    /// Several lines that are redrawn in place; hidden where there is no terminal.
+    /// Returns a panel of lines that are redrawn in place; hidden where there is no terminal.
     pub(crate) fn panel(&self) -> ProgressBar {
         self.bar(
             "",
@@ -212,8 +211,8 @@ impl Console {
         bar
     }
 
-    /// Prints a line above the bars. A reader who went away is no reason to
-    /// stop measuring: the report may go to a file.
+    /// Prints a line above the bars. Errors are ignored: that its reader went away is no reason to
+    /// stop measuring, since the report may go to a file.
     fn line(&self, to_stdout: bool, line: &str) {
         self.bars.suspend(|| {
             if to_stdout {

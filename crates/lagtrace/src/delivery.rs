@@ -1,4 +1,4 @@
-//! Where a finished document goes: standard output or a file.
+//! The destination of a finished document: standard output or a file.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use crate::console::Console;
 use crate::failure::Result;
 
-/// Hands the document over as the user asked.
+/// Writes the document to where the user asked.
 pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
     match &console.output().output {
         Some(path) => {
@@ -25,7 +25,7 @@ pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
     Ok(())
 }
 
-/// Opens where lines go as they come.
+/// Opens the output for lines that are written as they come.
 pub(crate) fn open(console: &Console) -> Result<Box<dyn Write + Send>> {
     Ok(match &console.output().output {
         Some(path) => {

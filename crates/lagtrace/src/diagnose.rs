@@ -1,4 +1,6 @@
-//! `lagtrace diagnose`: the arguments of the whole investigation.
+//! The command `lagtrace diagnose`: the arguments of the whole investigation.
+
+pub(crate) mod investigate;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -6,12 +8,11 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
-use crate::arguments::duration;
-use crate::arguments::tls::Tls;
 use crate::console::Console;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::Result;
-use crate::investigate;
+use crate::tls::Tls;
 
 /// What to investigate, and how.
 #[derive(Clone, Debug, Args)]
@@ -53,7 +54,7 @@ pub(crate) struct Options {
     pub(crate) tls: Tls,
 }
 
-/// How long the load lasts where nothing else is said.
+/// The duration of the load unless the user sets another.
 pub(crate) const DURATION: Duration = Duration::from_secs(10);
 
 /// The load to make.

@@ -1,24 +1,24 @@
-//! What the exit code says.
+//! Exit codes and their meaning.
 
 use std::process::ExitCode;
 
 use lagtrace_core::report::{LayerState, Report};
 
-/// How a command ended without failing.
+/// The outcome of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Nothing found, nothing worse, or nothing to find.
     Clean,
-    /// Something was found: a cause, or a target that refuses or fails.
+    /// Findings: a cause, or a target that refuses or fails.
     Found,
     /// Stopped by the user before anything was measured.
     Interrupted,
 }
 
 impl Outcome {
-    /// The outcome of a diagnosis. A cause counts, and so does an accused layer: a
-    /// target that refuses has no exchange that a cause could cost. A place of time
-    /// that nothing explains accuses nobody, nor does a finding that says only whose time it is.
+    /// Returns the outcome of a diagnosis. A cause counts, and so does an accused layer: a target
+    /// that refuses has no exchange that a cause could cost. A place of time that nothing explains
+    /// accuses nobody, nor does a finding that says only whose time it is.
     pub(crate) fn of(report: &Report) -> Self {
         let accused = |state| state == LayerState::Accused;
         if report.accusations().next().is_some() || report.layers.iter().any(|l| accused(l.state)) {

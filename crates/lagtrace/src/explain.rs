@@ -1,16 +1,17 @@
-//! `lagtrace explain`: a cause's page.
+//! The command `lagtrace explain`: the page of a cause.
 
 use std::fmt::Write as _;
 
 use clap::Args;
-use lagtrace_core::cause::{self, Cause, Id, UnknownCause};
+use lagtrace_core::cause;
+use lagtrace_core::registry::{Cause, Id, UnknownCause};
 use serde_json::json;
 
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
+use crate::output::Format;
 
 /// What to explain.
 #[derive(Debug, Args)]
@@ -42,7 +43,7 @@ fn find(id: &str) -> Result<&'static Cause> {
     })
 }
 
-/// The id that shares most words with what was typed.
+/// Returns the id that shares most words with the typed text.
 fn nearest(typed: &str) -> Option<&'static str> {
     let shared = |id: &str| id.split('-').filter(|word| typed.contains(word)).count();
     let ids = Id::ALL.iter().map(|id| id.as_str());
@@ -72,17 +73,20 @@ fn list(console: &Console) -> String {
     text
 }
 
-/// The page without the traces that test it, which stand at its end.
+/// Returns the page without the traces that test it, which stand at its end.
 fn prose(page: &str) -> &str {
     page.split("\n## Traces").next().unwrap_or(page)
 }
 
-/// The page with its headings set in bold.
+/// Returns the page with its headings set in bold.
 fn styled(page: &str, color: bool) -> String {
     let bold = anstyle::Style::new().bold();
-    let line = |line: &str| match line.starts_with('#') && color {
-        true => format!("{bold}{line}{bold:#}\n"),
-        false => format!("{line}\n"),
+    let line = |line: &str| {
+        if line.starts_with('#') && color {
+            format!("{bold}{line}{bold:#}\n")
+        } else {
+            format!("{line}\n")
+        }
     };
     page.lines().map(line).collect()
 }

@@ -1,4 +1,4 @@
-//! Failures as a person reads them: what failed, then what to do about it.
+//! Failures as the user reads them: what failed, then what to do about it.
 
 use std::fmt;
 use std::io;
@@ -10,16 +10,16 @@ pub(crate) struct Failure {
     hint: Option<String>,
 }
 
-/// The result of what may fail without a report.
+/// The result of an operation that may fail without a report.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// A failure with nothing to suggest.
+    /// Returns a failure with nothing to suggest.
     pub(crate) fn new(message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
         anyhow::Error::msg(message).into()
     }
 
-    /// The same as the cause of something larger that failed.
+    /// Returns a failure of a larger operation, with this one as its cause.
     pub(crate) fn during(self, operation: String) -> Self {
         Self {
             error: self.error.context(operation),
@@ -27,7 +27,7 @@ impl Failure {
         }
     }
 
-    /// The same with what the user can do about it.
+    /// Returns the failure with a hint at what the user can do about it.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
@@ -35,12 +35,12 @@ impl Failure {
         }
     }
 
-    /// What the user can do about it.
+    /// Returns the hint at what the user can do about it.
     pub(crate) fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Whether the reader of our output went away, which is no failure.
+    /// Returns true if the reader of the output went away, which is no failure.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         self.error.chain().any(|cause| {
             cause
@@ -60,8 +60,8 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 impl fmt::Display for Failure {
-    /// The operation and its causes, outermost first. A cause whose words its
-    /// wrapper already repeats is left out.
+    /// Writes the operation and its causes, outermost first. A cause whose words its wrapper
+    /// already repeats is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut said = self.error.to_string();
         f.write_str(&said)?;

@@ -1,17 +1,22 @@
-//! `lagtrace lab`: causes of latency on demand, and whether they are found.
+//! The program `lagtrace-lab`: causes of latency on demand, and whether they are found.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use lagtrace_lab::{Family, Helper, Lab, Scenario};
 
-use crate::arguments::duration;
 use crate::console::Console;
 use crate::delivery::deliver;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
+use crate::output::{Output, STYLES};
 
 pub(crate) mod catalogue;
 mod record;
@@ -21,24 +26,32 @@ mod show;
 mod truth;
 
 /// The subcommand by which the lab starts its own processes from this program.
-pub(crate) const HELPER: &str = "lab-helper";
+pub(crate) const HELPER: &str = "helper";
 
-/// What to do with the lab.
-#[derive(Debug, Args)]
+/// Reproduces causes of latency on this machine, and scores what lagtrace says of them.
+#[derive(Debug, Parser)]
+#[command(name = "lagtrace-lab", bin_name = "lagtrace-lab", version, styles = STYLES)]
+#[command(
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 #[command(after_help = "\
 A lab is two network namespaces with a path between them and real servers in
 one of them, or one namespace that asks itself over its loopback. It needs root
 and never touches the host's own network.
 
 Examples:
-  lagtrace lab list
-  sudo lagtrace lab run nagle-delayed-ack
-  sudo lagtrace lab run nagle-delayed-ack --rtt 8ms -- -d 5s
-  sudo lagtrace lab run ./my-own.toml
-  sudo lagtrace lab up nagle-delayed-ack
-  sudo lagtrace lab down nagle-delayed-ack
-  lagtrace lab score")]
-pub(crate) struct Options {
+  lagtrace-lab list
+  sudo lagtrace-lab run nagle-delayed-ack
+  sudo lagtrace-lab run nagle-delayed-ack --rtt 8ms -- -d 5s
+  sudo lagtrace-lab run ./my-own.toml
+  sudo lagtrace-lab up nagle-delayed-ack
+  sudo lagtrace-lab down nagle-delayed-ack
+  lagtrace-lab score")]
+struct Arguments {
+    #[command(flatten)]
+    output: Output,
     #[command(subcommand)]
     action: Action,
 }
@@ -67,6 +80,12 @@ enum Action {
         #[arg(value_name = "NAME")]
         name: String,
     },
+    /// What the lab starts; not for people
+    #[command(name = HELPER, hide = true)]
+    Helper {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 /// Which scenario, and how far apart its hosts are.
@@ -80,17 +99,34 @@ struct Choice {
     rtt: Option<Duration>,
 }
 
-/// Does what is asked for.
-pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
-    match &options.action {
-        Action::List => catalogue::list(console),
-        Action::Show { name } => show::show(&scenario(name)?, console),
-        Action::Run(options) => run::run(options, console),
-        Action::Record(options) => record::run(options, console),
-        Action::Score(options) => score::run(options, console),
-        Action::Up(choice) => up(choice, console),
-        Action::Down { name } => down(name, console),
-    }
+/// Runs the action of `lagtrace-lab` that the arguments of the process name.
+pub fn run() -> ExitCode {
+    let Arguments { output, action } = Arguments::parse();
+    let Some(output) = output.settled(false) else {
+        Arguments::command()
+            .error(ErrorKind::InvalidValue, "the lab has no CSV")
+            .exit();
+    };
+    let console = Console::new(&output);
+    let outcome = match action {
+        Action::List => catalogue::list(&console),
+        Action::Show { name } => {
+            scenario(&name).and_then(|scenario| show::show(&scenario, &console))
+        }
+        Action::Run(options) => run::run(&options, &console),
+        Action::Record(options) => record::run(&options, &console),
+        Action::Score(options) => score::run(&options, &console),
+        Action::Up(choice) => up(&choice, &console),
+        Action::Down { name } => down(&name, &console),
+        Action::Helper { arguments } => return lagtrace_lab::helper_main(arguments),
+    };
+    console.close(outcome)
+}
+
+/// Returns the path of `lagtrace`, which lies beside this program.
+fn lagtrace() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("find this program's own file")?;
+    Ok(own.with_file_name("lagtrace"))
 }
 
 impl Choice {
@@ -121,7 +157,7 @@ fn up(choice: &Choice, console: &Console) -> Result<Outcome> {
     for (name, url) in urls {
         writeln!(text, "{name:14} {inside} lagtrace diagnose {url}").ok();
     }
-    writeln!(text, "take it down:  sudo lagtrace lab down {}", run.id).ok();
+    writeln!(text, "take it down:  sudo lagtrace-lab down {}", run.id).ok();
     print(&text, console)
 }
 
@@ -138,7 +174,7 @@ fn print(text: &str, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
-/// A shipped scenario by its name, or one of the user's own by its file.
+/// Returns a shipped scenario by its name, or one of the user's own by its file.
 fn scenario(name: &str) -> Result<Scenario> {
     if !name.ends_with(".toml") {
         return Scenario::by_name(name).map_err(failed);
@@ -147,7 +183,7 @@ fn scenario(name: &str) -> Result<Scenario> {
     Scenario::parse(name, &text).map_err(failed)
 }
 
-/// The lab's error with its hint.
+/// Returns the lab's error with its hint.
 fn failed(error: lagtrace_lab::Error) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);
@@ -158,9 +194,10 @@ fn failed(error: lagtrace_lab::Error) -> Failure {
 }
 
 fn milliseconds(text: &str) -> std::result::Result<Duration, String> {
-    match text.ends_with(|last: char| last.is_ascii_digit()) {
-        true => duration::parse(&format!("{text}ms")),
-        false => duration::parse(text),
+    if text.ends_with(|last: char| last.is_ascii_digit()) {
+        duration::parse(&format!("{text}ms"))
+    } else {
+        duration::parse(text)
     }
 }
 

@@ -1,4 +1,4 @@
-//! `lagtrace load`: concurrent requests, and how long they really took.
+//! The command `lagtrace load`: concurrent requests, and their true latencies.
 
 mod hdr;
 mod options;
@@ -15,27 +15,28 @@ use lagtrace_core::observed::event::{Event, EventBody};
 use lagtrace_core::report::Report;
 use lagtrace_sources::load::{self, LaneSummary, Plan, Progress, Summary};
 
-use crate::arguments::Format;
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render;
 use crate::words;
 use hdr::{Log, Seconds};
 pub(crate) use options::Options;
 use remarks::remarks;
 
-/// Failures before a run may be broken off for them …
+/// The least number of failures for which a run is broken off.
 const MANY_FAILURES: u64 = 200;
-/// … if at least this share of all requests fails.
+/// The least share of failures among all requests for which a run is broken off.
 const FAILING_SHARE: f64 = 0.5;
-/// The load warms up for this share of its duration, within bounds.
+/// The share of its duration for which the load warms up, within bounds.
 const WARM_UP_SHARE: f64 = 0.05;
 
-/// Loads the service and says how long its answers took.
+/// Loads the service and reports its latencies.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     options.check()?;
@@ -60,24 +61,23 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     }
 }
 
-/// What all loads of a call have in common.
+/// The state that all loads of a call share.
 struct Run<'a> {
     options: &'a Options,
     console: &'a Console,
     interrupt: &'a Interrupt,
-    /// What was learned before the first.
+    /// The events before the first load.
     events: Vec<Event>,
-    /// What is asked for.
+    /// The subject of the report.
     subject: String,
-    /// Where latencies are written besides.
+    /// The log to which latencies are written besides.
     log: Option<Log>,
 }
 
 impl Run<'_> {
-    /// Carries out one plan; `None` if it was interrupted before anything was
-    /// measured.
+    /// Runs one plan; returns `None` if it was interrupted before anything was measured.
     fn once(&self, name: &str, plan: &Plan) -> Result<Option<Report>> {
-        let started = conclusion::now();
+        let started = clock::now();
         let targets = plan.lanes.iter().map(|lane| &lane.target);
         let targets = targets.map(|target| (target.id, target.endpoint()));
         let mut analyzer = Analyzer::new(conclusion::options(targets.collect()));
@@ -95,11 +95,11 @@ impl Run<'_> {
         let mut report = analyzer.finish();
         "load".clone_into(&mut report.command);
         report.subject.clone_from(&self.subject);
-        report.started = conclusion::started(Some(started.as_nanos()));
+        report.started = clock::started(Some(started.as_nanos()));
         Ok(Some(report))
     }
 
-    /// Carries out ascending plans, to the first that is no use.
+    /// Runs ascending plans, up to the first without an answer.
     fn in_steps(&self, over: &str, plans: &[Plan]) -> Result<Option<Report>> {
         let mut reports: Vec<Report> = Vec::new();
         for (number, plan) in (1..).zip(plans) {
@@ -116,7 +116,7 @@ impl Run<'_> {
         Ok(steps::join(over, reports))
     }
 
-    /// Runs the plan; also whether it was broken off because most requests failed.
+    /// Runs the plan; returns also whether it was broken off because most requests failed.
     fn measure(&self, name: &str, plan: &Plan, analyzer: &mut Analyzer) -> Result<(Summary, bool)> {
         let bar = self.console.timed(name, plan.warm_up + plan.duration);
         let is_failing = AtomicBool::new(false);
@@ -128,7 +128,7 @@ impl Run<'_> {
             bar.set_position(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX));
             bar.set_message(live(&now));
             let share = now.failures as f64 / now.requests.max(1) as f64;
-            // What the end cuts off is no failure of the service.
+            // Requests that the end cuts off are no failures of the service.
             let is_under_way = now.elapsed < now.of;
             let fails = now.failures >= MANY_FAILURES && share >= FAILING_SHARE;
             if fails && is_under_way && !self.options.keep_going {
@@ -139,8 +139,8 @@ impl Run<'_> {
         let mut seconds = Seconds::default();
         let summary = load::run(plan, &progress, self.interrupt.flag(), |event| {
             seconds.observe(&event);
-            // Which flow belongs to which phase matters to packets only, and a run
-            // of fresh connections has more of them than anybody wants to remember.
+            // The phases of flows matter to packets only, and a run of fresh connections has too
+            // many of them to remember.
             if !matches!(event.body, EventBody::FlowPhase(_)) {
                 analyzer.observe(event);
             }
@@ -155,7 +155,7 @@ impl Run<'_> {
     }
 }
 
-/// What a plan asks for first, and how much else.
+/// Returns the first URL of a plan, and the number of others.
 fn subject(plan: &Plan) -> String {
     let first = plan.lanes.first().map(|lane| lane.target.url.to_string());
     let first = first.unwrap_or_default();
@@ -165,7 +165,7 @@ fn subject(plan: &Plan) -> String {
     }
 }
 
-/// The last second in words.
+/// Describes the last second in words.
 fn live(now: &Progress) -> String {
     let recent = &now.recent;
     let mut text = format!("{}/s", words::rate(recent.rate));
@@ -185,7 +185,7 @@ fn live(now: &Progress) -> String {
     text
 }
 
-/// How long a load that lasts so long warms up.
+/// Returns the warm-up of a load of this duration.
 fn warm_up(whole: Duration) -> Duration {
     let share = whole.mul_f64(WARM_UP_SHARE);
     share.clamp(Duration::from_millis(100), Duration::from_millis(500))

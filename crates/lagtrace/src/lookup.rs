@@ -1,4 +1,4 @@
-//! From what the user names to the address to use.
+//! Resolution of the target that the user names to the address to use.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -9,19 +9,19 @@ use lagtrace_sources::url::{Host, Url};
 
 use crate::failure::{Failure, Result};
 
-/// How long the system's resolver may take for a name.
+/// The timeout of the system's resolver for a name.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Which versions of IP may be used.
+/// The versions of IP that may be used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Family {
-    /// IPv4 only.
+    /// True for IPv4 only.
     pub(crate) ipv4: bool,
-    /// IPv6 only.
+    /// True for IPv6 only.
     pub(crate) ipv6: bool,
 }
 
-/// The host's first address of the family; what was observed lands in `events`.
+/// Returns the host's first address of the family, and adds the events of the lookup to `events`.
 pub(crate) fn address(host: &Host, family: Family, events: &mut Vec<Event>) -> Result<IpAddr> {
     let is_wanted = |address: &IpAddr| match address {
         IpAddr::V4(_) => !family.ipv6,
@@ -34,7 +34,7 @@ pub(crate) fn address(host: &Host, family: Family, events: &mut Vec<Event>) -> R
     })
 }
 
-/// All of the host's addresses.
+/// Returns all of the host's addresses.
 pub(crate) fn addresses(host: &Host, events: &mut Vec<Event>) -> Result<Vec<IpAddr>> {
     let resolution = resolve(host, PATIENCE, |event| events.push(event));
     if let Some(why) = resolution.failure {
@@ -45,8 +45,7 @@ pub(crate) fn addresses(host: &Host, events: &mut Vec<Event>) -> Result<Vec<IpAd
     Ok(resolution.addresses)
 }
 
-/// Reads `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT` or a URL, whose path
-/// does not matter.
+/// Parses `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT` or a URL, whose path does not matter.
 pub(crate) fn parse(text: &str) -> Result<(Host, Option<u16>)> {
     read(text).ok_or_else(|| {
         let told = format!("`{text}` names no target");

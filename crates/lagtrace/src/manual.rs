@@ -5,9 +5,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 
-use crate::arguments::Arguments;
 use crate::exit::Outcome;
 use crate::failure::Result;
 
@@ -38,23 +37,18 @@ pub(crate) struct Pages {
 }
 
 /// Prints a completion script.
-pub(crate) fn completions(options: &Shell) -> Result<Outcome> {
+pub(crate) fn completions(options: &Shell, mut command: Command) -> Result<Outcome> {
     let mut script = Vec::new();
-    clap_complete::generate(
-        options.shell,
-        &mut Arguments::command(),
-        "lagtrace",
-        &mut script,
-    );
+    clap_complete::generate(options.shell, &mut command, "lagtrace", &mut script);
     io::stdout()
         .write_all(&script)
         .context("write the script")?;
     Ok(Outcome::Clean)
 }
 
-/// Prints the main manual page, or writes them all.
-pub(crate) fn pages(options: &Pages) -> Result<Outcome> {
-    let command = Arguments::command().disable_help_subcommand(true);
+/// Prints the main manual page, or writes all pages.
+pub(crate) fn pages(options: &Pages, command: Command) -> Result<Outcome> {
+    let command = command.disable_help_subcommand(true);
     match &options.directory {
         Some(directory) => fs::create_dir_all(directory)
             .and_then(|()| clap_mangen::generate_to(command, directory))

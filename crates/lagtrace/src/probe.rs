@@ -1,4 +1,4 @@
-//! `lagtrace probe`: round trips to targets, by the kernel's stamps.
+//! The command `lagtrace probe`: round trips to targets, by the kernel's timestamps.
 
 mod line;
 mod loaded;
@@ -14,21 +14,22 @@ use lagtrace_core::observed::event::ProbeAnswer;
 use lagtrace_core::report::{Probe, Report};
 use lagtrace_sources::tls::Carried;
 
-use crate::arguments::Format;
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render;
 pub(crate) use options::Options;
 use options::Plan;
 use session::Session;
 pub(crate) use targets::{Ports, parse_ports};
 
-/// Series at a time: each has a thread of its own.
+/// The most series at a time: each has a thread of its own.
 const MAX_SERIES: usize = 256;
-/// The first status that says that a request could not be served (RFC 9110 §15).
+/// The first status code of an error (RFC 9110 §15).
 const LEAST_ERROR: u16 = 400;
 
 /// Probes, shows each answer as it comes, and sums up.
@@ -49,7 +50,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         );
         return Err(Failure::new(told).hint("name fewer targets or ports"));
     }
-    let started = conclusion::now();
+    let started = clock::now();
     let mut session = Session::begin(options, console)?;
     events
         .into_iter()
@@ -70,11 +71,11 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let mut report = session.analyzer.finish();
     "probe".clone_into(&mut report.command);
     report.subject = options.targets.join(" ");
-    report.started = conclusion::started(Some(started.as_nanos()));
+    report.started = clock::started(Some(started.as_nanos()));
     conclude(&report, console, session.lines)
 }
 
-/// Shows the summary behind the lines, where there are any.
+/// Writes the summary behind the lines, where there are any.
 fn conclude(
     report: &Report,
     console: &Console,
@@ -89,14 +90,15 @@ fn conclude(
         .write_all(document.as_bytes())
         .and_then(|()| lines.flush())
         .context("write the report")?;
-    match report.probes.iter().any(is_faulty) {
-        true => Ok(Outcome::Found),
-        false => Ok(Outcome::Clean),
+    if report.probes.iter().any(is_faulty) {
+        Ok(Outcome::Found)
+    } else {
+        Ok(Outcome::Clean)
     }
 }
 
-/// Whether something was lost or refused. To segments with odd flags silence is
-/// a right answer: there the SYN's counts, or whether any was answered.
+/// Returns true if a probe was lost or refused. To segments with odd flags silence is a right
+/// answer: there the SYN's counts, or whether any was answered.
 fn is_faulty(probe: &Probe) -> bool {
     if probe.method == "tcp-flags" {
         let syn = probe.steps.iter().find(|step| step.value == "SYN");
@@ -110,7 +112,7 @@ fn is_faulty(probe: &Probe) -> bool {
     probe.received < probe.sent || answers.any(|answer| is_bad(&answer.status))
 }
 
-/// Whether the answer is what was asked for.
+/// Returns true if the answer is one that was asked for.
 fn is_good(answer: ProbeAnswer) -> bool {
     matches!(
         answer,

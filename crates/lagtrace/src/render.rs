@@ -1,6 +1,6 @@
 //! The views of a report: a letter for people, JSON for programs.
 //!
-//! In goes a finished [`Report`], [`Comparison`] or [`Score`], out comes text. Nothing is
+//! In goes a finished [`Report`] or [`Comparison`], out comes text. Nothing is
 //! weighed here: what a view says, the report says. Strings that came from the
 //! network or a file are escaped where they are put on the page, all in one
 //! place ([`page`]), so that no terminal obeys them.
@@ -8,14 +8,10 @@
 use lagtrace_core::report::{Connections, ExchangeRecord, Hop, Report};
 use lagtrace_core::views::compare::Comparison;
 
-use crate::lab::catalogue::Group;
-use crate::lab::score::sum::Score;
-
 mod annotation;
 mod bar;
 mod calls;
 mod capture;
-mod catalogue;
 mod comparison;
 mod configuration;
 mod connections;
@@ -36,26 +32,25 @@ mod load;
 mod modes;
 mod ndjson;
 mod notes;
-mod page;
+pub(crate) mod page;
 mod percentiles;
 mod place;
 mod plot;
 mod probes;
-mod quantity;
+pub(crate) mod quantity;
 mod route;
-mod score;
 mod served;
 mod sockets;
 mod stages;
 mod stream;
 mod sweep;
-mod table;
+pub(crate) mod table;
 mod transport;
 mod verdict;
 mod waits;
 mod watch;
 mod watching;
-mod words;
+pub(crate) mod words;
 
 pub(crate) use annotation::{exchange_comments, harmless};
 pub(crate) use ndjson::ndjson;
@@ -181,20 +176,6 @@ pub(crate) fn comparison(comparison: &Comparison, style: &Style) -> String {
     let mut page = Page::new(style);
     comparison::write(&mut page, comparison);
     notes::write(&mut page, &comparison.remarks);
-    page.finish()
-}
-
-/// The lab's scenarios, and the labs that are up by scenario and id.
-pub(crate) fn catalogue(groups: &[Group], up: &[(String, String)], style: &Style) -> String {
-    let mut page = Page::new(style);
-    catalogue::write(&mut page, groups, up);
-    page.finish()
-}
-
-/// The score as text: recordings, confusion matrix, totals.
-pub(crate) fn score(score: &Score, style: &Style) -> String {
-    let mut page = Page::new(style);
-    score::write(&mut page, score);
     page.finish()
 }
 

@@ -1,4 +1,4 @@
-//! `lagtrace route`: the way to a host, hop by hop.
+//! The command `lagtrace route`: the route to a host, hop by hop.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use lagtrace_core::route::RouteMethod;
+use lagtrace_core::observed::route::RouteMethod;
 use lagtrace_sources::origin;
 use lagtrace_sources::trace::{
     Dress, MAX_PATHS, MAX_SIZE, MAX_UNKNOWN, Rounds, TracePlan, UDP_PORT,
 };
 
-use crate::arguments::duration;
 use crate::console::Console;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::lookup;
@@ -23,11 +23,11 @@ mod live;
 mod owners;
 mod refusal;
 
-/// The port of TCP probes where none is given, as traceroute -T takes it.
+/// The port of TCP probes if none is given, as for traceroute -T.
 const TCP_PORT: u16 = 80;
-/// Between two probes to one hop.
+/// The time between two probes to one hop.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// From one round to the next.
+/// The time from one round to the next.
 const ROUND: Duration = Duration::from_secs(1);
 
 /// What to trace, and how.
@@ -260,15 +260,15 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let port = port.or(options.probes.port);
     refusal::check(options, port)?;
     if let Some(path) = &options.look.asn {
-        // Before anything is sent: whether it is a table at all.
+        // Checks that the file is a table before anything is sent.
         origin::find(path, &BTreeSet::new())?;
     }
     follow::run(options, (&host, port), console)
 }
 
 impl Options {
-    /// The ways to ask, the best first: what is not permitted leaves its turn
-    /// to the next. Each with whether it takes raw sockets.
+    /// Returns the methods to try, the best first: one that is not permitted leaves its turn to the
+    /// next. Each with whether it takes raw sockets.
     fn ways(&self, has_port: bool) -> Vec<(RouteMethod, bool)> {
         use RouteMethod::{Dublin, Icmp, InConnection, Paris, TcpConnect, TcpSyn, Udp};
         match self.probes.method() {
@@ -284,7 +284,7 @@ impl Options {
         }
     }
 
-    /// Whether something is asked for that connections cannot do.
+    /// Returns true if an option is given that connections cannot fulfil.
     fn needs_packets(&self) -> bool {
         let probes = &self.probes;
         probes.size.is_some() || probes.source_port.is_some() || self.look.paths > 1

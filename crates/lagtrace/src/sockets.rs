@@ -1,4 +1,4 @@
-//! `lagtrace sockets`: options and state of live sockets.
+//! The command `lagtrace sockets`: options and state of live sockets.
 
 mod change;
 mod kernel;
@@ -17,36 +17,37 @@ use lagtrace_core::observed::sockets::LiveSocket;
 use lagtrace_core::report::Report;
 use lagtrace_sources::socket::survey::Survey;
 
-use crate::arguments::Format;
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render;
 use kernel::Kernel;
 pub(crate) use options::Options;
 
-/// How long nobody looks whether the user wants to stop.
+/// The interval of checks whether the user asked to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The pause after a look is at least this many times what it took, so that
-/// looking takes at most a tenth of one processor.
+/// The least ratio of the pause after a look to the look's own time, so that looking takes at most
+/// a tenth of one processor.
 const PAUSE_PER_LOOK: u32 = 9;
 
-/// Looks at sockets once, or again and again, or traces the calls on them, and
-/// shows that.
+/// Looks at sockets once, or again and again, or traces the calls on them, and shows the result.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
-    match options.is_tracing() {
-        true => trace::run(options, console),
-        false => look(options, console),
+    if options.is_tracing() {
+        trace::run(options, console)
+    } else {
+        look(options, console)
     }
 }
 
 fn look(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let mut survey = Survey::open(options.choice()?).map_err(Failure::from)?;
-    let started = conclusion::now();
+    let started = clock::now();
     let mut session = Session {
         options,
         console,
@@ -69,7 +70,7 @@ fn look(options: &Options, console: &Console) -> Result<Outcome> {
     let mut report = session.analyzer.finish();
     "sockets".clone_into(&mut report.command);
     report.subject = options.subject();
-    report.started = conclusion::started(Some(started.as_nanos()));
+    report.started = clock::started(Some(started.as_nanos()));
     let document = document(&report, console);
     lines
         .write_all(document.as_bytes())
@@ -86,7 +87,7 @@ fn document(report: &Report, console: &Console) -> String {
     }
 }
 
-/// Looking under way.
+/// A session of looks that is under way.
 struct Session<'a> {
     options: &'a Options,
     console: &'a Console,
@@ -94,7 +95,7 @@ struct Session<'a> {
     lines: Box<dyn Write + Send>,
     /// The sockets at the last look.
     before: Option<BTreeMap<change::Key, LiveSocket>>,
-    /// What is counted since the first.
+    /// The kernel's counters since the first look.
     kernel: Option<Kernel>,
 }
 
@@ -124,7 +125,7 @@ impl Session<'_> {
     }
 
     fn take(&mut self, sockets: Vec<LiveSocket>) -> Result<()> {
-        let at = conclusion::now();
+        let at = clock::now();
         let now: BTreeMap<change::Key, LiveSocket> = sockets
             .into_iter()
             .map(|socket| (change::key(&socket), socket))

@@ -1,8 +1,8 @@
-//! `lagtrace watch`: live requests from the kernel's view.
+//! The command `lagtrace watch`: live requests as the kernel sees them.
 //!
 //! The kernel is two witnesses here: segments at the border of its network stack, which become
-//! exchanges as a capture's do, and turns, timed where programs read and write and where TCP
-//! holds something back. The analysis joins and renames them as it does for `diagnose`. What has
+//! exchanges as a capture's do, and turns, timed where programs read and write and where TCP holds
+//! something back. The analysis joins and renames them as it does for `diagnose`. A request with
 //! only one of the two cannot be joined: turns that `--slow` shows beyond the sample have no
 //! segments, and requests that a watched program makes of others have no turns.
 
@@ -23,17 +23,19 @@ use lagtrace_sources::privilege::NetworkNamespace;
 
 use crate::analyze::listing::Listing;
 use crate::analyze::show;
-use crate::arguments::{Format, duration};
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery;
+use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::probe::{Ports, parse_ports};
 use live::Live;
 
-/// How long observations may wait in the kernel.
+/// The longest time for which observations wait in the kernel.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 const AFTER_HELP: &str = "\
@@ -97,8 +99,8 @@ pub(crate) struct Options {
 /// Watches until the user or the time ends it; then reports.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
-    let started = conclusion::now();
-    // Held open, so that no later one gets its number.
+    let started = clock::now();
+    // Held open, so that no later namespace gets its number.
     let place = options.netns.as_deref().map(place::named).transpose()?;
     let wanted = WatchOptions {
         namespace: place.as_ref().map(NetworkNamespace::id),
@@ -129,7 +131,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let mut report = session.report(standing);
     "watch".clone_into(&mut report.command);
     report.subject = options.subject();
-    report.started = conclusion::started(Some(started.as_nanos()));
+    report.started = clock::started(Some(started.as_nanos()));
     let Some(lines) = lines else {
         return conclusion::conclude(&report, console);
     };
@@ -149,7 +151,7 @@ impl Options {
         }
     }
 
-    /// What is made of it, with each exchange told to `lines`.
+    /// Returns the analyzer of what is watched, which hands each exchange to `lines`.
     fn analyzer(&self, lines: Option<&Listing>) -> Analyzer {
         let analyzer = Analyzer::new(analyzer::Options {
             service_ports: self.wanted().ports,
@@ -161,7 +163,7 @@ impl Options {
         }
     }
 
-    /// The same in words, for the report.
+    /// Returns the choice of connections in words, for the report.
     fn subject(&self) -> String {
         let ports = self.port.iter().flat_map(|ports| &ports.0);
         let words = ports
@@ -173,7 +175,7 @@ impl Options {
     }
 }
 
-/// The same with what to do about it.
+/// Returns the error as a failure with what to do about it.
 pub(crate) fn refused(error: KernelError) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);
@@ -183,14 +185,14 @@ pub(crate) fn refused(error: KernelError) -> Failure {
     }
 }
 
-/// Watching under way.
+/// A watch that is under way.
 struct Session {
     analyzer: Analyzer,
-    /// Where exchanges go one by one.
+    /// The output of single exchanges.
     lines: Option<Listing>,
     /// The segments that were handed up, as of a capture.
     seen: CaptureSummary,
-    /// What this kernel does not have.
+    /// The features that this kernel lacks.
     missing: Vec<String>,
 }
 
@@ -214,7 +216,7 @@ impl Session {
         watch.finish(|sighting| self.take(&sighting))
     }
 
-    /// Whether nobody reads on.
+    /// Returns true if nobody reads on.
     fn is_unread(&self) -> bool {
         self.lines.as_ref().is_some_and(Listing::has_failed)
     }
@@ -239,7 +241,7 @@ impl Session {
 
     fn report(mut self, standing: Standing) -> Report {
         let mut observe = |body| {
-            let event = Event::here(conclusion::now(), Phase::Baseline, body);
+            let event = Event::here(clock::now(), Phase::Baseline, body);
             self.analyzer.observe(event);
         };
         self.seen.dropped = Some(standing.tally.lost_records);

@@ -1,8 +1,8 @@
-//! Figures as people read them.
+//! Figures as text for people.
 
 use std::time::Duration;
 
-/// A duration in the unit that suits it, with three digits or so.
+/// Returns a duration in the unit that suits it, with about three digits.
 pub(crate) fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let (value, unit) = if seconds >= 1.0 {
@@ -20,7 +20,7 @@ pub(crate) fn time(duration: Duration) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A count with its thousands set apart.
+/// Returns a count with its thousands separated.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -33,7 +33,7 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// A rate of something a second.
+/// Returns a rate per second.
 pub(crate) fn rate(per_second: f64) -> String {
     if per_second < 10.0 {
         format!("{per_second:.1}")
@@ -42,7 +42,7 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
-/// `1 packet`, `2 packets`.
+/// Returns a count with its noun: `1 packet`, `2 packets`.
 pub(crate) fn plural(number: u64, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", count(number))

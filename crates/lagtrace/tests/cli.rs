@@ -1,4 +1,4 @@
-//! The command line: help, errors and exit codes, against golden files.
+//! The command line: help, errors and exit codes, compared with golden files.
 
 #[test]
 fn says_what_is_in_the_golden_files() {

@@ -15,16 +15,16 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 
-/// The hint on how to write it anew.
+/// The hint on how to write the file anew.
 const HINT: &str = "if that was meant: UPDATE_SCORE=1 cargo test -p lagtrace --test score";
 
-/// The files of each recording's folder, one of each line …
+/// The files of a recording's folder, one of each line.
 const FILES: [&[&str]; 3] = [
     &["truth.json"],
     &["client.pcap.gz", "client.pcapng.gz"],
     &["server.pcap.gz", "server.pcapng.gz"],
 ];
-/// … or, where client and server are one host, of these.
+/// The files of a recording's folder where client and server are one host, one of each line.
 const FILES_OF_ONE_HOST: [&[&str]; 2] =
     [&["truth.json"], &["loopback.pcap.gz", "loopback.pcapng.gz"]];
 
@@ -56,8 +56,8 @@ fn score_file() -> PathBuf {
     corpus().join("SCORE.json")
 }
 
-/// The folders of the corpus. What is hidden is being recorded, or was when its
-/// recorder was killed.
+/// Returns the folders of the corpus. A hidden one is being recorded, or was when its recorder was
+/// killed.
 fn folders() -> Result<Vec<String>, Box<dyn Error>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(corpus())? {
@@ -70,12 +70,10 @@ fn folders() -> Result<Vec<String>, Box<dyn Error>> {
     Ok(names)
 }
 
-/// The lines of a score of this folder, each an object of JSON.
+/// Returns the lines of a score of this folder, each a JSON object.
 fn scored(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace"));
-    command
-        .args(["lab", "score", "--format", "ndjson"])
-        .arg(folder);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace-lab"));
+    command.args(["score", "--format", "ndjson"]).arg(folder);
     let output = command.output()?;
     if !matches!(output.status.code(), Some(0 | 1)) {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -85,12 +83,12 @@ fn scored(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// The file as it would be committed.
+/// Returns the file as it would be committed.
 fn whole(lines: &[String]) -> String {
     format!("[\n{}\n]\n", lines.join(",\n"))
 }
 
-/// The recording of a line that is a case.
+/// Returns the recording of a line that is a case.
 fn case_of(line: &str) -> Result<Option<String>, serde_json::Error> {
     let value: Value = serde_json::from_str(line)?;
     let name = value["recording"].as_str().map(str::to_owned);
@@ -115,15 +113,15 @@ impl Committed {
                 cases.entry(name).or_default().push(line.to_owned());
             }
         }
-        match cases.is_empty() {
-            true => Err("corpus/SCORE.json names no recording".into()),
-            false => Ok(Self { text, cases }),
+        if cases.is_empty() {
+            Err("corpus/SCORE.json names no recording".into())
+        } else {
+            Ok(Self { text, cases })
         }
     }
 }
 
-/// The recording is there, whole, and its diagnosis from either end is the
-/// committed one.
+/// Checks that the recording is there, whole, and its diagnosis from either end the committed one.
 fn scores_as_committed(name: &str, committed: &Committed) -> Result<(), Failed> {
     let folder = corpus().join(name);
     if !folder.is_dir() {
@@ -148,7 +146,7 @@ fn scores_as_committed(name: &str, committed: &Committed) -> Result<(), Failed> 
     Ok(())
 }
 
-/// The file as a whole, with what all recordings come to.
+/// Checks the file as a whole, with the totals of all recordings.
 fn totals(committed: &Committed) -> Result<(), Failed> {
     let found = scored(&corpus())?;
     if whole(&found) == committed.text {

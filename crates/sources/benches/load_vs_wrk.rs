@@ -1,9 +1,9 @@
-//! Our load against wrk's, in turn, on a real nginx on the loopback interface.
+//! Comparison of our load with wrk's, in turn, on a real nginx on the loopback interface.
 //!
-//! `cargo bench -p lagtrace-sources --bench load_vs_wrk`; `LOAD_PAIRS` and
-//! `LOAD_SECONDS` change how often and how long (7 pairs of 4 s),
-//! `LOAD_ENGINE=epoll` takes epoll instead of io_uring. Prints requests per second, the client's processor time per 100,000 requests, and
-//! the medians of the paired ratios.
+//! `cargo bench -p lagtrace-sources --bench load_vs_wrk`; `LOAD_PAIRS` and `LOAD_SECONDS` change
+//! the number of pairs and the length of a run (7 pairs of 4 s), `LOAD_ENGINE=epoll` takes epoll
+//! instead of io_uring. Prints requests per second, the client's processor time per 100,000
+//! requests, and the medians of the paired ratios.
 #![allow(clippy::print_stdout, missing_docs)]
 
 #[path = "../tests/servers/nginx.rs"]
@@ -22,7 +22,7 @@ use nginx::Nginx;
 /// Connections of either tool.
 const CONNECTIONS: u32 = 100;
 
-/// What one run of a tool took.
+/// The result of one run of a tool.
 #[derive(Clone, Copy)]
 struct Run {
     per_second: f64,
@@ -147,7 +147,7 @@ fn lagtrace(address: SocketAddr, threads: usize, seconds: u64) -> Run {
     }
 }
 
-/// Processor time, user and system, of this process or of its children.
+/// Returns the processor time, user and system, of this process or of its children.
 fn cpu_seconds(whose: libc::c_int) -> f64 {
     // SAFETY: all zeroes is a valid `rusage`: it holds integers only.
     #[allow(unsafe_code)]

@@ -1,4 +1,5 @@
-//! How fast a capture file is read and decoded, beside `tcpdump -w /dev/null`.
+//! Measures how fast a capture file is read and decoded, compared with
+//! `tcpdump -w /dev/null`.
 //!
 //! `cargo run --release -p lagtrace-sources --example read_capture FILE [RUNS]`
 //! reads the file by turns with both, one warming turn and then as many as

@@ -1,4 +1,4 @@
-//! A server whose times are known: the truth for what is measured against it.
+//! A server with known response times: the truth for what is measured against it.
 //!
 //! `cargo run --release -p lagtrace-sources --example slow_server ADDRESS PAUSE [PERIOD]`
 //! answers every request on ADDRESS after PAUSE milliseconds; with PERIOD, at

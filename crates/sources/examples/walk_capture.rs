@@ -1,8 +1,8 @@
-//! The least that any analysis of a capture must do: maps a pcap file, walks
-//! its records and reads the 5-tuple of each, Ethernet and IPv4 alone.
+//! The least work that any analysis of a capture must do: maps a pcap file,
+//! walks its records and reads the 5-tuple of each, Ethernet and IPv4 alone.
 //!
-//! `walk_capture FILE` prints packets and a sum over the tuples. It trusts the
-//! file: a yardstick, not a reader.
+//! `walk_capture FILE` prints packets and a sum over the tuples. The file is
+//! trusted: this is a yardstick, not a reader.
 #![allow(clippy::print_stdout, unsafe_code)]
 
 use std::fs::File;

@@ -24,7 +24,7 @@ pub use writer::Written;
 use lagtrace_core::decode::{Packet, Record};
 use lagtrace_core::observed::event::CaptureSummary;
 
-/// Counts a record before it is known what it holds.
+/// Counts a record that has not been decoded yet.
 #[inline]
 fn count(summary: &mut CaptureSummary, record: &Record<'_>) {
     summary.packets += 1;
@@ -32,7 +32,7 @@ fn count(summary: &mut CaptureSummary, record: &Record<'_>) {
     summary.cut_records += u64::from(record.is_cut());
 }
 
-/// Counts a record that is no TCP segment, once it is known what it holds.
+/// Counts a decoded record that is not a TCP segment.
 fn count_beside(summary: &mut CaptureSummary, record: &Record<'_>, packet: &Packet<'_>) {
     if let Some(at) = record.at {
         let (first, last) = summary.beside_tcp.unwrap_or((at, at));

@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-/// The sum of big-endian words; an odd byte is padded.
+/// The sum of the big-endian 16-bit words; an odd byte is padded.
 pub(crate) fn sum(bytes: &[u8]) -> u32 {
     let word = |pair: &[u8]| {
         let byte = |at: usize| u32::from(pair.get(at).copied().unwrap_or(0));
@@ -11,7 +11,7 @@ pub(crate) fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(word).sum()
 }
 
-/// The pseudo-header's sum (RFC 9293 §3.1, RFC 8200 §8.1).
+/// The sum of the pseudo-header (RFC 9293 §3.1, RFC 8200 §8.1).
 pub(crate) fn pseudo(source: IpAddr, destination: IpAddr, protocol: u8, len: usize) -> u32 {
     let address = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => sum(&ip.octets()),

@@ -1,15 +1,15 @@
-//! The time of our own stamps.
+//! The clock of our own timestamps.
 
 use lagtrace_core::observed::time::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// How often the offset between the clocks is read; the tightest reading counts.
+/// Number of readings of the offset between the clocks; the tightest one counts.
 const READINGS: usize = 8;
 
-/// `CLOCK_MONOTONIC` moved onto `CLOCK_REALTIME` once.
+/// `CLOCK_MONOTONIC` moved onto `CLOCK_REALTIME` by an offset that is read once.
 ///
-/// Its stamps can be set beside kernel stamps of packets, and never jump when
-/// the realtime clock is set. Both clocks are slewed alike, so they stay together.
+/// Its timestamps can be compared with the kernel's packet timestamps, and never jump when the
+/// realtime clock is set. Both clocks are slewed alike, so they stay together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     offset_ns: i64,
@@ -30,20 +30,20 @@ impl Clock {
         Self { offset_ns }
     }
 
-    /// What was to be added to `CLOCK_MONOTONIC` for `CLOCK_REALTIME`, in ns.
+    /// Returns the offset to add to `CLOCK_MONOTONIC` for `CLOCK_REALTIME`, in ns.
     #[cfg(feature = "live")]
     pub(crate) fn offset(&self) -> i64 {
         self.offset_ns
     }
 
-    /// The instant at which `CLOCK_MONOTONIC` showed `nanos`.
+    /// Returns the time at which `CLOCK_MONOTONIC` showed `nanos`.
     #[cfg(feature = "live")]
     pub(crate) fn of_monotonic(&self, nanos: u64) -> Timestamp {
         let nanos = i64::try_from(nanos).unwrap_or(i64::MAX);
         Timestamp::from_nanos(nanos.saturating_add(self.offset_ns))
     }
 
-    /// This instant.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_nanos(nanos(clock_gettime(ClockId::Monotonic)) + self.offset_ns)
     }

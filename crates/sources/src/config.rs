@@ -20,18 +20,18 @@ mod process;
 use std::io;
 use std::path::PathBuf;
 
-/// How sure it is that this answer is the program's own.
+/// The certainty that this answer is the program's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certainty {
     /// The program, running on these files, does exactly this.
     Exact,
-    /// Something that decides could not be known: why, in one sentence or more.
+    /// Something that decides is unknown: the reason, in one or more sentences.
     Ambiguous(String),
 }
 
 impl Certainty {
-    /// Exact without doubts, else ambiguous for all of them; the first few are
-    /// spelled out.
+    /// Returns exact without doubts, else ambiguous for all of them, with the
+    /// first few spelled out.
     pub(crate) fn from_doubts(doubts: &[String]) -> Self {
         const SPELLED_OUT: usize = 4;
         let more = doubts.len().saturating_sub(SPELLED_OUT);
@@ -52,7 +52,7 @@ impl Certainty {
     }
 }
 
-/// Why no configuration could be had.
+/// A reason why no configuration could be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file below `/proc/PID` could not be read: the process ended, or
@@ -63,15 +63,15 @@ pub enum Error {
         pid: u32,
         /// The file's name below `/proc/PID`.
         name: &'static str,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
-    /// The process is none of the program asked for.
+    /// The process does not run the program asked for.
     #[error("process {pid} is no nginx process: {title:?}")]
     NotNginx {
         /// The process.
         pid: u32,
-        /// Its command line.
+        /// The process's command line.
         title: String,
     },
     /// The process is an orphan: its master has ended.
@@ -80,12 +80,12 @@ pub enum Error {
         /// The process that was asked for.
         pid: u32,
     },
-    /// The program runs in a file system that may not be looked into.
+    /// The program runs in a file system that may not be read.
     #[error("the file system of process {pid} is not ours and may not be read")]
     ForeignRoot {
         /// The process.
         pid: u32,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
     /// The program's main configuration file could not be read.
@@ -93,7 +93,7 @@ pub enum Error {
     Unreadable {
         /// The file, as the program names it.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
 }

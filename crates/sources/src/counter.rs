@@ -2,10 +2,10 @@
 //! `/proc/net/snmp` and `/proc/net/snmp6`, and added up over all processors
 //! `/proc/net/softnet_stat` and `/proc/net/stat/nf_conntrack`.
 //!
-//! Every network namespace counts for itself, but for `Softnet`, which is the
-//! whole host's. Where the target runs on this
-//! host in another namespace, that one's counters are read too and come with
-//! the same names; [`CounterScope`] tells them apart.
+//! Every network namespace has its own counters, except `Softnet`, which is the
+//! whole host's. If the target runs on this host in another namespace, the
+//! counters of that one are read too, under the same names; [`CounterScope`]
+//! tells them apart.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use lagtrace_core::observed::event::{CounterChange, CounterScope};
 
 use crate::privilege::{self, Capability, HostError};
 
-/// A file of counters that is longer is cut.
+/// Maximum bytes read of a file of counters; a longer one is cut.
 const MOST_BYTES: u64 = 256 * 1024;
-/// At most this many counters are read.
+/// Maximum number of counters read.
 const MOST_COUNTERS: usize = 4_096;
-/// At most this many changes are reported.
+/// Maximum number of changes reported.
 const MOST_CHANGES: usize = 96;
-/// A longer name is no counter's.
+/// Maximum bytes of a counter's name.
 const LONGEST_NAME: usize = 64;
 
-/// What bears on latency, the most telling first. These lead the list of
-/// changes; those of [`ALWAYS`] are reported unchanged, too, because
+/// The counters that bear on latency, the most telling first. These lead the
+/// list of changes; those of [`ALWAYS`] are reported unchanged, too, because
 /// "it did not move" clears a suspect.
 const INTERESTING: &[&str] = &[
     "TcpExt:DelayedACKs",
@@ -92,7 +92,7 @@ const INTERESTING: &[&str] = &[
     "Ip6:OutDiscards",
 ];
 
-/// Reported also when they did not change.
+/// The counters that are reported even if they did not change.
 const ALWAYS: &[&str] = &[
     "TcpExt:DelayedACKs",
     "TcpExt:ListenOverflows",
@@ -113,7 +113,7 @@ const ALWAYS: &[&str] = &[
 ];
 
 /// Columns of `/proc/net/softnet_stat` (`softnet_seq_show()`), which has no
-/// heading: their place and name.
+/// heading: their index and name.
 const SOFTNET: &[(usize, &str)] = &[(1, "Dropped"), (2, "TimeSqueeze")];
 
 /// Columns of `/proc/net/stat/nf_conntrack`: their heading and name.
@@ -123,7 +123,7 @@ const CONNTRACK: &[(&str, &str)] = &[
     ("insert_failed", "InsertFailed"),
 ];
 
-/// Gauges and settings that stand among the counters.
+/// Gauges and settings that are listed among the counters.
 const NO_COUNTERS: &[&str] = &[
     "Ip:Forwarding",
     "Ip:DefaultTTL",
@@ -139,7 +139,7 @@ const NO_COUNTERS: &[&str] = &[
 pub struct Counters(BTreeMap<String, u64>);
 
 impl Counters {
-    /// Those of the calling thread's namespace.
+    /// Reads the counters of the calling thread's namespace.
     ///
     /// # Errors
     /// `/proc` is not mounted. A kernel without IPv6 lacks only its counters.
@@ -147,7 +147,8 @@ impl Counters {
         Self::read_in("/proc/thread-self/net")
     }
 
-    /// Those of the namespace of process `pid`; needs no privilege.
+    /// Reads the counters of the namespace of process `pid`; needs no
+    /// privilege.
     ///
     /// # Errors
     /// The process ended, or `/proc` hides it.
@@ -166,18 +167,18 @@ impl Counters {
         counters.add_tables(&read("snmp")?);
         counters.add_list(&read("snmp6").unwrap_or_default());
         counters.add_softnet(&read("softnet_stat").unwrap_or_default());
-        // Only where connections are tracked.
+        // Exists only if connections are tracked.
         counters.add_conntrack(&read("stat/nf_conntrack").unwrap_or_default());
         Ok(counters)
     }
 
-    /// The value of `name`, `TcpExt:DelayedACKs`.
+    /// Returns the value of a counter by name, such as `TcpExt:DelayedACKs`.
     pub fn value(&self, name: &str) -> Option<u64> {
         self.0.get(name).copied()
     }
 
-    /// What changed from here to `after`: the most telling first, the rest by
-    /// name, at most 96.
+    /// Returns the changes from these counters to `after`: the most telling
+    /// first, the rest by name, at most 96.
     pub fn changes(&self, after: &Self, scope: CounterScope) -> Vec<CounterChange> {
         let rank = |name: &str| INTERESTING.iter().position(|&known| known == name);
         let mut changes: Vec<CounterChange> = after
@@ -239,7 +240,7 @@ impl Counters {
         }
     }
 
-    /// The same below a heading.
+    /// Reads a heading, and a line of hexadecimal numbers for each processor.
     fn add_conntrack(&mut self, text: &str) {
         let mut lines = text.lines();
         let headings: Vec<_> = lines
@@ -256,7 +257,7 @@ impl Counters {
         }
     }
 
-    /// Adds to one counter; what is no number is left out.
+    /// Adds to one counter; a value that is no number is left out.
     fn add_hexadecimal(&mut self, group: &str, name: &str, value: Option<&str>) {
         let value = value.and_then(|value| u64::from_str_radix(value, 16).ok());
         if let Some(value) = value {
@@ -265,7 +266,7 @@ impl Counters {
         }
     }
 
-    /// Adds one counter; what is no name or no count is left out.
+    /// Adds one counter; a name or value that is none is left out.
     fn add(&mut self, group: &str, name: &str, value: &str) {
         let is_word = |word: &str| {
             (1..=LONGEST_NAME).contains(&word.len())
@@ -281,7 +282,7 @@ impl Counters {
     }
 }
 
-/// The group that an IPv6 counter's name begins with, and the rest.
+/// Splits the name of an IPv6 counter into its group and the rest.
 fn split_group(word: &str) -> Option<(&str, &str)> {
     ["UdpLite6", "Icmp6", "Udp6", "Ip6"]
         .into_iter()

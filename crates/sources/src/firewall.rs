@@ -1,10 +1,11 @@
-//! Whether packet filter rules of this host could block the target: nftables'
-//! (with it iptables' newer form) and those of iptables' older form, read from
-//! the kernel without any of their tools.
+//! Packet filter rules of this host that could block the target: those of
+//! nftables (with it iptables' newer form) and of iptables' older form, read
+//! from the kernel without any of their tools.
 //!
 //! A rule counts when it drops or rejects, is reached from a hook that the
-//! target's packets pass, and cannot be shown to be about other packets. That
-//! errs upward: a count of zero clears the firewall, another accuses nobody.
+//! target's packets pass, and cannot be shown to be about other packets. The
+//! count errs upward: zero clears the firewall, a larger count is no proof that
+//! it blocks.
 
 use lagtrace_core::observed::event::FirewallState;
 use lagtrace_core::observed::flow::Endpoint;
@@ -20,21 +21,22 @@ mod ruleset;
 pub struct FilteredTraffic {
     /// The target.
     pub target: Endpoint,
-    /// Whether this namespace forwards them, as a host does for its containers.
+    /// True if this namespace forwards them, as a host does for its containers.
     pub is_forwarded: bool,
-    /// The least port that connections of ours begin from
+    /// The lowest port that connections of ours begin from
     /// (`net.ipv4.ip_local_port_range`).
     pub first_ephemeral_port: u16,
 }
 
 impl FilteredTraffic {
-    /// Whether a segment of the target's connections can carry this port.
+    /// Returns true if a segment of the target's connections can carry this
+    /// port.
     fn may_use_port(&self, port: u16) -> bool {
         port == self.target.port || port >= self.first_ephemeral_port
     }
 }
 
-/// What could block connections to `target` in `namespace`.
+/// Counts the rules that could block connections to `target` in `namespace`.
 pub fn read(namespace: &NetworkNamespace, target: Endpoint, is_forwarded: bool) -> FirewallState {
     let first = namespace.sysctl("net/ipv4/ip_local_port_range");
     let traffic = FilteredTraffic {

@@ -1,5 +1,4 @@
-//! The headers that users of raw sockets make themselves: of TCP segments, and
-//! of IPv4 packets.
+//! TCP and IPv4 headers for users of raw sockets, who build them themselves.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -10,14 +9,14 @@ use crate::checksum::{fold, pseudo, sum};
 /// Protocol numbers.
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
-/// A TCP header without options, in bytes.
+/// Length of a TCP header without options, in bytes.
 pub(crate) const TCP_HEADER: usize = 20;
-/// Where a segment's checksum stands (RFC 9293 §3.1).
+/// Position of the checksum in a TCP header (RFC 9293 §3.1).
 const CHECKSUM: core::ops::Range<usize> = 16..18;
-/// The window that segments offer: what Linux begins with.
+/// The receive window that segments offer: the one that Linux starts with.
 const WINDOW: u16 = 64_240;
 
-/// The ends of a flow.
+/// The endpoints of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub(crate) source: IpAddr,
@@ -27,7 +26,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Of a flow between two sockets.
+    /// Returns the endpoints of a flow between two sockets.
     pub(crate) fn between(source: SocketAddr, destination: SocketAddr) -> Self {
         Self {
             source: source.ip(),
@@ -37,7 +36,7 @@ impl Ends {
         }
     }
 
-    /// The sum of the pseudo-header.
+    /// Returns the sum of the pseudo-header.
     pub(crate) fn pseudo(&self, protocol: u8, len: usize) -> u32 {
         pseudo(self.source, self.destination, protocol, len)
     }
@@ -49,13 +48,13 @@ pub(crate) struct TcpSegment<'a> {
     pub(crate) sequence: u32,
     pub(crate) acknowledged: u32,
     pub(crate) flags: TcpFlags,
-    /// A multiple of four bytes, 40 at most.
+    /// TCP options; a multiple of four bytes, at most 40.
     pub(crate) options: &'a [u8],
     pub(crate) payload: &'a [u8],
 }
 
 impl TcpSegment<'_> {
-    /// The segment with its checksum, without an IP header.
+    /// Returns the segment with its checksum, without an IP header.
     pub(crate) fn between(&self, ends: &Ends) -> Vec<u8> {
         let header = TCP_HEADER + self.options.len();
         let mut bytes = Vec::with_capacity(header + self.payload.len());
@@ -86,7 +85,7 @@ pub(crate) struct Ipv4Header {
 }
 
 impl Ipv4Header {
-    /// The packet; the kernel adds the header's checksum.
+    /// Returns the packet; the kernel adds the header's checksum.
     pub(crate) fn before(self, ends: &Ends, message: &[u8]) -> Vec<u8> {
         let octets = |ip: IpAddr| match ip {
             IpAddr::V4(ip) => ip.octets(),
@@ -108,7 +107,7 @@ impl Ipv4Header {
 pub(crate) mod tests {
     use super::*;
 
-    /// The ends of a flow of either family.
+    /// Returns the endpoints of a flow of either address family.
     pub(crate) fn ends(is_v4: bool, destination_port: u16) -> Ends {
         let (source, destination) = if is_v4 {
             ("192.0.2.1", "198.51.100.7")

@@ -1,4 +1,4 @@
-//! Where an HTTP/1.1 response ends (RFC 9112 §6).
+//! Detection of the end of an HTTP/1.1 response (RFC 9112 §6).
 //!
 //! In: the bytes of one connection, split as they come. Out: the status and
 //! the response's last byte. No sockets and no time; bodies are not stored.
@@ -11,73 +11,72 @@ use core::mem::MaybeUninit;
 use chunked::ChunkedBody;
 use fields::{FieldFacts, Framing};
 
-/// Longest response head accepted, in bytes.
+/// Maximum length of a response head, in bytes.
 pub(crate) const MAX_HEAD_LEN: usize = 64 * 1024;
-/// Longest head that is held against the next one.
+/// Maximum length of a head that is compared with the next one, in bytes.
 const MAX_REMEMBERED: usize = 1024;
-/// Most header fields accepted in one head.
+/// Maximum number of header fields in one head.
 const MAX_FIELDS: usize = 128;
-/// Most interim responses (1xx) accepted before the final one.
+/// Maximum number of interim responses (1xx) before the final one.
 const MAX_INTERIM: u8 = 32;
-/// What a field begins with that sets a cookie.
+/// The name of a field that sets a cookie, with its colon.
 const SET_COOKIE: &[u8] = b"set-cookie:";
-/// What every head begins with.
+/// The bytes that every head begins with.
 const PREFIX: &[u8] = b"HTTP/1.";
 
-/// The bytes are no HTTP/1 response, or one whose end cannot be told.
+/// The bytes are no HTTP/1 response, or one whose end cannot be determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotHttp;
 
-/// What a final response's head says.
+/// The facts that the head of a final response tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The status code, 200 to 999.
     pub(crate) status: u16,
-    /// Whether the connection may carry another request.
+    /// True if the connection may carry another request.
     pub(crate) keeps_alive: bool,
 }
 
-/// How far the bytes led.
+/// The state of reading a response after a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// The response goes on.
     More,
-    /// The response is whole; `used` bytes of those fed belong to it.
+    /// The response is complete.
     Complete {
-        /// Its head.
+        /// The head of the response.
         head: Head,
-        /// Bytes of the last feed that belong to it.
+        /// Bytes of the last feed that belong to the response.
         used: usize,
     },
 }
 
-/// Reads one response after another.
+/// A reader of one response after another.
 #[derive(Debug)]
 pub(crate) struct ResponseReader {
     state: State,
-    /// The part of a head that came in earlier reads.
+    /// The part of a head that arrived in earlier reads.
     partial_head: Vec<u8>,
-    /// The last head that came in one piece, and what it said: most responses
-    /// on a connection begin as the one before.
+    /// The last head that arrived in one piece, and its parsed form: most responses on a connection
+    /// begin like the one before.
     last_head: Option<(Vec<u8>, ParsedHead)>,
     is_head_request: bool,
     interim: u8,
-    /// `Set-Cookie` fields that were not taken so far; `None` where nobody
-    /// wants them.
+    /// `Set-Cookie` fields not taken so far; `None` if cookies are not wanted.
     cookies: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
 enum State {
     Head,
-    /// A body of known length: bytes to come.
+    /// A body of known length, with the number of bytes still to come.
     Length(Head, u64),
     Chunked(Head, ChunkedBody),
     UntilClose(Head),
 }
 
 impl ResponseReader {
-    /// A reader of responses to `HEAD` requests, or to requests of other methods.
+    /// Creates a reader of responses to `HEAD` requests, or to requests of other methods.
     pub(crate) fn new(is_head_request: bool) -> Self {
         Self {
             state: State::Head,
@@ -89,12 +88,12 @@ impl ResponseReader {
         }
     }
 
-    /// From now on keeps what `Set-Cookie` fields say until it is taken.
+    /// Keeps the values of `Set-Cookie` fields from now on, until they are taken.
     pub(crate) fn keep_cookies(&mut self) {
         self.cookies = Some(Vec::new());
     }
 
-    /// What `Set-Cookie` fields said since this was last asked.
+    /// Returns the values of `Set-Cookie` fields since the last call.
     pub(crate) fn take_cookies(&mut self) -> Vec<String> {
         self.cookies
             .as_mut()
@@ -102,7 +101,7 @@ impl ResponseReader {
             .unwrap_or_default()
     }
 
-    /// Forgets a response begun: what comes next is a new one's first byte.
+    /// Discards a partial response: the next byte is the first of a new one.
     pub(crate) fn reset(&mut self) {
         self.state = State::Head;
         self.partial_head.clear();
@@ -126,11 +125,12 @@ impl ResponseReader {
         }
     }
 
-    /// The peer closed: the head of a response that this completes, or none.
+    /// Takes note that the peer closed; returns the head of a response that this completes, if
+    /// there is one.
     pub(crate) fn close(&mut self) -> Result<Option<Head>, NotHttp> {
         let head = match &self.state {
             State::UntilClose(head) => Some(*head),
-            // Garbage is garbage, even where it was too short to be sure before.
+            // Garbage is refused even if it was too short to be recognized before.
             State::Head if !self.partial_head.is_empty() => {
                 parse_head(&self.partial_head)?;
                 None
@@ -186,8 +186,8 @@ impl ResponseReader {
         self.enter_body(parsed, end)
     }
 
-    /// A head at the beginning of `bytes`, if it is whole. A head ends where it
-    /// says itself, so equal bytes need no second look.
+    /// Parses a head at the beginning of `bytes`, if it is complete. A head marks its own end, so
+    /// equal bytes need not be parsed again.
     fn parse(&mut self, bytes: &[u8]) -> Result<Option<ParsedHead>, NotHttp> {
         if let Some((known, parsed)) = &self.last_head
             && bytes.starts_with(known)
@@ -220,7 +220,7 @@ impl ResponseReader {
         }
     }
 
-    /// Keeps a part of a head until the rest comes.
+    /// Keeps a part of a head until the rest arrives.
     fn keep(&mut self, bytes: &[u8]) -> Result<(), NotHttp> {
         if self.partial_head.len() + bytes.len() > MAX_HEAD_LEN {
             return Err(NotHttp);
@@ -234,7 +234,7 @@ impl ResponseReader {
         }
     }
 
-    /// What follows the head (RFC 9112 §6.3).
+    /// Determines the framing of the body after the head (RFC 9112 §6.3).
     fn enter_body(
         &mut self,
         parsed: ParsedHead,
@@ -277,7 +277,7 @@ struct ParsedHead {
     framing: Framing,
 }
 
-/// Parses a head; `None` when it is not whole yet.
+/// Parses a head; `None` if it is not complete yet.
 fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, NotHttp> {
     let known = bytes.len().min(PREFIX.len());
     if bytes.get(..known) != PREFIX.get(..known) {
@@ -308,12 +308,12 @@ fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, NotHttp> {
     }))
 }
 
-/// Where in `bytes`, which follow `before`, the blank line after a head ends.
+/// Returns the end of the blank line after a head in `bytes`, which follow `before`.
 fn find_head_end(before: &[u8], bytes: &[u8]) -> Option<usize> {
     let tail = before
         .get(before.len().saturating_sub(2)..)
         .unwrap_or_default();
-    // How much of `\n` or `\n\r` stands right before.
+    // The part of `\n` or `\n\r` that `before` ends with.
     let mut is_line_start = tail.ends_with(b"\n") || tail.ends_with(b"\n\r");
     let mut saw_return = tail.ends_with(b"\n\r");
     for (at, &byte) in bytes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Makes observations: captures, probes, load, sockets, counters, configuration.
+//! Sources of observations: captures, probes, load, sockets, counters, configuration.
 //!
 //! Each source does I/O of one kind and hands out the core's vocabulary:
 //! [`Segment`](lagtrace_core::observed::segment::Segment)s and

@@ -56,14 +56,15 @@ use engine::{Engine, Stops, WorkerReport};
 use record::Batch;
 use ring::RingEngine;
 
-/// How often progress is told.
+/// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// Batches that may wait for the collector before workers wait for it.
+/// Maximum number of batches that wait for the collector before workers wait
+/// for it.
 const MAX_BATCHES: usize = 1_024;
-/// Descriptors left to the rest of the program.
+/// Number of file descriptors left to the rest of the program.
 const SPARE_DESCRIPTORS: u64 = 64;
 
-/// Why a run could not be made.
+/// A reason why a run is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The plan has no lane.
@@ -72,7 +73,7 @@ pub enum LoadError {
     /// A lane has no connection.
     #[error("lane {lane} of the load has no connection")]
     NoConnections {
-        /// Its number, from 0.
+        /// The lane's number, from 0.
         lane: usize,
     },
     /// More connections than are supported or allowed here.
@@ -80,7 +81,7 @@ pub enum LoadError {
     TooManyConnections {
         /// Connections of the plan.
         wanted: u32,
-        /// What is possible.
+        /// The highest possible number.
         most: u32,
     },
     /// A rate that is no positive number, or too high.
@@ -90,15 +91,15 @@ pub enum LoadError {
     Rate {
         /// The plan's rate.
         rate: f64,
-        /// The highest possible.
+        /// The highest possible rate.
         most: f64,
     },
     /// A time that is too short or too long.
     #[error("a {name} of {length:?} is not possible: it must be from 1 ms to 24 h")]
     Length {
-        /// Which time.
+        /// The name of the time.
         name: &'static str,
-        /// Its value.
+        /// The value of the time.
         length: Duration,
     },
     /// A URL asks for TLS and the plan has none.
@@ -107,72 +108,73 @@ pub enum LoadError {
     /// TLS could not be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// No request may be under way on a connection, or too many.
+    /// The number of requests that may be under way on a connection is 0 or too
+    /// high.
     #[error("from 1 to {most} requests may be under way on a connection")]
     AtOnce {
-        /// How many are possible.
+        /// The highest possible number.
         most: u32,
     },
     /// More URLs than are supported.
     #[error("at most {most} URLs can be asked for in one run")]
     TooManyUrls {
-        /// How many are possible.
+        /// The highest possible number.
         most: usize,
     },
-    /// A URL that another server answers.
+    /// A URL of another scheme, host or port than the first.
     #[error("{url} is of another scheme, host or port than the first URL")]
     OtherOrigin {
         /// The URL.
         url: String,
     },
-    /// A weight that is none.
+    /// The weight of a URL is out of range.
     #[error("the weight of a URL is a number from 1 to {most}")]
     Weight {
-        /// The highest.
+        /// The highest possible weight.
         most: u32,
     },
-    /// Cookies are not kept of such connections.
+    /// Cookies are not kept on connections of this protocol.
     #[error("what servers set as cookies is kept in HTTP/1.1 only")]
     Jar,
-    /// The kernel stamps no such requests.
+    /// The kernel gives no timestamps for such requests.
     #[error("stamps are of HTTP/1.1 in clear text over TCP, one request at a time")]
     Stamps,
-    /// Our sockets cannot be made as the plan wants them.
+    /// Our sockets could not be set up as the plan wants them.
     #[error("{operation} failed")]
     Socket {
-        /// What was tried, with its operand.
+        /// The operation, with its operand.
         operation: String,
-        /// The kernel's word.
+        /// The error from the kernel.
         source: io::Error,
     },
-    /// The kernel gave no epoll instance, or would not wait on it.
+    /// The kernel gave no epoll instance, or waiting on it failed.
     #[error("waiting for the sockets of the load failed")]
     Epoll {
-        /// The kernel's word.
+        /// The error from the kernel.
         source: io::Error,
     },
     /// A thread could not be started.
     #[error("a thread for the load could not be started")]
     Thread {
-        /// The kernel's word.
+        /// The error from the kernel.
         source: io::Error,
     },
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Since its start.
+    /// Time since the start.
     pub elapsed: Duration,
-    /// Its length, warm-up included.
+    /// Length of the run, warm-up included.
     pub of: Duration,
     /// Requests that ended so far.
     pub requests: u64,
-    /// Thereof failed.
+    /// Requests among them that failed.
     pub failures: u64,
     /// Connections opened so far.
     pub connects: u64,
-    /// The last second.
+    /// Figures of the last second.
     pub recent: Recent,
 }
 
@@ -244,7 +246,8 @@ pub fn run(
     })
 }
 
-/// One worker, on its thread: on the kernel's rings where it has them.
+/// Runs one worker on its thread, with the kernel's rings (io_uring) if they
+/// are available.
 fn work(
     plan: &Plan,
     driver: Driver,
@@ -271,7 +274,7 @@ struct Watch<'a, S> {
     progress: &'a dyn Fn(Progress),
     collector: Collector<'a, S>,
     told: Timestamp,
-    /// The greatest lateness of this thread when it had waited for records.
+    /// The greatest lateness of this thread after waiting for records.
     standstill: Duration,
     hopeless: Option<RequestFailure>,
 }
@@ -340,7 +343,8 @@ impl<S: FnMut(Event)> Watch<'_, S> {
     }
 }
 
-/// Raises this process's limit of descriptors as far as the run needs and may.
+/// Raises this process's limit of file descriptors as far as the run needs and
+/// the system allows.
 fn allow_descriptors(connections: u32) -> Result<(), LoadError> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let wanted = u64::from(connections) + SPARE_DESCRIPTORS;

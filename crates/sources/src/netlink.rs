@@ -1,7 +1,7 @@
 //! A netlink socket (RFC 3549) and the length-checked reading of its messages.
 //!
-//! In go requests, out come the kernel's messages as borrowed bytes. Nothing
-//! here knows what a message means, and no length in one is trusted.
+//! Requests go in, the kernel's messages come out as borrowed bytes. Nothing here knows the meaning
+//! of a message, and no length in one is trusted.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -19,7 +19,7 @@ use message::{Attributes, Message, Messages};
 /// Longest datagram the kernel builds for a dump (`net/netlink/af_netlink.c`:
 /// 32 KiB), doubled.
 const RECEIVE_BYTES: usize = 64 * 1024;
-/// An answer that takes longer than this is given up.
+/// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Header flags of a request (`include/uapi/linux/netlink.h`).
@@ -52,8 +52,8 @@ impl NetlinkProtocol {
     }
 }
 
-/// A netlink socket. It belongs to the network namespace it was opened in,
-/// whichever thread uses it later.
+/// A netlink socket. It belongs to the network namespace it was opened in, whichever thread uses it
+/// later.
 #[derive(Debug)]
 pub struct NetlinkSocket {
     fd: OwnedFd,
@@ -81,11 +81,11 @@ impl NetlinkSocket {
         })
     }
 
-    /// Asks for every object of a kind and hands each message of the answer to
-    /// `visit`, which may break off: the rest is then read and dropped.
+    /// Requests all objects of a kind and passes each message of the answer to `visit`, which may
+    /// break off: the rest is then read and dropped.
     ///
     /// # Errors
-    /// The kernel's refusal, or no whole answer within three seconds.
+    /// The kernel's refusal, or no complete answer within three seconds.
     pub fn dump(
         &mut self,
         kind: u16,
@@ -96,7 +96,7 @@ impl NetlinkSocket {
         self.receive(visit)
     }
 
-    /// Asks for one object and hands the answer to `visit`.
+    /// Requests one object and passes the answer to `visit`.
     ///
     /// # Errors
     /// The kernel's refusal (such as "no such socket"), or no answer.
@@ -146,7 +146,8 @@ impl NetlinkSocket {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    /// Reads one datagram from the kernel into the buffer: its length there.
+    /// Reads one datagram from the kernel into the buffer; returns its length, 0 if it came from
+    /// elsewhere.
     fn receive_datagram(&mut self) -> io::Result<usize> {
         let (_, length, sender) = retry(|| {
             rustix::net::recvfrom(&self.fd, self.buffer.as_mut_slice(), RecvFlags::TRUNC)
@@ -164,13 +165,13 @@ impl NetlinkSocket {
     }
 }
 
-/// Runs a call again that a signal interrupted.
+/// Repeats a call that a signal interrupted.
 fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     rustix::io::retry_on_intr(&mut call).map_err(io::Error::from)
 }
 
-/// The outcome that an `NLMSG_ERROR` or `NLMSG_DONE` carries: zero or a
-/// negative error number.
+/// Returns the outcome that an `NLMSG_ERROR` or `NLMSG_DONE` carries: zero or a negative error
+/// number.
 fn outcome(payload: &[u8]) -> io::Result<()> {
     match message::array_at(payload, 0).map(i32::from_ne_bytes) {
         Some(code) if code < 0 => Err(io::Error::from_raw_os_error(code.saturating_neg())),
@@ -178,7 +179,7 @@ fn outcome(payload: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The attributes in `payload` after a fixed header of `header` bytes.
+/// Returns the attributes in `payload` after a fixed header of `header` bytes.
 pub(crate) fn attributes_after(payload: &[u8], header: usize) -> Attributes<'_> {
     Attributes::new(payload.get(header..).unwrap_or_default())
 }

@@ -1,9 +1,9 @@
-//! Which autonomous systems addresses belong to, by a table that is at hand.
+//! The autonomous systems of addresses, by a table the user provides.
 //!
-//! Lines of ranges (iptoasn.com: first and last address, number, country, name,
-//! parted by tabs) or of prefixes (prefix, number, name, parted by commas or
-//! tabs), compressed or not. The file is read once from begin to end, and only
-//! what the asked addresses need is kept, whatever it holds.
+//! The table has lines of ranges (iptoasn.com: first and last address, number, country, name,
+//! separated by tabs) or of prefixes (prefix, number, name, separated by commas or tabs),
+//! compressed or not. The file is read once from start to end, and only the entries of the
+//! requested addresses are kept, whatever it holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -12,31 +12,31 @@ use std::path::{Path, PathBuf};
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use lagtrace_core::route::AutonomousSystem;
+use lagtrace_core::observed::route::AutonomousSystem;
 
 use crate::capture::decompressed;
 
-/// Bytes of one line that are looked at.
+/// Longest part of a line that is parsed, in bytes.
 const LINE: usize = 1_024;
-/// Bytes read, decompressed: many times what all ranges of today take.
+/// Most bytes read, decompressed: many times the size of all ranges of today.
 const MOST: u64 = 1 << 30;
-/// Characters kept of a name.
+/// Longest name kept, in characters.
 const NAME: usize = 100;
-/// Addresses looked for at once.
+/// Most addresses looked up at once.
 const ADDRESSES: usize = 1_024;
 
-/// Why a table could not be used.
+/// The reason why a table could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OriginError {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("reading {} failed", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The kernel's word, or the decompressor's.
+        /// Error of the kernel or the decompressor.
         source: io::Error,
     },
-    /// Nothing in it is understood.
+    /// No line of the file could be parsed.
     #[error("{} holds no line that names an address range and an AS number", path.display())]
     NoTable {
         /// The file.
@@ -44,11 +44,11 @@ pub enum OriginError {
     },
 }
 
-/// Finds the origins of `addresses`: of several ranges that hold one, the
-/// smallest, and of equal ones the first.
+/// Finds the origins of `addresses`: of several ranges that contain one, the smallest, and of equal
+/// ones the first.
 ///
 /// # Errors
-/// When the file cannot be read to its end, or is no such table.
+/// The file cannot be read to its end, or is no such table.
 pub fn find(
     path: &Path,
     addresses: &BTreeSet<IpAddr>,
@@ -69,9 +69,9 @@ pub fn find(
     Ok(search.found())
 }
 
-/// Addresses looked for, and the best found so far.
+/// The addresses to look up, and the best match found so far.
 struct Search {
-    /// By family and number, in order.
+    /// Addresses with their family and number, in that order.
     wanted: Vec<(bool, u128, IpAddr)>,
     best: BTreeMap<IpAddr, (u128, Option<AutonomousSystem>)>,
     has_understood: bool,
@@ -104,7 +104,7 @@ impl Search {
                 return Ok(());
             }
             if line.last() != Some(&b'\n') && read == LINE {
-                // The rest of it; what names a range stands at its begin.
+                // Skips the rest of the line: the range is at its start.
                 skip_line(&mut input)?;
             }
             if let Some(range) = Range::parse(&String::from_utf8_lossy(&line)) {
@@ -204,7 +204,7 @@ impl<'a> Range<'a> {
         })
     }
 
-    /// `None` where nobody announces it: AS 0.
+    /// Returns the origin; `None` for AS 0, which stands for unannounced ranges.
     fn origin(&self) -> Option<AutonomousSystem> {
         (self.asn != 0).then(|| AutonomousSystem {
             asn: self.asn,
@@ -214,7 +214,7 @@ impl<'a> Range<'a> {
     }
 }
 
-/// A field without the quotes around it.
+/// Returns a field without the quotes around it.
 fn bare(field: &str) -> &str {
     let field = field.trim();
     let inside = field.strip_prefix('"').and_then(|f| f.strip_suffix('"'));
@@ -227,7 +227,7 @@ fn asn(field: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// An address, or the number of an IPv4 one.
+/// Parses an address, which may be the number of an IPv4 one.
 fn address(field: &str) -> Option<IpAddr> {
     let plain = || field.parse().ok().map(|n: u32| Ipv4Addr::from(n).into());
     field.parse().ok().or_else(plain)

@@ -1,10 +1,9 @@
 //! The requests that need a privilege, and nothing else.
 //!
-//! Each is small and typed, so that all of them could be served by a process
-//! of their own while everything that parses runs without rights: enter a
-//! network namespace and open a netlink socket or read a kernel setting there,
-//! list another process's sockets, duplicate one of them. A refusal names what
-//! would allow it.
+//! Each is small and typed, so that all of them could be served by a process of their own while
+//! everything that parses runs without rights: enter a network namespace and open a netlink socket
+//! or read a kernel setting there, list another process's sockets, duplicate one of them. A refusal
+//! names the capability that would allow it.
 
 use std::fmt;
 use std::fs::File;
@@ -20,14 +19,14 @@ pub use namespace::{NetworkNamespace, namespace_id};
 pub use process::{ProcessHandle, sockets_of};
 pub use table::TableFamily;
 
-/// A right that an observation needs.
+/// A capability that an observation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
-    /// To look into another user's process.
+    /// Needed to inspect another user's process.
     SysPtrace,
-    /// To enter another network namespace.
+    /// Needed to enter another network namespace.
     SysAdmin,
-    /// To read packet filter rules.
+    /// Needed to read packet filter rules.
     NetAdmin,
 }
 
@@ -41,42 +40,42 @@ impl fmt::Display for Capability {
     }
 }
 
-/// Why something about a host could not be observed.
+/// The reason why something about a host could not be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The kernel refuses it to this user.
+    /// The kernel does not permit it to this user.
     #[error("{operation} is not permitted: needs {needs}")]
     NotPermitted {
-        /// What was tried, and on what.
+        /// Operation that was tried, and its object.
         operation: String,
-        /// What would allow it.
+        /// Capability that would allow it.
         needs: Capability,
     },
     /// The call failed.
     #[error("{operation} failed: {source}")]
     Failed {
-        /// What was tried, and on what.
+        /// Operation that was tried, and its object.
         operation: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// It was there and is no more, or another has taken its place.
+    /// The object does not exist, no longer exists, or was replaced by another.
     #[error("{what}: not there, or no more")]
     Gone {
-        /// The process, socket or file, or what was tried on it.
+        /// The process, socket or file, or the operation tried on it.
         what: String,
     },
-    /// The request itself would touch something that is not lagtrace's.
+    /// The request would touch something that is not lagtrace's own.
     #[error("{what} is no connection of lagtrace's own")]
     NotOurs {
-        /// The flow asked for.
+        /// Flow that was requested.
         what: String,
     },
 }
 
 impl HostError {
-    /// The error of `operation`, told apart by its kind; `needs` is what a
-    /// refusal lacks.
+    /// Returns the error of `operation`, classified by its kind; `needs` is the capability that
+    /// is missing if the kernel refuses.
     pub(crate) fn new(operation: impl Into<String>, source: io::Error, needs: Capability) -> Self {
         let operation = operation.into();
         let errno = source.raw_os_error();
@@ -89,7 +88,7 @@ impl HostError {
         }
     }
 
-    /// The error of an `operation` that needs no privilege.
+    /// Returns the error of an `operation` that needs no privilege.
     pub(crate) fn failed(operation: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self::Failed {
             operation: operation.into(),
@@ -97,7 +96,7 @@ impl HostError {
         }
     }
 
-    /// The remark that says so in a report, and what it would have shown.
+    /// Returns the report's note of this error, with the measurement that is missing for it.
     pub fn note(&self, id: &str, unseen: &str) -> Note {
         Note {
             id: id.to_owned(),
@@ -106,7 +105,7 @@ impl HostError {
     }
 }
 
-/// A file's text, at most `most` bytes of it, with what is no UTF-8 replaced.
+/// Returns the text of a file, at most `most` bytes of it, with invalid UTF-8 replaced.
 pub(crate) fn read_bounded(path: &str, most: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;

@@ -1,8 +1,8 @@
 //! Round trips to a target: by SYN, `connect`, ICMP echo, UDP, or a request.
 //!
-//! In: an address and port, how often and how patiently. Out: a `Probe` event
-//! for each probe, and notes that are needed to read them. Refusal, an ICMP
-//! error and silence are told apart; none of them is an `Err`.
+//! Input is an address and port, the number of probes and the patience. Output is a `Probe` event
+//! for each probe, and the notes needed to read them. Refusal, an ICMP error and silence are
+//! distinct answers; none of them is an `Err`.
 
 mod connect;
 mod http;
@@ -30,35 +30,35 @@ pub use steady::{
 
 /// Most probes of one series.
 const MAX_COUNT: u32 = 100_000;
-/// The fewest probes of a series that has used up its patience: one on a new connection and one
-/// on that same connection.
+/// Fewest probes of a series whose time has run out: one on a new connection and one on that same
+/// connection.
 const LEAST_COUNT: u32 = 2;
-/// How often a stop flag is looked at.
+/// Interval between checks of a stop flag.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A series of probes.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbePlan {
-    /// Which target it is.
+    /// Role of the target.
     pub target: TargetId,
     /// The address and port to probe.
     pub address: SocketAddr,
-    /// How many probes, at most 100,000.
+    /// Number of probes, at most 100,000.
     pub count: u32,
-    /// From one probe's end to the next probe's start.
+    /// Time from the end of one probe to the start of the next.
     pub interval: Duration,
-    /// How long each may take. Three seconds let the kernel repeat a lost SYN
-    /// twice (after about 1 and 2 s).
+    /// Timeout of each probe. Three seconds let the kernel retransmit a lost SYN twice (after about
+    /// 1 and 2 s).
     pub timeout: Duration,
-    /// Silent probes after which a target that never answered is given up.
+    /// Number of silent probes after which a target that never answered is given up.
     pub silences: u32,
-    /// The time after which no further probe begins, except for the first two: a limit on how
-    /// long a slow target is asked.
+    /// Time after which no further probe begins, except for the first two: a limit on the time
+    /// spent on a slow target.
     pub patience: Duration,
 }
 
 impl ProbePlan {
-    /// Ten probes in half a second; a silent target is known after three seconds.
+    /// Creates a plan of ten probes in half a second; a silent target is known after three seconds.
     pub fn new(target: TargetId, address: SocketAddr) -> Self {
         Self {
             target,
@@ -93,30 +93,30 @@ impl ProbePlan {
     }
 }
 
-/// Why a series could not be made: on our own side.
+/// The reason why a series could not be run: on our own side.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// A privilege is missing.
+    /// A capability is missing.
     #[error("{operation} needs {needs}")]
     NotPermitted {
-        /// What was tried.
+        /// Operation that was tried.
         operation: &'static str,
         /// The capability that allows it.
         needs: &'static str,
     },
-    /// The kernel refused something else.
+    /// The kernel refused for another reason.
     #[error("{operation} for probes of {address} failed")]
     Socket {
-        /// What was tried.
+        /// Operation that was tried.
         operation: &'static str,
         /// The probed address.
         address: SocketAddr,
-        /// The kernel's word.
+        /// Error of the kernel.
         source: io::Error,
     },
 }
 
-/// Sends a SYN as often as `plan` says, each from a port of its own.
+/// Probes by SYN as `plan` says, each from a port of its own.
 ///
 /// # Errors
 /// [`ProbeError::NotPermitted`] without `CAP_NET_RAW`.
@@ -128,7 +128,7 @@ pub fn syn(
     in_turn(plan, SteadyMethod::Syn, stop, sink)
 }
 
-/// Connects as `plan` says, each time from another port, and closes at once.
+/// Probes by `connect` as `plan` says, each time from another port, and closes at once.
 pub fn connect(
     plan: &ProbePlan,
     stop: &AtomicBool,
@@ -137,7 +137,7 @@ pub fn connect(
     in_turn(plan, SteadyMethod::Connect, stop, sink)
 }
 
-/// One probe after the other.
+/// Runs the probes one after the other.
 fn in_turn(
     plan: &ProbePlan,
     method: SteadyMethod,
@@ -169,11 +169,11 @@ fn in_turn(
     Ok(samples)
 }
 
-/// One probe's sample, and when its answer came or was given up.
+/// A probe's sample, and the time its answer came or it was given up.
 type Probed = (ProbeSample, Timestamp);
 
-/// Runs `probe` as often and as patiently as `plan` says. Ends early when the
-/// target stays silent, when it cannot be reached, and when `stop` is set.
+/// Runs `probe` as often and as patiently as `plan` says. Ends early when the target stays silent,
+/// when it cannot be reached, and when `stop` is set.
 fn series(
     plan: &ProbePlan,
     stop: &AtomicBool,
@@ -211,12 +211,12 @@ fn series(
     Ok(samples)
 }
 
-/// Whether more probes would only cost time.
+/// Returns true if more probes would only cost time.
 fn is_hopeless(samples: &[ProbeSample], silences: u32) -> bool {
     !samples.iter().any(is_answered) && samples.len() >= silences.max(1) as usize
 }
 
-/// Whether the target itself answered.
+/// Returns true if the target itself answered.
 fn is_answered(sample: &ProbeSample) -> bool {
     !matches!(
         sample.answer,
@@ -224,7 +224,7 @@ fn is_answered(sample: &ProbeSample) -> bool {
     )
 }
 
-/// Sleeps, but not on after `stop` is set.
+/// Sleeps for `length`, or until `stop` is set.
 fn pause(length: Duration, stop: &AtomicBool) {
     let mut left = length;
     while !left.is_zero() && !stop.load(Ordering::Relaxed) {
@@ -234,7 +234,7 @@ fn pause(length: Duration, stop: &AtomicBool) {
     }
 }
 
-/// A remark that belongs to the probes.
+/// Returns a note on the probes.
 fn note(at: Timestamp, id: &str, text: String) -> Event {
     let id = id.to_owned();
     Event::here(at, Phase::Baseline, EventBody::Note(Note { id, text }))

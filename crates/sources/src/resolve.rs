@@ -1,4 +1,4 @@
-//! Names to addresses, the way the system's own programs do it.
+//! Name resolution, the way the system's own programs do it.
 
 use std::io;
 use std::net::ToSocketAddrs;
@@ -12,12 +12,11 @@ use lagtrace_core::observed::event::{Event, EventBody, Phase, Resolution};
 use crate::clock::Clock;
 use crate::url::Host;
 
-/// Resolves `host` by `getaddrinfo`, so through whatever the system is set up
-/// to ask (`nsswitch.conf`), and says how long that took, at most `timeout`.
+/// Resolves `host` by `getaddrinfo`, through whatever the system is configured to use
+/// (`nsswitch.conf`), and reports the time it took, at most `timeout`.
 ///
-/// A literal address takes no time. The lookup cannot be broken off: after
-/// `timeout` it goes on unheard on a thread of its own until the system's own
-/// limits end it.
+/// A literal address takes no time. The lookup cannot be cancelled: after `timeout` it goes on
+/// unheard on a thread of its own until the system's own limits end it.
 pub fn resolve(host: &Host, timeout: Duration, mut sink: impl FnMut(Event)) -> Resolution {
     let clock = Clock::new();
     let begun = clock.now();
@@ -66,7 +65,7 @@ fn look_up(name: String, timeout: Duration) -> io::Result<Vec<IpAddr>> {
     Ok(addresses)
 }
 
-/// The resolver's own words, without what the standard library puts before them.
+/// Returns the resolver's own message, without the prefix of the standard library.
 fn words(error: &io::Error) -> String {
     let text = error.to_string();
     let own = text.strip_prefix("failed to lookup address information: ");

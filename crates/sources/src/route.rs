@@ -26,7 +26,7 @@ const RTA_GATEWAY: u16 = 5;
 const RTA_PREFSRC: u16 = 7;
 const RTA_METRICS: u16 = 8;
 const RTA_VIA: u16 = 18;
-/// Its metrics.
+/// Metrics of a route.
 const RTAX_MTU: u16 = 2;
 const RTAX_RTO_MIN: u16 = 13;
 const RTAX_QUICKACK: u16 = 15;
@@ -36,10 +36,10 @@ const IFLA_MTU: u16 = 4;
 /// `IFNAMSIZ`.
 const LONGEST_INTERFACE_NAME: usize = 16;
 
-/// The route that the calling thread's namespace takes to `target`.
+/// Returns the route that the calling thread's namespace takes to `target`.
 ///
 /// # Errors
-/// There is no route, or it is prohibited; the kernel's words are in the error.
+/// There is no route, or it is prohibited; the error holds the kernel's words.
 pub fn lookup(target: IpAddr) -> Result<KernelRoute, HostError> {
     NetlinkSocket::open(NetlinkProtocol::Route)
         .map(RouteSocket::from)
@@ -47,7 +47,7 @@ pub fn lookup(target: IpAddr) -> Result<KernelRoute, HostError> {
         .lookup(target)
 }
 
-/// A socket that asks for routes in the namespace it was opened in.
+/// An rtnetlink socket for route lookups in the namespace it was opened in.
 #[derive(Debug)]
 pub struct RouteSocket {
     netlink: NetlinkSocket,
@@ -60,10 +60,10 @@ impl From<NetlinkSocket> for RouteSocket {
 }
 
 impl RouteSocket {
-    /// The route to `target`.
+    /// Returns the route to `target`.
     ///
     /// # Errors
-    /// There is no route, or it is prohibited; the kernel's words are in the error.
+    /// There is no route, or it is prohibited; the error holds the kernel's words.
     pub fn lookup(&mut self, target: IpAddr) -> Result<KernelRoute, HostError> {
         let failed = |e| HostError::failed(format!("looking up the route to {target}"), e);
         let mut answer = None;
@@ -87,8 +87,8 @@ impl RouteSocket {
         })
     }
 
-    /// The MTU of the interface towards `target`, whatever the kernel has
-    /// learnt about the path behind it; `None` where it is not told.
+    /// Returns the MTU of the interface towards `target`, whatever the kernel has learnt about the
+    /// path behind it; `None` where the kernel does not report it.
     pub(crate) fn device_mtu(&mut self, target: IpAddr) -> Option<u32> {
         let mut interface = None;
         self.netlink
@@ -99,7 +99,7 @@ impl RouteSocket {
         self.link(interface?).ok()?.mtu
     }
 
-    /// Name and MTU of the interface with this number.
+    /// Returns the name and MTU of the interface with this number.
     fn link(&mut self, index: u32) -> io::Result<Link> {
         let mut link = Link::default();
         self.netlink
@@ -110,7 +110,7 @@ impl RouteSocket {
     }
 }
 
-/// What a route's message tells.
+/// The fields of a route's message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RouteAnswer {
     is_local: bool,
@@ -128,7 +128,7 @@ struct Link {
     mtu: Option<u32>,
 }
 
-/// `struct rtmsg` for one whole address, and the address.
+/// Encodes `struct rtmsg` for a single address, and the address.
 fn route_request(target: IpAddr) -> Vec<u8> {
     let mut request = vec![0; ROUTE_HEADER_BYTES];
     let (family, bits) = match target {
@@ -144,14 +144,14 @@ fn route_request(target: IpAddr) -> Vec<u8> {
     request
 }
 
-/// `struct ifinfomsg` for one interface.
+/// Encodes `struct ifinfomsg` for one interface.
 fn link_request(index: u32) -> [u8; LINK_HEADER_BYTES] {
     let mut request = [0; LINK_HEADER_BYTES];
     request[4..8].copy_from_slice(&index.to_ne_bytes());
     request
 }
 
-/// Reads a route; `None` when even its header is cut.
+/// Parses a route; returns `None` when even its header is cut off.
 fn parse_route(payload: &[u8]) -> Option<RouteAnswer> {
     let kind = *payload.get(..ROUTE_HEADER_BYTES)?.get(7)?;
     let mut route = RouteAnswer {
@@ -200,7 +200,7 @@ fn parse_link(payload: &[u8]) -> Link {
     link
 }
 
-/// An address by its length; `None` for any other length.
+/// Returns an address by its length; `None` for any other length.
 fn address(value: &[u8]) -> Option<IpAddr> {
     match value.len() {
         4 => array_at(value, 0).map(|octets: [u8; 4]| Ipv4Addr::from(octets).into()),

@@ -1,8 +1,7 @@
-//! Sockets for probes: the kernel stamps what they send and what comes back,
-//! and ICMP errors about it wait on their error queue.
+//! Sockets for probes: the kernel timestamps what they send and receive, and ICMP errors about it
+//! wait on their error queue.
 //!
-//! Asking for stamps needs no privilege; raw sockets, which only add ways to
-//! ask, are opened by whoever wants them.
+//! Requesting timestamps needs no privilege; raw sockets are opened by the callers that want them.
 #![allow(unsafe_code)]
 
 mod extension;
@@ -24,61 +23,61 @@ pub(crate) use filter::{answers_from, from_port};
 
 use queue::{HEADER_V4, Icmp, Queued, Reply, Stage, take_queued, take_reply};
 
-/// Options of Linux 5.9 that tell where an ICMP error's extension begins
+/// Options of Linux 5.9 that report the start of an ICMP error's extension
 /// (`include/uapi/linux/in.h`, `in6.h`).
 const IP_RECVERR_RFC4884: libc::c_int = 26;
 const IPV6_RECVERR_RFC4884: libc::c_int = 31;
-/// Don't fragment, whatever the kernel knows of the path (`IP_PMTUDISC_PROBE`).
+/// Don't fragment, whatever path MTU the kernel knows (`IP_PMTUDISC_PROBE`).
 const PROBE: libc::c_int = 3;
-/// Bytes of receive buffer asked for, which the error queue shares; the kernel
-/// grants as much as it may.
+/// Receive buffer requested, in bytes, which the error queue shares; the kernel grants as much as
+/// it may.
 const RECEIVE_BUFFER: usize = 1 << 20;
-/// Packets whose transmit stamps may still come.
+/// Number of packets whose transmit timestamps may still arrive.
 const STAMPED: u32 = 20_000;
-/// Tries to send a probe.
+/// Most attempts to send a probe.
 const SENDS: usize = 3;
-/// Entries read in one go.
+/// Most entries read in one go.
 const MAX_ENTRIES: usize = 1_000;
 
-/// A socket that sends probes, each known by a number of its user's.
+/// A socket that sends probes, each identified by a number that its user gives.
 #[derive(Debug)]
 pub(crate) struct StampedSocket {
     socket: Socket,
     /// Bytes of a quoted IPv4 packet before those that the socket shows.
     hidden: usize,
-    /// Packets sent since the kernel numbers them from 0.
+    /// Number of packets sent since the kernel numbers them from 0.
     sent: u32,
-    /// Which probe each of the latest was.
+    /// Probe number of each of the latest packets.
     numbers: BTreeMap<u32, u32>,
 }
 
-/// What came of probes.
+/// A message received about probes.
 #[derive(Clone, Debug)]
 pub(crate) enum Came {
-    /// The probe of this number came so far on its way out.
+    /// The probe of this number reached a stage of its way out.
     Sent {
-        /// The probe's number.
+        /// Number of the probe.
         number: u32,
-        /// How far.
+        /// Stage it reached.
         stage: Stage,
-        /// When, on the realtime clock.
+        /// Time, on the realtime clock.
         at: Timestamp,
     },
-    /// An ICMP error about one of them.
+    /// An ICMP error about one of the probes.
     Icmp(Icmp),
-    /// A packet of somebody's.
+    /// A packet from any sender.
     Reply(Reply),
 }
 
 impl StampedSocket {
-    /// Has a socket's packets to and from `target` stamped. `hidden` are the
-    /// bytes of the transport header that the kernel makes itself.
+    /// Turns on timestamps for a socket's packets to and from `target`. `hidden` are the bytes of
+    /// the transport header that the kernel writes itself.
     pub(crate) fn new(socket: Socket, target: SocketAddr, hidden: usize) -> io::Result<Self> {
         // As much as the limit allows.
         socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
         prepare(&socket, target)?;
         number_packets(&socket)?;
-        // Whoever makes the IP header is shown it, too.
+        // A socket whose user writes the IP header receives it, too.
         let is_whole = target.is_ipv4() && socket.header_included_v4().unwrap_or(false);
         Ok(Self {
             socket,
@@ -88,13 +87,12 @@ impl StampedSocket {
         })
     }
 
-    /// The socket itself.
+    /// Returns the socket itself.
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    /// Sends the probe of this number, to where the socket is connected or to
-    /// `to`.
+    /// Sends the probe of this number, to the connected address or to `to`.
     pub(crate) fn send(
         &mut self,
         number: u32,
@@ -103,8 +101,7 @@ impl StampedSocket {
     ) -> io::Result<()> {
         let mut last = io::Error::from(io::ErrorKind::Other);
         for _ in 0..SENDS {
-            // An ICMP error about an earlier probe would be reported by this
-            // send, once.
+            // An ICMP error about an earlier probe would be reported by this send, once.
             self.socket.take_error()?;
             let sent = match to {
                 None => self.socket.send(bytes),
@@ -119,7 +116,7 @@ impl StampedSocket {
                 }
                 Err(error) => last = error,
             }
-            // Whether it was numbered depends on the kernel's version.
+            // It depends on the kernel's version whether the failed send was numbered.
             number_packets(&self.socket)?;
             self.sent = 0;
             self.numbers.clear();
@@ -127,8 +124,8 @@ impl StampedSocket {
         Err(last)
     }
 
-    /// Hands out what came, stamps and errors before replies: a reply is timed
-    /// by the stamp of what it answers.
+    /// Passes on the messages that arrived, timestamps and errors before replies: a reply is timed
+    /// by the timestamp of its probe.
     pub(crate) fn collect(&self, mut on: impl FnMut(Came)) {
         // Cleared, so that it is not reported instead of what there is to read.
         let _ = self.socket.take_error();
@@ -159,8 +156,8 @@ impl AsFd for StampedSocket {
     }
 }
 
-/// Has arrivals stamped, ICMP errors queued with their extensions, and times to
-/// live told; nothing waits any more.
+/// Turns on timestamps of arrivals, ICMP errors with their extensions, and the time to live; makes
+/// the socket non-blocking.
 pub(crate) fn prepare(socket: &Socket, target: SocketAddr) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     stamp(socket, ARRIVALS)?;
@@ -180,8 +177,8 @@ pub(crate) fn prepare(socket: &Socket, target: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes a port at `source`, any one for 0, so that nobody else gets what comes
-/// to it; bound and not connected.
+/// Reserves a port at `source`, any one for 0, so that no other socket receives its packets; the
+/// socket is bound and not connected.
 pub(crate) fn reserve(
     source: IpAddr,
     target: SocketAddr,
@@ -200,8 +197,7 @@ pub(crate) fn reserve(
     Ok((holder, port))
 }
 
-/// Connects a socket that knows no ports; the source address that the kernel
-/// chose.
+/// Connects a socket without ports; returns the source address that the kernel chose.
 pub(crate) fn route(socket: &Socket, mut target: SocketAddr) -> io::Result<IpAddr> {
     target.set_port(0);
     socket.connect(&target.into())?;
@@ -210,9 +206,9 @@ pub(crate) fn route(socket: &Socket, mut target: SocketAddr) -> io::Result<IpAdd
     local.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// Stamps of what arrives.
+/// Timestamps of arrivals.
 const ARRIVALS: libc::c_uint = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
-/// The same and of what leaves: at the queue, and at the device.
+/// Timestamps of arrivals and of transmissions: at the queue, and at the device.
 const ALL: libc::c_uint = ARRIVALS
     | libc::SOF_TIMESTAMPING_TX_SCHED
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
@@ -224,18 +220,19 @@ fn stamp(socket: impl AsFd, which: libc::c_uint) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, which)
 }
 
-/// Has packets stamped as they leave, and numbered from 0 on.
+/// Turns on timestamps of transmissions, with packets numbered from 0.
 fn number_packets(socket: &Socket) -> io::Result<()> {
     // Numbering begins anew only when it was off.
     stamp(socket, ARRIVALS)?;
     stamp(socket, ALL)
 }
 
-/// Has packets sent whole or not at all, whatever the kernel knows of the path.
+/// Turns off fragmentation, whatever path MTU the kernel knows.
 pub(crate) fn set_whole(socket: &Socket, is_v4: bool) -> io::Result<()> {
-    match is_v4 {
-        true => set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, PROBE),
-        false => set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, PROBE),
+    if is_v4 {
+        set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, PROBE)
+    } else {
+        set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, PROBE)
     }
 }
 

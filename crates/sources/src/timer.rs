@@ -1,5 +1,5 @@
-//! The kernel's timers that give latencies their known lengths: the tick, the
-//! bounds of a delayed ACK, the least retransmission timeout.
+//! The kernel timers behind typical latencies: the tick, the bounds of a delayed ACK, the minimum
+//! retransmission timeout.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use rustix::time::{ClockId, clock_getres};
 
 use crate::privilege::NetworkNamespace;
 
-/// The kernel's own floor of a retransmission timeout (`TCP_RTO_MIN`, HZ/5).
+/// The kernel's own minimum of a retransmission timeout (`TCP_RTO_MIN`, HZ/5).
 const RTO_MIN: Duration = Duration::from_millis(200);
 
-/// The timers of this host for connections over `route`, read in the calling
-/// thread's namespace. Needs no privilege.
+/// Returns the timers of this host for connections over `route`, read in the calling thread's
+/// namespace. Needs no privilege.
 pub fn read(route: Option<&KernelRoute>) -> KernelTimers {
     let sysctl = NetworkNamespace::own()
         .and_then(|own| own.sysctl("net/ipv4/tcp_rto_min_us"))
@@ -25,7 +25,7 @@ pub fn read(route: Option<&KernelRoute>) -> KernelTimers {
     )
 }
 
-/// `CONFIG_HZ`: coarse clocks advance once a tick, and say so exactly.
+/// Returns `CONFIG_HZ`: coarse clocks advance once per tick, and their resolution is exactly that.
 fn ticks_per_second() -> Option<u32> {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     hz_of_tick(tick.tv_sec, tick.tv_nsec)
@@ -41,13 +41,12 @@ fn hz_of_tick(seconds: i64, nanos: i64) -> Option<u32> {
         .filter(|hz| (12..=10_000).contains(hz))
 }
 
-/// Follows `include/net/tcp.h` and `net/ipv4/tcp_output.c: tcp_delack_max()`,
-/// `tcp_send_delayed_ack()`.
+/// Derives the timers as `include/net/tcp.h` and `net/ipv4/tcp_output.c: tcp_delack_max()`,
+/// `tcp_send_delayed_ack()` do.
 ///
-/// `sysctl` is there from Linux 6.11 on, and from then on the floor of the
-/// retransmission timeout, whether the sysctl's or the route's, less one tick
-/// caps a delayed ACK. Earlier kernels from 6.7 on take only the route's; before
-/// those nothing caps it, so a route's `rto_min` errs downward there.
+/// `sysctl` exists from Linux 6.11 on, and from then on the minimum retransmission timeout, whether
+/// the sysctl's or the route's, less one tick caps a delayed ACK. Earlier kernels from 6.7 on take
+/// only the route's; before those nothing caps it, so a route's `rto_min` errs downward there.
 fn derive(
     hz: Option<u32>,
     sysctl: Option<Duration>,
@@ -73,13 +72,13 @@ fn derive(
     }
 }
 
-/// A duration in whole ticks, rounded up as the kernel does.
+/// Returns a duration in whole ticks, rounded up as the kernel does.
 fn in_ticks(duration: Duration, tick: Duration) -> u64 {
     let ticks = duration.as_nanos().div_ceil(tick.as_nanos().max(1));
     u64::try_from(ticks).unwrap_or(u64::MAX).min(1 << 20)
 }
 
-/// Where the figures come from, in words.
+/// Returns the origin of the figures, in words.
 fn source(
     hz: Option<u32>,
     sysctl: Option<Duration>,

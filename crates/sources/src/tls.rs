@@ -1,6 +1,5 @@
-//! TLS on our side: whom it trusts, which sessions it resumes, and what went
-//! wrong in words. It makes connections' states and does no I/O but reading
-//! the authorities' certificates.
+//! The client's side of TLS: trust, session resumption, and failures in words. It creates the state
+//! of connections and does no I/O but reading the authorities' certificates.
 
 pub(crate) mod secure;
 mod sessions;
@@ -21,22 +20,22 @@ use rustls::{
 use crate::url::Host;
 use sessions::Sessions;
 
-/// Names of a certificate that are told.
+/// Most names of a certificate that are printed.
 const MOST_NAMES: usize = 3;
 
-/// Whose word on a server's certificate counts.
+/// The trust anchors for a server's certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
     /// The authorities that this host trusts.
     #[default]
     Platform,
-    /// Those whose certificates this PEM file holds, and no others.
+    /// The authorities whose certificates this PEM file holds, and no others.
     Authorities(PathBuf),
-    /// Nobody's is needed: any certificate is taken.
+    /// None: any certificate is accepted.
     Anyone,
 }
 
-/// What a connection will carry (RFC 7301), the most wanted first.
+/// The application protocol a connection will carry, offered by ALPN (RFC 7301).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Carried {
     /// HTTP/1.1 alone.
@@ -47,7 +46,7 @@ pub enum Carried {
 }
 
 impl Carried {
-    /// Its name for ALPN.
+    /// Returns the protocol's name for ALPN.
     const fn protocol(self) -> &'static [u8] {
         match self {
             Self::Http1 => b"http/1.1",
@@ -56,42 +55,42 @@ impl Carried {
     }
 }
 
-/// Why nobody can be asked over TLS.
+/// The reason why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file of authorities could not be read.
     #[error("the certificates in {} could not be read: {why}", path.display())]
     Read {
-        /// The file.
+        /// File that was read.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error in the file.
         why: String,
     },
-    /// This host has no authorities.
+    /// No authority's certificate is installed on this host.
     #[error("no authority's certificate was found on this host{why}")]
     NoAuthorities {
-        /// What went wrong, with a colon before it; may be empty.
+        /// Reason, with a colon before it; may be empty.
         why: String,
     },
-    /// The host cannot be named to a server.
+    /// The host's name cannot be sent to a server.
     #[error("`{host}` is no name that TLS can ask for")]
     Name {
-        /// The host.
+        /// Name of the host.
         host: String,
     },
-    /// The library refused its configuration.
+    /// The TLS library refused its configuration.
     #[error("TLS could not be set up")]
     Setup(#[from] Error),
 }
 
-/// Our side of TLS: one for all connections of a run, as its sessions are.
+/// The client's side of TLS: one for all connections of a run, which share its sessions.
 #[derive(Clone, Debug)]
 pub struct TlsClient {
     config: Arc<ClientConfig>,
 }
 
 impl TlsClient {
-    /// A client that trusts `trust` and offers to carry `carried`.
+    /// Creates a client that trusts `trust` and offers to carry `carried`.
     pub fn new(trust: &Trust, carried: Carried) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -104,8 +103,8 @@ impl TlsClient {
         })
     }
 
-    /// The same for one host, which is named to the server (SNI, RFC 6066 §3)
-    /// and must be in its certificate.
+    /// Returns the peer for one host, which is named to the server (SNI, RFC 6066 §3) and must be
+    /// in its certificate.
     pub fn to(&self, host: &Host) -> Result<TlsPeer, TlsError> {
         let name = match host {
             Host::Address(address) => ServerName::IpAddress((*address).into()),
@@ -141,7 +140,7 @@ fn with_trust(
     })
 }
 
-/// A host to speak TLS with.
+/// A host to connect to over TLS.
 #[derive(Clone, Debug)]
 pub struct TlsPeer {
     config: Arc<ClientConfig>,
@@ -149,7 +148,7 @@ pub struct TlsPeer {
 }
 
 impl TlsPeer {
-    /// The same without the sessions that were met so far.
+    /// Returns the same peer without the sessions collected so far.
     pub(crate) fn anew(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.resumption = Resumption::store(Arc::new(Sessions::default()));
@@ -159,27 +158,28 @@ impl TlsPeer {
         }
     }
 
-    /// A new connection's state, its ClientHello ready to be sent.
+    /// Creates the state of a new connection, its ClientHello ready to be sent.
     pub(crate) fn begin(&self) -> Result<ClientConnection, Error> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())
     }
 }
 
-/// What went wrong within TLS.
+/// A failure within TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFault {
-    /// What it means for a request.
+    /// Failure of the request.
     pub failure: RequestFailure,
-    /// What is wrong, in words: a clause without a full stop.
+    /// Description: a clause without a full stop.
     pub text: String,
-    /// Whether it is the name alone that was not right.
+    /// True if nothing but the name in the certificate was wrong.
     pub is_name: bool,
-    /// Whether what was answered is no TLS at all.
+    /// True if the answer was not TLS at all.
     pub is_plain: bool,
 }
 
 impl TlsFault {
-    /// A handshake that the server ended without a word, or not at all.
+    /// Returns the fault of a handshake that the server closed without an alert, or did not finish
+    /// in time.
     pub(crate) fn within_handshake(failure: RequestFailure) -> Self {
         let text = match failure {
             RequestFailure::TlsTimeout => "the TLS handshake was not over in time",
@@ -193,7 +193,7 @@ impl TlsFault {
         }
     }
 
-    /// The server chose no HTTP/2.
+    /// Returns the fault of a server that did not choose HTTP/2.
     pub(crate) fn no_http2() -> Self {
         Self {
             failure: RequestFailure::Tls,
@@ -203,7 +203,7 @@ impl TlsFault {
         }
     }
 
-    /// What an error within the handshake or a record means.
+    /// Returns the fault of an error within the handshake or a record.
     pub(crate) fn new(error: &Error) -> Self {
         let failure = match error {
             Error::InvalidCertificate(_) | Error::NoCertificatesPresented => {
@@ -228,7 +228,7 @@ impl TlsFault {
         }
     }
 
-    /// What it is as the answer to a probe.
+    /// Returns the fault as the answer to a probe.
     pub(crate) fn answer(&self) -> ProbeAnswer {
         match self.failure {
             RequestFailure::Certificate => ProbeAnswer::NotTrusted,
@@ -256,7 +256,7 @@ fn explain(error: &Error) -> String {
     }
 }
 
-/// A name as the library shows it, `DnsName("x")`, without its kind.
+/// Returns a name as the library prints it, `DnsName("x")`, without its kind.
 fn plain_name(name: &str) -> &str {
     name.split('"').nth(1).unwrap_or(name)
 }
@@ -290,7 +290,7 @@ fn explain_certificate(error: &CertificateError) -> String {
         CertificateError::NotValidForName => {
             "the server's certificate is not valid for the name asked for".to_owned()
         }
-        // webpki's word for a certificate that signs itself and says that it may sign others.
+        // webpki's error for a self-signed certificate that is marked as an authority.
         CertificateError::Other(_) if text.contains("CaUsedAsEndEntity") => {
             "the server's certificate is an authority's own, signed by itself".to_owned()
         }

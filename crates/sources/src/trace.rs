@@ -1,14 +1,13 @@
-//! The route to a target, hop by hop, by the time to live of probes.
+//! The route to a target, hop by hop, found by the TTL of probes.
 //!
-//! In: a [`TracePlan`]. Out: a `Trace` event, a `Hop` event for each probe, and
-//! a `PathMtu` event where it was asked for. ICMP errors are read from the error
-//! queues of the very sockets that sent the probes, which needs no privilege and
-//! bears the kernel's stamps; raw sockets only add ways to ask.
+//! Input is a [`TracePlan`]; output is a `Trace` event, a `Hop` event for each probe, and a
+//! `PathMtu` event where it was asked for. ICMP errors are read from the error queues of the very
+//! sockets that sent the probes, which needs no privilege and gives the kernel's timestamps; raw
+//! sockets only add probe methods.
 //!
-//! All hops are asked side by side, each once at a time, with a gap between any
-//! two packets. A hop that let a probe go unanswered is asked again only after
-//! more than a second, so that a router that limits its answers (Linux:
-//! `net.ipv4.icmp_ratelimit`) has one to give.
+//! All hops are probed in parallel, each with one probe at a time, with a gap between any two
+//! packets. A hop that left a probe unanswered is probed again only after more than a second, so
+//! that a router that limits its answers (Linux: `net.ipv4.icmp_ratelimit`) has one to give.
 
 mod channel;
 mod connect;
@@ -29,85 +28,85 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use lagtrace_core::observed::event::Event;
-use lagtrace_core::route::RouteMethod;
+use lagtrace_core::observed::route::RouteMethod;
 
 pub use engine::hops_of;
 pub use name::Names;
 
-/// The first port of traceroute's probes (its `-p`).
+/// First port of traceroute's probes (its `-p`).
 pub const UDP_PORT: u16 = 33_434;
-/// Silent hops in a row that end a search, unless told otherwise.
+/// Default number of silent hops in a row that end a search.
 pub const MAX_UNKNOWN: u8 = 8;
-/// Most flows tried beside each other.
+/// Most flows tried side by side.
 pub const MAX_PATHS: u16 = 128;
-/// Most bytes of a probe with its IP header.
+/// Largest size of a probe with its IP header, in bytes.
 pub const MAX_SIZE: u16 = 65_000;
 
-/// A trace.
+/// The plan of a trace.
 #[derive(Clone, Debug)]
 pub struct TracePlan {
-    /// The address, and the port that TCP and UDP probes go to.
+    /// Address, and the port that TCP and UDP probes go to.
     pub target: SocketAddr,
-    /// How to ask.
+    /// Probe method.
     pub method: RouteMethod,
-    /// Whether raw sockets are to be used for it, where it can do without.
+    /// True if raw sockets are to be used where the method could do without.
     pub is_raw: bool,
-    /// The first time to live sent.
+    /// First TTL sent.
     pub first_ttl: u8,
-    /// The greatest time to live sent.
+    /// Largest TTL sent.
     pub max_ttl: u8,
-    /// Silent hops in a row that end the search.
+    /// Number of silent hops in a row that end the search.
     pub max_unknown: u8,
-    /// Answers wanted from each hop; in rounds one from each in each.
+    /// Number of answers wanted from each hop; with rounds, one from each hop in each round.
     pub probes: u32,
-    /// After which time an answer is too late to count.
+    /// Time after which an answer is too late to count.
     pub timeout: Duration,
-    /// Between two probes to one hop.
+    /// Time between two probes to one hop.
     pub interval: Duration,
-    /// Between any two packets, at least.
+    /// Shortest time between any two packets.
     pub gap: Duration,
-    /// In rounds until stopped, or so many; `None`: until each hop is known.
+    /// Rounds of probes to all hops; `None`: until each hop is known.
     pub rounds: Option<Rounds>,
-    /// How many flows to try, to find parallel paths: 1 for none.
+    /// Number of flows to try, to find parallel paths: 1 for none.
     pub paths: u16,
-    /// Whether to find the largest packet that comes through.
+    /// True if the path MTU is to be found.
     pub mtu: bool,
-    /// How the packets look.
+    /// Header fields, size and interface of the packets.
     pub dress: Dress,
 }
 
-/// How the packets of a trace look and where they leave.
+/// The header fields, size and interface of a trace's packets.
 #[derive(Clone, Debug, Default)]
 pub struct Dress {
-    /// Bytes with the IP header; the least for `None`.
+    /// Size in bytes with the IP header; the smallest for `None`.
     pub size: Option<u16>,
-    /// Type of service, traffic class.
+    /// Type of service, or traffic class.
     pub tos: Option<u8>,
-    /// The source address; the kernel chooses for `None`.
+    /// Source address; the kernel chooses for `None`.
     pub source: Option<IpAddr>,
-    /// The interface; the kernel routes for `None`.
+    /// Interface; the kernel routes for `None`.
     pub interface: Option<String>,
-    /// The source port, the next ones for further flows; the kernel chooses for
-    /// `None`. Connections choose their own.
+    /// Source port, the next ones for further flows; the kernel chooses for `None`. Connections
+    /// choose their own.
     pub source_port: Option<u16>,
-    /// Whether they leave past the routing table, to what is on a link of this
-    /// host only (`SO_DONTROUTE`).
+    /// True if packets bypass the routing table, to hosts on a link of this host only
+    /// (`SO_DONTROUTE`).
     pub bypasses_routing: bool,
-    /// The firewall mark (`SO_MARK`), which needs a privilege.
+    /// Firewall mark (`SO_MARK`), which needs a privilege.
     pub mark: Option<u32>,
 }
 
-/// How often all hops are asked anew.
+/// The repetition of probes to all hops.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
-    /// How many rounds; `None`: until stopped.
+    /// Number of rounds; `None`: until stopped.
     pub count: Option<u32>,
-    /// From one round's begin to the next one's.
+    /// Time from the start of one round to the start of the next.
     pub interval: Duration,
 }
 
 impl TracePlan {
-    /// Three answers from each of up to 30 hops.
+    /// Creates a plan of three answers from each of up to 30 hops.
     pub fn new(target: SocketAddr, method: RouteMethod) -> Self {
         Self {
             target,
@@ -128,53 +127,52 @@ impl TracePlan {
     }
 }
 
-/// Why a route could not be traced: on our own side.
+/// The reason why a route could not be traced: on our own side.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// A privilege is missing.
+    /// A capability is missing.
     #[error("{operation} needs {needs}")]
     NotPermitted {
-        /// What was tried.
+        /// Operation that was tried.
         operation: &'static str,
-        /// What allows it.
+        /// Capability that allows it.
         needs: &'static str,
     },
-    /// The target makes no connection that probes could go in.
+    /// The target accepts no connection that probes could be sent in.
     #[error("no connection with {target} could be made: {source}")]
     NotConnected {
         /// Address and port.
         target: SocketAddr,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
-    /// Some probes could not be sent; what became of the others was told.
+    /// A number of probes could not be sent; the outcome of the others was reported.
     #[error("{count} probes to {target} could not be sent: {source}")]
     NotSent {
-        /// How many.
+        /// Number of probes.
         count: u32,
         /// The target.
         target: IpAddr,
-        /// The kernel's word on the last one.
+        /// Error of the kernel on the last one.
         source: io::Error,
     },
-    /// The kernel refused something else.
+    /// The kernel refused for another reason.
     #[error("{operation} for a trace to {target} failed")]
     Socket {
-        /// What was tried.
+        /// Operation that was tried.
         operation: &'static str,
         /// The target.
         target: IpAddr,
-        /// The kernel's word.
+        /// Error of the kernel.
         source: io::Error,
     },
 }
 
-/// Traces as `plan` says, until it is done or `stop` is set.
+/// Runs the trace of `plan`, until it is complete or `stop` is set.
 ///
 /// # Errors
-/// What went wrong. Events that were told before stand, whatever it is.
-/// [`TraceError::NotPermitted`] where the method needs a raw socket, or an
-/// unprivileged echo socket, and this user may not have one.
+/// Events sent before an error stand, whatever it is. [`TraceError::NotPermitted`] where the method
+/// needs a raw socket, or an unprivileged echo socket, and this user may not have one.
 pub fn trace(
     plan: &TracePlan,
     stop: &AtomicBool,

@@ -1,4 +1,4 @@
-//! The URLs that lagtrace takes: `http` or `https`, a host, a port, a path.
+//! The URLs that lagtrace accepts: `http` or `https`, a host, a port, a path.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
@@ -8,7 +8,7 @@ use core::str::FromStr;
 const MAX_LEN: usize = 8 * 1024;
 /// Longest host name (RFC 1035 §2.3.4), in bytes.
 const MAX_HOST_LEN: usize = 253;
-/// How a [`Url`]'s host is spoken to.
+/// The scheme of a [`Url`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// HTTP over TCP.
@@ -19,7 +19,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Its port where none is given (RFC 9110 §4.2.1, §4.2.2).
+    /// Returns the default port (RFC 9110 §4.2.1, §4.2.2).
     const fn port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -27,7 +27,7 @@ impl Scheme {
         }
     }
 
-    /// As it stands in a URL.
+    /// Returns the scheme as it stands in a URL.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -36,7 +36,7 @@ impl Scheme {
     }
 }
 
-/// What a request is sent to: `http[s]://HOST[:PORT][/PATH][?QUERY]`.
+/// The target of a request: `http[s]://HOST[:PORT][/PATH][?QUERY]`.
 ///
 /// A missing scheme counts as `http`; a fragment is dropped, as it is never sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,71 +50,71 @@ pub struct Url {
 /// The host of a [`Url`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// A name that is to be resolved, in lower case.
+    /// A name to be resolved, in lower case.
     Name(String),
     /// A literal address.
     Address(IpAddr),
 }
 
-/// Why a text is no URL that lagtrace takes.
+/// The reason why a text is no URL that lagtrace accepts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// Nothing was given, or nothing between scheme and path.
+    /// The text is empty, or nothing stands between scheme and path.
     #[error("`{url}` names no host")]
     NoHost {
-        /// The text given.
+        /// Text that was given.
         url: String,
     },
     /// The scheme is neither `http` nor `https`.
     #[error("`{url}` has the scheme `{scheme}`; `http` and `https` are supported")]
     Scheme {
-        /// The text given.
+        /// Text that was given.
         url: String,
-        /// Its scheme.
+        /// Scheme in the text.
         scheme: String,
     },
     /// A user name or password stands before the host.
     #[error("`{url}` holds a user name or `@` before the host, which is not supported")]
     Userinfo {
-        /// The text given, without what stands before the `@`.
+        /// Text that was given, without the part before the `@`.
         url: String,
     },
-    /// The host is no name and no address.
+    /// The host is neither a name nor an address.
     #[error("`{host}` in `{url}` is no host name and no IP address (IPv6: in brackets, no zone)")]
     Host {
-        /// The text given.
+        /// Text that was given.
         url: String,
-        /// What stands where the host belongs.
+        /// Text in the place of the host.
         host: String,
     },
     /// The port is no number from 1 to 65535.
     #[error("`{port}` in `{url}` is no port from 1 to 65535")]
     Port {
-        /// The text given.
+        /// Text that was given.
         url: String,
-        /// What stands where the port belongs.
+        /// Text in the place of the port.
         port: String,
     },
-    /// A character that must be percent-encoded.
+    /// A character must be percent-encoded.
     #[error("`{url}` holds {character:?} at byte {at}, which must be percent-encoded")]
     Character {
-        /// The text given.
+        /// Text that was given.
         url: String,
         /// The character.
         character: char,
-        /// Where it stands, from 0.
+        /// Byte offset of the character, from 0.
         at: usize,
     },
-    /// More than 8 KiB.
+    /// The text is longer than 8 KiB.
     #[error("the URL is {len} bytes long; at most {MAX_LEN} are accepted")]
     TooLong {
-        /// Its length in bytes.
+        /// Length in bytes.
         len: usize,
     },
 }
 
 impl Url {
-    /// The plain URL of `path` (with its query, beginning with `/`) at an address.
+    /// Returns the `http` URL of `path` (with its query, beginning with `/`) at an address.
     pub fn at(address: IpAddr, port: u16, path: &str) -> Self {
         Self {
             scheme: Scheme::Http,
@@ -124,32 +124,32 @@ impl Url {
         }
     }
 
-    /// How it is spoken to.
+    /// Returns the scheme.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Whether it is spoken to over TLS.
+    /// Returns true if it is requested over TLS.
     pub fn is_tls(&self) -> bool {
         self.scheme == Scheme::Https
     }
 
-    /// The host to resolve and to name in the `Host` field.
+    /// Returns the host to resolve and to name in the `Host` field.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The TCP port.
+    /// Returns the TCP port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Path and query in origin form (RFC 9112 §3.2.1); begins with `/`.
+    /// Returns path and query in origin form (RFC 9112 §3.2.1); it begins with `/`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The value of the `Host` field (RFC 9110 §7.2): without the default port.
+    /// Returns the value of the `Host` field (RFC 9110 §7.2): without the default port.
     pub fn authority(&self) -> String {
         if self.port == self.scheme.port() {
             self.host.to_string()
@@ -160,7 +160,7 @@ impl Url {
 }
 
 impl fmt::Display for Host {
-    /// As in a URL: IPv6 addresses in brackets.
+    /// Writes the host as in a URL: IPv6 addresses in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
@@ -205,7 +205,7 @@ impl FromStr for Url {
     }
 }
 
-/// Refuses what may not stand in a URL, and what would split a request's head.
+/// Returns an error for characters that are not allowed in a URL, or would split a request's head.
 fn check_characters(text: &str) -> Result<(), UrlError> {
     if text.len() > MAX_LEN {
         return Err(UrlError::TooLong { len: text.len() });
@@ -264,7 +264,7 @@ fn split_port<'a>(authority: &'a str, url: &str) -> Result<(&'a str, Option<&'a 
     }
 }
 
-/// The port; `None` where the scheme's is meant.
+/// Parses the port; returns `None` where the scheme's default applies.
 fn parse_port(port: Option<&str>, url: &str) -> Result<Option<u16>, UrlError> {
     // RFC 3986 §3.2.3: an empty port is the default one.
     let Some(port) = port.filter(|port| !port.is_empty()) else {

@@ -1,5 +1,5 @@
-//! Calls on sockets as the kernel's tracepoints show them, held against
-//! `strace` of the same run. Needs root.
+//! Socket calls as reported by the kernel's tracepoints, compared with `strace` of the same run.
+//! Needs root.
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::print_stderr, unsafe_code)]
 
@@ -18,12 +18,13 @@ use lagtrace_sources::kernel::{CallOptions, Calls, KernelError};
 use lagtrace_sources::socket::cgroup::{Group, Groups};
 use lagtrace_sources::socket::survey::{Choice, End};
 
-/// In the environment of a copy of this program that makes the calls.
+/// Environment variable of a copy of this program that makes the calls.
 const ROLE: &str = "LAGTRACE_TEST_ROLE";
-/// Calls that are too many for the ring at once.
+/// Number of calls that exceeds the ring at once.
 const VERY_MANY: u64 = 100_000;
 
-/// Whether this process may trace; a gate that requires all fails without.
+/// Returns true if this process may trace; with `LAGTRACE_REQUIRE_ALL` a process that may not fails
+/// the test.
 fn may_trace(test: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -46,13 +47,13 @@ fn set_int(fd: RawFd, level: i32, option: i32, value: i32) {
     set(fd, level, option, &value.to_ne_bytes());
 }
 
-/// With an address that may be no memory of ours.
+/// Sets an option with an address that may be no memory of ours.
 fn set_at(fd: RawFd, level: i32, option: i32, pointer: usize, len: u32) {
     // SAFETY: the kernel refuses what it cannot read, and writes nothing.
     unsafe { libc::setsockopt(fd, level, option, pointer as *const libc::c_void, len) };
 }
 
-/// What the copy of this program does.
+/// Makes the calls of the copy of this program.
 fn make_calls() {
     const TCP: i32 = libc::SOL_TCP;
     const SOCKET: i32 = libc::SOL_SOCKET;
@@ -121,7 +122,7 @@ fn make_calls() {
     }
 }
 
-/// Many calls, one by one a thread.
+/// Makes many calls, one after the other on one thread.
 fn make_many() {
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     for _ in 0..VERY_MANY {
@@ -129,8 +130,8 @@ fn make_many() {
     }
 }
 
-/// The copy of this program; nothing in the test's own run. A child of it
-/// calls alike.
+/// Runs a role in the copy of this program; does nothing in the test's own run. A child of the copy
+/// makes the same calls.
 #[test]
 fn role() {
     match std::env::var(ROLE).as_deref() {
@@ -151,14 +152,14 @@ fn myself(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "role", "--test-threads=1"]);
     command.env(ROLE, role);
-    // What it tells of its test is none of this run's.
+    // The test harness of the copy prints nothing into this run's output.
     command.stdout(Stdio::null());
     command
 }
 
-/// What is seen of all processes while something runs.
+/// Returns the calls of all processes that are traced while `work` runs.
 fn traced(options: CallOptions, work: impl FnOnce()) -> (Vec<SocketCall>, CallTally) {
-    // One at a time: what is traced is all of this host.
+    // One at a time: all processes of this host are traced.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut calls = Calls::start(options).unwrap();
@@ -183,8 +184,8 @@ fn of_choice(choice: Choice) -> CallOptions {
     }
 }
 
-/// `strace`'s calls by thread, in their order, without what is written in
-/// another way on purpose.
+/// Returns `strace`'s calls by thread, in their order, without those that are written differently
+/// on purpose.
 fn straced(path: &Path) -> BTreeMap<u32, Vec<String>> {
     let mut by_thread: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for line in fs::read_to_string(path).unwrap().lines() {
@@ -205,8 +206,8 @@ fn straced(path: &Path) -> BTreeMap<u32, Vec<String>> {
     by_thread
 }
 
-/// Options newer than the `strace` at hand, structures that it alone decodes,
-/// and what it shows as mere bytes.
+/// Returns true for options newer than the installed `strace`, structures that only `strace`
+/// decodes, and those that it prints as mere bytes.
 fn is_written_otherwise(ours: &str, theirs: &str) -> bool {
     let is_unknown = |text: &str| text.contains("_??? */");
     let is_decoded = [
@@ -267,12 +268,13 @@ fn each_call_is_seen_and_written_as_strace_writes_it() {
         for (ours, theirs) in ours.into_iter().zip(theirs) {
             let ours = ours.syntax();
             if ours != *theirs {
-                match is_written_otherwise(&ours, theirs) {
-                    true => otherwise += 1,
-                    false => wrong.push(format!(
+                if is_written_otherwise(&ours, theirs) {
+                    otherwise += 1
+                } else {
+                    wrong.push(format!(
                         "{ours}
 {theirs}"
-                    )),
+                    ))
                 }
             }
             compared += 1;
@@ -311,7 +313,7 @@ fn the_connection_the_values_around_it_and_the_caller_are_told() {
         closed = Some(client.local_addr().unwrap());
     });
     let elapsed = begun.elapsed();
-    // The descriptor is closed by now, and still it is known what it was.
+    // The descriptor is closed by now, and still its connection is known.
     let options: Vec<&SocketCall> = seen
         .iter()
         .filter(|call| call.name() == "setsockopt")
@@ -459,7 +461,8 @@ fn what_finds_no_room_is_counted() {
     assert_eq!(seen.len() as u64 + tally.lost, tally.calls);
 }
 
-/// The kernel's programs cannot wait for a page; the call itself brings it.
+/// A value in a page that is not resident: the kernel's programs cannot wait for a page; the call
+/// itself brings it in.
 #[test]
 fn a_value_whose_page_is_not_there_yet_is_read_all_the_same() {
     if !may_trace("a_value_whose_page_is_not_there_yet_is_read_all_the_same") {
@@ -516,7 +519,7 @@ fn keys_stay_where_they_are() {
     });
     let (seen, _) = traced(own, || {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        // TCP_MD5SIG, and what gives kTLS its key.
+        // TCP_MD5SIG, and the option that gives kTLS its key.
         set(socket.as_raw_fd(), libc::SOL_TCP, 14, &[b'K'; 216]);
         set(socket.as_raw_fd(), 282, 1, &[b'K'; 40]);
     });

@@ -1,4 +1,4 @@
-//! Captures, of files and live, against the tools and kernels of the field.
+//! Captures, from files and live, against the tools and kernels of the field.
 
 #[path = "capture/file.rs"]
 mod file;

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lagtrace_core::decode::Packet;
-use lagtrace_core::observed::kernel_span::{ServedTurn, Stage};
+use lagtrace_core::observed::kernel_span::{RequestSpan, Stage};
 use lagtrace_core::observed::segment::Segment;
 use lagtrace_trial::live;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -22,33 +22,31 @@ use nix::sys::socket::{setsockopt, sockopt};
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 
 const REQUESTS: usize = 20;
-/// The most of them that may be seen in part or not at all. No BPF program is run
-/// for what interrupts some processes of a virtual machine's own (its agent, which
-/// nobody else may look into): a segment that a timer sends just then is not seen.
-/// Seen in one of 4,000 requests; two in one test would be another matter.
+/// Most of the requests that may be seen in part or not at all. BPF programs do not run in some
+/// interrupts of a virtual machine's own (of its agent, which nobody else may look into): a segment
+/// that a timer sends just then is not seen. Measured: one of 4,000 requests; two in one test would
+/// be another matter.
 const UNSEEN: usize = 1;
-/// The longest wait for the end of a connection.
+/// Longest wait for the end of a connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 const REQUEST: &[u8] = b"GET /a-page HTTP/1.1\r\nHost: here\r\n\r\n";
 
-/// The sightings of a watch.
+/// Everything that a watch reported.
 #[derive(Default)]
 struct Seen {
-    turns: Vec<ServedTurn>,
+    turns: Vec<RequestSpan>,
     segments: Vec<(Segment, Vec<u8>)>,
     standing: Standing,
     missing: Vec<String>,
 }
 
-/// Runs a test that watches the kernel, if this process may; a gate that requires
-/// all fails without. One at a time: what is watched is all of this host, and the
-/// tests load its processors.
+/// Runs a test that watches the kernel, if this process may; with `LAGTRACE_REQUIRE_ALL` it fails
+/// otherwise. One at a time: the whole host is watched, and the tests load its processors.
 fn watching(name: &str, body: impl FnOnce()) {
     watching_unless(name, &|| None, body);
 }
 
-/// Does what `watching` does, for a test that measures nothing where there is such
-/// a reason.
+/// Does the same as `watching`, for a test whose measurement is void if there is a `reason`.
 fn watching_unless(name: &str, reason: &dyn Fn() -> Option<String>, body: impl FnOnce()) {
     if !rustix::process::geteuid().is_root() {
         assert!(
@@ -60,9 +58,9 @@ fn watching_unless(name: &str, reason: &dyn Fn() -> Option<String>, body: impl F
     live(name).alone().void_if(reason).run(body);
 }
 
-/// A service's port: below those that the kernel gives to clients. Its connections
-/// are not paced, as this host's own congestion control may do: where TCP paces,
-/// its stamps are used less.
+/// Returns a service's listener, on a port below those that the kernel gives to clients. Its
+/// connections are not paced, as this host's own congestion control may do: where TCP paces, its
+/// timestamps are used less.
 fn listen(host: &str) -> TcpListener {
     let mut ports = (20_000..20_500).map(|port| TcpListener::bind((host, port)));
     let listener = ports.find_map(Result::ok).unwrap();
@@ -70,8 +68,8 @@ fn listen(host: &str) -> TcpListener {
     listener
 }
 
-/// Answers each request by `pieces`, written one after the other; the last
-/// byte of a request is what it ends with.
+/// Answers each request by `pieces`, written one after the other; a request ends with its last
+/// byte.
 fn serve(listener: TcpListener, pieces: &'static [&'static [u8]], pause: Duration) {
     thread::spawn(move || {
         let (mut connection, _) = listener.accept().unwrap();
@@ -93,7 +91,7 @@ fn serve(listener: TcpListener, pieces: &'static [&'static [u8]], pause: Duratio
     });
 }
 
-/// Asks on one connection and reads whole answers, while it is watched.
+/// Sends requests on one connection and reads whole answers, while it is watched.
 fn watched(
     options: impl FnOnce(u16) -> WatchOptions,
     pieces: &'static [&'static [u8]],
@@ -102,7 +100,7 @@ fn watched(
     watched_at("127.0.0.1", options, pieces, pause, Duration::ZERO)
 }
 
-/// Does what `watched` does, at an address of choice.
+/// Does the same as `watched`, at a given address.
 fn watched_at(
     host: &str,
     options: impl FnOnce(u16) -> WatchOptions,
@@ -114,7 +112,7 @@ fn watched_at(
     watched_on(listen(host), options, pieces, pause, halves)
 }
 
-/// Does what `watched` does, with a service's own socket.
+/// Does the same as `watched`, with a given listener.
 fn watched_on(
     listener: TcpListener,
     options: impl FnOnce(u16) -> WatchOptions,
@@ -149,7 +147,7 @@ fn watched_on(
         }
         Sighting::Packet(other) => panic!("only segments: {other:?}"),
     };
-    // The last turn is over when its connection is.
+    // The last turn is complete when its connection ends.
     let begun = Instant::now();
     while watch.standing().tally.latency.count() < REQUESTS as u64 && begun.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(10));
@@ -168,7 +166,7 @@ fn of_port(port: u16) -> WatchOptions {
     }
 }
 
-/// Checks that as many requests as were made are seen, but for [`UNSEEN`].
+/// Checks that as many requests as were made are seen, except for [`UNSEEN`].
 #[track_caller]
 fn assert_all(seen: usize, what: &dyn Debug) {
     assert!(
@@ -177,9 +175,9 @@ fn assert_all(seen: usize, what: &dyn Debug) {
     );
 }
 
-/// Checks that each turn is like that, but for [`UNSEEN`].
+/// Checks that each turn satisfies `is_so`, except for [`UNSEEN`].
 #[track_caller]
-fn assert_each(turns: &[ServedTurn], is_so: impl Fn(&ServedTurn) -> bool) {
+fn assert_each(turns: &[RequestSpan], is_so: impl Fn(&RequestSpan) -> bool) {
     let others: Vec<_> = turns.iter().filter(|turn| !is_so(turn)).collect();
     assert!(others.len() <= UNSEEN, "{others:#?}");
 }
@@ -210,10 +208,10 @@ fn every_turn_is_timed_and_its_stages_tile_it() {
             let is_asleep = waiting >= pause && program < waiting;
             is_asleep && held.is_zero() && is_left && turn.writes == 1 && turn.refused.is_none()
         });
-        let reader = |turn: &ServedTurn| turn.program.as_ref().map(|reader| reader.pid);
+        let reader = |turn: &RequestSpan| turn.program.as_ref().map(|reader| reader.pid);
         assert_each(&seen.turns, |turn| reader(turn) == Some(std::process::id()));
-        // The kernel's steps are at most an eighth too long.
-        let sending = |turn: &ServedTurn| turn.sent_last.since(turn.arrived);
+        // The histogram's buckets are at most an eighth too long.
+        let sending = |turn: &RequestSpan| turn.sent_last.since(turn.arrived);
         let longest = seen.turns.iter().map(sending).max().unwrap();
         let told = seen.standing.tally.latency.max().unwrap();
         assert!(told >= longest && told <= longest * 9 / 8 + Duration::from_micros(1));
@@ -227,7 +225,7 @@ fn what_nagle_holds_is_seen_with_what_released_it() {
     });
 }
 
-/// Of a connection that is paced, TCP's stamps may lie ahead.
+/// A paced connection, whose timestamps by TCP may lie ahead.
 #[test]
 fn what_nagle_holds_of_a_paced_connection_is_seen_too() {
     watching("what_nagle_holds_of_a_paced_connection_is_seen_too", || {
@@ -238,12 +236,11 @@ fn what_nagle_holds_of_a_paced_connection_is_seen_too() {
     });
 }
 
-/// The writes of an answer, of which the second waits for the acknowledgement of
-/// the first.
+/// Writes of an answer, of which the second waits for the acknowledgement of the first.
 const HELD: &[&[u8]] = &[b"head", b"body"];
 
 fn assert_held(seen: &Seen) {
-    let held: Vec<&ServedTurn> = seen
+    let held: Vec<&RequestSpan> = seen
         .turns
         .iter()
         .filter(|turn| turn.held.times > 0)
@@ -348,8 +345,8 @@ fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
     });
 }
 
-/// Connections to services of their own, which are watched together; of each a
-/// request at a time is made and answered.
+/// Connections to services of their own, which are watched together; on each, one request at a time
+/// is made and answered.
 struct Kept {
     watch: Watch,
     clients: Vec<TcpStream>,
@@ -383,8 +380,8 @@ impl Kept {
     }
 }
 
-/// Without a look nobody sees what is written: TCP's own stamps tell when the answer
-/// went, and what it sends later that is none does not count.
+/// A watch without the hooks on writes: TCP's own timestamps tell when the answer went, and
+/// segments sent later that are no answer do not count.
 #[test]
 fn an_answer_is_over_before_a_keep_alive_is_answered() {
     watching("an_answer_is_over_before_a_keep_alive_is_answered", || {
@@ -409,7 +406,7 @@ fn an_answer_is_over_before_a_keep_alive_is_answered() {
     });
 }
 
-/// A connection that goes on has its last answer behind it.
+/// A connection that stays open has its last answer behind it.
 #[test]
 fn the_last_request_of_a_connection_that_goes_on_counts() {
     watching(
@@ -534,12 +531,12 @@ fn a_control_group_is_watched_and_no_other() {
     });
 }
 
-/// Has the kernel tell of connections once their requests are there.
+/// Makes the kernel report connections once their requests are there.
 fn defer_accept(listener: &TcpListener) {
     set_option(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 5);
 }
 
-/// Has TCP pace the service's connections, at a rate that holds nothing up.
+/// Makes TCP pace the service's connections, at a rate that delays nothing.
 fn pace(listener: &TcpListener) {
     let bytes_per_second = 1_000_000_000;
     set_option(
@@ -566,8 +563,8 @@ fn set_option(listener: &TcpListener, level: libc::c_int, option: libc::c_int, v
     assert_eq!(set, 0);
 }
 
-/// Asks once on each of several connections; `is_deferred`: the server is told
-/// of them with their requests.
+/// Sends one request on each of several connections; `is_deferred`: the server accepts them with
+/// their requests.
 fn watched_closing(options: impl FnOnce(u16) -> WatchOptions, is_deferred: bool) -> Seen {
     let listener = listen("127.0.0.1");
     let address = listener.local_addr().unwrap();
@@ -605,8 +602,8 @@ fn watched_closing(options: impl FnOnce(u16) -> WatchOptions, is_deferred: bool)
     seen
 }
 
-/// What comes with a handshake's last segment, or before anybody read from its
-/// connection, counts as what comes later does.
+/// Requests that come with a handshake's last segment, or before anybody read from the connection,
+/// count as later ones do.
 #[test]
 fn the_first_request_of_a_connection_counts() {
     watching("the_first_request_of_a_connection_counts", || {
@@ -665,11 +662,11 @@ fn an_acknowledgement_within_a_request_ends_no_turn() {
     });
 }
 
-/// The work of a server between a request and its answer.
+/// Work of a server between a request and its answer.
 type Work = Box<dyn FnMut() + Send>;
 
 /// Watches a server that does this work for each request, and returns its turns.
-fn working(mut work: Work) -> Vec<ServedTurn> {
+fn working(mut work: Work) -> Vec<RequestSpan> {
     let listener = listen("127.0.0.1");
     let address = listener.local_addr().unwrap();
     let mut watch = Watch::start(&of_port(address.port())).unwrap();
@@ -726,7 +723,7 @@ fn whom_the_server_asks_is_seen_and_for_how_long() {
     });
 }
 
-/// Leaves the calling thread one processor only.
+/// Restricts the calling thread to one processor.
 fn run_on(processor: usize) {
     let mut one = rustix::thread::CpuSet::new();
     one.set(processor);
@@ -740,7 +737,7 @@ struct Computing {
 }
 
 impl Computing {
-    /// Starts them on the processors that the calling thread has.
+    /// Starts the threads on the processors that the calling thread has.
     fn beside_this() -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let compute = |()| {
@@ -785,7 +782,7 @@ fn a_thread_without_a_processor_is_told_from_one_at_work() {
                 }
             }));
             let sum = |stage: Stage| -> Duration {
-                let of = |turn: &ServedTurn| turn.stages().unwrap()[stage as usize];
+                let of = |turn: &RequestSpan| turn.stages().unwrap()[stage as usize];
                 turns.iter().skip(1).map(of).sum()
             };
             let (queued, program) = (sum(Stage::RunQueue), sum(Stage::Program));
@@ -799,7 +796,7 @@ fn a_thread_without_a_processor_is_told_from_one_at_work() {
     );
 }
 
-/// The idle time of the first processor since the machine began (proc_stat(5)).
+/// Returns the idle time of the first processor since the machine booted (proc_stat(5)).
 fn idle() -> Duration {
     let text = std::fs::read_to_string("/proc/stat").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("cpu0 "));
@@ -842,7 +839,7 @@ fn a_processor_that_has_to_wake_is_told_from_a_busy_one() {
         rested.set(idle.as_secs_f64() / begun.elapsed().as_secs_f64());
         other.join().unwrap();
         let sum = |stage: Stage| -> Duration {
-            let of = |turn: &ServedTurn| turn.stages().unwrap()[stage as usize];
+            let of = |turn: &RequestSpan| turn.stages().unwrap()[stage as usize];
             turns.iter().map(of).sum()
         };
         let (waking, asleep) = (sum(Stage::WakeUp), sum(Stage::Waiting));

@@ -62,7 +62,7 @@ fn count(lane: &LaneSummary, failure: RequestFailure) -> u64 {
     of_kind.map(|(_, count)| count).sum()
 }
 
-/// What the clusters of one phase add up to.
+/// Returns the totals of one phase's clusters.
 fn clusters(events: &[Event], phase: Phase) -> (Distribution, u64, BTreeSet<u16>) {
     let (mut latency, mut responses, mut groups) = (Distribution::default(), 0, BTreeSet::new());
     for event in events.iter().filter(|event| event.phase == phase) {

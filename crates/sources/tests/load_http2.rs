@@ -22,18 +22,18 @@ use lagtrace_sources::load::{
 use lagtrace_sources::tls::{Carried, TlsClient, Trust};
 use nginx::Nginx;
 
-/// A server of HTTP/2 without TLS, which takes `{lines}` besides.
+/// Returns an HTTP/2 server without TLS, with `lines` besides.
 fn clear(lines: &str) -> String {
     server("http2", lines)
 }
 
-/// The same over TLS.
+/// Returns an HTTP/2 server over TLS, with `lines` besides.
 fn secured(lines: &str) -> String {
     server("ssl http2", &format!("{{certificate}} {lines}"))
 }
 
-/// With sendfile, nginx of this age lets a frame's header and its data wait for
-/// each other's acknowledgement in clear text (Nagle): true, and slow here.
+/// Returns a server block without sendfile: with it, nginx of this age lets a frame's header and
+/// its data wait for each other's acknowledgement in clear text (Nagle): true, and slow here.
 fn server(listen: &str, lines: &str) -> String {
     format!(
         "server {{ listen 127.0.0.1:{{other_port}} {listen}; root {{folder}}; index page.html;
@@ -211,7 +211,7 @@ fn who_asks_without_end_and_reads_nothing_is_not_listened_to() {
         for _ in 0..20_000 {
             written = written.and_then(|()| stream.write_all(&flood));
         }
-        // Whoever took it all waits for its response.
+        // A client that took it all waits for its response.
         let _ = written.map(|()| std::thread::sleep(Duration::from_secs(20)));
     });
     let mut plan = plan_at(server.address.port(), "http", "/", 1, 1);

@@ -1,4 +1,4 @@
-//! Where a request's time went, by the kernel's stamps.
+//! The stages of requests, by the kernel's timestamps.
 
 #[path = "servers/fake.rs"]
 mod fake;
@@ -20,14 +20,14 @@ use lagtrace_trial::live;
 use nginx::Nginx;
 use world::{Namespace, can_run};
 
-/// The part of a test's time that the machine may stand still before medians mean nothing.
+/// Share of a test's time that the machine may stand still before medians mean nothing.
 const SHARE: f64 = 0.2;
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// At so low a rate that each request is stamped.
+/// Returns a plan with a rate so low that each request is timestamped.
 fn plan(address: SocketAddr, rate: f64) -> Plan {
     let lane = Lane {
         target: Target {
@@ -63,7 +63,7 @@ fn measure(plan: &Plan) -> (Summary, LoadStages) {
     (summary.expect("the plan is valid"), stages.expect("stages"))
 }
 
-/// The median of a stage.
+/// Returns the median of a stage.
 fn median(stages: &LoadStages, name: &str) -> Duration {
     let stage = stages.stages.iter().find(|(stage, _)| stage == name);
     let median = stage.and_then(|(_, times)| times.quantile(0.5));

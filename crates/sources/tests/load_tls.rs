@@ -15,7 +15,7 @@ use lagtrace_sources::load::{Ending, Lane, LaneSummary, Method, Plan, Summary, T
 use lagtrace_sources::tls::{Carried, TlsClient, Trust};
 use nginx::Nginx;
 
-/// TLS beside plain HTTP, with a page of several records.
+/// TLS besides plain HTTP, with a page of several records.
 const TLS: &str = "{certificate} ssl_protocols TLSv1.2 TLSv1.3;
     server { listen 127.0.0.1:{other_port} ssl; root {folder}; index page.html;
         client_max_body_size 8m; location /taken { return 200 ok; } }";
@@ -46,7 +46,7 @@ fn plan(port: u16, host: &str, trust: &Trust, connections: u32) -> Plan {
     }
 }
 
-/// So many requests of the plan, however long this machine takes for them.
+/// Returns the plan with a fixed number of requests, however long this machine takes for them.
 fn requests(count: u64, plan: Plan) -> Plan {
     Plan {
         duration: ms(20_000),

@@ -1,4 +1,4 @@
-//! Ways to load: a number of requests, pipelining, Unix sockets, options.
+//! Variants of load: a number of requests, pipelining, Unix sockets, options.
 
 #[path = "servers/fake.rs"]
 mod fake;
@@ -60,8 +60,8 @@ fn ended(lane: &LaneSummary) -> u64 {
     lane.responses() + lane.failed()
 }
 
-/// Takes whatever comes and has each request answered, also those that come
-/// together; no answer ends it.
+/// Reads requests and answers each, also those that arrive together; `None` as an answer ends the
+/// connection.
 fn answer_each(mut stream: TcpStream, mut answer: impl FnMut(u64) -> Option<&'static [u8]>) {
     stream.set_nodelay(true).expect("an option");
     let (mut buffer, mut asked, mut number) = ([0; 4096], Vec::new(), 0);

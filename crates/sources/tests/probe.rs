@@ -50,7 +50,7 @@ fn by_syn(plan: &ProbePlan) -> Result<(Vec<ProbeSample>, Vec<Event>), ProbeError
     Ok((samples, events))
 }
 
-/// Probes by HTTP; also the ids of the notes.
+/// Probes by HTTP; returns the samples and the ids of the notes.
 fn by_http(address: SocketAddr) -> (Vec<ProbeSample>, Vec<String>) {
     let url = Url::at(address.ip(), address.port(), "/");
     let mut notes = Vec::new();
@@ -68,7 +68,7 @@ fn by_http(address: SocketAddr) -> (Vec<ProbeSample>, Vec<String>) {
     (samples.expect("sockets"), notes)
 }
 
-/// Both ways to probe, where they are permitted.
+/// Returns both ways to probe, where they are permitted.
 fn probers() -> Vec<(ProbeMethod, Prober)> {
     let mut all: Vec<(ProbeMethod, Prober)> = vec![(ProbeMethod::TcpConnect, by_connect)];
     match by_syn(&ProbePlan {
@@ -274,7 +274,7 @@ fn in_own_namespace(test: impl FnOnce() + Send) {
     });
 }
 
-/// Runs a command with the words of `arguments`; whether it did its work.
+/// Runs a command with the words of `arguments`; returns true if it succeeded.
 fn run(program: &str, arguments: &str) -> bool {
     let arguments = arguments.split_whitespace();
     let output = Command::new(program).args(arguments).output();
@@ -354,7 +354,7 @@ fn a_lost_syn_is_counted() {
     });
 }
 
-/// What handshakes or requests come to, each on a connection of its own.
+/// Returns the samples of handshakes or requests, each on a connection of its own.
 fn ask(url: &str, ask: Ask, trust: &Trust) -> Vec<ProbeSample> {
     let url: Url = url.parse().expect("a URL");
     let tls = TlsClient::new(trust, Carried::Http1).expect("a client");

@@ -36,7 +36,7 @@ fn plan(address: SocketAddr, method: SteadyMethod) -> SteadyPlan {
     }
 }
 
-/// What came of it; nothing where the machine does not allow it.
+/// Returns the samples of a plan; `None` where the machine does not permit it.
 fn probe(plan: &SteadyPlan) -> Option<Vec<ProbeSample>> {
     let mut samples = Vec::new();
     let outcome = steady(plan, &AtomicBool::new(false), |event| {
@@ -123,7 +123,7 @@ fn probes_come_from_the_ports_that_were_asked_for() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let address = listener.local_addr().expect("an address");
     for method in [SteadyMethod::Syn, SteadyMethod::Connect] {
-        // Below the range that the kernel hands out.
+        // Below the ephemeral port range.
         let plan = SteadyPlan {
             ports: SourcePorts::Range {
                 first: 21_730,
@@ -240,7 +240,7 @@ fn probes_go_on_while_nothing_answers() {
     }
 }
 
-/// Answers each datagram with itself, but for the ones of these numbers.
+/// Starts a server that answers each datagram with itself, except for those of these numbers.
 fn echo_but(lost: &'static [usize], count: usize) -> (SocketAddr, thread::JoinHandle<()>) {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = server.local_addr().expect("an address");

@@ -1,11 +1,11 @@
-//! A live test, run once, with a measure beside it of whether the machine stood still.
+//! Live tests, each run once while the machine is watched for standstills.
 //!
-//! What a live test measures goes wrong where the machine itself does not run: a virtual
-//! machine whose processors are taken away, or processors that are full of other work. Trying
-//! again until it comes out right would hide that, and would hide a wrong program too. So a
-//! test runs once, and its failure counts, unless threads of this crate measured that the
-//! machine stood still for longer than the test says it can bear. Then it is *void*: neither
-//! right nor wrong, told on standard error and counted.
+//! What a live test measures goes wrong where the machine itself does not run: a virtual machine
+//! whose processors are taken away, or processors that are full of other work. Trying again until
+//! it comes out right would hide that, and would hide a wrong program too. So a test runs once, and
+//! its failure counts, unless threads of this crate measured that the machine stood still for
+//! longer than the test tolerates. Then the test is *void*: neither passed nor failed, reported on
+//! standard error and counted.
 //!
 //! ```
 //! # use std::time::Duration;
@@ -63,7 +63,7 @@ pub enum Outcome {
     Failed(Box<dyn Any + Send>),
 }
 
-/// A live test by its name, which mostly waits, and is never void.
+/// Returns a live test of this name, which mostly waits, and is never void.
 pub fn live(name: &str) -> Live<'_> {
     Live {
         name,
@@ -75,7 +75,7 @@ pub fn live(name: &str) -> Live<'_> {
 }
 
 impl<'a> Live<'a> {
-    /// Takes the place of two that mostly wait: it computes, or measures what does.
+    /// Takes the place of two tests that mostly wait: it computes, or measures something that does.
     pub fn busy(mut self) -> Self {
         self.of_machine = Share::Busy;
         self
@@ -87,24 +87,24 @@ impl<'a> Live<'a> {
         self
     }
 
-    /// Sets the longest standstill that the test's judgement bears: if the machine stood still
-    /// for at least so long at once, a failure is void.
+    /// Sets the longest standstill that the test tolerates: if the machine stood still for at least
+    /// that long at once, a failure is void.
     pub fn standstill(mut self, at_once: Duration) -> Self {
         self.at_once = Some(at_once);
         self
     }
 
     /// Sets the part of the test's time, 0 to 1, that the machine may stand still in all: from
-    /// there on a failure is void. Standstills of at least [`Standstill::LEAST`] are added up,
-    /// and stolen time; in a crowd ([`Standstill::CROWD`]) every thread stands still while
-    /// others run, if never for long.
+    /// there on a failure is void. Standstills of at least [`Standstill::LEAST`] are added up, and
+    /// stolen time; in a crowd ([`Standstill::CROWD`]) every thread stands still while others run,
+    /// if never for long.
     pub fn share(mut self, share: f64) -> Self {
         self.share = Some(share);
         self
     }
 
-    /// Sets a measure of the test's own, asked once it has failed: if it names a reason for
-    /// which nothing could be measured, the failure is void.
+    /// Sets a measure of the test's own, taken once it has failed: if it returns a reason for which
+    /// nothing could be measured, the failure is void.
     pub fn void_if(mut self, measure: &'a dyn Fn() -> Option<String>) -> Self {
         self.own = Some(measure);
         self
@@ -125,7 +125,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Runs the test's body once; what came of it.
+    /// Runs the test's body once and returns the outcome.
     pub fn judge(self, body: impl FnOnce()) -> Outcome {
         let _place = Places::of_this_process().take(self.of_machine);
         let machine = Machine::watch();
@@ -145,7 +145,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Why a failure is void; `None` if it is not.
+    /// Returns the reason why a failure is void; `None` if it is not.
     fn excuse(&self, standstill: &Standstill) -> Option<String> {
         let longest = standstill.longest.max(standstill.waited);
         let at_once = self.at_once.filter(|&limit| longest >= limit);
@@ -157,7 +157,7 @@ impl<'a> Live<'a> {
     }
 }
 
-/// The first line of a panic's message.
+/// Returns the first line of a panic's message.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic
         .downcast_ref::<&str>()

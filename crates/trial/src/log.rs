@@ -18,8 +18,8 @@ pub(crate) fn took(name: &str, time: Duration) {
     append(&format!("took {:.1} {name}\n", time.as_secs_f64()));
 }
 
-/// Notes that a test is void, and tells it on standard error even where the test harness keeps
-/// to itself what tests print.
+/// Notes that a test is void, and tells it on standard error even where the test harness captures
+/// the output of tests.
 pub(crate) fn void(name: &str, reason: &str) {
     append(&format!("void {name} {reason}\n"));
     let told = writeln!(io::stderr(), "void: {name}: {reason}");

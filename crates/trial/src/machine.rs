@@ -4,12 +4,12 @@ use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::watcher::{RunQueue, Seen, Watcher, processors};
+use crate::watcher::{self, RunQueue, Seen, Watcher, processors};
 
-/// A tick of the times in `/proc/stat`: `USER_HZ` is 100 wherever Linux tells them.
+/// The duration of a tick of the times in `/proc/stat`: `USER_HZ` is 100 on every Linux.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The machine since a test began.
+/// The state of a watch over the machine since a test began.
 #[derive(Debug)]
 pub(crate) struct Machine {
     begun: Instant,
@@ -17,12 +17,12 @@ pub(crate) struct Machine {
     watchers: Vec<Watcher>,
 }
 
-/// The time for which a machine did not run what was due during a test.
+/// The times for which the machine did not run threads that were due during a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Standstill {
     /// The longest time by which a thread that was due on some processor ran late.
     pub longest: Duration,
-    /// The longest time that the test's own thread was ready and had no processor.
+    /// The longest time for which the test's own thread was ready and had no processor.
     pub waited: Duration,
     /// The standstills of at least [`Standstill::LEAST`] of the worst processor, added up.
     pub in_all: Duration,
@@ -37,7 +37,7 @@ pub struct Standstill {
 }
 
 impl Machine {
-    /// Watches each processor, and the calling thread.
+    /// Starts watching each processor, and the calling thread.
     pub(crate) fn watch() -> Self {
         let processors = processors();
         let mut own = RunQueue::of_this_thread();
@@ -69,14 +69,14 @@ impl Machine {
 }
 
 impl Standstill {
-    /// The shortest standstill that is added up: what waits for its turn among a test's own
-    /// threads is late by less.
-    pub const LEAST: Duration = Duration::from_millis(8);
-    /// The threads that want each processor in a crowd: of fewer a test's own may be most.
+    /// The shortest standstill that is added up: a thread that waits for its turn among a test's
+    /// own threads is late by less.
+    pub const LEAST: Duration = watcher::LEAST;
+    /// The threads that want each processor in a crowd: fewer may mostly be a test's own.
     pub const CROWD: f64 = 4.0;
 
-    /// The part of the test's time, 0 to 1, that the machine stood still, or its threads did in
-    /// a crowd.
+    /// Returns the part of the test's time, 0 to 1, that the machine stood still, or its threads
+    /// did in a crowd.
     #[must_use]
     pub fn share(&self) -> f64 {
         let elapsed = self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -108,13 +108,14 @@ impl fmt::Display for Standstill {
     }
 }
 
-/// The stolen time of all processors since the machine began; zero where it is not told.
+/// Returns the stolen time of all processors since the machine began; zero where it is not told.
 fn stolen() -> Duration {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     TICK * stolen_ticks(&text).unwrap_or_default()
 }
 
-/// The eighth number of the line of all processors (proc_stat(5)).
+/// Returns the eighth number of the line of all processors (proc_stat(5)): the stolen time in
+/// ticks.
 fn stolen_ticks(stat: &str) -> Option<u32> {
     let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     all.split_whitespace().nth(7)?.parse().ok()

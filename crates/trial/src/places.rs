@@ -5,21 +5,21 @@ use std::thread::available_parallelism;
 
 /// The places on each processor: most tests wait for something most of the time.
 const ON_EACH_PROCESSOR: usize = 2;
-/// The places of a test that computes, or measures what does.
+/// The places of a test that computes, or measures something that does.
 const BUSY: usize = 2;
 
 /// The part of the machine that a test takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// One place, for a test that mostly waits.
+    /// A place, for a test that mostly waits.
     Place,
-    /// Two places, for a test that computes, or measures what does.
+    /// Two places, for a test that computes, or measures something that does.
     Busy,
     /// All places.
     Machine,
 }
 
-/// The places that there are and are taken, and who waits for one.
+/// The places that exist and are taken, and the queue for them.
 #[derive(Debug)]
 pub(crate) struct Places {
     count: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Places {
     changed: Condvar,
 }
 
-/// Tests are served in the order in which they came, so that one that wants all places is
+/// The queue of tests, served in the order in which they came, so that one that wants all places is
 /// not overtaken for ever by those that want one.
 #[derive(Debug, Default)]
 struct Queue {
@@ -36,7 +36,7 @@ struct Queue {
     taken: usize,
 }
 
-/// Places that are free again when this value goes.
+/// Places that are free again when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Taken<'a> {
     places: &'a Places,
@@ -44,7 +44,7 @@ pub(crate) struct Taken<'a> {
 }
 
 impl Places {
-    /// The places of this process.
+    /// Returns the places of this process.
     pub(crate) fn of_this_process() -> &'static Self {
         static PLACES: OnceLock<Places> = OnceLock::new();
         PLACES.get_or_init(|| {

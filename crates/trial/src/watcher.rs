@@ -1,4 +1,4 @@
-//! Threads that sleep for a moment again and again, and note how late they wake.
+//! Threads that sleep for a millisecond again and again, and note how late they wake.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
-use crate::machine::Standstill;
-
+/// The least lateness that counts.
+pub(crate) const LEAST: Duration = Duration::from_millis(8);
 /// The length of one sleep of a watcher.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -26,17 +26,17 @@ pub(crate) struct Watcher {
 pub(crate) struct Seen {
     /// The longest lateness of one wake-up.
     pub(crate) longest: Duration,
-    /// The sum of all latenesses of at least [`Standstill::LEAST`].
+    /// The sum of all latenesses of at least [`LEAST`].
     pub(crate) in_all: Duration,
     /// The longest wait for a processor of the thread that is watched.
     pub(crate) waited: Duration,
-    /// The threads of the whole machine that ran or wanted to, other than itself, added up over
-    /// its looks, and how often it looked.
+    /// The sum of the machine's runnable threads other than itself at each look, and the number of
+    /// looks.
     runnable: u64,
     looks: u64,
 }
 
-/// The processors that this process may use.
+/// Returns the processors that this process may use.
 pub(crate) fn processors() -> Vec<usize> {
     let set = sched_getaffinity(None).expect("the kernel tells the processors of this thread");
     let all = 0..CpuSet::MAX_CPU;
@@ -44,7 +44,7 @@ pub(crate) fn processors() -> Vec<usize> {
 }
 
 impl Watcher {
-    /// Watches a processor, and how long `watched` waits for any.
+    /// Starts watching a processor, and how long `watched` waits for any.
     pub(crate) fn start(processor: usize, mut watched: Option<RunQueue>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&is_over);
@@ -77,7 +77,7 @@ impl Watcher {
         }
     }
 
-    /// Ends it; its last nap counts too.
+    /// Ends the watch; its last nap counts too.
     pub(crate) fn stop(self) -> Seen {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().expect("a watcher only sleeps")
@@ -87,7 +87,7 @@ impl Watcher {
 impl Seen {
     fn add(&mut self, late: Duration) {
         self.longest = self.longest.max(late);
-        if late >= Standstill::LEAST {
+        if late >= LEAST {
             self.in_all += late;
         }
     }
@@ -100,13 +100,13 @@ impl Seen {
         }
     }
 
-    /// The number of threads that ran or wanted to, on average.
+    /// Returns the mean number of runnable threads.
     pub(crate) fn mean_runnable(&self) -> f64 {
         self.runnable as f64 / self.looks.max(1) as f64
     }
 }
 
-/// The number before the slash (proc_loadavg(5)).
+/// Returns the number before the slash (proc_loadavg(5)): the runnable threads.
 fn runnable(loadavg: &str) -> Option<u64> {
     let (before, _) = loadavg.split_once('/')?;
     before.split_whitespace().last()?.parse().ok()
@@ -120,7 +120,7 @@ pub(crate) struct RunQueue {
 }
 
 impl RunQueue {
-    /// The account of the calling thread, from now on; `None` where the kernel keeps none.
+    /// Returns the account of the calling thread, from now on; `None` where the kernel keeps none.
     pub(crate) fn of_this_thread() -> Option<Self> {
         let thread = gettid().as_raw_nonzero();
         let path = PathBuf::from(format!("/proc/self/task/{thread}/schedstat"));
@@ -128,7 +128,7 @@ impl RunQueue {
         Some(Self { path, last })
     }
 
-    /// The time that the thread waited since the last call; zero once it has ended.
+    /// Returns the time that the thread waited since the last call; zero once it has ended.
     fn waited_since(&mut self) -> Duration {
         let now = waited(&self.path).unwrap_or(self.last);
         let since = now.saturating_sub(self.last);
@@ -137,7 +137,7 @@ impl RunQueue {
     }
 }
 
-/// The second number of a thread's `schedstat`, in nanoseconds.
+/// Returns the second number of a thread's `schedstat`, in nanoseconds: the time waited.
 fn waited(path: &PathBuf) -> Option<Duration> {
     let text = fs::read_to_string(path).ok()?;
     let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
@@ -190,10 +190,10 @@ mod tests {
     #[test]
     fn only_what_is_late_enough_is_added_up() {
         let mut seen = Seen::default();
-        seen.add(Standstill::LEAST - Duration::from_nanos(1));
-        seen.add(Standstill::LEAST);
-        seen.add(Standstill::LEAST * 3);
-        assert_eq!(seen.longest, Standstill::LEAST * 3);
-        assert_eq!(seen.in_all, Standstill::LEAST * 4);
+        seen.add(LEAST - Duration::from_nanos(1));
+        seen.add(LEAST);
+        seen.add(LEAST * 3);
+        assert_eq!(seen.longest, LEAST * 3);
+        assert_eq!(seen.in_all, LEAST * 4);
     }
 }

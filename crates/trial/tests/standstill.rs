@@ -1,4 +1,4 @@
-//! A failing test fails, and one during which its process stood still is void.
+//! Tests that a failing test fails, and that one during which its process stood still is void.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,12 +9,13 @@ use std::time::Duration;
 use lagtrace_trial::{Outcome, live};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Set for the copy of this program whose test fails.
+/// The environment variable set for the copy of this program whose test fails.
 const IS_VICTIM: &str = "LAGTRACE_TRIAL_TEST_IS_VICTIM";
-/// The longest standstill that the victim bears.
+/// The longest standstill that the victim tolerates.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Not a test by itself: it fails when its standard input ends, in a copy of this program.
+/// The victim in a copy of this program: it fails when its standard input ends. Not a test by
+/// itself.
 #[test]
 #[allow(clippy::print_stdout)]
 fn victim() {
@@ -30,7 +31,8 @@ fn victim() {
     });
 }
 
-/// The victim's exit, its standard error and its log, after something was done to it.
+/// Returns whether the victim succeeded, its standard error and its log, after `act` was done to
+/// it.
 fn victim_after(act: impl FnOnce(&Child)) -> (bool, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");

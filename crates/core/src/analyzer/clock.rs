@@ -103,7 +103,7 @@ impl Followed {
         }
     }
 
-    /// Nanoseconds and ticks since its first stamps.
+    /// Returns the nanoseconds and ticks since the first stamps.
     #[inline]
     fn passed(&self, at: Timestamp, tsval: u32) -> (i64, i64) {
         let ticks = tsval.wrapping_sub(self.base) as i32;
@@ -156,7 +156,7 @@ impl Search {
         self.coarse.tick(false).map(Clock::Coarse)
     }
 
-    /// The connection of the segment; one that was not followed begins with it.
+    /// Returns the connection of the segment; one that was not followed begins with it.
     fn flow(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> &mut Followed {
         let known = self.flows.iter().position(|one| one.flow == flow);
         let place = known.unwrap_or_else(|| {
@@ -180,7 +180,7 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::segment::TcpOptions;
 
-    /// The ticks told with segments given as (connection, milliseconds, stamp).
+    /// Returns the ticks told with segments given as (connection, milliseconds, stamp).
     fn told(stamps: &[(u16, i64, u32)]) -> Vec<Option<u32>> {
         let mut clock = Clock::default();
         let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);

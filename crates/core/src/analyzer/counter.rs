@@ -11,13 +11,13 @@ use crate::observed::segment::Segment;
 /// The least numbers in a row, from one connection to another, that are no chance: each has a
 /// chance of one in 65,536.
 const LEAST_STEPS: u32 = 3;
-/// Of four changes of connection three at least go on: the rest are losses, and what the
-/// host sends to others. Counters of their own that run side by side meet at every second.
+/// The share of changes of connection that go on, at least: three of four. The rest are losses, and
+/// what the host sends to others. Counters of their own that run side by side meet at every second.
 const MOST: (u32, u32) = (3, 4);
 /// The most payload that one segment carries on Ethernet, which most paths have. A longer one
 /// was several on the wire, each of which has a number of its own.
 const USUAL_SEGMENT: u32 = 1460;
-/// The least and the most that each of them holds.
+/// The least and the most payload of each segment on the wire that a longer one stands for.
 const PIECES: (u32, u32) = (536, 8948);
 
 /// The numbering of a host's packets.
@@ -31,7 +31,7 @@ pub(super) struct Counter {
     /// The number of times that the next packet was another connection's, whatever its
     /// number.
     changes: u32,
-    /// The number of those times that it also had the next number.
+    /// The number of times that the next packet was another connection's and had the next number.
     steps: u32,
 }
 
@@ -64,7 +64,7 @@ impl Counter {
     }
 }
 
-/// The least and the most numbers that a segment takes.
+/// Returns the least and the most numbers that a segment takes.
 #[inline]
 fn ahead(segment: &Segment) -> (u16, u16) {
     if segment.payload_len <= USUAL_SEGMENT {
@@ -81,7 +81,7 @@ mod tests {
     use crate::observed::segment::IpFacts;
     use crate::observed::time::Timestamp;
 
-    /// For each of these packets (port, identification), true if its host is known to have
+    /// Returns true for each of these packets (port, identification) whose host is known to have
     /// one counter.
     fn shared(packets: &[(u16, u16)]) -> Vec<bool> {
         let mut counter = Counter::default();
@@ -112,7 +112,7 @@ mod tests {
         let own = (0..40_u16).map(|n| (n % 2, 1000 * (n % 2) + n / 2));
         let packets: Vec<_> = [(0, 999)].into_iter().chain(own).collect();
         assert!(shared(&packets).iter().all(|is_shared| !is_shared));
-        // One connection alone says nothing.
+        // A single connection says nothing.
         let alone: Vec<_> = (0..10).map(|n| (1, n)).collect();
         assert!(shared(&alone).iter().all(|is_shared| !is_shared));
     }

@@ -1,4 +1,4 @@
-//! What sees every packet before flows are told apart.
+//! The entrance of all packets, before flows are told apart.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -18,48 +18,47 @@ use crate::preconnect::{Approach, Approaches, Asked, Silent};
 use crate::report::Connections;
 use crate::views::connections::{Collected, ConnectionSink};
 
-/// Where all packets pass in their order, and what closed is told in it.
+/// The entrance that all packets pass in their order; tells in that order what closed.
 pub struct Entrance {
     shards: usize,
-    /// Packets so far.
+    /// Number of packets so far.
     packets: u64,
     points: Points,
     ruler: Ruler,
     strides: Strides,
     hosts: Hosts,
-    /// What connections followed; the only place where flows meet.
+    /// The lookups and other steps that connections followed; the only place where flows meet.
     approaches: Approaches,
     /// Pings, and the ICMP errors about packets.
     words: Words,
     /// Connections one by one, if they are wanted.
     collected: Collected,
     sink: Option<Sink>,
-    /// What is still to be told, in the order in which it happened.
+    /// Exchanges and connections still to be told, in the order in which they closed.
     told: VecDeque<shard::Told>,
 }
 
-/// A segment's way in: which worker it belongs to, and what is to be known of
-/// it that its flow alone does not say.
+/// A segment's admission: the worker it belongs to, and what its flow alone does not say about it.
 #[derive(Debug)]
 pub struct Admission {
     shard: usize,
-    /// Its number among all packets, from 1.
+    /// The segment's number among all packets, from 1.
     pub(super) ordinal: u64,
-    /// Wireshark's number of its connection, if that is wanted.
+    /// Wireshark's number of the segment's connection, if that is wanted.
     pub(super) stream: Option<u32>,
-    /// What came before, if it opens a connection.
+    /// The steps before the connection, if the segment opens one.
     pub(super) approach: Option<Box<Approach>>,
     pub(super) sender: Sender,
 }
 
 impl Admission {
-    /// The index of the worker that is to take the segment.
+    /// Returns the index of the worker that must take the segment.
     pub fn shard(&self) -> usize {
         self.shard
     }
 }
 
-/// What it amounts to in the end.
+/// The sums of an entrance at the end.
 pub(super) struct Seen {
     pub(super) points: Points,
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
@@ -67,9 +66,9 @@ pub(super) struct Seen {
     pub(super) asked: Asked,
     pub(super) told: Told,
     pub(super) connections: Option<Connections>,
-    /// True if the packets' times are of no clock.
+    /// True if no clock gave the packets' timestamps.
     pub(super) is_drawn: bool,
-    /// True if data of both ends came at one and the same distance.
+    /// True if data of both ends came at the same distance.
     pub(super) is_at_one_pace: bool,
 }
 
@@ -98,12 +97,12 @@ impl Entrance {
         self.collected.set_sink(sink);
     }
 
-    /// Packets that came by so far: the number of the last one.
+    /// Returns the number of packets that came by so far, which is the number of the last one.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// A TCP segment and as much of its payload as was captured.
+    /// Takes in a TCP segment and as much of its payload as was captured.
     #[inline]
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Admission {
         self.packets += 1;
@@ -111,9 +110,10 @@ impl Entrance {
         self.ruler.take(segment.at);
         self.strides.take(segment);
         let approach = self.approaches.segment(segment, payload);
-        let stream = match self.collected.is_wanted() {
-            true => self.collected.number(segment),
-            false => None,
+        let stream = if self.collected.is_wanted() {
+            self.collected.number(segment)
+        } else {
+            None
         };
         let flow = segment.flow.tag();
         Admission {
@@ -125,8 +125,8 @@ impl Entrance {
         }
     }
 
-    /// What a router or host says about a packet; the index of the worker that
-    /// is to hear it.
+    /// Takes in what a router or host says about a packet; returns the index of the worker that
+    /// must hear it.
     pub fn icmp(&mut self, error: &IcmpError) -> usize {
         self.packets += 1;
         self.collected.number_quoted(error);
@@ -134,13 +134,13 @@ impl Entrance {
         error.flow.share(self.shards)
     }
 
-    /// A ping, its answer, or what is said about it.
+    /// Takes in a ping, its answer, or what is said about it.
     pub fn echo(&mut self, echo: &Echo) {
         self.packets += 1;
         self.words.echo(echo);
     }
 
-    /// A UDP datagram and as much of its payload as was captured.
+    /// Takes in a UDP datagram and as much of its payload as was captured.
     pub fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         self.packets += 1;
         self.words.datagram(datagram);
@@ -153,14 +153,14 @@ impl Entrance {
         }
     }
 
-    /// A step of the search for a hardware address.
+    /// Takes in a step of the search for a hardware address.
     pub fn neighbour(&mut self, step: &Neighbour) {
         self.packets += 1;
         self.approaches.neighbour(step);
     }
 
-    /// Hears what a worker has to tell. All are to be heard of the same packets
-    /// before that is delivered.
+    /// Takes in what a worker has to tell. Those of all workers on the same packets must be
+    /// gathered before they are delivered.
     pub fn gather(&mut self, Tidings(told): Tidings) {
         self.hear(told);
     }
@@ -173,7 +173,7 @@ impl Entrance {
         }
     }
 
-    /// Tells what closed up to packet `last`, in the order in which it did.
+    /// Tells what closed up to packet `last`, in the order in which it closed.
     pub fn deliver(&mut self, last: u64) {
         while self.told.front().is_some_and(|told| told.ordinal <= last) {
             match self.told.pop_front().map(|told| told.news) {
@@ -189,7 +189,7 @@ impl Entrance {
         }
     }
 
-    /// What it amounts to so far, connections one by one aside.
+    /// Returns the sums so far, without the connections one by one.
     pub(super) fn so_far(&self, vantages: Vantages) -> Seen {
         let mut points = self.points.clone();
         points.finish(vantages);

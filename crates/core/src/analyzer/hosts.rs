@@ -28,9 +28,10 @@ struct Host {
 /// The sender of a segment, as all its connections show it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sender {
-    /// True if they are numbered by one counter.
+    /// True if the host's packets are numbered by one counter.
     pub(super) shares_counter: bool,
-    /// Its tick in nanoseconds, if it is known to be longer than a millisecond.
+    /// The tick of the host's timestamps in nanoseconds, if it is known to be longer than a
+    /// millisecond.
     pub(super) tick_ns: Option<u32>,
 }
 
@@ -72,7 +73,7 @@ impl Host {
     }
 }
 
-/// A place for each address, which nothing but the address decides.
+/// Returns the place of an address, which depends on nothing but the address.
 #[inline]
 fn place_of(address: IpAddr) -> usize {
     let bits = match address {

@@ -1,4 +1,4 @@
-//! What each observation point delivered.
+//! The packets that each observation point delivered.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::report::{Capture, CapturePoint, UnreadLink};
 
-/// Where connections were seen from, by point: at the client, at the server,
-/// between the two, and untold.
+/// The number of connections by place of the point that saw them: at the client, at the server,
+/// between the two, and unknown.
 pub(super) type Vantages = BTreeMap<PointId, [u64; 4]>;
 
 /// The points of all sources.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Points {
     all: BTreeMap<PointId, Point>,
-    /// The point of the last segment: most are of the same.
+    /// The point of the last segment: most segments are of the same.
     current: Option<(PointId, Point)>,
 }
 
-/// What one observation point delivered.
+/// The packets that one observation point delivered.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     segments: u64,
@@ -48,7 +48,7 @@ impl Points {
         self.current = Some((segment.point, point));
     }
 
-    /// Nothing more comes.
+    /// Takes in the vantages: nothing more comes.
     pub(super) fn finish(&mut self, vantages: Vantages) {
         self.all.extend(self.current.take());
         for (id, counts) in vantages {
@@ -60,13 +60,13 @@ impl Points {
         }
     }
 
-    /// Segments in all.
+    /// Returns the number of segments in all.
     pub(super) fn segments(&self) -> u64 {
         self.all.values().map(|point| point.segments).sum()
     }
 
-    /// What was seen at the points of the source whose first one this is:
-    /// each has those up to the next one's first.
+    /// Returns the sum of the points of the source whose first one this is: each source has those
+    /// up to the next one's first.
     fn of_source(&self, first: PointId, sources: &[(PointId, CaptureSummary)]) -> Option<Point> {
         let starts = sources.iter().map(|&(start, _)| start);
         let next = starts.filter(|&start| start > first).min();
@@ -77,22 +77,23 @@ impl Points {
         of_source.map(|(_, point)| *point).reduce(Point::with)
     }
 
-    /// What `sources` delivered, each with its first point; `None` where there
-    /// was neither a source nor a segment.
+    /// Describes what `sources` delivered, each with its first point; `None` where there was
+    /// neither a source nor a segment.
     pub(super) fn describe(&self, sources: &[(PointId, CaptureSummary)]) -> Option<Capture> {
         if self.all.is_empty() && sources.is_empty() {
             return None;
         }
         let points = || self.all.values();
-        let described: Vec<CapturePoint> = match sources.is_empty() {
-            true => points().map(|point| point.describe(None)).collect(),
-            false => sources
+        let described: Vec<CapturePoint> = if sources.is_empty() {
+            points().map(|point| point.describe(None)).collect()
+        } else {
+            sources
                 .iter()
                 .map(|(first, summary)| match self.of_source(*first, sources) {
                     Some(point) => point.describe(Some(summary)),
                     None => Point::unseen(summary),
                 })
-                .collect(),
+                .collect()
         };
         let summaries = || sources.iter().map(|(_, summary)| summary);
         let beside = || summaries().filter_map(|summary| summary.beside_tcp);
@@ -103,9 +104,10 @@ impl Points {
         let dropped = summaries().filter_map(|summary| summary.dropped);
         Some(Capture {
             packets: described.iter().map(|point| point.packets).sum(),
-            bytes: match sources.is_empty() {
-                true => points().map(|point| point.bytes).sum(),
-                false => summaries().map(|summary| summary.bytes).sum(),
+            bytes: if sources.is_empty() {
+                points().map(|point| point.bytes).sum()
+            } else {
+                summaries().map(|summary| summary.bytes).sum()
             },
             start_ns: first.map(Timestamp::as_nanos),
             end_ns: last.map(Timestamp::as_nanos),
@@ -135,7 +137,7 @@ impl Point {
         self.last = self.last.max(segment.at);
     }
 
-    /// Both together.
+    /// Adds the packets of another point.
     fn with(self, other: Self) -> Self {
         let mut vantages = self.vantages;
         for (sum, count) in vantages.iter_mut().zip(other.vantages) {
@@ -174,7 +176,7 @@ impl Point {
         }
     }
 
-    /// Where most connections say the point stands.
+    /// Returns the place where most connections say the point stands.
     fn vantage(&self) -> &'static str {
         let [client, server, neither, _] = self.vantages;
         let most = client.max(server).max(neither);

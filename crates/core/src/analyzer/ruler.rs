@@ -1,6 +1,6 @@
-//! Stamps that no clock gave: packets at even distances, all of them.
+//! Stamps that no clock gave: all packets at even distances.
 //!
-//! Who makes a capture out of bytes, or removes what is private from one, often stamps its
+//! Programs that make a capture out of bytes, or remove what is private from one, often stamp its
 //! packets one step after the other. What such times tell is how the file was made.
 
 use crate::observed::time::Timestamp;
@@ -9,7 +9,7 @@ use crate::observed::time::Timestamp;
 const SAME: u64 = 1_000;
 /// Packets below which an even row may be chance.
 const LEAST: u64 = 30;
-/// Packets after which it is told.
+/// Packets after which evenness is judged.
 const ENOUGH: u64 = 65_536;
 /// The least share of the votes that the most frequent distance keeps ([`Ruler::take`]): eight
 /// in ten, where nine in ten of the distances are that one.

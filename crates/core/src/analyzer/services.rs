@@ -6,29 +6,29 @@ use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
+use crate::cause::service::Service;
 use crate::connection::Setup;
 use crate::connection::dead_peer::DeadPeer;
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
-use crate::service::Service;
 use crate::service::kernel_join::Served;
 
-/// Servers with figures of their own; what is beyond counts nowhere.
+/// The most servers with figures of their own; those beyond count nowhere.
 const MAX_SERVICES: usize = 256;
-/// What closed is counted so many at a time: one rule after the other looks at
-/// all of them, so that the code and the sums of each come into the
-/// processor's caches once for many.
+/// The number of closed exchanges or connections counted at a time: one rule after the other looks
+/// at all of them, so that the code and the sums of each come into the processor's caches once for
+/// many.
 const BATCH: usize = 128;
 
-/// Services by their address and port, and whose is what they have yet to count.
+/// Services by their address and port, with the places of what they have yet to count.
 #[derive(Debug)]
 pub(super) struct Services {
     places: HashMap<Endpoint, usize, SeedableRandomState>,
     list: Vec<(Endpoint, Box<Service>)>,
-    /// Of each exchange that closed the place of its service; `None`: it counts
-    /// nowhere. The exchanges stay where they closed: they are large.
+    /// The place of the service of each closed exchange; `None`: it counts nowhere. The exchanges
+    /// stay where they closed: they are large.
     exchanges: Vec<Option<usize>>,
-    /// The same of each connection that was made.
+    /// The place of the service of each connection that was made.
     setups: Vec<Option<usize>>,
 }
 
@@ -42,7 +42,7 @@ impl Services {
         }
     }
 
-    /// The place of this server's service; `None`: there is no room for it.
+    /// Returns the place of this server's service; `None`: there is no room for it.
     pub(super) fn place(&mut self, server: Endpoint) -> Option<usize> {
         let has_room = self.list.len() < MAX_SERVICES;
         match self.places.entry(server) {
@@ -61,18 +61,18 @@ impl Services {
         self.list.get(place).map(|(_, service)| &**service)
     }
 
-    /// What joining came to for the service at a place.
+    /// Returns the result of joining turns for the service at a place.
     pub(super) fn served(&mut self, place: usize) -> Option<&mut Served> {
         let service = self.list.get_mut(place);
         service.map(|(_, service)| &mut service.served)
     }
 
-    /// Will count the next one of the exchanges there, if it counts anywhere.
+    /// Queues the next closed exchange for the service at that place, if it counts anywhere.
     pub(super) fn take(&mut self, place: Option<usize>) {
         self.exchanges.push(place);
     }
 
-    /// The same for the connections that were made.
+    /// Queues the next connection that was made for the service at that place.
     pub(super) fn take_setup(&mut self, place: Option<usize>) {
         self.setups.push(place);
     }
@@ -109,12 +109,13 @@ impl Services {
         }
     }
 
-    /// Exchanges and connections made that were taken and not counted yet.
+    /// Returns the numbers of exchanges and of connections made that were taken and not counted
+    /// yet.
     pub(super) fn taken(&self) -> (usize, usize) {
         (self.exchanges.len(), self.setups.len())
     }
 
-    /// Whether it is time to count.
+    /// Returns true if it is time to count.
     pub(super) fn is_due(&self) -> bool {
         self.exchanges.len() >= BATCH || self.setups.len() >= BATCH
     }
@@ -127,20 +128,20 @@ impl Services {
         self.exchanges.clear();
     }
 
-    /// All of them; what was not counted is not.
+    /// Iterates over the services; what was taken and not counted yet is missing.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Endpoint, &Service)> {
         self.list
             .iter()
             .map(|(server, service)| (*server, &**service))
     }
 
-    /// The same.
+    /// Iterates over the services by value; what was taken and not counted yet is missing.
     pub(super) fn into_iter(self) -> impl Iterator<Item = (Endpoint, Box<Service>)> {
         self.list.into_iter()
     }
 }
 
-/// Hands each service what is its own of `closed`, in the order it came.
+/// Hands each service its own part of `closed`, in the order in which it closed.
 fn for_each_service<T>(
     services: &mut [(Endpoint, Box<Service>)],
     places: &[Option<usize>],

@@ -1,4 +1,4 @@
-//! A share of the flows, and what their servers amount to.
+//! A share of the flows, and the figures of their servers.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use super::entrance::Admission;
 use super::points::Vantages;
 use super::services::Services;
+use crate::cause::service::Service;
 use crate::connection::table::{Arrived, Table, Tallied};
 use crate::connection::{Closed, Setup, Watched};
 use crate::exchange::Exchange;
@@ -16,24 +17,23 @@ use crate::facts::{Facts, Hosts};
 use crate::observed::event::{Phase, TargetId};
 use crate::observed::flow::{Direction, Endpoint, FlowKey, Transport};
 use crate::observed::icmp::IcmpError;
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::protocol::quic;
-use crate::service::Service;
 use crate::service::kernel_join::Waiting;
 
-/// Flows whose phase is remembered.
+/// The most flows whose phase is remembered.
 const MAX_FLOWS: usize = 1 << 20;
 
-/// What all shards know and none changes.
+/// The facts that all shards know and none changes.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) facts: Facts,
     /// Phases of our own flows, each from an instant on.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     targets: Vec<(TargetId, Endpoint)>,
-    /// Ports that only services have.
+    /// Ports that belong to services only.
     ports: Vec<u16>,
 }
 
@@ -46,16 +46,16 @@ pub(super) struct Shard {
     pub(super) vantages: Vantages,
     /// Turns of its flows whose exchanges did not close yet.
     pub(super) waiting: Waiting,
-    /// What closed and was not counted yet.
+    /// Exchanges and connections that closed and were not counted yet.
     closed: Closed,
-    /// Whether somebody wants to see exchanges one by one.
+    /// True if exchanges are wanted one by one.
     pub(super) tells_exchanges: bool,
-    /// Whether connections' numbers are wanted.
+    /// True if the numbers of connections are wanted.
     pub(super) is_collecting: bool,
     pub(super) told: Vec<Told>,
 }
 
-/// What a share of the flows amounts to.
+/// The figures of a share of the flows.
 #[derive(Debug, Default)]
 pub(super) struct Sum {
     pub(super) services: BTreeMap<Endpoint, Service>,
@@ -66,11 +66,11 @@ pub(super) struct Sum {
     pub(super) waiting: Waiting,
 }
 
-/// Something that somebody wants to see.
+/// An exchange or connection that closed and that somebody wants to see.
 #[derive(Debug)]
 pub(super) struct Told {
-    /// Number of the packet that it came with; of its connection's first one
-    /// at the end of everything.
+    /// Number of the packet that it came with; at the end of everything, that of its connection's
+    /// first packet.
     pub(super) ordinal: u64,
     pub(super) news: News,
 }
@@ -82,7 +82,7 @@ pub(super) enum News {
     Quic(Box<quic::Flow>),
 }
 
-/// What a worker has to tell: exchanges and connections that closed.
+/// Exchanges and connections that closed, as a worker tells them.
 #[derive(Debug, Default)]
 pub struct Tidings(pub(super) Vec<Told>);
 
@@ -98,7 +98,7 @@ impl<'a> Worker<'a> {
         Self { shard, common }
     }
 
-    /// What it has to tell since it was last asked.
+    /// Returns what closed since the last call.
     pub fn tidings(&mut self) -> Tidings {
         Tidings(core::mem::take(&mut self.shard.told))
     }
@@ -134,7 +134,7 @@ impl Common {
         }
     }
 
-    /// Which direction the client sends in, if one end's port alone says so.
+    /// Returns the direction that the client sends in, if one end's port alone says so.
     #[inline]
     fn client_of(&self, segment: &Segment) -> Option<Direction> {
         if self.ports.is_empty() {
@@ -150,7 +150,7 @@ impl Common {
         }
     }
 
-    /// The flow is of this phase from then on.
+    /// Notes that the flow is of this phase from then on.
     pub(super) fn begin_phase(&mut self, flow: FlowKey, at: Timestamp, phase: Phase) {
         if self.phases.len() < MAX_FLOWS || self.phases.contains_key(&flow) {
             self.phases.entry(flow).or_default().push((at, phase));
@@ -162,7 +162,7 @@ impl Common {
         targets.is_empty() || targets.iter().any(|(_, endpoint)| *endpoint == server)
     }
 
-    /// The server that a connection was made to, if that counts.
+    /// Returns the server that a connection was made to, if that counts.
     fn server_made(&self, setup: &Setup) -> Option<Endpoint> {
         let (client, server) = setup.ends?;
         let phase = self.phase(client, server, setup.begin?);
@@ -172,7 +172,7 @@ impl Common {
     }
 
     /// Returns true if a turn counts.
-    pub(super) fn counts(&self, turn: &ServedTurn) -> bool {
+    pub(super) fn counts(&self, turn: &RequestSpan) -> bool {
         let phase = self.phase(turn.remote, turn.local, turn.arrived);
         phase == Phase::Baseline && self.is_meant(turn.local)
     }
@@ -181,12 +181,12 @@ impl Common {
         match self.phase_of_flow(client, server, at) {
             None => Phase::Baseline,
             Some(phase) if self.facts.loads.covers(phase, at) => phase,
-            // What our own flows carry before or after their phase is counted nowhere.
+            // Traffic of our own flows before or after their phase is counted nowhere.
             Some(_) => Phase::WarmUp,
         }
     }
 
-    /// The phase that a flow of our own was made for.
+    /// Returns the phase that a flow of our own was made for.
     fn phase_of_flow(&self, client: Endpoint, server: Endpoint, at: Timestamp) -> Option<Phase> {
         let (flow, _) = FlowKey::new(Transport::Tcp, client, server);
         let phases = self.phases.get(&flow)?;
@@ -291,7 +291,7 @@ impl Shard {
         closed.forget_settled();
     }
 
-    /// Adds what it amounts to so far; what was not counted yet is missing.
+    /// Adds the figures so far; what was not counted yet is missing.
     pub(super) fn add_to(&self, sum: &mut Sum) {
         let services = self.services.iter();
         sum.add_services(services.map(|(at, service)| (at, service.clone())));
@@ -302,7 +302,7 @@ impl Shard {
         );
     }
 
-    /// The same of what is done with.
+    /// Adds the figures of a shard that has ended.
     pub(super) fn end_in(self, sum: &mut Sum) {
         let tallied = self.connections.tallied();
         let services = self.services.into_iter();
@@ -344,9 +344,10 @@ impl Shard {
         for exchange in self.closed.exchanges.iter_mut().skip(taken) {
             let phase = common.phase(exchange.client, exchange.server, exchange.begin);
             let counts = phase == Phase::Baseline && common.is_meant(exchange.server);
-            let place = match counts {
-                true => self.services.place(exchange.server),
-                false => None,
+            let place = if counts {
+                self.services.place(exchange.server)
+            } else {
+                None
             };
             self.services.take(place);
             if !counts && common.reaches_baseline(exchange) {

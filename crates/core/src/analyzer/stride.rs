@@ -1,5 +1,5 @@
-//! The pace of a replay or a recorder: data of both ends at one and the same distance from the
-//! packet before.
+//! The pace of a replay or a recorder: data of both ends at the same distance from the packet
+//! before.
 //!
 //! A kernel that paces spaces what its own side sends. Where the other side's answers keep the
 //! same distance, it was neither of the two that spaced them.
@@ -14,7 +14,7 @@ use crate::observed::time::Timestamp;
 const TOGETHER: Duration = Duration::from_micros(200);
 /// Buckets of distances, four to each doubling; those beyond the last (13 s) count there.
 const BUCKETS: usize = 64;
-/// Packets after which it is told.
+/// Packets after which evenness is judged.
 const ENOUGH: u32 = 65_536;
 /// Distances of one side below which an even row may be chance.
 const LEAST: u32 = 4;
@@ -75,7 +75,8 @@ impl Strides {
         }
     }
 
-    /// Returns true if nearly all data of either side came as long after the packet before.
+    /// Returns true if nearly all data of both sides came at the same distance from the packet
+    /// before.
     pub(super) fn are_even(&self) -> bool {
         let [one, other] = &self.counts;
         let is_most = |counts: &[u32; BUCKETS], at: usize| {
@@ -88,7 +89,7 @@ impl Strides {
     }
 }
 
-/// The quarter of a doubling that a distance from [`TOGETHER`] on lies in.
+/// Returns the quarter of a doubling in which a distance from [`TOGETHER`] on lies.
 fn bucket(gap: Duration) -> usize {
     let quarters = (gap.as_secs_f64() / TOGETHER.as_secs_f64()).log2() * 4.0;
     (quarters as usize).min(BUCKETS - 1)
@@ -99,17 +100,18 @@ mod tests {
     use super::*;
     use crate::observed::flow::Endpoint;
 
-    /// Packets by the client or not, how long after the one before in microseconds, and their
-    /// payload.
+    /// Returns the verdict on packets: true if by the client, microseconds after the one before,
+    /// and payload.
     fn are_even(packets: impl Iterator<Item = (bool, i64, u32)>) -> bool {
         let client = Endpoint::new([10, 0, 0, 1].into(), 40_000);
         let server = Endpoint::new([10, 0, 0, 2].into(), 25);
         let (mut strides, mut at) = (Strides::default(), 0);
         for (by_client, after, payload_len) in packets {
             at += after * 1_000;
-            let ends = match by_client {
-                true => [client, server],
-                false => [server, client],
+            let ends = if by_client {
+                [client, server]
+            } else {
+                [server, client]
             };
             strides.take(&Segment {
                 payload_len,
@@ -119,8 +121,8 @@ mod tests {
         strides.are_even()
     }
 
-    /// Data of one side every 2.5 ms, acknowledged at once; in every tenth the other side
-    /// answers, so long after.
+    /// Returns data of one side every 2.5 ms, acknowledged at once; in every tenth the other side
+    /// answers, `after` microseconds later.
     fn served(after: i64) -> impl Iterator<Item = (bool, i64, u32)> {
         (0..100).flat_map(move |n| {
             let answer = [(false, after, 30), (true, 30, 0)].into_iter();

@@ -24,7 +24,7 @@ const FIN: TcpFlags = TcpFlags::ACK.with(TcpFlags::FIN);
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: example\r\n\r\n";
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A connection's packets: by the client or not, flags, numbers, payload.
+/// A connection's packets: true if by the client, flags, numbers, payload.
 fn script() -> [(bool, TcpFlags, u32, u32, &'static [u8]); 9] {
     let (asked, told) = (1 + REQUEST.len() as u32, 1 + RESPONSE.len() as u32);
     [
@@ -40,7 +40,7 @@ fn script() -> [(bool, TcpFlags, u32, u32, &'static [u8]); 9] {
     ]
 }
 
-/// So many connections, their packets in turn.
+/// The packets of so many connections, one packet of each in turn.
 fn traffic(connections: u16) -> Vec<(Segment, &'static [u8])> {
     let server = Endpoint::new([10, 0, 0, 2].into(), 80);
     let mut list = Vec::new();
@@ -68,7 +68,7 @@ fn traffic(connections: u16) -> Vec<(Segment, &'static [u8])> {
     list
 }
 
-/// The causes found with segments, taken in by their time.
+/// Returns the causes found with segments, taken in by their time.
 fn causes(mut analyzer: Analyzer, mut all: Vec<(Segment, &'static [u8])>) -> Vec<Id> {
     all.sort_by_key(|(segment, _)| segment.at);
     for (number, (mut segment, payload)) in (1..).zip(all) {
@@ -79,8 +79,8 @@ fn causes(mut analyzer: Analyzer, mut all: Vec<(Segment, &'static [u8])>) -> Vec
     findings.iter().map(|finding| finding.cause).collect()
 }
 
-/// Segments of so many bytes, each 20 ms after the one before: by the first end or
-/// not, and its payload's length. Each acknowledges all before it.
+/// Returns segments 20 ms apart, each given by its sender (true: the first end) and its payload's
+/// length. Each acknowledges all before it.
 fn conversation(
     [client, server]: [Endpoint; 2],
     script: impl IntoIterator<Item = (bool, usize)>,
@@ -142,7 +142,8 @@ fn one_by_one(traffic: &[(Segment, &[u8])]) -> Told {
     (report, told)
 }
 
-/// Each batch by all workers, the last one first.
+/// Returns the report and what was told with each batch taken by all workers, the last worker
+/// first.
 fn by_batches(traffic: &[(Segment, &[u8])], size: usize) -> Told {
     let told = Arc::default();
     let mut analyzer = analyzer(2, &told);
@@ -194,7 +195,7 @@ fn asking_meanwhile_tells_what_closed_and_changes_nothing() {
             counts.push(analyzer.so_far().conclude().exchanges.count);
         }
     }
-    // Of nine steps the sixth acknowledges the response.
+    // The sixth of nine steps acknowledges the response.
     assert_eq!(counts, [0, 0, 0, 0, 0, 50, 50, 50, 50]);
     let report = analyzer.finish();
     assert_eq!(format!("{report:?}"), format!("{whole:?}"));

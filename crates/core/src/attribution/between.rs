@@ -4,17 +4,17 @@ use core::time::Duration;
 
 use super::{LEAST_DELAYED_ACK, LEAST_TIMEOUT, REORDERING, Tiler, gap, repair};
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
-use crate::connection::order::longest_repair;
-use crate::connection::repeats::Need;
-use crate::connection::rtt::LEAST_ERROR;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::longest_repair;
+use crate::attribution::rtt::LEAST_ERROR;
 use crate::exchange::Side;
 use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::observed::time::Timestamp;
 
 impl Tiler<'_> {
-    /// The time from the whole request to the response's first byte: loss of
-    /// the request, time behind other responses, travel, and the server.
+    /// Names the time from the whole request to the response's first byte: loss of the request,
+    /// time behind other responses, travel, and the server.
     pub(super) fn between(&mut self, request_end: Timestamp, first: &Mark) {
         let trace = self.trace;
         self.push(
@@ -51,8 +51,8 @@ impl Tiler<'_> {
         self.travel_and_think(from, first);
     }
 
-    /// The time from which on the request may be whole at the server, by the client's clock: an
-    /// acknowledgement of a part of it says that the rest stood in a queue until then.
+    /// Returns the time from which on the request may be whole at the server, by the client's
+    /// clock: an acknowledgement of a part of it says that the rest stood in a queue until then.
     fn still_coming(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
         let trace = self.trace;
         let Some(travel) = trace
@@ -75,8 +75,8 @@ impl Tiler<'_> {
         until
     }
 
-    /// Retransmissions of the request, seen where the client sends them: when
-    /// the last one left that had to, `None` where that cannot be told.
+    /// Names the retransmissions of the request, seen where the client sends them. Returns the time
+    /// at which the last necessary one left, `None` where that cannot be told.
     fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Option<Timestamp> {
         let trace = self.trace;
         if !trace.pipe(Side::Client).has_repeats {
@@ -100,7 +100,7 @@ impl Tiler<'_> {
         let Some(repeat) = repeat.filter(is_answered) else {
             return Some(request_end).filter(|_| !trace.is_request_overdue());
         };
-        // What a router refused was cut to size, and not lost unawares.
+        // A packet that a router refused was cut to size, and not lost unawares.
         let is_loss = |data: Data| data.need == Need::Needed && !data.was_too_big;
         if !repeat.data.is_some_and(is_loss) {
             return None;
@@ -119,9 +119,9 @@ impl Tiler<'_> {
         Some(repeat.at)
     }
 
-    /// The time when the server's host had the request for good, seen beside it: a copy that came
-    /// a timeout after one that it saw, and not a word of the server between, says that it
-    /// took none before.
+    /// Returns the time when the server's host had the request for good, seen beside it: a copy
+    /// that came a timeout after one that the host saw, with no segment of the server between, says
+    /// that it took none before.
     fn ignored_request(&mut self, request_end: Timestamp, first: &Mark) -> Timestamp {
         let trace = self.trace;
         let is_between = |mark: &&Mark| mark.at >= request_end && mark.at < first.at;
@@ -157,7 +157,7 @@ impl Tiler<'_> {
         taken.at
     }
 
-    /// A pipelined response: what let it go once the one before was out.
+    /// Names the wait of a pipelined response: what let it go once the one before was out.
     fn after_other_response(&mut self, first: &Mark) {
         let found = self
             .trace
@@ -249,8 +249,8 @@ impl Tiler<'_> {
         );
     }
 
-    /// The client asked with its window closed, and an answer had to wait until that
-    /// opened: when it did.
+    /// Names the time for which the client's window was closed when it asked, so that an answer had
+    /// to wait until it opened. Returns the time when it did.
     fn shut_out(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
         let words = self
             .trace
@@ -270,11 +270,10 @@ impl Tiler<'_> {
         open.at
     }
 
-    /// Segments of the server never came here before its response did. One may
-    /// be its bare ACK of the request, which the capture missed or the path
-    /// lost, and then nothing tells how long the server took. More are the
-    /// response's first copies, and so is one that was the response's begin, or
-    /// that the server's ACKs say was sent before.
+    /// Names the time to a response before which segments of the server were missed here. One may
+    /// be its bare ACK of the request, which the capture missed or the path lost, and then nothing
+    /// tells how long the server took. More are the response's first copies, and so is one that was
+    /// the response's begin, or that the server's ACKs say was sent before.
     fn after_skipped(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
         let took = first.at.since(from).saturating_sub(travel);
         let is_lost =
@@ -286,8 +285,8 @@ impl Tiler<'_> {
         self.unexplained(first);
     }
 
-    /// Whether the response's first byte, or what follows it, is known to have
-    /// been sent before `first` came.
+    /// Returns true if the response's first byte, or what follows it, is known to have been sent
+    /// before `first` came.
     fn was_sent_before(&self, first: &Mark) -> bool {
         first.data.is_some_and(|data| {
             matches!(data.arrival, Arrival::PastHole | Arrival::Fill)
@@ -295,8 +294,8 @@ impl Tiler<'_> {
         })
     }
 
-    /// Whether the capture, beside the client, missed something of it: it may
-    /// have been the request, sent again.
+    /// Returns true if the capture, beside the client, missed a segment of it: that may have been
+    /// the request, sent again.
     fn misses_request(&self) -> bool {
         self.trace.is_near(Side::Client)
             && self
@@ -316,7 +315,7 @@ impl Tiler<'_> {
         );
     }
 
-    /// The response's first copy was lost before it came here.
+    /// Names the time to a response whose first copy was lost before it came here.
     fn recover_response(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
         let took = first.at.since(from).saturating_sub(travel);
         let inferred = Bound::Inferred(self.trace.to_server.split_error());
@@ -346,9 +345,9 @@ impl Tiler<'_> {
             .push(repair::recovery(self.trace, first, took, took, false));
     }
 
-    /// The travel's part in the time to the first response byte: the round
-    /// trip's floor, or what a bare ACK by the server's kernel says it was
-    /// this time. Such an ACK may itself be delayed, by 40 ms or more.
+    /// Returns the travel's part in the time to the first response byte: the round trip's floor, or
+    /// what a bare ACK by the server's kernel says it was this time. Such an ACK may itself be
+    /// delayed, by 40 ms or more.
     fn travel(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
         let floor = self.trace.to_server.floor()?;
         if self.trace.is_near(Side::Server) && !self.trace.is_near(Side::Client) {
@@ -368,17 +367,16 @@ impl Tiler<'_> {
         Some(quick.map_or(floor, |quick| quick.max(floor)))
     }
 
-    /// The time of the segment that a word of the server's answers: the last one of the client's
-    /// that passed by `until`. A FIN behind a request, for one, is acknowledged at once, with the
-    /// request, whose own acknowledgement would have waited for a timer.
+    /// Returns the time of the segment that a segment of the server's answers: the last one of the
+    /// client's that passed by `until`. A FIN behind a request, for one, is acknowledged at once,
+    /// with the request, whose own acknowledgement would have waited for a timer.
     fn asked_for(&self, from: Timestamp, until: Timestamp) -> Timestamp {
         let marks = self.trace.marks.iter();
         let own = marks.filter(|mark| mark.by == Side::Client && mark.at <= until);
         own.map(|mark| mark.at).max().unwrap_or(from).max(from)
     }
 
-    /// The same between two responses: a pause there is the next one's think
-    /// time.
+    /// Names the gap between two responses: a pause there is the next one's think time.
     fn name_gap_between(&mut self, before: &Mark, first: &Mark, index: usize) {
         let mut gap = gap::name(self.trace, &self.flow, before, first, index);
         if let Some((kind @ WaitKind::ServerPause, _)) = &mut gap.wait {
@@ -388,9 +386,9 @@ impl Tiler<'_> {
     }
 }
 
-/// Returns true if the segments of the server that are missing before `first`, which came so
-/// much later than the way takes, can have been copies of it: of two one is a bare ACK, and the
-/// other was repeated by a probe; more of them take a timer.
+/// Returns true if the segments of the server that are missing before `first`, which came `took`
+/// later than the way takes, can have been copies of it: of two one is a bare ACK, and the other
+/// was repeated by a probe; more of them take a timer.
 fn is_repaired(first: &Mark, took: Duration, trip: Duration) -> bool {
     let least = match first.skipped {
         0 | 1 => return false,

@@ -1,28 +1,27 @@
-//! What of a message got through when, and what did not: whether a path keeps
-//! an account of bytes shows only over all messages that it carries.
+//! Bytes of a message that passed the path and that were lost, by time: whether a path polices the
+//! rate (a token bucket) shows only over all messages that it carries.
 
 use core::time::Duration;
 
 use super::Trace;
 use super::flow::has_queue;
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::{Arrival, Span};
-use crate::connection::order::Order;
-use crate::connection::repeats::Need;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Order;
+use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::{DropSlot, Drops, Recovery, Side};
 use crate::observed::time::Timestamp;
 
-/// Fewer repairs of one message are no account that is overdrawn.
+/// The least repairs of one message that tell of a policed rate.
 const LEAST_REPAIRS: usize = 2;
-/// Slots kept of one message.
+/// The most slots kept of one message.
 const MAX_SLOTS: usize = 512;
-/// Stretches that are still to be found among what was sent before.
+/// The most stretches still to be found among what was sent before.
 const MAX_PENDING: usize = 64;
-/// What follows this soon was not spaced by anything: a full segment takes as
-/// long at 100 Mbit/s.
+/// The longest gap that nothing spaced: a full segment takes as long at 100 Mbit/s.
 const AT_ONCE: Duration = Duration::from_micros(120);
 
-/// Bytes of one segment: how many passed the path, how many did not.
+/// The bytes of one segment that passed the path, and those that did not.
 #[derive(Clone, Copy, Debug)]
 struct Passage {
     at: Timestamp,
@@ -30,19 +29,22 @@ struct Passage {
     lost: u64,
 }
 
-/// What the path let through of the message that lost most.
+/// Returns the bytes that the path let through of the message that lost most, and those that it
+/// dropped.
 pub(super) fn drops(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Box<Drops>> {
     if recoveries.len() < LEAST_REPAIRS {
         return None;
     }
     let count = |side| recoveries.iter().filter(|r| r.sender == side).count();
-    let sender = match count(Side::Client) > count(Side::Server) {
-        true => Side::Client,
-        false => Side::Server,
+    let sender = if count(Side::Client) > count(Side::Server) {
+        Side::Client
+    } else {
+        Side::Server
     };
-    let passages = match trace.is_near(sender) {
-        true => beside_sender(trace, sender),
-        false => elsewhere(trace, sender),
+    let passages = if trace.is_near(sender) {
+        beside_sender(trace, sender)
+    } else {
+        elsewhere(trace, sender)
     };
     let (at_once, timed) = spacing(trace, sender);
     Some(Box::new(Drops {
@@ -65,8 +67,8 @@ fn sent<'a>(
     data.filter(|(_, data)| !matches!(data.arrival, Arrival::Copy | Arrival::KeepAlive))
 }
 
-/// Beside the sender each copy is seen: what was sent again did not get
-/// through when it was sent before.
+/// Returns the passages seen beside the sender, where each copy is seen: what was sent again did
+/// not get through when it was sent before.
 fn beside_sender(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     let mut pending: Vec<Span> = Vec::new();
     let mut passages = Vec::new();
@@ -91,7 +93,7 @@ fn beside_sender(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     passages
 }
 
-/// Cuts `span` out of the stretches; how many bytes that were.
+/// Cuts `span` out of the stretches; returns the number of bytes cut.
 fn take_from(stretches: &mut Vec<Span>, span: Span) -> u64 {
     let mut taken = 0;
     let mut left = Vec::with_capacity(stretches.len());
@@ -110,7 +112,8 @@ fn take_from(stretches: &mut Vec<Span>, span: Span) -> u64 {
     taken
 }
 
-/// Elsewhere what did not come shows in the sender's numbers, or as a hole.
+/// Returns the passages seen elsewhere: what did not come shows in the sender's numbers, or as a
+/// hole.
 fn elsewhere(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     let mss = u64::from(trace.pipe(sender).mss);
     let mut next = trace.span(sender).start;
@@ -135,7 +138,7 @@ fn elsewhere(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     passages
 }
 
-/// The same by slots of time.
+/// Sums passages by slots of time.
 fn slots(passages: &[Passage]) -> Vec<DropSlot> {
     let mut slots: Vec<DropSlot> = Vec::new();
     for passage in passages {
@@ -157,8 +160,8 @@ fn slots(passages: &[Passage]) -> Vec<DropSlot> {
     slots
 }
 
-/// How many bytes arrived right behind others, of how many: beside the sender
-/// by what acknowledges them.
+/// Returns the bytes that arrived right behind others, and all bytes: beside the sender by what
+/// acknowledges them.
 fn spacing(trace: &Trace<'_>, sender: Side) -> (u64, u64) {
     let mss = u64::from(trace.pipe(sender).mss.max(1));
     let mut last: Option<Timestamp> = None;

@@ -2,14 +2,13 @@
 
 use super::{Tiler, gap::Gap};
 use crate::attribution::mark::Mark;
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::exchange::{Expectation, Side};
 
 impl Tiler<'_> {
-    /// Names the gap where the request stopped for `100 Continue` (RFC 9110
-    /// §10.1.1), and says whether it was that. What loss or the capture had a
-    /// part in keeps the name that it has.
+    /// Names the gap where the request stopped for `100 Continue` (RFC 9110 §10.1.1), and returns
+    /// true if it was that. What loss or the capture had a part in keeps the name that it has.
     pub(super) fn awaited_leave(&mut self, before: &Mark, mark: &Mark, gap: &Gap) -> bool {
         let trace = self.trace;
         let (Some(first), Some(second)) = (before.data, mark.data) else {

@@ -1,4 +1,4 @@
-//! Whether a message's bytes came at a constant rate, and who kept it.
+//! Constant rates of messages, and what keeps them.
 
 mod rate;
 
@@ -6,43 +6,42 @@ use core::time::Duration;
 
 use super::Trace;
 use super::release::bare_release;
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 use rate::even;
 pub(super) use rate::{Even, Keeper, has_queue};
 
-/// Messages that took less long to send are not looked into.
+/// The least time that a message takes to send for its rate to be looked into.
 const NOTABLE: Duration = Duration::from_millis(5);
 /// Segments nearer together belong to one piece: a kernel sends what it may
 /// send at once, microseconds apart.
 const PIECE: Duration = Duration::from_micros(500);
-/// Pieces from which on a rate can be told.
+/// The least number of pieces that tell a rate.
 const PIECES: usize = 6;
-/// The least send buffer holds about so many full segments (`SOCK_MIN_SNDBUF`);
-/// less before a stop is a program's own piece, which met an ACK by chance.
+/// The number of full segments that the least send buffer holds, about (`SOCK_MIN_SNDBUF`); less
+/// before a stop is a program's own piece, which met an ACK by chance.
 const LEAST_BUFFER: u64 = 2;
-/// … and ends more than one write: a buffer is overshot by one, a program that
-/// writes by a timer writes one at a time.
+/// The least number of writes in a full send buffer: a buffer is overshot by one, while a program
+/// that writes by a timer writes one at a time.
 const LEAST_WRITES: u32 = 2;
-/// One stop that looks so is chance.
+/// The least number of stops that look like a full buffer: a single one is chance.
 const LEAST_STOPS: usize = 2;
-/// So many small segments in a row, half a round trip from each other at most,
-/// are no two that met by chance.
+/// The least number of small segments in a row, at most half a round trip apart, that is no chance.
 const EAGER: u32 = 3;
 
-/// How a message's bytes came.
+/// The flow of a message's bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
-    /// The constant rate at which most of them came.
+    /// The constant rate at which most of its bytes came.
     pub(super) even: Option<Even>,
-    /// Its stops were released by ACKs though its last segment before was not
-    /// full: its program could not write more.
+    /// True if ACKs released the message's stops though its last segment before was not full: its
+    /// program could not write more.
     pub(super) is_buffered: bool,
-    /// Several small segments in a row left before an ACK could come: Nagle's
-    /// algorithm is off.
+    /// True if several small segments in a row left before an ACK could come: Nagle's algorithm is
+    /// off.
     pub(super) is_eager: bool,
-    /// Its receiver closed its window meanwhile.
+    /// True if the receiver closed its window meanwhile.
     pub(super) is_closed: bool,
 }
 
@@ -53,23 +52,23 @@ pub(super) struct Piece {
     last: Timestamp,
     bytes: u64,
     ends_small: bool,
-    /// Small segments in a row at its end.
+    /// Number of small segments in a row at its end.
     small: u32,
-    /// Small segments in all.
+    /// Number of small segments in all.
     partial: u32,
-    /// Bytes in segments that are not even one full one.
+    /// Bytes in segments that are shorter than a full one.
     short: u64,
-    /// Where its first mark lies.
+    /// Index of the piece's first mark.
     index: usize,
 }
 
 impl Flow {
-    /// Whether a queue lets it through at its rate, however fast that is.
+    /// Returns true if a queue lets the message through at its own rate, however fast that is.
     pub(super) fn is_drained(&self) -> bool {
         self.even.is_some_and(|even| even.keeper == Keeper::Queue)
     }
 
-    /// Looks at the whole message of `sender`; `pieces` is memory to use.
+    /// Measures the whole message of `sender`; `pieces` is memory to use.
     pub(super) fn of(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) -> Self {
         if trace.marks.len() < PIECES || trace.end.since(trace.begin) < NOTABLE {
             return Self::default();
@@ -131,7 +130,7 @@ fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
     }
 }
 
-/// Whether the peer advertised a window of zero.
+/// Returns true if the peer advertised a window of zero.
 fn closes(trace: &Trace<'_>, sender: Side) -> bool {
     let span = trace.span(sender);
     let words = trace
@@ -148,9 +147,9 @@ fn is_released(trace: &Trace<'_>, piece: &Piece) -> bool {
     mark.is_some_and(|mark| bare_release(trace, mark, piece.index).is_some())
 }
 
-/// Partial segments are the ends of writes: with more than one before stops
-/// that ACKs end, and most of those stops being so, it is room for the next
-/// write that each ACK makes.
+/// Returns true if the message fills its send buffer. Partial segments are the ends of writes: with
+/// more than one before stops that ACKs end, and most of those stops being so, it is room for the
+/// next write that each ACK makes.
 fn is_buffered(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     let mss = u64::from(trace.pipe(sender).mss);
     let ends_writes = |piece: &Piece| {

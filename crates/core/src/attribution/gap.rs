@@ -8,31 +8,31 @@ use super::repair::{filled, recovered, repeated, resumed};
 use super::stop::{self, Stop};
 use super::{LEAST_TIMEOUT, Trace};
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
-use crate::connection::order::longest_repair;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::longest_repair;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Hold, HoldRelease, Recovery, Side};
 
-/// Gaps up to this long are the normal flow of a message.
+/// The longest gap in the normal flow of a message.
 const FLOW: Duration = Duration::from_micros(500);
 
-/// A segment that was lost on its way here shows by a gap in its sender's
-/// identifications; what repairs it takes longer than this.
+/// The least time that a repair takes: a segment that was lost on its way here shows by a gap in
+/// its sender's identifications.
 const LEAST_RECOVERY: Duration = Duration::from_millis(2);
 
-/// On a path of this round trip a retransmission timeout is told from timers of the same
+/// The least round trip of a path on which a retransmission timeout is told from timers of the same
 /// length that nothing is added to.
 const LEAST_APART: Duration = Duration::from_millis(10);
 
-/// What a gap was.
+/// A gap between two segments, as named.
 #[derive(Debug, Default)]
 pub(super) struct Gap {
-    /// Its name; `None` when the second segment ended nothing.
+    /// Kind and owner of the wait; `None` when the second segment ended nothing.
     pub(super) wait: Option<(WaitKind, Owner)>,
     pub(super) hold: Option<Hold>,
     pub(super) recovery: Option<Recovery>,
     pub(super) stop: Option<Stop>,
-    /// How long what had arrived waited for a segment that it overtook.
+    /// The time for which what had arrived waited for a segment that it overtook.
     pub(super) overtaken: Option<Duration>,
 }
 
@@ -70,15 +70,16 @@ pub(super) fn name(
             }
             let gap = mark.at.since(before.at);
             if second.span.start < first.span.end && gap > LEAST_RECOVERY {
-                // It repeats what came before together with what did not.
+                // The segment repeats what came before together with what did not.
                 return recovered(trace, mark, gap, gap, false);
             }
             if mark.skipped > 0 && gap > LEAST_RECOVERY && is_too_soon(trace, sender, gap) {
                 // Several that a router on the way refused by ICMP and that were
                 // cut to size at once; one may have been a bare ACK.
-                return match mark.skipped > 1 && !trace.is_near(sender) {
-                    true => Gap::named(transfer(sender), Owner::Path),
-                    false => Gap::named(WaitKind::Unknown, Owner::Unknown),
+                return if mark.skipped > 1 && !trace.is_near(sender) {
+                    Gap::named(transfer(sender), Owner::Path)
+                } else {
+                    Gap::named(WaitKind::Unknown, Owner::Unknown)
                 };
             }
             let is_whole = second.arrival == Arrival::InOrder;
@@ -88,9 +89,10 @@ pub(super) fn name(
             }
             if mark.skipped > 0 && gap > LEAST_RECOVERY {
                 // Beside its sender nothing is lost but by the capture.
-                return match trace.is_near(sender) {
-                    true => Gap::named(WaitKind::Unknown, Owner::Unknown),
-                    false => recovered(trace, mark, gap, gap, false),
+                return if trace.is_near(sender) {
+                    Gap::named(WaitKind::Unknown, Owner::Unknown)
+                } else {
+                    recovered(trace, mark, gap, gap, false)
                 };
             }
             if may_be_repaired(trace, sender, (first, second), gap) {
@@ -122,8 +124,8 @@ fn may_be_repaired(
     is_tail && !is_told && trip >= LEAST_APART && gap >= LEAST_TIMEOUT + trip * 3 * 7 / 8
 }
 
-/// Whether what is missing came again sooner than the receiver's word of it
-/// can have reached `sender`: that was not what told it.
+/// Returns true if what is missing came again sooner than the receiver's ACK of the hole can have
+/// reached `sender`: then it was not that ACK that released it.
 fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
     let travel = trace.round_trip(sender).floor().unwrap_or_default();
     gap < travel * 7 / 8
@@ -139,7 +141,7 @@ fn is_repair(trace: &Trace<'_>, mark: &Mark, gap: Duration) -> bool {
     is_by_timer || (mark.skipped == 1 && gap >= trace.whole_trip() * 2 * 7 / 8)
 }
 
-/// What waited for a receiver that had no room.
+/// Returns the gap of data that waited for a receiver that had no room.
 fn closed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
     let (wait, stop) = stop::closed(trace, before, mark, index);
     Gap {
@@ -149,7 +151,7 @@ fn closed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
     }
 }
 
-/// New data: held, blocked, paused, or simply on its way.
+/// Names a gap before new data: held, blocked, paused, or simply on its way.
 fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index: usize) -> Gap {
     let sender = mark.by;
     let (Some(first), Some(second)) = (before.data, mark.data) else {
@@ -167,15 +169,16 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
         if flow.is_closed {
             return closed(trace, before, mark, index);
         }
-        return match is_sent_again(trace, mark, first) {
-            true => recovered(trace, mark, gap, gap, false),
-            false => Gap::named(WaitKind::Unknown, Owner::Unknown),
+        return if is_sent_again(trace, mark, first) {
+            recovered(trace, mark, gap, gap, false)
+        } else {
+            Gap::named(WaitKind::Unknown, Owner::Unknown)
         };
     }
     if release.is_none() && may_be_probe(trace, sender, gap) && is_sent_again(trace, mark, first) {
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
-    // What finds no room in the window waits for that, whatever else would hold it.
+    // Data that finds no room in the window waits for that, whatever else would hold it.
     let holder = holder.filter(|_| !stop::has_no_room(trace, mark, index, first, second));
     let hold = holder.and_then(|holder| nagle::hold(trace, holder, (before, mark), index));
     let flowing = FLOW.max(trace.round_trip(sender).error() * 2);
@@ -196,23 +199,23 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     }
 }
 
-/// After so long without an acknowledgement either was lost, or the capture
-/// missed it.
+/// Returns the longest time without an acknowledgement: after longer either was lost, or the
+/// capture missed it.
 fn longest_unacknowledged(trace: &Trace<'_>, sender: Side) -> Duration {
     LEAST_TIMEOUT + trace.round_trip(sender.peer()).floor().unwrap_or_default()
 }
 
-/// Whether it is long enough for a tail loss probe, which sends what is new if
-/// there is anything: two round trips and more (RFC 8985 §7.2). Nothing tells
-/// that from a program that went on just then.
+/// Returns true if the gap is long enough for a tail loss probe, which sends what is new if there
+/// is anything: two round trips and more (RFC 8985 §7.2). Nothing tells that from a program that
+/// went on just then.
 fn may_be_probe(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
     let floor = |side| trace.round_trip(side).floor().unwrap_or_default();
     gap >= LEAST_RECOVERY + (floor(sender) + floor(sender.peer())) * 2
 }
 
-/// Whether the bytes of `first` are sent again after `mark`: then it was a tail
-/// loss probe that let `mark` go (new data passes Nagle's algorithm with it;
-/// `tcp_send_loss_probe()` in `net/ipv4/tcp_output.c`).
+/// Returns true if the bytes of `first` are sent again after `mark`: then it was a tail loss probe
+/// that let `mark` go (new data passes Nagle's algorithm with it; `tcp_send_loss_probe()` in
+/// `net/ipv4/tcp_output.c`).
 fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
     trace.marks.iter().any(|m| {
         m.by == mark.by
@@ -225,17 +228,17 @@ fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
     })
 }
 
-/// How much longer the second queued on its way here than the first.
+/// Returns the time by which the second queued longer on its way here than the first.
 pub(super) fn queued_for(before: &Mark, mark: &Mark) -> Duration {
     mark.queued
         .possible()
         .saturating_sub(before.queued.possible())
 }
 
-/// The marks between `before` and the one at `index`.
+/// Returns the marks between `before` and the one at `index`.
 pub(super) fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] {
     let marks = trace.marks.get(..index).unwrap_or_default();
-    // Those of one time may stand in another order than in the capture.
+    // Marks of the same time may stand in another order than in the capture.
     let start = marks.partition_point(|m| m.at < before.at);
     let rest = marks.get(start..).unwrap_or_default();
     let is_it = |m: &Mark| m.number == before.number;

@@ -1,25 +1,24 @@
-//! When the client heard a response that passed the point long before: what
-//! its acknowledgements tell of the way there.
+//! The time at which the client received a response that passed the point long before, by what its
+//! acknowledgements tell of the way there.
 
 use core::time::Duration;
 
 use super::Trace;
 use crate::attribution::mark::Mark;
-use crate::connection::half::Arrival;
-use crate::connection::repeats::Need;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::Need;
 use crate::exchange::Side;
 
-/// Segments sent so near together also arrive so: each was the next thing
-/// that the client's kernel saw.
+/// The most between segments sent so near together that they also arrive so: each was the next
+/// thing that the client's kernel saw.
 const TOGETHER: Duration = Duration::from_millis(2);
-/// No kernel waits longer with an acknowledgement (`TCP_DELACK_MAX` in
-/// `include/net/tcp.h`; RFC 9293 §3.8.6.3 allows half a second, which none uses).
+/// The longest that a kernel delays an acknowledgement (`TCP_DELACK_MAX` in `include/net/tcp.h`;
+/// RFC 9293 §3.8.6.3 allows half a second, which none uses).
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(200);
 
-/// How much later than the path takes at best the end of the response reached
-/// the client; `None` where no acknowledgement tells, for one that was delayed
-/// says nothing of the path. What it queued on its own way back is taken off by
-/// its stamp.
+/// Returns the time, beyond the path's least travel, that the end of the response took to reach the
+/// client; `None` where no acknowledgement tells, for one that was delayed says nothing of the
+/// path. The time that the acknowledgement queued on its own way back is taken off by its stamp.
 pub(super) fn late(trace: &Trace<'_>) -> Option<Duration> {
     // Here the client hears what passes as it passes.
     if trace.is_near(Side::Client) {
@@ -33,7 +32,7 @@ pub(super) fn late(trace: &Trace<'_>) -> Option<Duration> {
     Some(took.saturating_sub(floor))
 }
 
-/// By the acknowledgement that covers the last segment but one and not the
+/// Returns the time told by the acknowledgement that covers the last segment but one and not the
 /// last, sent right behind it: a kernel or program that waits has both.
 fn apart(trace: &Trace<'_>, before: &Mark, last: &Mark) -> Option<Duration> {
     let covered = before.data?.span.end;
@@ -50,7 +49,7 @@ fn apart(trace: &Trace<'_>, before: &Mark, last: &Mark) -> Option<Duration> {
     Some(took.saturating_sub(first.queued.known()))
 }
 
-/// By the acknowledgement of a copy that the server gave up before it came,
+/// Returns the time told by the acknowledgement of a copy that the server gave up before it came,
 /// later than any kernel waits with one.
 fn outlasted(trace: &Trace<'_>, last: &Mark, floor: Duration) -> Option<Duration> {
     let own = after(trace, last).find(|ack| ack.ack >= trace.response.end)?;
@@ -67,13 +66,13 @@ fn outlasted(trace: &Trace<'_>, last: &Mark, floor: Duration) -> Option<Duration
     (is_repeated && took >= LONGEST_DELAYED_ACK + floor).then_some(took)
 }
 
-/// What the client sent after it.
+/// Iterates over the client's segments after this one.
 fn after<'t>(trace: &Trace<'t>, mark: &'t Mark) -> impl Iterator<Item = &'t Mark> {
     let is_after = move |next: &&Mark| next.by == Side::Client && next.at > mark.at;
     trace.marks.iter().filter(is_after)
 }
 
-/// The response's last segment as it was sent first, and the one before it.
+/// Returns the response's last segment as it was sent first, and the one before it.
 fn last_two<'t>(trace: &Trace<'t>) -> Option<(Option<&'t Mark>, &'t Mark)> {
     let mut sent = trace
         .marks

@@ -2,26 +2,26 @@
 
 use core::time::Duration;
 
-use crate::connection::half::{Arrival, Span};
-use crate::connection::order::Order;
-use crate::connection::repeats::Need;
-use crate::connection::transit::Queued;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Order;
+use crate::attribution::packet::Queued;
+use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 
-/// Marks kept for one connection's open exchanges at most.
+/// The most marks kept for one connection's open exchanges.
 const MAX_MARKS: usize = 4096;
 /// Marks of a short exchange.
 const USUAL_MARKS: usize = 16;
-/// Lists kept for their memory: about as many connections have an exchange
-/// open at a time where the memory is hot …
+/// The most lists kept for their memory: about as many connections have an exchange open at a time
+/// where the memory is hot.
 const MAX_SPARE: usize = 64;
-/// … none of them longer than this.
+/// The longest list kept for its memory.
 const MAX_SPARE_MARKS: usize = 256;
-/// Marks nearer together than this are merged when there are too many.
+/// The distance below which marks are merged when there are too many.
 const MERGED_NS: i64 = 250_000;
 
-/// One segment of a connection with an open exchange.
+/// A segment of a connection with an open exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) at: Timestamp,
@@ -30,11 +30,11 @@ pub(crate) struct Mark {
     /// The time that it queued on its way here, as far as its sender's clock
     /// tells.
     pub(crate) queued: Queued,
-    /// Its time to live on arrival.
+    /// The segment's time to live on arrival.
     pub(crate) ttl: u8,
     /// The time that the connection had been silent before it.
     pub(crate) idle: Option<Duration>,
-    /// Its payload, if any.
+    /// The segment's payload, if any.
     pub(crate) data: Option<Data>,
     /// The end of the other side's bytes that it acknowledges.
     pub(crate) ack: u64,
@@ -89,7 +89,7 @@ pub(crate) struct Data {
     /// The furthest byte that the other side had allowed; 0 where that is not
     /// known.
     pub(crate) edge: u64,
-    /// Its place, by its sender's numbers, among what came before.
+    /// The segment's place, by its sender's numbers, among what came before.
     pub(crate) order: Order,
     /// The need to send it, where its bytes were sent before.
     pub(crate) need: Need,
@@ -105,15 +105,16 @@ pub(crate) struct Data {
     pub(crate) had_no_room: bool,
 }
 
-/// Marks below which no time on the wire is looked for: nothing that short stops for it.
+/// The least number of marks from which a time on the wire is looked for: nothing that short stops
+/// for it.
 const LEAST_MARKS: usize = 6;
 /// The time of a full segment on the slowest wire of a local network (10 Mbit/s), and a little
 /// for its driver. What is longer is the way's, or its program's.
 const LONGEST_ON_WIRE: Duration = Duration::from_micros(1_500);
 
-/// The time that a full segment of `by` takes on the wire: the least between two that its
-/// sender let go together. It errs upward where they never were sent at once; 0 where it does
-/// not show.
+/// Returns the time that a full segment of `by` takes on the wire: the least between two that its
+/// sender let go together. It errs upward where they never were sent at once; 0 where it does not
+/// show.
 pub(crate) fn serialization(marks: &[Mark], by: Side) -> Duration {
     if marks.len() < LEAST_MARKS {
         return Duration::ZERO;
@@ -146,8 +147,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// The pace of the segments up to `until`; the time before the first is no
-    /// gap.
+    /// Returns the pace of the segments up to `until`; the time before the first is no gap.
     pub(crate) fn of(marks: &[Mark], by: Side, span: Span, until: Timestamp) -> Self {
         let mut ends: Option<(Timestamp, Timestamp)> = None;
         let mut pace = Self::default();
@@ -206,7 +206,7 @@ impl Marks {
         &self.list
     }
 
-    /// Notes whether packet `number` had to be sent; false if it is not here any more.
+    /// Notes whether packet `number` had to be sent; returns false if it is not here any more.
     pub(crate) fn resolve(&mut self, number: u64, need: Need) -> bool {
         let mark = self
             .list
@@ -217,7 +217,7 @@ impl Marks {
         data.map(|data| data.need = need).is_some()
     }
 
-    /// Forgets what came before `begin`.
+    /// Drops the marks before `begin`.
     pub(crate) fn forget_before(&mut self, begin: Timestamp) {
         if self.list.first().is_some_and(|first| first.at < begin) {
             let first = self.list.partition_point(|mark| mark.at < begin);
@@ -225,7 +225,7 @@ impl Marks {
         }
     }
 
-    /// Forgets all, and leaves the memory to others.
+    /// Drops all marks, and leaves the memory to others.
     #[inline]
     pub(crate) fn clear(&mut self, spare: &mut SpareMarks) {
         if self.list.capacity() == 0 {
@@ -238,7 +238,7 @@ impl Marks {
         }
     }
 
-    /// Frees the memory too.
+    /// Drops all marks and frees their memory.
     pub(crate) fn retire(&mut self) {
         self.list = Vec::new();
     }

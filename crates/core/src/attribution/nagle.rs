@@ -1,5 +1,5 @@
-//! Nagle's algorithm: which small segment a partial one may have waited for, and
-//! whether it left with that one's acknowledgement.
+//! Nagle's algorithm: the small segment that a partial one may have waited for, and whether it left
+//! with that one's acknowledgement.
 
 use core::time::Duration;
 
@@ -8,13 +8,13 @@ use super::gap::between;
 use super::release::REACTION;
 use super::trace::INITIAL_WINDOW;
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::{Hold, HoldRelease};
 
 /// The amount by which stamps of one host stray.
 const JITTER: Duration = Duration::from_micros(100);
-/// A path is quicker than the least round trip seen so far by at most this:
-/// wider, and a server's own timer would meet a delayed ACK more than by chance.
+/// The most by which a path is quicker than the least round trip seen so far: wider, and a server's
+/// own timer would meet a delayed ACK more than by chance.
 const QUICKER: Duration = Duration::from_millis(1);
 
 /// A small segment whose acknowledgement a later partial one of the same sender
@@ -27,11 +27,10 @@ pub(super) struct Holder {
     is_behind_full: bool,
 }
 
-/// The small segment that may hold the one of `mark`, at `index`, `before` being
-/// the sender's segment just before it. A full segment passes, and so does a FIN.
-/// Linux holds a partial one as long as the last small one is not acknowledged,
-/// however many full ones were sent since (`tcp_minshall_check()` in
-/// `net/ipv4/tcp_output.c`).
+/// Returns the small segment that may hold the one of `mark`, at `index`, `before` being the
+/// sender's segment just before it. A full segment passes, and so does a FIN. Linux holds a partial
+/// one as long as the last small one is not acknowledged, however many full ones were sent since
+/// (`tcp_minshall_check()` in `net/ipv4/tcp_output.c`).
 pub(super) fn holder(
     trace: &Trace<'_>,
     (before, first): (&Mark, Data),
@@ -60,10 +59,9 @@ pub(super) fn holder(
     behind_full(trace, before, mark, index)
 }
 
-/// The last small segment before full ones, where neither the congestion window
-/// can have stopped their sender (fewer than a connection begins with were under
-/// way, and none was ever lost) nor an acknowledgement of the small one had come
-/// before the last of them left.
+/// Returns the last small segment before full ones, unless the congestion window may have stopped
+/// their sender (as many as a connection begins with were under way, or one was ever lost) or an
+/// acknowledgement of the small one had come before the last of them left.
 fn behind_full(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Option<Holder> {
     let sender = mark.by;
     let pipe = trace.pipe(sender);
@@ -103,7 +101,7 @@ fn is_open(trace: &Trace<'_>, holder: Holder, before: &Mark, index: usize) -> bo
         .any(|m| m.by == before.by.peer() && m.ack >= holder.end && m.at <= known)
 }
 
-/// The event that released the segment of `mark`.
+/// Returns the event that released the segment of `mark`.
 pub(super) fn hold(
     trace: &Trace<'_>,
     holder: Holder,
@@ -133,9 +131,10 @@ pub(super) fn hold(
     let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
     let gap = mark.at.signed_since(ack.at);
     // A reply as quick as this one bounds the way better than the programs' do.
-    let travel = match trip.is_bounded() {
-        true => travel,
-        false => travel.min(mark.at.since(ack.at)),
+    let travel = if trip.is_bounded() {
+        travel
+    } else {
+        travel.min(mark.at.since(ack.at))
     };
     let reaction_ns = gap.saturating_sub(nanos(travel));
     // The path may be quicker than it was when its round trip was taken.
@@ -165,25 +164,26 @@ fn is_answered(trace: &Trace<'_>, (ack, mark): (&Mark, &Mark), travel: Duration)
     words.any(|word| word.data.is_some() && word.at >= ack.at && word.at <= until)
 }
 
-/// The first acknowledgement of the holder.
+/// Returns the first acknowledgement of the holder.
 fn acknowledgement<'a>(
     trace: &'a Trace<'_>,
     holder: Holder,
     before: &Mark,
     index: usize,
 ) -> Option<&'a Mark> {
-    let marks = match holder.is_behind_full {
-        // It passes a point beside the receiver before the full ones do.
-        true => trace.marks.get(..index).unwrap_or_default(),
-        false => between(trace, before, index),
+    let marks = if holder.is_behind_full {
+        // The acknowledgement passes a point beside the receiver before the full ones do.
+        trace.marks.get(..index).unwrap_or_default()
+    } else {
+        between(trace, before, index)
     };
     marks
         .iter()
         .find(|m| m.by == before.by.peer() && m.ack >= holder.end)
 }
 
-/// The first acknowledgement of the holder, and of nothing behind it, where the point has it
-/// just after what it let go: the two directions may be stamped apart.
+/// Returns the first acknowledgement of the holder, and of nothing behind it, where the point has
+/// it just after what it let go: the two directions may be stamped apart.
 fn stamped_late<'a>(
     trace: &'a Trace<'_>,
     holder: Holder,

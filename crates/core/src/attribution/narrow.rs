@@ -2,17 +2,19 @@
 
 use super::Trace;
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::{Narrow, Recovery, RecoveryMechanism, Side};
 use crate::observed::time::Timestamp;
 
-/// Full segments of a response that never arrived, whatever their copies,
-/// while smaller ones do.
+/// Returns the full segments of a response that never arrived, whatever their copies, while smaller
+/// ones did.
 pub(super) fn narrow(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
-    match trace.is_near(Side::Server) {
-        true if trace.pipe(Side::Server).has_repeats => beside_sender(trace),
-        true => None,
-        false => elsewhere(trace, recoveries),
+    if !trace.is_near(Side::Server) {
+        elsewhere(trace, recoveries)
+    } else if trace.pipe(Side::Server).has_repeats {
+        beside_sender(trace)
+    } else {
+        None
     }
 }
 
@@ -27,8 +29,8 @@ fn response<'a>(trace: &'a Trace<'_>) -> impl Iterator<Item = (&'a Mark, Data)> 
         .filter(move |(_, data)| data.span.end > span.start)
 }
 
-/// The first full segment, sent twice more at least, and not acknowledged
-/// before it was cut smaller, if ever.
+/// Returns the first full segment, sent twice more at least, and not acknowledged before it was cut
+/// smaller, if ever.
 fn beside_sender(trace: &Trace<'_>) -> Option<Narrow> {
     let (first, full) = response(trace).find(|(_, data)| !data.is_small)?;
     let copies = || {
@@ -56,8 +58,8 @@ fn beside_sender(trace: &Trace<'_>) -> Option<Narrow> {
     })
 }
 
-/// Segments of a long response come only after repetitions that came to
-/// nothing, and then all of them smaller than the ends had agreed on.
+/// Returns the full segments that are missing from a long response whose segments come only after
+/// repetitions without effect, and then all of them smaller than the ends had agreed on.
 fn elsewhere(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
     let repair = recoveries.iter().find(|recovery| {
         recovery.sender == Side::Server

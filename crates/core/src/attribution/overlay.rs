@@ -10,21 +10,21 @@ use crate::observed::time::Timestamp;
 pub(crate) struct Held {
     pub(crate) from: Timestamp,
     pub(crate) until: Timestamp,
-    /// Whose windows.
+    /// The side whose windows held the data back.
     pub(crate) by: Side,
-    /// The packet that went on.
+    /// Number of the packet that went on.
     pub(crate) released: u64,
 }
 
 impl Tiling {
-    /// One side's data was held back by the other's flow-control windows in
-    /// each of these stretches, in time order. What the packets explain
-    /// otherwise, losses and what was not seen, stays.
+    /// Gives the stretches in which one side's data was held back by the other's flow-control
+    /// windows to those windows, in time order. What the packets explain otherwise, losses and what
+    /// was not seen, stays.
     pub(crate) fn hold_back(&mut self, held: &[Held]) {
         for &held in held {
             self.give(held);
         }
-        // Nor was it Nagle's algorithm that held what went on then.
+        // The segments that went on then were not held by Nagle's algorithm either.
         self.holds.retain(|hold| {
             let [_, _, second] = hold.packets;
             held.iter().all(|held| held.released != second)
@@ -73,7 +73,7 @@ fn push(waits: &mut Vec<Wait>, wait: Wait) {
     }
 }
 
-/// Waits that the packets alone take for a sender's pause or travel.
+/// Returns true for waits that the packets alone take for a sender's pause or travel.
 fn may_be_held(kind: WaitKind) -> bool {
     matches!(
         kind,

@@ -1,23 +1,24 @@
-//! How a response was put into segments, and how those were acknowledged: what
-//! costs nothing and looks odd.
+//! Packing of a response into segments, and their acknowledgements: what costs nothing and looks
+//! odd.
 
 use core::time::Duration;
 
 use super::Trace;
 use crate::attribution::mark::Data;
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::{Gathered, Packing, Side};
 
-/// Segments of a response from which on its packing says anything.
+/// The least number of segments of a response whose packing says anything.
 const LEAST_SEGMENTS: usize = 5;
-/// Writes of at most this part of a full segment are worth gathering.
+/// The fraction of a full segment, as one in so many, up to which writes are worth gathering.
 const SMALL_PART: u32 = 4;
-/// So many first segments of one length show how much the program writes.
+/// The number of first segments of one length that show how much the program writes.
 const LEAST_WRITES: usize = 2;
-/// On a shorter path an acknowledgement may have come before each segment.
+/// The least round trip of a path: on a shorter one an acknowledgement may have come before each
+/// segment.
 const LEAST_TRIP: Duration = Duration::from_millis(1);
 
-/// The response's packing; `strides` is memory to use.
+/// Returns the response's packing; `strides` is memory to use.
 pub(super) fn packing(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Packing {
     if trace.marks.len() < LEAST_SEGMENTS || new(trace).nth(LEAST_SEGMENTS - 1).is_none() {
         return Packing::default();
@@ -28,7 +29,7 @@ pub(super) fn packing(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Packing {
     }
 }
 
-/// The response's segments that came in their order.
+/// Iterates over the response's segments that came in their order.
 fn new<'a>(trace: &'a Trace<'_>) -> impl Iterator<Item = &'a Data> {
     let span = trace.response;
     let own = trace.marks.iter().filter(|mark| mark.by == Side::Server);
@@ -41,9 +42,8 @@ fn length(data: &Data) -> u64 {
     data.span.end - data.span.start
 }
 
-/// Small writes of one length of which later ones left together, though none
-/// had to wait for an acknowledgement: the ends of partial segments are ends
-/// of writes.
+/// Returns small writes of one length of which later ones left together, though none had to wait
+/// for an acknowledgement: the ends of partial segments are ends of writes.
 fn gathered(trace: &Trace<'_>) -> Option<Gathered> {
     let mss = trace.pipe(Side::Server).mss;
     // The head is a write of its own.
@@ -80,7 +80,7 @@ fn gathered(trace: &Trace<'_>) -> Option<Gathered> {
     })
 }
 
-/// Segments for which one acknowledgement came, at the median; super-segments
+/// Returns the number of segments for which one acknowledgement came, at the median; super-segments
 /// count once, for their receiver acknowledges them as one.
 fn stride(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Option<u32> {
     let acks = trace.marks.iter().filter(|mark| {

@@ -1,8 +1,7 @@
-//! What reached a sender when: acknowledgements and windows.
+//! Acknowledgements and windows, by the time at which they reached a sender.
 //!
-//! A stamp of the observation point is not the sender's; what left at the
-//! point's time `t` answers what passed the point one round trip to the sender
-//! earlier.
+//! A stamp of the observation point is not the sender's; what left at the point's time `t` answers
+//! what passed the point one round trip to the sender earlier.
 
 use core::time::Duration;
 
@@ -11,35 +10,34 @@ use crate::attribution::mark::Mark;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 
-/// A sender that was blocked on an ACK sends within this time of its arrival.
+/// The longest time after an ACK's arrival in which a sender that was blocked on it sends.
 pub(super) const REACTION: Duration = Duration::from_micros(500);
 
-/// On a shorter path an ACK comes back at once: what leaves with it may as
-/// well have been written just then.
+/// The least round trip of a path: on a shorter one an ACK comes back at once, and what leaves with
+/// it may as well have been written just then.
 pub(super) const LEAST_TRIP: Duration = Duration::from_millis(1);
 
-/// The way there and back takes this part longer at times.
+/// The part of the round trip by which it takes longer at times.
 const STRAYING: u32 = 32;
 
-/// A full segment is put on the wire by its sender, and once more by a switch.
+/// The number of wires that a full segment is put on: by its sender, and once more by a switch.
 const WIRES: u32 = 2;
 
-/// The time that `sender` takes at most to send what something that reached it let go. What
-/// timed the trip to it may have been a bare acknowledgement, which on a slow wire takes far
-/// less long to send than a full segment.
+/// Returns the most time that `sender` takes to send what something that reached it let go. What
+/// timed the trip to it may have been a bare acknowledgement, which on a slow wire takes far less
+/// long to send than a full segment.
 pub(super) fn reaction(trace: &Trace<'_>, sender: Side) -> Duration {
     REACTION + trace.serialization(sender) * WIRES
 }
 
-/// How much later than the least round trip says an answer of `sender` to what it met may
-/// come.
+/// Returns the most by which an answer of `sender` comes later than the least round trip says.
 fn lateness(trace: &Trace<'_>, sender: Side) -> Duration {
     let trip = trace.round_trip(sender);
     trip.error() + reaction(trace, sender) + trip.floor().unwrap_or_default() / STRAYING
 }
 
-/// The acknowledgement or window update of its peer that `mark`, at `index`,
-/// left with, if any.
+/// Returns the acknowledgement or window update of its peer that `mark`, at `index`, left with, if
+/// any.
 pub(super) fn release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Option<&'a Mark> {
     let trip = trace.round_trip(mark.by);
     let target = mark.at - trip.floor()?;
@@ -80,30 +78,31 @@ pub(super) fn is_about_a_trip_later(trace: &Trace<'_>, mark: &Mark, index: usize
         })
 }
 
-/// The same, only if it carried nothing else: a message of the peer's is its
-/// program's word.
+/// Returns the release of `mark` only if it carried nothing else: a message of the peer's is sent
+/// by its program.
 pub(super) fn bare_release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Option<&'a Mark> {
     release(trace, mark, index).filter(|ack| ack.data.is_none())
 }
 
-/// What the sender of `mark` had heard from its peer just before it let it go.
+/// The acknowledgements and windows that the sender of `mark` had received from its peer just
+/// before it let it go.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Heard {
-    /// How far its data was acknowledged.
+    /// The end of its data that was acknowledged.
     pub(super) acked: u64,
-    /// How far it was allowed to send; `None` where the scaling is not known.
+    /// The furthest byte that it was allowed to send; `None` where the scaling is not known.
     pub(super) edge: Option<u64>,
-    /// Whether its last word was that it takes nothing.
+    /// True if the peer's last window was closed.
     pub(super) is_closed: bool,
 }
 
-/// What its peer had told the sender of `mark`, leaving out what let it go.
+/// Returns what its peer had told the sender of `mark`, leaving out what let it go.
 pub(super) fn heard(trace: &Trace<'_>, mark: &Mark, index: usize) -> Option<Heard> {
     let until = mark.at - trace.round_trip(mark.by).floor()? - lateness(trace, mark.by);
     last_word(trace, mark.by.peer(), until, index)
 }
 
-/// What the peer had told by the time `mark` passed, on its way or not.
+/// Returns what the peer had told by the time `mark` passed, on its way or not.
 pub(super) fn told(trace: &Trace<'_>, mark: &Mark, index: usize) -> Option<Heard> {
     last_word(trace, mark.by.peer(), mark.at, index)
 }
@@ -119,7 +118,7 @@ fn last_word(trace: &Trace<'_>, by: Side, until: Timestamp, index: usize) -> Opt
         .find(|mark| mark.by == by);
     let (acked, edge, is_closed) = match last {
         Some(last) => (last.ack, last.edge, last.is_closed),
-        // It said nothing since the exchange began.
+        // The peer has sent nothing since the exchange began.
         None => {
             let mut sent = marks.iter().filter(|mark| mark.by == by.peer());
             sent.find_map(|mark| mark.data)

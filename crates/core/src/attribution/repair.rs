@@ -6,22 +6,22 @@ use super::gap::{Gap, transfer};
 use super::release::reaction;
 use super::{LEAST_TIMEOUT, REORDERING, Trace};
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::Arrival;
-use crate::connection::order::Order;
-use crate::connection::repeats::Need;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Order;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Recovery, RecoveryMechanism, Side};
 use crate::observed::time::Timestamp;
 
-/// Behind a segment that was sent again, this many as long are missing at least where all of
-/// its flight is: one may have been lost by itself later.
+/// The least number of segments as long that are missing behind one that was sent again where all
+/// of its flight is: one may have been lost by itself later.
 const LEAST_MISSING: u64 = 3;
 /// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
 const LINUX_TTL: u8 = 64;
-/// Windows delays an acknowledgement by up to 200 ms, give or take a tick.
+/// The longest that Windows delays an acknowledgement: 200 ms, give or take a tick.
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(220);
 
-/// A retransmission at its sender.
+/// Names the gap before a retransmission, seen at its sender.
 pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     if data.was_too_big {
         // Cut to size as soon as a router said so: nothing was lost unawares.
@@ -40,9 +40,9 @@ pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data
     gap
 }
 
-/// Returns true if the receiver may have had what was sent again so long after, and have
-/// delayed its word of it: Windows waits longer than many a timer, and does not tell of
-/// copies (D-SACK).
+/// Returns true if the receiver may have had what was sent again `since_copy` later, and have
+/// delayed its acknowledgement: Windows waits longer than many a timer, and does not report copies
+/// (D-SACK).
 fn may_be_delayed(trace: &Trace<'_>, sender: Side, since_copy: Duration) -> bool {
     let peer = sender.peer();
     let is_other = trace
@@ -52,7 +52,7 @@ fn may_be_delayed(trace: &Trace<'_>, sender: Side, since_copy: Duration) -> bool
     is_other && since_copy <= trace.whole_trip() + LONGEST_DELAYED_ACK
 }
 
-/// The copy of these bytes that was sent last before `mark`.
+/// Returns the copy of these bytes that was sent last before `mark`.
 fn copy_before<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark> {
     trace.marks.iter().rev().find(|m| {
         m.at < mark.at
@@ -62,10 +62,9 @@ fn copy_before<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a 
     })
 }
 
-/// Whether the receiver told the sender of missing data after `since`: by
-/// SACK, or by acknowledging the same again, which later data makes it do
-/// (RFC 5681 §3.2). What is sent again as soon as anything came from there was
-/// released by that, and not by a timer.
+/// Returns true if the receiver told the sender of missing data after `since`: by SACK, or by
+/// acknowledging the same again, which later data makes it do (RFC 5681 §3.2). What is sent again
+/// as soon as anything came from there was released by that, and not by a timer.
 fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &Mark) -> bool {
     let reaction = reaction(trace, sender) + trace.round_trip(sender).floor().unwrap_or_default();
     trace.marks.iter().any(|answer| {
@@ -77,7 +76,7 @@ fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &M
     })
 }
 
-/// Missing bytes that arrived: reordered, or sent again.
+/// Names the gap before missing bytes that arrived: reordered, or sent again.
 pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     let noticed = noticed(trace, mark, data);
     // Without later data it was the sender's ACKs that told of it.
@@ -115,9 +114,9 @@ pub(super) fn is_overtaking(trace: &Trace<'_>, first: &Mark) -> bool {
     fillers.peek().is_some() && fillers.all(was_late)
 }
 
-/// The first segment that came from behind the hole that `mark` fills.
+/// Returns the first segment that came from behind the hole that `mark` fills.
 fn noticed<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark> {
-    // It may bring what had arrived behind the hole once more.
+    // A segment may bring what had arrived behind the hole once more.
     let is_behind = |m: &Mark, d: Data| {
         let is_again = m.at < mark.at && d.span.start > data.span.start;
         d.span.start >= data.span.end || (is_again && d.span.end >= data.span.end)
@@ -140,7 +139,7 @@ fn is_overtaken(trace: &Trace<'_>, mark: &Mark, data: Data, late: Duration) -> b
     }
 }
 
-/// How long RACK waits before it takes a segment that others overtook for lost.
+/// Returns the time that RACK waits before it takes a segment that others overtook for lost.
 fn patience(trace: &Trace<'_>, sender: Side) -> Duration {
     let travel = trace.round_trip(sender).floor().unwrap_or_default();
     REORDERING.max(travel / 4)
@@ -177,8 +176,8 @@ fn is_repeated_behind(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
     })
 }
 
-/// `mark` brought what was lost, `since_copy` after the copy before was sent,
-/// or would have come.
+/// Names the gap before `mark`, which brought what was lost, `since_copy` after the copy before was
+/// sent, or would have come.
 pub(super) fn recovered(
     trace: &Trace<'_>,
     mark: &Mark,
@@ -193,10 +192,10 @@ pub(super) fn recovered(
     }
 }
 
-/// The repair that a flight's first segment is, `gap` after what came before: none of the
+/// Returns the repair that a flight's first segment is, `gap` after what came before: none of the
 /// flight had come. Its sender numbers nothing, or by a counter that tells nothing, but went on
-/// behind it by what one acknowledgement lets go, and further than it had come: what lies
-/// between was sent before.
+/// behind it by what one acknowledgement lets go, and further than it had come: what lies between
+/// was sent before.
 pub(super) fn resumed(
     trace: &Trace<'_>,
     (mark, data): (&Mark, Data),
@@ -229,7 +228,7 @@ pub(super) fn resumed(
     Some(gap_of)
 }
 
-/// A repair, and how the loss was noticed.
+/// Returns a repair, and the way in which the loss was noticed.
 pub(super) fn recovery(
     trace: &Trace<'_>,
     mark: &Mark,
@@ -266,10 +265,10 @@ pub(super) fn recovery(
     }
 }
 
-/// Returns true if the receiver's word of missing data reached its sender just before `mark`: a
-/// timer expires in silence, and what is sent again long after its copy may have waited for
-/// its turn.
-/// Behind a timeout, what was lost is sent again as each piece is acknowledged: still the timer's.
+/// Returns true if the receiver's report of missing data reached its sender just before `mark`: a
+/// timer expires in silence, and what is sent again long after its copy may have waited for its
+/// turn. Behind a timeout, what was lost is sent again as each piece is acknowledged: still the
+/// timer's.
 fn follows_word(trace: &Trace<'_>, mark: &Mark) -> bool {
     let floor = trace.round_trip(mark.by).floor().unwrap_or_default();
     let latest = reaction(trace, mark.by) + floor + floor / 4;
@@ -309,7 +308,7 @@ fn is_behind_later_repair(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
         let is_further = fill.is_some_and(|d| d.span.start >= data.span.end);
         m.by == mark.by && m.at < mark.at && is_further
     };
-    // One of them is enough to ask about.
+    // The last such repair is enough to ask about.
     let Some(later) = trace.marks.iter().rev().find(fills) else {
         return false;
     };

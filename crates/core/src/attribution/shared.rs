@@ -1,28 +1,29 @@
-//! A response on a connection that carries others meanwhile (HTTP/2): what held all of them
-//! back held it too, and is no thinking of the server's.
+//! A response on a connection that carries others meanwhile (HTTP/2): what held all of them back
+//! held it too, and is not the server's think time.
 
 use core::time::Duration;
 
 use super::flow::Flow;
 use super::{REORDERING, Tiler, Trace, gap};
 use crate::attribution::mark::Mark;
-use crate::connection::half::Arrival;
-use crate::connection::repeats::Need;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::Need;
 use crate::exchange::Side;
 use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::observed::time::Timestamp;
 
-/// Segments of other responses before one that are looked at.
+/// The most segments of other responses before one that are looked at.
 const MAX_OTHERS: usize = 64;
 
 /// The state of a sender's socket buffer, by a gap in its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Buffer {
-    /// Nothing held the sender back: it had nothing to send, so the response was not there yet.
+    /// An empty buffer: nothing held the sender back, it had nothing to send, so the response was
+    /// not there yet.
     Empty,
-    /// More was there than could be sent.
+    /// A full buffer: more was there than could be sent.
     Full,
-    /// Either.
+    /// An unknown state: either of the two.
     Untold,
 }
 
@@ -80,14 +81,13 @@ impl Tiler<'_> {
             .map_or(begun, |step| step.until);
         let (path, inferred) = (Owner::Path, Bound::Inferred(trace.to_server.split_error()));
         self.push(from + travel / 2, WaitKind::RoundTrip, path, None, inferred);
-        match is_endless {
-            // Whether the response was there when its line began does not show.
-            true => self.push(free, WaitKind::Unknown, Owner::Unknown, None, inferred),
-            false => {
-                let think = WaitKind::ServerThink;
-                self.push(free - travel / 2, think, Owner::Server, None, inferred);
-                self.push(free, WaitKind::RoundTrip, path, None, inferred);
-            }
+        if is_endless {
+            // It does not show whether the response was there when its line began.
+            self.push(free, WaitKind::Unknown, Owner::Unknown, None, inferred);
+        } else {
+            let think = WaitKind::ServerThink;
+            self.push(free - travel / 2, think, Owner::Server, None, inferred);
+            self.push(free, WaitKind::RoundTrip, path, None, inferred);
         }
         for step in line {
             let (kind, owner) = step.name.unwrap_or((WaitKind::ResponseTransfer, path));
@@ -97,8 +97,8 @@ impl Tiler<'_> {
     }
 }
 
-/// The server's segments of other responses and of this one up to `first`, the latest ones that
-/// came after `asked`, and the time from which on they are looked at: `asked`, or later where
+/// Returns the server's segments of other responses and of this one up to `first`, the latest ones
+/// that came after `asked`, and the time from which on they are looked at: `asked`, or later where
 /// they are too many.
 fn steps(trace: &Trace<'_>, asked: Timestamp, first: &Mark) -> (Timestamp, Vec<Step>) {
     let (number, start) = (first.number, first.data.map_or(0, |data| data.span.start));

@@ -1,4 +1,4 @@
-//! Why a sender that had more to send stood still, and what ended it.
+//! Stops of a sender that had more to send: the cause of each, and what ended it.
 
 use core::time::Duration;
 
@@ -11,9 +11,8 @@ use crate::exchange::delivery::Limit;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::time::Timestamp;
 
-/// A sender that avoids silly windows waits until it may send this part of the
-/// window (`tcp_tso_win_divisor` in `net/ipv4/tcp_output.c`; RFC 9293
-/// §3.8.6.2.1 has a half).
+/// The part of the window that a sender that avoids silly windows waits for (`tcp_tso_win_divisor`
+/// in `net/ipv4/tcp_output.c`; RFC 9293 §3.8.6.2.1 has a half).
 const SILLY_PART: u64 = 3;
 
 /// A time for which a sender stood still.
@@ -21,16 +20,16 @@ const SILLY_PART: u64 = 3;
 pub(crate) struct Stop {
     pub(super) limit: Limit,
     pub(super) took: Duration,
-    /// Bytes not acknowledged meanwhile, as its sender knew.
+    /// Bytes not acknowledged meanwhile, as the sender knew.
     pub(super) in_flight: u64,
-    /// The same in segments.
+    /// Segments not acknowledged meanwhile.
     pub(super) segments: u64,
     /// The receiver's window; 0 where it is not known.
     pub(super) window: u64,
     pub(super) is_zero_window: bool,
-    /// The last before, what ended it (0: nothing), the next.
+    /// The last packet before, the one that ended the stop (0: none), and the next.
     pub(super) packets: [u64; 3],
-    /// End of what was sent before.
+    /// End of the bytes sent before.
     pub(super) sent: u64,
 }
 
@@ -100,15 +99,15 @@ pub(super) fn name(
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
     if mark.queued.possible() * 2 >= gap {
-        // It was on its way for most of the time, and the least lag that this
-        // is beyond may have been a queue's too: what came before it queued,
-        // and whether its sender waited for that or for itself does not show.
+        // The segment was on its way for most of the time, and the least lag may have been a
+        // queue's too: what came before it queued, and it does not show whether its sender waited
+        // for that or for itself.
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
     (super::gap::paused(trace, sender), Some(stop))
 }
 
-/// A segment sent again to a receiver that has no room.
+/// Names the wait of a segment sent again to a receiver that has no room.
 pub(super) fn closed(
     trace: &Trace<'_>,
     before: &Mark,
@@ -144,8 +143,8 @@ fn stop(trace: &Trace<'_>, (before, mark): (&Mark, &Mark), index: usize, first: 
     }
 }
 
-/// Segments of `sender` before `index` that end behind `acked`, super-segments
-/// counted by their parts.
+/// Counts the segments of `sender` before `index` that end behind `acked`, super-segments by their
+/// parts.
 fn segments_since(trace: &Trace<'_>, sender: Side, acked: u64, index: usize) -> u64 {
     let mss = u64::from(trace.pipe(sender).mss.max(1));
     let marks = trace.marks.get(..index).unwrap_or_default().iter().rev();
@@ -157,7 +156,7 @@ fn segments_since(trace: &Trace<'_>, sender: Side, acked: u64, index: usize) -> 
         .sum()
 }
 
-/// Whether the peer closed its window in between.
+/// Returns true if the peer closed its window between the two.
 fn is_zero(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> bool {
     let marks = trace.marks.get(..index).unwrap_or_default().iter().rev();
     let between = marks.take_while(|other| other.number != before.number);
@@ -166,7 +165,7 @@ fn is_zero(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> bool 
         .any(|other| other.by == mark.by.peer() && other.is_closed)
 }
 
-/// The time between the two during which the peer's window was closed, at the point.
+/// Returns the time between the two during which the peer's window was closed, at the point.
 fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Duration {
     let marks = trace.marks.get(..index).unwrap_or_default();
     let from = marks.partition_point(|other| other.at < before.at);
@@ -183,7 +182,7 @@ fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Dura
     shut + since.map_or(Duration::ZERO, |since| mark.at.since(since))
 }
 
-/// The rest of a message whose receiver shut its window behind the last segment of `sender`,
+/// Names the rest of a message whose receiver shut its window behind the last segment of `sender`,
 /// while `sender` kept probing: the end of that time, and the stop.
 pub(crate) fn left_shut(
     trace: &Trace<'_>,
@@ -197,7 +196,7 @@ pub(crate) fn left_shut(
     let word = words.rev().find(|mark| mark.by == sender.peer());
     let was_shut = word.map_or(begins_shut_out, |word| word.is_closed);
     let mut since = was_shut.then_some(last.at);
-    // What it sends to a closed window is a probe.
+    // Data sent to a closed window is a probe.
     let (mut until, mut probes) = (None, u32::from(since.is_some()));
     for mark in trace.marks.get(index + 1..)? {
         if mark.by == sender {
@@ -237,8 +236,8 @@ pub(super) fn has_no_room(
     })
 }
 
-/// Whether the receiver's window had no room: for nothing, or for so little
-/// that a sender waits for more, and what it then sent filled it.
+/// Returns true if the receiver's window had no room: for nothing, or for so little that a sender
+/// waits for more, and what it then sent filled it.
 fn is_window_full(
     trace: &Trace<'_>,
     mark: &Mark,
@@ -267,15 +266,15 @@ fn is_window_full(
     is_filled && room <= (2 * mss).max(window / SILLY_PART)
 }
 
-/// Whether it goes beyond every window that was seen: the capture missed one.
+/// Returns true if the data goes beyond every window that was seen: the capture missed one.
 fn is_beyond_window(trace: &Trace<'_>, mark: &Mark, index: usize, second: Data) -> bool {
     let edge = told(trace, mark, index).and_then(|told| told.edge);
     edge.is_some_and(|edge| second.span.end > edge)
 }
 
-/// Returns true if a bare ACK ended a stop after so many segments as a sender begins with, and
-/// the receiver's window is not known: one of the two windows was full. Without the handshake
-/// the size of a full segment is not known either, so that none of them may look full.
+/// Returns true if a bare ACK ended a stop after as many segments as a sender begins with, and the
+/// receiver's window is not known: one of the two windows was full. Without the handshake the size
+/// of a full segment is not known either, so that none of them may look full.
 fn is_initial_flight(
     trace: &Trace<'_>,
     (mark, index): (&Mark, usize),
@@ -288,8 +287,8 @@ fn is_initial_flight(
         && bare_release(trace, mark, index).is_some()
 }
 
-/// A stop that a bare ACK ended, the receiver's window open: the sender's
-/// congestion window was full, or its buffer.
+/// Names a stop that a bare ACK ended, the receiver's window open: the sender's congestion window
+/// was full, or its buffer.
 fn by_acknowledgement(
     trace: &Trace<'_>,
     flow: &Flow,

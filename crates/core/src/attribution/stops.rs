@@ -1,4 +1,4 @@
-//! Adds the stops of a message up to what limited it.
+//! Sums of a message's stops by what limited it.
 
 use core::time::Duration;
 
@@ -12,26 +12,26 @@ use crate::exchange::Side;
 use crate::exchange::delivery::{Delivery, Limit, Pause};
 use crate::observed::time::Timestamp;
 
-/// Less is not worth telling.
+/// The least time stopped that is worth telling.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// Pauses remembered of one message.
+/// The most pauses remembered of one message.
 const MAX_PAUSES: usize = 8;
-/// A sender that rested for a retransmission timeout begins anew
-/// (RFC 5681 §4.1); the least such timeout (`TCP_RTO_MIN`).
+/// The least rest after which a sender begins anew: a retransmission timeout (RFC 5681 §4.1), the
+/// least of which is `TCP_RTO_MIN`.
 const LEAST_REST: Duration = Duration::from_millis(200);
 
-/// What is known of the connection before an exchange.
+/// State of the connection before an exchange.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Before {
-    /// When the exchange before it ended.
+    /// End of the exchange before it.
     pub(crate) ended: Option<Timestamp>,
     /// Most of the server's bytes in flight so far.
     pub(crate) flight: u64,
-    /// What its congestion window would be by now, had no rest made it smaller.
+    /// The congestion window that the server would have by now, had no rest made it smaller.
     pub(crate) kept: u64,
 }
 
-/// What limited the message of `sender`; `None` where nothing did for long.
+/// Returns what limited the message of `sender`; `None` where nothing did for long.
 pub(super) fn delivery(
     trace: &Trace<'_>,
     sender: Side,
@@ -95,9 +95,8 @@ pub(super) fn delivery(
     })
 }
 
-/// How much longer than the path takes the message's last byte was on its way,
-/// seen beside its sender: the receiver waits for the queue to drain though
-/// nothing more is sent.
+/// Returns the time by which the message's last byte was longer on its way than the path takes,
+/// seen beside its sender: the receiver waits for the queue to drain though nothing more is sent.
 fn drain(trace: &Trace<'_>, sender: Side) -> Duration {
     if !trace.is_near(sender) {
         return Duration::ZERO;
@@ -125,7 +124,7 @@ fn last_sent<'a>(trace: &Trace<'a>, sender: Side) -> Option<(usize, &'a Mark)> {
         .find(|(_, mark)| is_last(mark))
 }
 
-/// At a stop, or behind the last segment.
+/// Returns the most bytes in flight, at a stop or behind the last segment.
 fn most_in_flight(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> u64 {
     let at_stops = stops
         .iter()
@@ -140,7 +139,7 @@ fn most_in_flight(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> u64 {
     at_stops.max(at_end.unwrap_or_default())
 }
 
-/// The limit with the most time, and that time.
+/// Returns the limit with the most time, and that time.
 fn largest(stops: &[Stop]) -> Option<(Limit, Duration)> {
     let limits = [
         Limit::ReceiveWindow,
@@ -157,14 +156,13 @@ fn largest(stops: &[Stop]) -> Option<(Limit, Duration)> {
             .map(|stop| stop.took)
             .sum()
     };
-    // Of equal ones the first.
+    // Of equal limits the first one counts.
     let sums = limits.into_iter().map(|limit| (limit, sum(limit))).rev();
     sums.max_by_key(|&(_, sum)| sum)
 }
 
-/// The round trips that slow start takes for the message: a sender begins with
-/// ten segments (RFC 6928) and what was acknowledged before, and doubles that
-/// each round trip (RFC 5681 §3.1).
+/// Returns the round trips that slow start takes for the message: a sender begins with ten segments
+/// (RFC 6928) and what was acknowledged before, and doubles that each round trip (RFC 5681 §3.1).
 fn slow_start(trace: &Trace<'_>, sender: Side, rested: Option<Duration>) -> Duration {
     let span = trace.span(sender);
     let pipe = trace.pipe(sender);
@@ -173,8 +171,8 @@ fn slow_start(trace: &Trace<'_>, sender: Side, rested: Option<Duration>) -> Dura
     rounds(trace, sender, INITIAL_WINDOW * u64::from(pipe.mss) + before)
 }
 
-/// The round trips that the message waits if its sender begins with `window`
-/// bytes and doubles that each time.
+/// Returns the round trips that the message waits if its sender begins with `window` bytes and
+/// doubles that each time.
 fn rounds(trace: &Trace<'_>, sender: Side, window: u64) -> Duration {
     let span = trace.span(sender);
     let mut window = window.max(1);

@@ -1,22 +1,22 @@
-//! What an exchange is tiled from.
+//! Input from which an exchange is tiled.
 
 use core::time::Duration;
 
 use super::{Before, LEAST_TIMEOUT};
 use crate::attribution::mark::{Data, Mark};
-use crate::connection::half::{Arrival, Pipe, Span};
-use crate::connection::rtt::{LEAST_ERROR, RoundTrip};
+use crate::attribution::packet::{Arrival, Pipe, Span};
+use crate::attribution::rtt::{LEAST_ERROR, RoundTrip};
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 
-/// A connection begins with this many segments (RFC 6928); where a program
-/// sends small ones, each counts (`tcp_packets_in_flight()`).
+/// The number of segments that a connection begins with (RFC 6928); where a program sends small
+/// ones, each counts (`tcp_packets_in_flight()`).
 pub(super) const INITIAL_WINDOW: u64 = 10;
 
-/// One exchange's marks and what is known around them.
+/// The marks of an exchange and the state of the connection around them.
 #[derive(Debug)]
 pub(crate) struct Trace<'a> {
-    /// From the exchange's first mark on; may go on after its end.
+    /// Marks from the exchange's first one on; may go on after its end.
     pub(crate) marks: &'a [Mark],
     pub(crate) begin: Timestamp,
     pub(crate) end: Timestamp,
@@ -26,25 +26,24 @@ pub(crate) struct Trace<'a> {
     pub(crate) response: Span,
     /// Stretches that the capture missed, by sender.
     pub(crate) torn: &'a [(Side, Span)],
-    /// When an earlier response on this connection ended, if the request was
-    /// sent before.
+    /// End of an earlier response on this connection, if the request was sent before.
     pub(crate) behind: Option<Timestamp>,
-    /// Whether the response lasts until the server's FIN.
+    /// True if the response lasts until the server's FIN.
     pub(crate) ends_with_fin: bool,
-    /// Where the request's head ends, if it asks for leave to send its body.
+    /// End of the request's head, if it asks for leave to send its body.
     pub(crate) expects_at: Option<u64>,
-    /// When and as which packet the first interim response came.
+    /// Time and packet number of the first interim response.
     pub(crate) interim: Option<(Timestamp, u64)>,
     pub(crate) to_server: RoundTrip,
     pub(crate) to_client: RoundTrip,
-    /// How the client sends, and how the server does.
+    /// Sending habits of the client and of the server.
     pub(crate) pipes: [Pipe; 2],
     /// The time that a full segment takes on the wire, the client's and the server's.
     pub(crate) serialization: [Duration; 2],
     pub(crate) before: Before,
-    /// Whether the SYN/ACK was sent again before the handshake was done.
+    /// True if the SYN/ACK was sent again before the handshake was done.
     pub(crate) is_answer_repeated: bool,
-    /// Its bytes are of no protocol that is read: both sides may speak when they like.
+    /// True if the bytes are of no protocol that is read: both sides may send at any time.
     pub(crate) is_unread: bool,
 }
 
@@ -56,7 +55,7 @@ impl Trace<'_> {
         }
     }
 
-    /// From end to end and back, as far as it is known.
+    /// Returns the round trip from end to end, as far as it is known.
     pub(super) fn whole_trip(&self) -> Duration {
         let trips = [self.to_client.floor(), self.to_server.floor()];
         trips.into_iter().flatten().sum()
@@ -78,18 +77,19 @@ impl Trace<'_> {
         }
     }
 
-    /// The segments that `sender` may begin with, whose first data is `first`:
+    /// Returns the number of segments that `sender` may begin with, whose first data is `first`:
     /// one where the SYN/ACK was lost (RFC 5681 §3.1; Linux has it lost twice,
     /// `tcp_init_transfer()` in `net/ipv4/tcp_input.c`).
     pub(super) fn initial_window(&self, sender: Side, first: Data) -> u64 {
         let is_begin = self.pipe(sender).has_start && first.span.start == 0;
-        match is_begin && sender == Side::Server && self.is_answer_repeated {
-            true => 1,
-            false => INITIAL_WINDOW,
+        if is_begin && sender == Side::Server && self.is_answer_repeated {
+            1
+        } else {
+            INITIAL_WINDOW
         }
     }
 
-    /// The least round trip from end to end.
+    /// Returns the least round trip from end to end.
     pub(crate) fn whole_round_trip(&self) -> Option<Duration> {
         Some(self.to_server.floor()? + self.to_client.floor()?)
     }
@@ -101,8 +101,8 @@ impl Trace<'_> {
         }
     }
 
-    /// Whether the point stands nearer to `side` than to its peer: that side's
-    /// losses happen behind the point, and its retransmissions are seen twice.
+    /// Returns true if the point stands nearer to `side` than to its peer: that side's losses
+    /// happen behind the point, and its retransmissions are seen twice.
     pub(super) fn is_near(&self, side: Side) -> bool {
         let (own, peer) = (
             self.round_trip(side).floor(),
@@ -111,9 +111,10 @@ impl Trace<'_> {
         matches!((own, peer), (Some(own), Some(peer)) if own <= peer)
     }
 
-    /// Returns true if the client, seen beside it, sent its request again by its timer, not having
-    /// heard of it until then, and an answer came sooner than one to that copy can: the first
-    /// or what came back was on its way for so long, and how long the server had it nobody knows.
+    /// Returns true if the client's request, seen beside it, is overdue: the client sent it again
+    /// by its timer, not having heard of it until then, and an answer came sooner than one to that
+    /// copy can. The first copy, or what came back, was on its way for so long, and the time that
+    /// the server had it is unknown.
     pub(super) fn is_request_overdue(&self) -> bool {
         if !self.pipe(Side::Client).has_repeats || !self.is_near(Side::Client) {
             return false;

@@ -6,8 +6,8 @@ use core::time::Duration;
 use super::Case;
 use super::evidence::{self, OCCASIONS, REPEATS};
 use super::rhythm::{quantile, sorted};
-use super::tally::Tally;
 use super::thinking::NOTABLE;
+use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
 /// The least share of the late requests that met an upload, and of the requests that met none that
@@ -30,9 +30,10 @@ pub(super) struct Meetings {
 
 impl Meetings {
     pub(super) fn count(&mut self, is_met: bool, is_late: bool) {
-        let (all, late) = match is_met {
-            true => (&mut self.met, &mut self.met_late),
-            false => (&mut self.unmet, &mut self.unmet_late),
+        let (all, late) = if is_met {
+            (&mut self.met, &mut self.met_late)
+        } else {
+            (&mut self.unmet, &mut self.unmet_late)
         };
         *all += 1;
         *late += u64::from(is_late);

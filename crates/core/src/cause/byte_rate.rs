@@ -7,12 +7,12 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent, ruled_out};
-use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Id};
 use crate::exchange::delivery::{Delivery, Pause};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// The least pause that counts: shorter ones are ordinary work.

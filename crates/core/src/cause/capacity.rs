@@ -10,9 +10,9 @@ use core::time::Duration;
 
 use super::rhythm::{quantile, sorted};
 use super::served::{self, Place};
-use super::tally::Tally;
 use super::thinking::idle_think;
 use super::{Case, evidence};
+use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
 /// The least time of a lone request: a shorter one cannot be told from the time of the

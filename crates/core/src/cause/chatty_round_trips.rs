@@ -5,15 +5,16 @@ use core::time::Duration;
 use super::evidence::{self, human};
 use super::rhythm::quantile;
 use super::sequence::{idle, is_at_once, round_trip, sequences};
-use super::tally::{Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::attribution::LEAST_TIMEOUT;
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::protocol::greeting::Greeting;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
 const WORDING: Wording = Wording {

@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 use super::evidence::{self, human};
 use super::rhythm::quantile;
 use super::sequence::{AT_ONCE, round_trip};
-use super::tally::{Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 use crate::service::timeline::{Moment, by_host};
 
 const WORDING: Wording = Wording {

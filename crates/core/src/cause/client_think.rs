@@ -5,12 +5,13 @@ use core::time::Duration;
 use super::evidence::{self, human};
 use super::rhythm::{quantile, sorted};
 use super::sequence::{idle, is_at_once, sequences};
-use super::tally::{Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, candidates};
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The client takes {pause} (median) between a response and its next request, {in_row} \

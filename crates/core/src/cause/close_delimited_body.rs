@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use super::evidence::{self, median};
-use super::tally::{Cost, Tally};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -81,9 +81,10 @@ impl super::Rule for Rule {
         let all = case.ledger.count + case.ledger.errors;
         let is_repeated =
             self.tally.affected >= evidence::REPEATS || self.tally.affected * 2 >= all;
-        let is_material = match self.too_long * 2 >= self.tally.affected {
-            true => evidence::betters(&self.before, &self.after),
-            false => evidence::is_material(case, &self.tally),
+        let is_material = if self.too_long * 2 >= self.tally.affected {
+            evidence::betters(&self.before, &self.after)
+        } else {
+            evidence::is_material(case, &self.tally)
         };
         if !is_material || !is_repeated || self.tally.affected == 0 {
             return Conclusion::Nothing;

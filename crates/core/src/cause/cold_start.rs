@@ -2,11 +2,11 @@
 
 use super::evidence::{self, human};
 use super::rhythm::{Nature, Stall};
-use super::tally::Tally;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The first requests wait {took} for something that the server does once, and all that \

@@ -7,15 +7,15 @@
 
 use core::time::Duration;
 
-use super::bounded::Few;
 use super::evidence::{self, human, median};
-use super::tally::{Cost, Tally};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
+use crate::stats::bounded::Few;
 
 const WORDING: Wording = Wording {
     summary: "The server compresses each response while the client waits, and is slower at that \

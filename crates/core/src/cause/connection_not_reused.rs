@@ -4,7 +4,6 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::evidence::{self, human};
-use super::tally::{Cost, Tally};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::{Owner, WaitKind};
@@ -12,6 +11,7 @@ use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 use crate::service::timeline::{Moment, by_host};
 use crate::stats::histogram::Distribution;
 
@@ -181,9 +181,10 @@ impl Rule {
         if self.client_asked * 2 >= self.tally.affected {
             Owner::Client
         } else if self.server_asked * 2 >= self.tally.affected {
-            match self.veiled * 2 >= self.server_asked {
-                true => Owner::Unknown,
-                false => Owner::Server,
+            if self.veiled * 2 >= self.server_asked {
+                Owner::Unknown
+            } else {
+                Owner::Server
             }
         } else {
             // Nobody said so: the connections were there to be used again.
@@ -251,9 +252,10 @@ impl Rule {
         let setups = &case.ledger.setups;
         let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;
         let wording = Wording {
-            summary: match paying == whole {
-                true => WORDING.summary,
-                false => SOME,
+            summary: if paying == whole {
+                WORDING.summary
+            } else {
+                SOME
             },
             ruled_out: if is_connected { CONNECTED } else { &[] },
             fix: match culprit {

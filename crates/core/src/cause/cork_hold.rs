@@ -8,14 +8,15 @@
 use core::time::Duration;
 
 use super::evidence::{self, median};
-use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::features::Features;
 use super::loss::{Losses, lost};
-use super::tally::{Cost, Tally};
 use crate::exchange::{Disorder, Exchange};
+use crate::service::tally::{Cost, Tally};
 
 /// Limit of exemplar packets kept of each kind.
 const MAX_PACKETS: usize = 5;
@@ -44,9 +44,10 @@ impl Disorders {
             list.extend(Some(packet).filter(|&packet| packet > 0));
         }
         self.settle();
-        let cut = match exchange.recoveries.is_empty() {
-            true => lost(exchange),
-            false => Duration::ZERO,
+        let cut = if exchange.recoveries.is_empty() {
+            lost(exchange)
+        } else {
+            Duration::ZERO
         };
         if took + cut > Duration::ZERO {
             self.tally

@@ -49,9 +49,10 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        match self.lookups.is_parallel() {
-            true => self.lookups.second.conclude(case, || self.finding(case)),
-            false => Conclusion::Nothing,
+        if self.lookups.is_parallel() {
+            self.lookups.second.conclude(case, || self.finding(case))
+        } else {
+            Conclusion::Nothing
         }
     }
 }

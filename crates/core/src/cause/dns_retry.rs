@@ -77,9 +77,10 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        match self.is_parallel() {
-            true => Conclusion::Nothing,
-            false => self.all.conclude(case, || self.finding(case)),
+        if self.is_parallel() {
+            Conclusion::Nothing
+        } else {
+            self.all.conclude(case, || self.finding(case))
         }
     }
 }

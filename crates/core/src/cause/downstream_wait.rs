@@ -3,7 +3,6 @@
 use super::evidence::{self, human, median};
 use super::served::{self, Place};
 use super::server_think::with_the_server;
-use super::tally::Tally;
 use super::thinking::Claim;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
@@ -11,6 +10,7 @@ use super::{Case, Conclusion, Id, capacity, rate_limit, worker_saturation};
 use crate::exchange::wait::Owner;
 use crate::observed::event::ConfigurationLine;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The server answers late because {behind} does, which it asks for each request: \

@@ -2,14 +2,15 @@
 
 use core::time::Duration;
 
-use super::tally::{Tally, nanos};
 use super::{Case, Cause, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::ProbeMethod;
+use crate::observed::time::nanos;
 use crate::report::{
     Affected, Evidence, EvidenceKind, Exemplar, Figures, Finding, Fix, PredictedLatency,
     Prediction, RuledOut, Unit, Verdict,
 };
+use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
 /// The least share by which a cause's removal must better the mean or the p99 to make it a finding.

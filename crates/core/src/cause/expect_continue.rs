@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use super::evidence::{self, median};
-use super::tally::{Cost, Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "The client asks whether it may send the request's body and the server does not say: \

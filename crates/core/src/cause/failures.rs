@@ -4,12 +4,12 @@ use core::time::Duration;
 
 use super::attempts::{Attempts, repeats};
 use super::evidence::{self, REPEATS};
-use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 
 /// The least share of all requests that failed, if they are many.
 const SHARE: f64 = 0.05;

@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use super::evidence::{self, median};
-use super::tally::{Cost, Tally};
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "Several requests share a connection on which responses come in the order of the \

@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::Case;
 use super::evidence;
 use super::features::Features;
-use super::tally::{Cost, Tally};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::report::{Evidence, EvidenceKind};
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// The least time of a delayed ACK: a kernel's own answer takes microseconds, the least delayed ACK
@@ -112,9 +112,10 @@ impl Held {
         self.released += u64::from(is_released);
         if held >= NOTABLE {
             let cost = Cost::exactly(held);
-            match is_released {
-                true => self.tally.add(exchange, cost, Duration::ZERO),
-                false => self.tally.add_unclear(exchange, cost),
+            if is_released {
+                self.tally.add(exchange, cost, Duration::ZERO)
+            } else {
+                self.tally.add_unclear(exchange, cost)
             }
         }
     }
@@ -165,7 +166,7 @@ impl Held {
     /// Returns the least cost of the holds: the segments were written no later than the one that
     /// waited least, which bounds how late each was.
     pub(crate) fn cost_low_ns(&self) -> u64 {
-        let writing = super::tally::nanos(self.least_hold.unwrap_or_default());
+        let writing = crate::observed::time::nanos(self.least_hold.unwrap_or_default());
         let cost = self.tally.cost.likely;
         cost.saturating_sub(writing.saturating_mul(self.tally.affected))
     }
@@ -195,10 +196,12 @@ impl Held {
     fn sample(&self) -> Option<bool> {
         let named = self.timed + self.written;
         let is_most = |part: u64| part as f64 >= named as f64 * SHARE_RELEASED;
-        match named >= evidence::REPEATS {
-            true if is_most(self.timed) => Some(true),
-            true if is_most(self.written) => Some(false),
-            _ => None,
+        if named < evidence::REPEATS {
+            None
+        } else if is_most(self.timed) {
+            Some(true)
+        } else {
+            is_most(self.written).then_some(false)
         }
     }
 
@@ -235,9 +238,10 @@ impl Held {
             evidence::median(&self.reaction),
         );
         // The packets alone call a pause the holds that only the kernel shows.
-        let evidence = match self.timed * 2 > self.released {
-            true => Evidence::circumstance(EvidenceKind::Wire, text),
-            false => Evidence::mechanism(EvidenceKind::Wire, text),
+        let evidence = if self.timed * 2 > self.released {
+            Evidence::circumstance(EvidenceKind::Wire, text)
+        } else {
+            Evidence::mechanism(EvidenceKind::Wire, text)
         };
         evidence
             .count(seen)
@@ -268,9 +272,10 @@ pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
         turns.after_arrival,
         turns.holds,
     );
-    let evidence = match turns.after_arrival * 2 > turns.holds {
-        true => Evidence::mechanism(EvidenceKind::KernelTrace, text),
-        false => Evidence::circumstance(EvidenceKind::KernelTrace, text),
+    let evidence = if turns.after_arrival * 2 > turns.holds {
+        Evidence::mechanism(EvidenceKind::KernelTrace, text)
+    } else {
+        Evidence::circumstance(EvidenceKind::KernelTrace, text)
     };
     Some(evidence.count(turns.held.count()).median(&turns.held))
 }

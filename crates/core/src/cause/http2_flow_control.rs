@@ -4,13 +4,14 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::evidence::{self, median};
-use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "HTTP/2's flow-control window is smaller than what the path can have under way: each \

@@ -54,9 +54,10 @@ impl super::Rule for Rule {
             return;
         };
         self.syns = self.syns.max(elsewhere.syns);
-        let delays = match elsewhere.is_same_name {
-            true => &mut self.named,
-            false => &mut self.nameless,
+        let delays = if elsewhere.is_same_name {
+            &mut self.named
+        } else {
+            &mut self.nameless
         };
         delays.add(
             elsewhere.took,

@@ -5,13 +5,14 @@ use core::marker::PhantomData;
 use core::time::Duration;
 
 use super::evidence::{self, human, median, percent};
-use super::tally::{Cost, Tally, nanos};
 use super::wording::{Wording, filled};
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side};
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 
 /// The initial congestion window in segments (RFC 6928).
 pub(super) const INITIAL_WINDOW: u64 = 10;
@@ -81,9 +82,10 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
         // (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
         let most = delivery.most_segments * u64::from(delivery.mss);
         let grows = most >= delivery.first_in_flight.saturating_mul(GROWN);
-        match delivery.stops >= LOW_ROUNDS && !delivery.has_queue && !grows {
-            true => Congestion::Low,
-            false => return None,
+        if delivery.stops >= LOW_ROUNDS && !delivery.has_queue && !grows {
+            Congestion::Low
+        } else {
+            return None;
         }
     } else if delivery.stopped * ROUND_PART < delivery.round_trip * delivery.stops {
         return None;

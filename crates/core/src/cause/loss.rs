@@ -7,7 +7,6 @@ use super::evidence::{self, percent};
 use super::features::Features;
 use super::limited::beyond_largest_window;
 use super::lost_requests::LostRequests;
-use super::tally::{Cost, Tally};
 use super::trips::share_outside;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
@@ -15,6 +14,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::observed::flow::Endpoint;
 use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit};
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// The least number of connections, and of losses in all, that make losses the path's: fewer may be

@@ -7,10 +7,11 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::Case;
-use super::tally::{Cost, Tally, nanos};
 use super::trips::{is_far, matters_outside};
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
+use crate::observed::time::nanos;
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// The least retransmission timeout (`TCP_RTO_MIN` in `include/net/tcp.h`).
@@ -85,9 +86,10 @@ impl LostRequests {
     /// Returns the number of lost requests, if they are told from pauses of the clients: a client
     /// that rests as long by itself may have lost an acknowledgement.
     pub(super) fn count(&self) -> u64 {
-        match self.pauses < self.tally.affected {
-            true => self.tally.affected,
-            false => 0,
+        if self.pauses < self.tally.affected {
+            self.tally.affected
+        } else {
+            0
         }
     }
 

@@ -3,12 +3,12 @@
 
 use super::evidence::{self, human};
 use super::loss::lost;
-use super::tally::{Cost, Tally};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::report::{Evidence, EvidenceKind};
+use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "A link on the path takes no full packets, and the router before it does not say so: \

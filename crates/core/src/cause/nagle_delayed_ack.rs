@@ -349,9 +349,10 @@ fn tell(finding: &mut Finding, held: &Held, case: &Case<'_>) {
         Some(_) => &SWITCHED_OFF,
         None => &WORDING,
     };
-    let [nodelay, nopush] = match may_be_nginx(case) {
-        true => DIRECTIVES,
-        false => [""; 2],
+    let [nodelay, nopush] = if may_be_nginx(case) {
+        DIRECTIVES
+    } else {
+        [""; 2]
     };
     wording.tell(
         finding,

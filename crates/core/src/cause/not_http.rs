@@ -52,9 +52,10 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let what = match self.tls * 2 > self.failures.tally.affected {
-            true => TLS,
-            false => OTHER,
+        let what = if self.tls * 2 > self.failures.tally.affected {
+            TLS
+        } else {
+            OTHER
         };
         self.failures.conclude(case, &KIND, |finding| {
             WORDING.tell(finding, &[("what", &what)]);

@@ -2,13 +2,13 @@
 //! again and again, while the others to the same server lose nothing. Random
 //! loss spreads: most connections would have lost something.
 
-use super::bounded::Few;
 use super::evidence::{self, percent};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
+use crate::stats::bounded::Few;
 
 const WORDING: Wording = Wording {
     summary: "One of several parallel paths to the server loses packets: {part} of the connections \

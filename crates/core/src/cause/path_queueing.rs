@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use super::evidence::{self, human, median};
-use super::tally::Tally;
 use super::trips::{FACTOR, NOTABLE};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, beside};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{ProbeMethod, TargetId};
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "Packets queue on the path: round trips grow from {least} by {saved} (median of those \
@@ -125,9 +125,10 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let queued = trips.queued();
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, &queued);
     trips.share(case, &queued, &mut finding);
-    let what = match trips.is_outside() {
-        true => "client's kernel acknowledged the response, at once,",
-        false => "server's kernel acknowledged the request",
+    let what = if trips.is_outside() {
+        "client's kernel acknowledged the response, at once,"
+    } else {
+        "server's kernel acknowledged the request"
     };
     let text = format!(
         "in {} exchanges the {what} only after {} (median) more than the least round trip, {}",
@@ -146,9 +147,10 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
         trips.tally.affected,
         case.ledger.is_unowed(),
     );
-    let wording = match trips.is_outside() {
-        true => &OUTSIDE,
-        false => &WORDING,
+    let wording = if trips.is_outside() {
+        &OUTSIDE
+    } else {
+        &WORDING
     };
     wording.tell(
         &mut finding,

@@ -2,11 +2,11 @@
 
 use super::evidence::{self, human, median};
 use super::rhythm::{Nature, Ticks};
-use super::tally::Tally;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The server is not woken by a request: it looks for requests every {period}, and each \

@@ -7,7 +7,6 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
-use super::bounded::Least;
 use super::evidence::{self};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
@@ -16,6 +15,7 @@ use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::stats::bounded::Least;
 
 const WORDING: Wording = Wording {
     summary: "The client {addr} has {ports} local ports for connections to {service}. While all \

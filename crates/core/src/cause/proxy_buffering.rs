@@ -1,12 +1,12 @@
 //! `proxy-buffering`.
 
 use super::evidence::{self, human, median};
-use super::tally::Tally;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "{behind} has begun to answer and the proxy keeps it back for {saved} (median): its \
@@ -73,17 +73,18 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool)
     }
     let behind = upstream.endpoint;
     let upload = human(upstream.median(|pair| pair.front.sent.since(pair.front.begin)));
-    let shown = match is_upload {
-        true => format!(
+    let shown = if is_upload {
+        format!(
             "{} requests to {behind} began only after the request in front was whole, which took \
              {upload} (median)",
             upstream.pairs.len(),
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "{} answers of {behind} had begun {} (median) before the answer in front did",
             upstream.pairs.len(),
             median(&tally.saved),
-        ),
+        )
     };
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, shown)

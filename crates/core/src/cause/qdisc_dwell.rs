@@ -12,12 +12,12 @@ use core::time::Duration;
 
 use super::evidence::{self, human, median};
 use super::served::{self, Place};
-use super::tally::{Cost, Tally};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "Responses wait in the queue of the server's own device for {saved} (median), behind \

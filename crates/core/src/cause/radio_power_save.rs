@@ -5,13 +5,13 @@
 use core::time::Duration;
 
 use super::evidence::{self, human, median};
-use super::tally::{Cost, Tally};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, trips};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -85,9 +85,10 @@ impl super::Rule for Rule {
             return;
         };
         // The way to the point shows in the client's stamps, the rest in the reply.
-        let asked = match trips::is_far(exchange) {
-            true => exchange.travel.queued[0],
-            false => Duration::ZERO,
+        let asked = if trips::is_far(exchange) {
+            exchange.travel.queued[0]
+        } else {
+            Duration::ZERO
         };
         let late = reply.saturating_sub(least) + asked;
         let least = least + exchange.travel.beyond;
@@ -164,16 +165,17 @@ impl Rule {
     fn seen(&self, waking: Duration) -> String {
         let (pause, count) = (human(PAUSE), self.tally.affected);
         let (waking, prompt) = (human(waking), median(&self.prompt));
-        match self.is_stamped() {
-            true => format!(
+        if self.is_stamped() {
+            format!(
                 "after pauses of {pause} and more, {count} requests came {waking} (median) later \
                  than the client's clock says that they were sent; without a pause {prompt}"
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "after pauses of {pause} and more, {count} answers came {waking} (median) later \
                  than the path takes, handshakes too ({}); without a pause {prompt}",
                 median(&self.handshakes),
-            ),
+            )
         }
     }
 

@@ -3,13 +3,13 @@
 use super::byte_rate::ByteRate;
 use super::evidence::{self, human, median};
 use super::rhythm::{Gate, Nature};
-use super::tally::Tally;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::observed::event::ConfigurationLine;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
 const WORDING: Wording = Wording {

@@ -5,11 +5,12 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::evidence::{self, human, median};
-use super::tally::{Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 use crate::stats::histogram::Distribution;
 

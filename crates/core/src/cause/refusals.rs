@@ -39,9 +39,10 @@ impl Refusals {
                 .or_default()
                 .add(&[setup.first_packet]),
             (Some(SetupOutcome::Unanswered), Some((kind, number))) => {
-                let seen = match is_prohibited(kind, setup) {
-                    true => &mut self.prohibited,
-                    false => &mut self.unreachable,
+                let seen = if is_prohibited(kind, setup) {
+                    &mut self.prohibited
+                } else {
+                    &mut self.unreachable
                 };
                 seen.add(&[setup.first_packet, number]);
             }
@@ -66,9 +67,10 @@ impl Refusals {
         for (&ttl, seen) in &self.resets {
             let is_own = host
                 .is_none_or(|(least, most)| hops(ttl) == hops(least) || hops(ttl) == hops(most));
-            match is_own {
-                true => own.merge(seen.clone()),
-                false => foreign.merge(seen.clone()),
+            if is_own {
+                own.merge(seen.clone())
+            } else {
+                foreign.merge(seen.clone())
             }
         }
         (own, foreign)

@@ -18,10 +18,11 @@ pub(super) use timer::Ticks;
 use core::cell::OnceCell;
 use core::time::Duration;
 
-use super::tally::{Tally, nanos};
 use super::{Case, evidence};
+use crate::cause::service::Service;
+use crate::observed::time::nanos;
 use crate::report::Candidate;
-use crate::service::Service;
+use crate::service::tally::Tally;
 use crate::service::timeline::{self, Late, Moment};
 
 /// The least number of exchanges for which a rhythm is looked for.
@@ -158,14 +159,20 @@ impl Rhythm {
             Nature::Polls(_) => moment.think(),
             Nature::Admits(gate) => moment.think().saturating_sub(gate.quickest),
             Nature::Queues(gate) => moment.think().saturating_sub(gate.turn),
-            Nature::Stops(stalls) => match stalls.iter().any(|stall| stall.holds(moment)) {
-                true => moment.think().saturating_sub(self.ordinary),
-                false => Duration::ZERO,
-            },
-            Nature::Starts(stall) => match stall.holds(moment) {
-                true => moment.think().saturating_sub(self.ordinary),
-                false => Duration::ZERO,
-            },
+            Nature::Stops(stalls) => {
+                if stalls.iter().any(|stall| stall.holds(moment)) {
+                    moment.think().saturating_sub(self.ordinary)
+                } else {
+                    Duration::ZERO
+                }
+            }
+            Nature::Starts(stall) => {
+                if stall.holds(moment) {
+                    moment.think().saturating_sub(self.ordinary)
+                } else {
+                    Duration::ZERO
+                }
+            }
         }
     }
 

@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
-use super::tally::{Cost, Tally};
 use super::{Case, Id, evidence::finding};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::tls_version_name;
 use crate::report::Finding;
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// Whole responses with the setup time of their connections.

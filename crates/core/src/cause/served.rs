@@ -4,7 +4,6 @@ use core::time::Duration;
 
 use super::evidence::{self, REPEATS, human, median, percent, ruled_out};
 use super::server_think::with_the_server;
-use super::tally::Tally;
 use super::thinking::Claim;
 use super::{Case, Id};
 use crate::exchange::wait::Owner;
@@ -12,6 +11,7 @@ use crate::facts::ServiceTurns;
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{Stage, Throttling};
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 /// The least share of the time that must pass in one place.
 const MOST: f64 = 0.5;

@@ -5,13 +5,13 @@ use core::time::Duration;
 use super::evidence::{self, median};
 use super::held::{DELAYED, Held, may_be_released};
 use super::served;
-use super::tally::{Cost, Tally};
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::report::{Evidence, EvidenceKind, Finding, Remark};
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -97,9 +97,10 @@ impl super::Rule for Rule {
             return;
         }
         // Where nobody owes anything only the acknowledgement tells.
-        let held = match exchange.signs.is_unread {
-            true => Duration::ZERO,
-            false => waited(exchange, WaitKind::ResponseHeld),
+        let held = if exchange.signs.is_unread {
+            Duration::ZERO
+        } else {
+            waited(exchange, WaitKind::ResponseHeld)
         };
         let all = waited(exchange, WaitKind::ServerPause) + held;
         // Nothing followed the pause after which the server closed the connection.
@@ -221,9 +222,10 @@ impl Rule {
             || case.ledger.is_relayed()
             || self.rhythmic * 2 > self.all.affected;
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
-        let why = match self.rhythmic * 2 > self.all.affected {
-            true => RHYTHM,
-            false => WAITING,
+        let why = if self.rhythmic * 2 > self.all.affected {
+            RHYTHM
+        } else {
+            WAITING
         };
         rule_out_nagle(&mut finding, &case.gathered.held_responses);
         if case.has_packets {
@@ -278,9 +280,10 @@ fn rule_out_nagle(finding: &mut Finding, held: &Held) {
     if parts == 0 {
         return;
     }
-    let wording = match held.eager > released {
-        true => &NO_NAGLE,
-        false => &CHANCE,
+    let wording = if held.eager > released {
+        &NO_NAGLE
+    } else {
+        &CHANCE
     };
     wording.tell(
         finding,

@@ -3,7 +3,6 @@
 use super::evidence::{self, human, median};
 use super::greetings::Greetings;
 use super::served;
-use super::tally::Tally;
 use super::thinking::{Claim, NOTABLE, idle_think};
 use super::wording::Wording;
 use super::{
@@ -12,6 +11,7 @@ use super::{
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The server has the whole request and takes {saved} (median) before it begins to \

@@ -6,11 +6,12 @@ use core::time::Duration;
 use super::evidence::{self, percent};
 use super::rhythm::{LONG_STALL, OCCASIONS};
 use super::stop_the_world::{times, typical};
-use super::tally::{Tally, nanos};
 use super::{Case, Id};
 use crate::exchange::wait::Owner;
 use crate::observed::event::Silence;
+use crate::observed::time::nanos;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 /// The least number of connections: that two wait together may be chance.
 const LEAST_CONNECTIONS: u32 = 3;

@@ -8,10 +8,11 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::evidence::REPEATS;
-use super::tally::{Cost, Tally, nanos};
 use super::trips::is_far;
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
+use crate::observed::time::nanos;
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// The least retransmission timeout, to which a round trip is added (`TCP_RTO_MIN` in

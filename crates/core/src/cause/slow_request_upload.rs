@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use super::evidence::{self, median};
-use super::tally::{Cost, Tally};
 use super::thinking::waited;
 use super::upstream::{Role, claimed};
 use super::wording::Wording;
@@ -11,6 +10,7 @@ use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind};
+use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "The client begins its request and pauses before it goes on, {saved} (median), \

@@ -2,12 +2,12 @@
 //! receiver's kernel tells that it discarded the data.
 
 use super::evidence::{self, human, median};
-use super::tally::Tally;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The server's kernel throws away parts of requests that have come, because their \
@@ -89,9 +89,10 @@ impl Rule {
         );
         if self.repeated > 0 {
             let again = format!("parts of {} requests were sent again", self.repeated);
-            let again = match self.repeated >= tally.affected / 2 {
-                true => Evidence::mechanism(EvidenceKind::Wire, again),
-                false => Evidence::circumstance(EvidenceKind::Wire, again),
+            let again = if self.repeated >= tally.affected / 2 {
+                Evidence::mechanism(EvidenceKind::Wire, again)
+            } else {
+                Evidence::circumstance(EvidenceKind::Wire, again)
             };
             finding.evidence.push(again.count(self.repeated));
         }

@@ -2,12 +2,12 @@
 
 use super::evidence::{self, human, median};
 use super::sequence::round_trip;
-use super::tally::Tally;
 use super::upstream::{Pair, Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The connection ends at a proxy {near} away and goes on to {behind}, {far} away: what \

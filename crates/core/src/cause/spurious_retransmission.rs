@@ -41,9 +41,10 @@ impl super::Rule for Rule {
         let seen = &case.gathered.disorders;
         let losses = &case.gathered.losses;
         // Losses that were taken back later stand among the losses, with the time that they took.
-        let (resent, tally) = match losses.are_taken_back() {
-            true => (seen.resent + losses.taken_back(), &losses.tally),
-            false => (seen.resent, &seen.tally),
+        let (resent, tally) = if losses.are_taken_back() {
+            (seen.resent + losses.taken_back(), &losses.tally)
+        } else {
+            (seen.resent, &seen.tally)
         };
         let left = seen.losses.saturating_sub(losses.taken_back());
         let is_reordering = seen.overtaken >= resent;

@@ -4,16 +4,17 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::bounded::Least;
 use super::evidence::{self, human};
-use super::tally::{Cost, Tally, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Staleness};
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::service::tally::{Cost, Tally};
+use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -94,9 +95,10 @@ impl super::Rule for Rule {
         }
         self.idle.record(idle);
         let is_ignored = staleness == Staleness::Forgotten;
-        let lost = match is_ignored {
-            true => Duration::ZERO,
-            false => exchange.latency(),
+        let lost = if is_ignored {
+            Duration::ZERO
+        } else {
+            exchange.latency()
         };
         self.tally
             .add(exchange, Cost::exactly(lost), Duration::ZERO);
@@ -149,18 +151,20 @@ impl Rule {
     }
 
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let culprit = match self.forgotten + self.reset > self.closed {
-            true => Owner::Path,
-            false => Owner::Client,
+        let culprit = if self.forgotten + self.reset > self.closed {
+            Owner::Path
+        } else {
+            Owner::Client
         };
         let mut finding = evidence::finding(Id::StaleKeepAlive, culprit, case, &self.tally);
         // Each has to be asked again on a connection of its own. A reset, seen
         // where it was made, still has its way to the client before it.
         let trip = case.round_trip().unwrap_or_default();
         let seen = self.tally.saved.quantile(0.5).unwrap_or_default();
-        let unseen = match self.reset > 0 {
-            true => trip.saturating_sub(seen) * times(self.reset),
-            false => Duration::ZERO,
+        let unseen = if self.reset > 0 {
+            trip.saturating_sub(seen) * times(self.reset)
+        } else {
+            Duration::ZERO
         };
         let patience = self.patience();
         let waited = u64::try_from(patience.sum_ns()).unwrap_or(u64::MAX);
@@ -175,9 +179,10 @@ impl Rule {
             exchanges: self.tally.affected,
             of: case.ledger.count + case.ledger.errors + case.ledger.timeouts,
         };
-        let lost = match self.forgotten * 2 > self.tally.affected {
-            true => &patience,
-            false => &self.tally.saved,
+        let lost = if self.forgotten * 2 > self.tally.affected {
+            &patience
+        } else {
+            &self.tally.saved
         };
         let idle = human(self.idle.min().unwrap_or_default());
         let text = format!(

@@ -6,14 +6,15 @@ use std::collections::BTreeSet;
 
 use super::evidence::{self, human};
 use super::rhythm::quantile;
-use super::tally::{Tally, nanos};
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "{left} connections are never served while others are, again and again: each worker \

@@ -6,11 +6,11 @@ use super::candidates::QUOTA_PERIOD;
 use super::evidence::{self, human};
 use super::rhythm::{Nature, OCCASIONS, Stall, Stood, quantile};
 use super::silence::Silences;
-use super::tally::Tally;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, one_thread};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding, Verdict};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The server as a whole stands still at times, for {length}, {times} in what was seen; \

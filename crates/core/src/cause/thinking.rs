@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use super::evidence::{self, human};
-use super::tally::{Cost, Tally};
 use super::{Case, beside, path_queueing};
 use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
 use crate::observed::event::{ProbeMethod, TargetId};
 use crate::report::Remark;
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// The least think time that counts: shorter ones are a server's ordinary work.

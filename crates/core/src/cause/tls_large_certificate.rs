@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use super::evidence::{self, human};
 use super::secured::Secured;
-use super::tally::Cost;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Cost;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {

@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use super::evidence::{self, human};
 use super::secured::Secured;
-use super::tally::Cost;
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, FirstRecord};
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
     summary: "The response's first TLS record is longer than what a new connection may have under \

@@ -4,14 +4,15 @@ use core::time::Duration;
 
 use super::evidence::{self, human};
 use super::secured::Secured;
-use super::tally::{Cost, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::Leg;
 use crate::exchange::wait::Owner;
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::Stretches;
+use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
     summary: "The client interrupts the TLS handshake to ask whether the certificate is revoked, \

@@ -4,13 +4,14 @@ use core::time::Duration;
 
 use super::evidence::{self, human};
 use super::secured::{Secured, version_name};
-use super::tally::{Cost, nanos};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::Owner;
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
     summary: "Each TLS handshake takes one round trip more than TLS 1.3 needs, {extra} (median), \
@@ -163,9 +164,12 @@ fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
     let behind = behind.chain([Duration::ZERO]);
     let legs = handshake.legs.iter().zip(behind).enumerate();
     legs.filter(move |(at, (leg, _))| leg.is_retry || (is_full && *at == last))
-        .map(|(_, (leg, behind))| match leg.is_retry {
-            true => (leg, behind),
-            false => (leg, Duration::ZERO),
+        .map(|(_, (leg, behind))| {
+            if leg.is_retry {
+                (leg, behind)
+            } else {
+                (leg, Duration::ZERO)
+            }
         })
 }
 
@@ -184,9 +188,10 @@ fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
 
 impl Rule {
     fn culprit(&self) -> Owner {
-        match self.by_client * 2 > self.secured.tally.affected && !self.is_servers_limit() {
-            true => Owner::Client,
-            false => Owner::Server,
+        if self.by_client * 2 > self.secured.tally.affected && !self.is_servers_limit() {
+            Owner::Client
+        } else {
+            Owner::Server
         }
     }
 

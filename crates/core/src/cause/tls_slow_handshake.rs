@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use super::evidence::{self, human};
 use super::secured::Secured;
-use super::tally::Cost;
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Cost;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -77,9 +77,10 @@ impl super::Rule for Rule {
             .map(|handshake| handshake.legs.as_slice())
             .unwrap_or_default();
         let think: Duration = legs.iter().map(|leg| leg.server_think).sum();
-        let cost = match think >= NOTABLE {
-            true => Cost::exactly(think),
-            false => Cost::default(),
+        let cost = if think >= NOTABLE {
+            Cost::exactly(think)
+        } else {
+            Cost::default()
         };
         self.secured.add(exchange, cost);
         if cost.likely == 0 {

@@ -4,16 +4,17 @@ use core::time::Duration;
 
 use super::Case;
 use super::beside::Meetings;
-use super::bounded::Least;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, OCCASIONS};
 use super::features::Features;
-use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
 use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::Finding;
 use crate::service::Uploads;
+use crate::service::tally::{Cost, Tally};
+use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 
 /// The factor by which a round-trip time is longer than the minimum when it is late.
@@ -221,9 +222,10 @@ impl Trips {
     fn note_outside(&mut self, exchange: &Exchange, outside: Duration) {
         let [asked, _] = exchange.travel.queued;
         let asked = asked.min(outside);
-        let heard = match exchange.response_bytes <= FIRST_FLIGHT {
-            true => outside - asked,
-            false => Duration::ZERO,
+        let heard = if exchange.response_bytes <= FIRST_FLIGHT {
+            outside - asked
+        } else {
+            Duration::ZERO
         };
         if asked + heard < SLIGHT {
             return;
@@ -238,9 +240,10 @@ impl Trips {
     /// Notes the minimum round-trip time. Beside the server every reply of the client may have come
     /// late: there the minimum known from its connection counts.
     fn note_least(&mut self, exchange: &Exchange, trip: Duration, least: Duration) {
-        let (known, trip) = match is_far(exchange) {
-            true => (&mut self.least_afar, least),
-            false => (&mut self.least_near, trip),
+        let (known, trip) = if is_far(exchange) {
+            (&mut self.least_afar, least)
+        } else {
+            (&mut self.least_near, trip)
         };
         known.count += 1;
         known.least = known.least.into_iter().chain([trip]).min();
@@ -249,17 +252,19 @@ impl Trips {
     /// Returns the minimum round-trip time, by the position from which most exchanges were seen:
     /// before the first reply of a client that was connected earlier nothing shows how far it is.
     pub(crate) fn least(&self) -> Option<Duration> {
-        match self.least_afar.count > self.least_near.count {
-            true => self.least_afar.least,
-            false => self.least_near.least,
+        if self.least_afar.count > self.least_near.count {
+            self.least_afar.least
+        } else {
+            self.least_near.least
         }
     }
 
     fn note_both_ways(&mut self, exchange: &Exchange, late: Duration, outside: Duration) {
         // Beside the server its answer's time is its own.
-        let answered_late = match exchange.travel.is_acked_first || is_far(exchange) {
-            true => Duration::ZERO,
-            false => waited(exchange, WaitKind::ServerThink),
+        let answered_late = if exchange.travel.is_acked_first || is_far(exchange) {
+            Duration::ZERO
+        } else {
+            waited(exchange, WaitKind::ServerThink)
         };
         if late < SLIGHT && answered_late < SLIGHT {
             return;

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 
 use super::rhythm::{Gate, NOTABLE, Rhythm, quantile, sorted};
 use super::sequence::round_trip;
-use super::tally::Tally;
 use super::{Case, evidence};
 use crate::observed::flow::Endpoint;
+use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
 /// The least number of followed requests that tell one service's upstream.

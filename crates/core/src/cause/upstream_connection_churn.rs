@@ -1,12 +1,12 @@
 //! `upstream-connection-churn`.
 
 use super::evidence::{self, human, median};
-use super::tally::Tally;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The proxy connects to {behind} anew for every request, and connections are taken \

@@ -2,11 +2,11 @@
 
 use super::evidence::{self, human, median};
 use super::rhythm::{Gate, Nature};
-use super::tally::Tally;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit};
 use crate::exchange::wait::Owner;
 use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Verdict};
+use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The server serves one request at a time and needs {turn} for it; the others wait in \

@@ -15,10 +15,11 @@ mod spot;
 mod tried;
 mod witnesses;
 
+use crate::cause::service::Service;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::flow::Endpoint;
 use crate::report::{Account, Booking, Claim, Finding, Location, Unit};
-use crate::service::{Place, Service, Shares};
+use crate::service::{Place, Shares};
 
 pub(super) use certainty::certainty;
 pub(super) use locate::{locate, resolution, unknown};
@@ -182,7 +183,7 @@ impl<'a> Booked<'a> {
 }
 
 fn nanos(duration: Option<core::time::Duration>) -> u64 {
-    crate::cause::tally::nanos(duration.unwrap_or_default())
+    crate::observed::time::nanos(duration.unwrap_or_default())
 }
 
 fn bookings(shares: &Shares, weight: f64) -> Vec<Booking> {

@@ -1,13 +1,13 @@
 //! A connection's facts as its record in the report.
 
-use crate::cause::tally::nanos;
+use crate::attribution::rtt::RoundTrip;
 use crate::connection::facts::end::{End, Marks, Rare};
 use crate::connection::facts::spell::Spell;
 use crate::connection::facts::{Facts, system};
-use crate::connection::rtt::RoundTrip;
 use crate::connection::{Parting, Watched};
 use crate::observed::flow::Direction;
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::{
     Acknowledgements, CongestionMarks, ConnectionEnd, ConnectionRecord, ConnectionSide, Delays,
     Handshake, InitialWindow, Lost, Retransmissions, RoundTripFigures, Spells, SystemFacts,
@@ -59,9 +59,10 @@ fn both_offer(one: &End, other: &End, offers: impl Fn(&End) -> Option<bool>) -> 
 
 fn sack(one: &End, other: &End) -> Option<bool> {
     let is_used = |end: &End| end.rare().is_some_and(|rare| rare.sacks > 0);
-    match is_used(one) || is_used(other) {
-        true => Some(true),
-        false => both_offer(one, other, |end| end.syn.map(|syn| syn.sack_permitted)),
+    if is_used(one) || is_used(other) {
+        Some(true)
+    } else {
+        both_offer(one, other, |end| end.syn.map(|syn| syn.sack_permitted))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Consequences of a cause, which are its evidence and not a second cause beside it.
 
-use crate::cause::{Id, SharedTime};
+use crate::registry::{Id, SharedTime};
 use crate::report::Finding;
 
 /// The least share of a consequence's time that its cause must account for, where it has counted

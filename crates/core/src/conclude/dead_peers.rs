@@ -5,13 +5,13 @@ use core::time::Duration;
 
 use super::Evidence;
 use super::blank::Blank;
-use crate::cause::Id;
 use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, ruled_out};
+use crate::cause::service::{DeadPeers, Service};
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
+use crate::registry::Id;
 use crate::report::{Evidence as Shown, EvidenceKind, Finding, Unit, Verdict};
-use crate::service::{DeadPeers, Service};
 
 /// Causes whose findings report the same silence, and more of it.
 const TOLD: [Id; 4] = [

@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use super::Evidence;
-use crate::cause::Id;
 use crate::cause::evidence::{human, median, percent};
 use crate::connection::SetupOutcome;
 use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
 use crate::observed::event::{ProbeMethod, TargetId};
 use crate::preconnect::Asked;
+use crate::registry::Id;
 use crate::report::{Finding, Layer, LayerState};
 use crate::service::Ledger;
 
@@ -53,7 +53,7 @@ const TRANSPORTS: [WaitKind; 7] = [
 /// subject's figures.
 pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding]) -> Vec<Layer> {
     let facts = &evidence.facts;
-    let traced = super::traced::traced(facts);
+    let traced = super::route::traced(facts);
     if evidence.targets.is_empty() && evidence.capture.is_none() && traced.is_some() {
         return traced.into_iter().collect();
     }
@@ -62,7 +62,7 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
         layers.extend(name(facts));
         layers.extend(route(facts));
         layers.push(round_trip(facts));
-        layers.extend(super::traced::path(facts));
+        layers.extend(super::route::path(facts));
         layers.push(firewall(facts, ledger));
         layers.push(backlog(facts));
     }
@@ -162,12 +162,13 @@ fn route(facts: &Facts) -> Option<Layer> {
         .source
         .map(|source| format!(" from {source}"))
         .unwrap_or_default();
-    let line = match route.is_local {
-        true => format!(
+    let line = if route.is_local {
+        format!(
             "{} is this host itself: its traffic goes over {}",
             route.target, route.interface
-        ),
-        false => format!("{}{via} through {}{source}", route.target, route.interface),
+        )
+    } else {
+        format!("{}{via} through {}{source}", route.target, route.interface)
     };
     Some(layer(
         "route",
@@ -267,9 +268,10 @@ fn backlog(facts: &Facts) -> Layer {
     let is_full = overflows > 0 || listener.queued > listener.limit;
     // A queue that ran over may or may not have cost a request anything: no rule
     // weighs it yet, so it is neither innocent nor accused.
-    let state = match is_full {
-        true => LayerState::NotMeasured,
-        false => LayerState::Cleared,
+    let state = if is_full {
+        LayerState::NotMeasured
+    } else {
+        LayerState::Cleared
     };
     layer(
         "backlog",

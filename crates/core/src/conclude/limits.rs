@@ -154,12 +154,11 @@ fn bearing(
         return (Bearing::Shown, None);
     };
     let is_hit = |&&(count, _): &&(u64, &str)| count > 0;
-    let told: Vec<String> = match differences.iter().any(|(count, _)| *count > 0) {
-        true => differences.iter().filter(is_hit).map(words).collect(),
-        false => {
-            let none = differences.iter().take(1).map(words).collect::<String>();
-            return (Bearing::Cleared, Some(none));
-        }
+    let told: Vec<String> = if differences.iter().any(|(count, _)| *count > 0) {
+        differences.iter().filter(is_hit).map(words).collect()
+    } else {
+        let none = differences.iter().take(1).map(words).collect::<String>();
+        return (Bearing::Cleared, Some(none));
     };
     let told = told.join(", ");
     match rule.proof {
@@ -194,15 +193,12 @@ fn at_sockets(
     let ends: Vec<String> = lost.iter().map(|socket| socket.ends.local()).collect();
     let ends = ends.join(", ");
     let is_at_limit = |socket: &&LiveSocket| limit_of(setting, socket) == Some(true);
-    match lost.iter().any(is_at_limit) {
-        true => {
-            let text = format!("{told}: {ends}, as large as this setting allows");
-            (Bearing::Evidence, Some(text))
-        }
-        false => {
-            let text = format!("{told}: {ends}, whose limit is another");
-            (Bearing::Cleared, Some(text))
-        }
+    if lost.iter().any(is_at_limit) {
+        let text = format!("{told}: {ends}, as large as this setting allows");
+        (Bearing::Evidence, Some(text))
+    } else {
+        let text = format!("{told}: {ends}, whose limit is another");
+        (Bearing::Cleared, Some(text))
     }
 }
 

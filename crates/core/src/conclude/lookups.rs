@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Evidence;
 use super::blank::Blank;
-use crate::cause::Id;
 use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, median};
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::preconnect::{Resolved, ResolvedKind};
 use crate::protocol::dns;
+use crate::registry::Id;
 use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit};
 use crate::stats::histogram::Distribution;
 
@@ -42,9 +42,10 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
             streamed(evidence, resolver, resolved),
         ];
         for finding in found.into_iter().flatten() {
-            match is_all {
-                true => findings.push(finding),
-                false => notes.push(remark(&finding)),
+            if is_all {
+                findings.push(finding)
+            } else {
+                notes.push(remark(&finding))
             }
         }
         notes.extend(failed(resolver, resolved));

@@ -10,11 +10,13 @@ use core::time::Duration;
 use super::Evidence;
 use super::blank::Blank;
 use crate::cause::evidence::{MATERIAL_SHARE, Measures, human};
-use crate::cause::{Case, Conclusion, Id};
+use crate::cause::service::{Outside, Service};
+use crate::cause::{Case, Conclusion};
 use crate::exchange::wait::WaitKind;
 use crate::observed::flow::Endpoint;
+use crate::registry::Id;
 use crate::report::{Finding, LayerState};
-use crate::service::{Ledger, Outside, Service};
+use crate::service::Ledger;
 
 /// The causes that hold back data whatever it says. Causes that depend on who owes whom an answer,
 /// or on what a program meant to send, are not among them.

@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use crate::cause::tally::nanos;
-use crate::connection::facts::sample::Sample;
+use crate::observed::time::nanos;
 use crate::protocol::quic::{Flow, Side};
 use crate::report::{
     ConnectionEnd, ConnectionRecord, ConnectionSide, Handshake, QuicFacts, RoundTripFigures,
     Vantage,
 };
+use crate::stats::sample::Sample;
 
 /// The divisor of the whole round trip within which an end's own kernel or program answers.
 const NEAR: u32 = 10;

@@ -1,11 +1,11 @@
 //! The layers of TLS: the time of handshakes, and the resumption of sessions.
 
 use super::layers::layer;
-use crate::cause::LayerId;
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
 use crate::facts::Facts;
 use crate::observed::event::{LoadTls, ProbeMethod, TargetId};
+use crate::registry::LayerId;
 use crate::report::{Finding, Layer, LayerState};
 use crate::stats::histogram::Distribution;
 

@@ -3,6 +3,7 @@
 use super::Evidence;
 use core::time::Duration;
 
+use super::steadiness;
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
 use crate::decode::LinkType;
@@ -17,7 +18,6 @@ use crate::report::{
     SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun,
 };
 use crate::stats::histogram::Distribution;
-use crate::views::compare;
 
 /// The least share of the due responses for which a service keeps up; the requests in flight at the
 /// end are less.
@@ -71,7 +71,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
         service_ns: Figures::from(&sum.service),
         first_byte_ns: Figures::from(&sum.first_byte),
         even_pace_ns: even_pace(start, at_once, &sum.latency, seconds),
-        intervals: compare::intervals(&subject_clusters(facts)),
+        intervals: steadiness::intervals(&subject_clusters(facts)),
         stages: facts.loads.stages.as_ref().map(stages),
         urls: urls(facts),
         warm_up_seconds: warm_up(facts, at),

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::served;
+use super::kernel_join;
+use crate::cause::service::Service;
 use crate::facts::{ServiceTurns, Turns};
 use crate::observed::flow::Endpoint;
-use crate::observed::kernel_span::{ServedTurn, WatchTally};
+use crate::observed::kernel_span::{RequestSpan, WatchTally};
 use crate::report::{
     AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
 };
-use crate::service::Service;
 
 /// Returns the watched services; `None` where nothing was watched.
 pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Option<Watch> {
@@ -57,7 +57,7 @@ fn latency(turns: &Turns, tally: &WatchTally) -> Figures {
 }
 
 fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> WatchedService {
-    let stages = ServedTurn::STAGES.iter().zip(&turns.stages);
+    let stages = RequestSpan::STAGES.iter().zip(&turns.stages);
     WatchedService {
         service: at.to_string(),
         programs: turns
@@ -86,7 +86,7 @@ fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> Watch
             count: turns.after_arrival,
             of: turns.holds,
         },
-        joined: whole.and_then(|whole| served::joined(&whole.served)),
+        joined: whole.and_then(|whole| kernel_join::joined(&whole.served)),
     }
 }
 
@@ -120,9 +120,10 @@ pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
         say("watch-connections-lost", text);
     }
     if tally.sampled_share > 0.0 && tally.sampled_share < 1.0 {
-        let counted = match tally.latency.is_empty() {
-            true => "",
-            false => "; the latency of all of them is counted",
+        let counted = if tally.latency.is_empty() {
+            ""
+        } else {
+            "; the latency of all of them is counted"
         };
         let text = format!(
             "So many requests came that only {:.1} % of them were looked at one by one{counted}.",

@@ -1,8 +1,9 @@
-//! What a segment says of the other side's bytes.
+//! Acknowledgements, SACK blocks and windows of a segment, applied to the other side's bytes.
 
-use super::half::Span;
-use super::repeats::{Answer, Need};
+use super::repeats::Answer;
 use super::{Connection, empty_span};
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Span;
 use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
 
@@ -24,7 +25,7 @@ impl Connection {
         (after, after > before)
     }
 
-    /// The sender of `direction` allows its peer to send up to `edge`; whether
+    /// Notes that the sender of `direction` allows its peer to send up to `edge`; returns true if
     /// that is further than before.
     pub(super) fn remember_window(&mut self, direction: Direction, edge: u64) -> bool {
         let slot = usize::from(direction == Direction::Backward);
@@ -35,8 +36,8 @@ impl Connection {
         before.is_some_and(|before| edge > before)
     }
 
-    /// What the segment says of the other side's bytes beyond its
-    /// acknowledgement; whether some are missing at its sender's.
+    /// Takes in what the segment says of the other side's bytes beyond its acknowledgement; returns
+    /// true if some are missing at its sender's.
     #[inline]
     pub(super) fn hear(&mut self, segment: &Segment, ack: u64, skipped: u16) -> bool {
         let blocks = segment.options.sack_blocks();
@@ -89,16 +90,17 @@ impl Connection {
     }
 }
 
-/// The bytes that arrived twice, if `spans` (SACK blocks) begin with a report
-/// of that, and what arrived beyond missing data: RFC 2883 §4 puts a D-SACK
-/// first, at or below the acknowledgement or inside the second block.
+/// Splits `spans` (SACK blocks) into the bytes that arrived twice, if the first block reports that,
+/// and what arrived beyond missing data: RFC 2883 §4 puts a D-SACK first, at or below the
+/// acknowledgement or inside the second block.
 fn split_duplicate(spans: &[Span], ack: u64) -> (Option<Span>, &[Span]) {
     let Some((first, rest)) = spans.split_first() else {
         return (None, spans);
     };
     let is_inside = |outer: &Span| outer.start <= first.start && outer.end >= first.end;
-    match first.end <= ack || rest.first().is_some_and(is_inside) {
-        true => (Some(*first), rest),
-        false => (None, spans),
+    if first.end <= ack || rest.first().is_some_and(is_inside) {
+        (Some(*first), rest)
+    } else {
+        (None, spans)
     }
 }

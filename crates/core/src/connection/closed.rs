@@ -1,4 +1,4 @@
-//! What closes on a connection.
+//! Exchanges, setups and connections as they close.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -10,34 +10,34 @@ use crate::exchange::Exchange;
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
 
-/// What closed on the connections of a shard.
+/// Everything that closed on the connections of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Closed {
-    /// Up to when they are counted: they are large, and moved nowhere.
+    /// Closed exchanges, kept until they are counted: they are large, and moved nowhere.
     pub(crate) exchanges: Vec<Exchange>,
-    /// The same.
+    /// Setups of connections, kept until they are counted.
     pub(crate) setups: Vec<Setup>,
     /// Stretches of one side's bytes that no exchange holds, tiled as a message is.
     pub(crate) transfers: Vec<Exchange>,
     /// Ends of connections on which one side never acknowledged what the other repeated.
     pub(crate) dead_peers: Vec<DeadPeer>,
-    /// Connections that ended or were given up: their point, and where it
-    /// stands: 0 at the client, 1 at the server, 2 between, 3 untold.
+    /// Connections that ended or were given up: their point, and its place: 0 at the client, 1 at
+    /// the server, 2 between, 3 unknown.
     pub(crate) connections: Vec<(PointId, usize)>,
     /// Round trips that the ends of connections tell, by their server.
     pub(crate) fin_trips: Vec<(Endpoint, Duration)>,
-    /// The same ones with their facts, if those are wanted.
+    /// Ended connections with their facts, if those are wanted.
     pub(crate) watched: Vec<Watched>,
-    /// Servers whose data was seen, and its time to live.
+    /// Servers whose data was seen, and the data's time to live.
     pub(crate) servers: Vec<(IpAddr, u8)>,
-    /// Exchanges and setups that were told of.
+    /// Numbers of exchanges and setups that were reported.
     told: (usize, usize),
     /// Memory that the next segment uses again.
     pub(super) scratch: Scratch,
 }
 
 impl Closed {
-    /// Whether anything closed that was not told of.
+    /// Returns true if anything closed that was not reported.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.told != (self.exchanges.len(), self.setups.len())
@@ -47,7 +47,7 @@ impl Closed {
             || !self.dead_peers.is_empty()
     }
 
-    /// All was told of: keeps what is yet to be counted, and the memory.
+    /// Drops what was reported; keeps what is yet to be counted, and the memory.
     pub(crate) fn forget_told(&mut self) {
         self.told = (self.exchanges.len(), self.setups.len());
         for transfer in &mut self.transfers {
@@ -61,7 +61,7 @@ impl Closed {
         self.servers.clear();
     }
 
-    /// The exchanges and setups were counted: keeps their memory.
+    /// Forgets the exchanges and setups that were counted; keeps their memory.
     pub(crate) fn forget_settled(&mut self) {
         for exchange in &mut self.exchanges {
             self.scratch.take_back(exchange);

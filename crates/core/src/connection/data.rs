@@ -1,13 +1,14 @@
-//! What a segment's own bytes amount to.
+//! A segment's own bytes: arrival, flight and place in the stream.
 
 use core::cmp::Ordering;
 use core::time::Duration;
 
 use super::Connection;
-use super::half::{Arrival, Span, carries_fin};
-use super::order::Order;
-use super::repeats::Need;
+use super::half::carries_fin;
 use crate::attribution::mark::Data;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Order;
+use crate::attribution::packet::{Arrival, Span};
 use crate::observed::flow::Direction;
 use crate::observed::segment::Segment;
 
@@ -57,7 +58,8 @@ impl Connection {
         })
     }
 
-    /// Follows how much the segment's sender sends at a time.
+    /// Follows the amount that the segment's sender sends at a time; returns true if the segment is
+    /// the first after a wait that only a window cut by losses explains.
     fn after_cut(
         &mut self,
         segment: &Segment,
@@ -84,7 +86,7 @@ impl Connection {
     }
 }
 
-/// Whether the segment brought bytes not seen before.
+/// Returns true if the segment brought bytes not seen before.
 pub(crate) fn is_progress(arrival: Arrival) -> bool {
     matches!(
         arrival,
@@ -92,8 +94,8 @@ pub(crate) fn is_progress(arrival: Arrival) -> bool {
     )
 }
 
-/// Whether so long a payload is no multiple of the MSS. Most are told without
-/// a division.
+/// Returns true if the payload's length is no multiple of the MSS. Most are told without a
+/// division.
 #[inline]
 fn is_partial(payload_len: u32, mss: u32) -> bool {
     match payload_len.cmp(&mss) {
@@ -103,7 +105,7 @@ fn is_partial(payload_len: u32, mss: u32) -> bool {
     }
 }
 
-/// An empty stretch at `offset`.
+/// Returns an empty stretch at `offset`.
 pub(crate) fn empty_span(offset: u64) -> Span {
     Span {
         start: offset,

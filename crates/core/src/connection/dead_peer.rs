@@ -15,21 +15,21 @@ const LEAST_TIME: Duration = Duration::from_secs(1);
 /// The end of a connection on which one side fell silent while the other repeated its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeadPeer {
-    /// The service.
+    /// The address and port of the service.
     pub(crate) server: Endpoint,
-    /// The side that repeated.
+    /// The side that repeated its data.
     pub(crate) sender: Side,
     /// The repetitions of the bytes that were repeated most often.
     pub(crate) repeats: u32,
-    /// The time from the first to the last of them.
+    /// The time from the first to the last of these repetitions.
     pub(crate) lasted: Duration,
-    /// Their packets, the first and the last.
+    /// Numbers of the first and the last packet of the repetitions.
     pub(crate) packets: [u64; 2],
 }
 
 impl Connection {
-    /// Notes the silence in which the connection ends. Who has said that no more comes, or
-    /// has no room, is not waited for.
+    /// Notes the silence in which the connection ends. A side that has said that no more comes, or
+    /// that has no room, is not waited for.
     pub(super) fn note_dead_peer(&self, closed: &mut Closed) {
         for direction in [Direction::Forward, Direction::Backward] {
             let (half, peer) = (self.half(direction), self.half(direction.reverse()));

@@ -1,11 +1,11 @@
-//! How a connection ends, and what closes on it.
+//! The end of a connection, and what closes on it.
 
 use core::time::Duration;
 
 use super::half::Half;
-use super::rtt::LEAST_ERROR;
 use super::{Closed, Connection, End, Parting, View, Watched};
 use crate::attribution::mark::Data;
+use crate::attribution::rtt::LEAST_ERROR;
 use crate::exchange::Side;
 use crate::observed::flow::{Direction, Endpoint};
 use crate::observed::segment::{Segment, TcpFlags, hops};
@@ -18,7 +18,7 @@ impl Connection {
     pub(super) fn take_reset(&mut self, segment: &Segment, closed: &mut Closed) {
         let is_client = self.client == Some(segment.direction);
         if is_client && self.setup.is_awaited() && self.setup.opening.was_challenged {
-            // It resets what the server remembers; its SYN comes again.
+            // The client resets what the server remembers; its SYN comes again.
             return;
         }
         if self.end.is_none() {
@@ -85,8 +85,8 @@ impl Connection {
         }
     }
 
-    /// Ends what both sides have ended, once all that they sent is acknowledged: what was
-    /// lost of it comes again until then.
+    /// Ends the directions that both sides have ended, once all that they sent is acknowledged:
+    /// what was lost of it comes again until then.
     fn settle_fins(&mut self) {
         let is_acked = |half: &Half| half.fin.is_some_and(|fin| half.acked >= fin);
         if self.pairing.awaits_last_acks() && is_acked(&self.forward) && is_acked(&self.backward) {
@@ -94,7 +94,7 @@ impl Connection {
         }
     }
 
-    /// The capture ends, or the connection is given up: closes what is open.
+    /// Closes what is open, as the capture ends or the connection is given up.
     pub(crate) fn give_up(&mut self, parting: Parting, closed: &mut Closed) {
         if self.setup.is_open() {
             closed.setups.extend(self.setup.conclude(self.endpoints()));
@@ -116,8 +116,8 @@ impl Connection {
         closed.watched.extend(self.watched(parting));
     }
 
-    /// The round trip that both FINs and their replies add up to, by its server, where no SYN was
-    /// seen.
+    /// Returns the round trip that both FINs and their replies add up to, by its server, where no
+    /// SYN was seen.
     fn fin_trip(&self) -> Option<(Endpoint, Duration)> {
         let halves = [&self.forward, &self.backward];
         let [forward, backward] = halves.map(|half| half.to_peer.fin_trip());
@@ -145,7 +145,7 @@ impl Connection {
         })
     }
 
-    /// Hands out what closed. Mostly nothing did.
+    /// Hands out what closed. Mostly nothing has.
     #[inline]
     pub(super) fn collect(&mut self, closed: &mut Closed) {
         if self.end.is_some() {

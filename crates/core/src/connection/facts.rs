@@ -1,14 +1,12 @@
-//! What a connection shows in numbers, for those who ask.
+//! Numbers of a connection, for the list of connections.
 //!
-//! In come the segments as [`Connection`](super::Connection) has understood
-//! them, and its exchanges as they close; out comes [`Watched`], from which a
-//! record of the report is made. Fixed in size but for samples of at most 64
-//! durations; rare things are kept apart and cost nothing where they do not
-//! happen.
+//! The input is the segments as [`Connection`](super::Connection) has understood them, and its
+//! exchanges as they close; the output is [`Watched`], from which a record of the report is made.
+//! Fixed in size but for samples of at most 64 durations; rare things are kept apart and cost
+//! nothing where they do not happen.
 
 pub(crate) mod end;
 mod flight;
-pub(crate) mod sample;
 pub(crate) mod spell;
 pub(crate) mod system;
 
@@ -16,8 +14,8 @@ use core::time::Duration;
 
 use end::End;
 
-use super::rtt::RoundTrip;
 use crate::attribution::mark::Data;
+use crate::attribution::rtt::RoundTrip;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
 use crate::observed::event::PointId;
@@ -30,53 +28,53 @@ use crate::observed::time::Timestamp;
 pub(crate) struct Step<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) data: Option<Data>,
-    /// Its sender's bytes on their way once it passed; `None` where the other
-    /// direction was not seen.
+    /// The sender's bytes in flight once the segment passed; `None` where the other direction was
+    /// not seen.
     pub(crate) in_flight: Option<u64>,
-    /// What the receiver's window has room for behind it; `None`: not known.
+    /// The room that the receiver's window has behind the segment; `None`: not known.
     pub(crate) room: Option<u64>,
-    /// What the sender's window leaves its peer now.
+    /// The room that the sender's window leaves its peer now.
     pub(crate) peer_room: Option<u64>,
     /// The window that it advertises; `None` where the scaling is not known.
     pub(crate) window: Option<u64>,
-    /// Its sender's segment size.
+    /// The sender's segment size.
     pub(crate) mss: u32,
-    /// How many of the peer's bytes it acknowledges for the first time.
+    /// Number of the peer's bytes that it acknowledges for the first time.
     pub(crate) newly_acked: u64,
-    /// Since the segment that it acknowledges passed here.
+    /// The time since the segment that it acknowledges passed here.
     pub(crate) reply: Option<Duration>,
     /// The least round trip from here to its sender.
     pub(crate) floor: Option<Duration>,
     /// The least round trip from end to end.
     pub(crate) trip: Option<Duration>,
-    /// How many bytes of its sender passed here before that lie behind its own.
+    /// Number of its sender's bytes that passed here before and lie behind its own.
     pub(crate) behind: u64,
-    /// Whether it takes the byte before its sender's next one (RFC 9293
-    /// §3.8.4): it asks whether the peer is there, or has room.
+    /// True if it takes the byte before its sender's next one (RFC 9293 §3.8.4): it asks whether
+    /// the peer is there, or has room.
     pub(crate) is_probe: bool,
-    /// Whether data of the peer is outstanding behind what it acknowledges.
+    /// True if data of the peer is outstanding behind what it acknowledges.
     pub(crate) is_awaited: bool,
 }
 
 /// The facts of a connection that goes on.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// Wireshark's number of it; `None` where there were too many.
+    /// Wireshark's number of the connection; `None` where there were too many.
     pub(crate) stream: Option<u32>,
     pub(crate) first: Timestamp,
     pub(crate) first_packet: u64,
     pub(crate) last_packet: u64,
-    /// First and latest SYN, first SYN/ACK, end of the handshake.
+    /// The steps of the handshake.
     pub(crate) opening: Opening,
     pub(crate) exchanges: u32,
-    /// What its exchanges lost, by whose it is: client, server, path, unknown.
+    /// Time that its exchanges lost, by owner: client, server, path, unknown.
     pub(crate) lost_ns: [u64; 4],
     pub(crate) fin_by: Option<Direction>,
     pub(crate) reset_by: Option<Direction>,
     ends: [End; 2],
 }
 
-/// When a handshake's steps passed.
+/// Times of a handshake's steps: first and latest SYN, first SYN/ACK, end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opening {
     pub(crate) first_syn: Option<Timestamp>,
@@ -87,14 +85,14 @@ pub(crate) struct Opening {
     end: Option<Timestamp>,
 }
 
-/// Why a connection is followed no further.
+/// The reason why a connection is followed no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parting {
-    /// Nothing came for long, or it ended long ago.
+    /// Nothing came for long, or the connection ended long ago.
     Idle,
-    /// Too many others.
+    /// Too many others are followed.
     Crowded,
-    /// Another one took its ports.
+    /// Another connection took its ports.
     Succeeded,
     /// The capture ended.
     CaptureEnded,
@@ -109,39 +107,39 @@ pub(crate) struct Watched {
     pub(crate) client: Option<Direction>,
     /// The sources of either direction.
     pub(crate) ends: [Endpoint; 2],
-    /// 0 at the client, 1 at the server, 2 between, 3 untold.
+    /// The place of the point: 0 at the client, 1 at the server, 2 between, 3 unknown.
     pub(crate) vantage: usize,
-    /// By direction: from here to the end that it goes to.
+    /// Round trips by direction: from here to the end that it goes to.
     pub(crate) trips: [RoundTrip; 2],
-    /// By direction: bytes that were acknowledged and never seen.
+    /// Bytes by direction that were acknowledged and never seen.
     pub(crate) unseen: [u64; 2],
     pub(crate) last_seen: Timestamp,
     pub(crate) parting: Parting,
 }
 
 impl Watched {
-    /// Both ends' facts.
+    /// Returns both ends' facts.
     pub(crate) fn both(&self) -> [&End; 2] {
         [Direction::Forward, Direction::Backward].map(|direction| self.facts.end(direction))
     }
 
-    /// The end that sends in `direction`.
+    /// Returns the end that sends in `direction`.
     pub(crate) fn end(&self, direction: Direction) -> Endpoint {
         of(self.ends, direction)
     }
 
-    /// Round trips from here to where `direction` goes.
+    /// Returns the round trips from here to where `direction` goes.
     pub(crate) fn trip(&self, direction: Direction) -> RoundTrip {
         of(self.trips, direction)
     }
 
-    /// Bytes in `direction` that were acknowledged and never seen.
+    /// Returns the bytes in `direction` that were acknowledged and never seen.
     pub(crate) fn unseen(&self, direction: Direction) -> u64 {
         of(self.unseen, direction)
     }
 }
 
-/// That of a direction.
+/// Returns the item of a direction.
 pub(crate) fn of<T>([forward, backward]: [T; 2], direction: Direction) -> T {
     match direction {
         Direction::Forward => forward,
@@ -165,12 +163,12 @@ impl Facts {
         }
     }
 
-    /// Notes that this segment, come after others, was the first.
+    /// Notes that this segment, which came after others, was the first.
     pub(crate) fn begins_with(&mut self, first: &Segment) {
         (self.first, self.first_packet) = (first.at, first.number);
     }
 
-    /// What the sender of `direction` is and did.
+    /// Returns the facts of the end that sends in `direction`.
     pub(crate) fn end(&self, direction: Direction) -> &End {
         let [forward, backward] = &self.ends;
         match direction {
@@ -230,12 +228,12 @@ impl Facts {
         }
     }
 
-    /// The handshake's last step came.
+    /// Notes that the handshake's last step came at `at`.
     pub(crate) fn establish(&mut self, at: Timestamp) {
         self.opening.end.get_or_insert(at);
     }
 
-    /// An exchange closed; `client` is the direction of its requests.
+    /// Takes in a closed exchange; `client` is the direction of its requests.
     pub(crate) fn exchange(&mut self, exchange: &Exchange, client: Direction) {
         self.exchanges = self.exchanges.saturating_add(1);
         for wait in exchange.waits.iter().filter(|wait| is_lost(wait.kind)) {
@@ -259,12 +257,12 @@ impl Facts {
         }
     }
 
-    /// A segment in `direction` was sent again though an earlier copy arrived.
+    /// Notes that a segment in `direction` was sent again though an earlier copy arrived.
     pub(crate) fn was_spurious(&mut self, direction: Direction) {
         self.end_mut(direction).was_spurious();
     }
 
-    /// What its exchanges lost in all.
+    /// Returns the time that its exchanges lost in all.
     pub(crate) fn lost(&self) -> u64 {
         self.lost_ns
             .iter()
@@ -272,7 +270,7 @@ impl Facts {
     }
 }
 
-/// Time beyond travel and transfer: somebody made the request wait.
+/// Returns true for time beyond travel and transfer: somebody made the request wait.
 fn is_lost(kind: WaitKind) -> bool {
     !matches!(
         kind,
@@ -296,30 +294,30 @@ impl Opening {
         }
     }
 
-    /// Whether any of it was seen.
+    /// Returns true if any step of the handshake was seen.
     pub(crate) fn was_seen(&self) -> bool {
         self.first_syn.is_some() || self.answer.is_some()
     }
 
-    /// From the first SYN to the client's ACK.
+    /// Returns the time from the first SYN to the client's ACK.
     pub(crate) fn whole(&self) -> Option<Duration> {
         Some(self.end?.since(self.first_syn?))
     }
 
-    /// From the SYN to its answer; `None` where one was repeated, for then
-    /// nothing tells which was answered.
+    /// Returns the time from the SYN to its answer; `None` where one was repeated, for then nothing
+    /// tells which was answered.
     pub(crate) fn to_server(&self) -> Option<Duration> {
         let answer = self.answer.filter(|_| self.syns == 1)?;
         Some(answer.since(self.last_syn?))
     }
 
-    /// From the SYN/ACK to its answer, likewise.
+    /// Returns the time from the SYN/ACK to its answer; `None` where one was repeated.
     pub(crate) fn to_client(&self) -> Option<Duration> {
         let end = self.end.filter(|_| self.answers == 1)?;
         Some(end.since(self.answer?))
     }
 
-    /// How often the SYN was repeated; `None` where it was not seen.
+    /// Returns the number of times that the SYN was repeated; `None` where it was not seen.
     pub(crate) fn repeated(&self) -> Option<u32> {
         self.syns.checked_sub(1)
     }

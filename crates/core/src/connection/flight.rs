@@ -1,14 +1,14 @@
-//! What a sender puts on the way at a time, and what a loss makes of it.
+//! Bytes that a sender puts on the way at a time, and what a loss makes of them.
 
 use core::time::Duration;
 
 use crate::observed::time::Timestamp;
 
-/// A sender that had nothing to send for this long begins anew with a small
-/// window whatever was before (`tcp_slow_start_after_idle`, one timeout).
+/// The time without anything to send after which a sender begins anew with a small window whatever
+/// was before (`tcp_slow_start_after_idle`, one timeout).
 const IDLE: Duration = Duration::from_millis(200);
 
-/// A window is no longer one of a slow start after so many round trips.
+/// The most round trips after which a window is still one of a slow start.
 const MAX_DOUBLINGS: u8 = 6;
 
 /// The bytes that a sender sends before it waits for the receiver: its
@@ -21,14 +21,14 @@ pub(crate) struct Flight {
     /// wait that a loss brought (RFC 5681 §3.1, slow start).
     most: u64,
     doublings: u8,
-    /// A loss has cut it, and it has not grown back.
+    /// True if a loss has cut the window, and it has not grown back.
     is_cut: bool,
 }
 
 impl Flight {
-    /// Bytes pass at `at`, `trip` being the whole round trip and `idle` whether
-    /// everything sent before had been acknowledged. Whether they were the
-    /// first after a wait that only the cut window explains.
+    /// Takes in bytes that pass at `at`, `trip` being the whole round trip and `idle` whether
+    /// everything sent before had been acknowledged. Returns true if they were the first after a
+    /// wait that only the cut window explains.
     pub(crate) fn take(&mut self, at: Timestamp, bytes: u64, trip: Duration, idle: bool) -> bool {
         let gap = self
             .last
@@ -49,13 +49,13 @@ impl Flight {
         is_held
     }
 
-    /// Whether what passes at `at` comes too soon after what came before for a
-    /// loss between to have been noticed, `trip` being the whole round trip.
+    /// Returns true if what passes at `at` comes too soon after what came before for a loss between
+    /// to have been noticed, `trip` being the whole round trip.
     pub(crate) fn is_too_soon(&self, at: Timestamp, trip: Duration) -> bool {
         self.last.is_some_and(|last| at.since(last) < trip * 7 / 8)
     }
 
-    /// Bytes had to be sent again, or what passes at `at` shows that they must.
+    /// Notes that bytes had to be sent again, or that what passes at `at` shows that they must.
     pub(crate) fn cut(&mut self, at: Timestamp) {
         self.last = Some(at);
         self.is_cut = true;

@@ -1,56 +1,34 @@
-//! One direction of a connection: what its sender sent, as one point saw it.
+//! State of one direction of a connection: its sender's bytes, as one point saw them.
 
 use core::time::Duration;
 
+use crate::attribution::packet::Order;
+use crate::attribution::packet::{Arrival, Pipe, Span};
+use crate::attribution::rtt::RoundTrip;
 use crate::connection::facts::end::Marks;
 use crate::connection::flight::Flight;
-use crate::connection::order::{Numbering, Order};
+use crate::connection::order::Numbering;
 use crate::connection::repeats::Repeats;
-use crate::connection::rtt::RoundTrip;
 use crate::connection::timing::{Timed, Timing};
 use crate::connection::transit::{Reply, Transit};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Holes remembered at a time; more are a capture that lost its thread.
+/// The most holes remembered at a time; more are a capture that lost its thread.
 const MAX_HOLES: usize = 32;
-/// More at once is no loss but a sequence number gone wrong.
+/// The most bytes revealed at once; more is no loss but a sequence number gone wrong.
 const MOST_REVEALED: u64 = 1 << 20;
 /// MSS assumed until the SYN or a larger segment tells (Ethernet less timestamps).
 const DEFAULT_MSS: u32 = 1448;
 /// Option bytes that timestamps take from each segment (RFC 7323 appendix A).
 pub(crate) const TIMESTAMP_BYTES: u32 = 12;
 
-/// How a data segment relates to what was seen before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
-    /// The next bytes.
-    InOrder,
-    /// Bytes past some that were not seen.
-    PastHole,
-    /// Bytes that had been missing.
-    Fill,
-    /// Bytes seen before, sent again.
-    Repeat,
-    /// A segment seen before: the path or the capture doubled it.
-    Copy,
-    /// A keep-alive probe: one byte before the next (RFC 1122 §4.2.3.6).
-    KeepAlive,
-}
-
-/// A stretch of a direction's bytes: stream offsets, the SYN not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-}
-
-/// One direction's facts.
+/// State of one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Half {
-    /// Sequence number of stream offset 0.
+    /// Returns the sequence number of stream offset 0.
     base: Option<u32>,
-    /// Whether offset 0 is the stream's true beginning.
+    /// True if offset 0 is the stream's true beginning.
     pub(crate) has_start: bool,
     /// End of the furthest byte seen.
     pub(crate) next: u64,
@@ -70,7 +48,7 @@ pub(crate) struct Half {
     largest: u32,
     has_timestamps: bool,
     timing: Timing,
-    /// From a segment of this side passing here to the peer's reply passing back.
+    /// Round trip from a segment of this side passing here to the peer's reply passing back.
     pub(crate) to_peer: RoundTrip,
     /// The reply that the latest acknowledgement timed, if it did.
     pub(crate) reply: Option<Duration>,
@@ -79,9 +57,9 @@ pub(crate) struct Half {
     /// Offset of the FIN.
     pub(crate) fin: Option<u64>,
     numbering: Numbering,
-    /// What was sent again lately.
+    /// Data that was sent again lately.
     pub(crate) repeats: Repeats,
-    /// Whether any of its data was sent again.
+    /// True if any of its data was sent again.
     pub(crate) has_repeats: bool,
     /// Data segments that were retransmitted, or filled a gap out of order.
     pub(crate) repaired: u64,
@@ -91,36 +69,17 @@ pub(crate) struct Half {
     pub(crate) marks: Marks,
     /// True if it advertises a window of zero now.
     pub(crate) has_no_window: bool,
-    /// What it puts on the way at a time.
+    /// Bytes that the side puts on the way at a time.
     pub(crate) flight: Flight,
     /// Bytes that a router said came in too big packets: it dropped them, and
     /// they are sent again in smaller ones at once.
     too_big: Option<Box<Span>>,
-    /// How long this side's segments queued on their way here.
+    /// Time for which this side's segments queued on their way here.
     pub(crate) transit: Transit,
 }
 
-/// What tiling needs to know of how a sender sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pipe {
-    /// Payload of a full segment.
-    pub(crate) mss: u32,
-    /// Whether offset 0 is the stream's true beginning.
-    pub(crate) has_start: bool,
-    /// Whether its stamps are known to count milliseconds, so that a queue
-    /// before the point would show.
-    pub(crate) has_clock: bool,
-    /// True if it numbers its segments so that one lost before the point shows.
-    pub(crate) is_numbered: bool,
-    /// Whether any of its data was sent again so far.
-    pub(crate) has_repeats: bool,
-    /// True if any of its data was lost so far, on this side of the point or beyond. Data
-    /// lost before the point shows as data that fills a gap.
-    pub(crate) has_losses: bool,
-}
-
 impl Half {
-    /// The stream offset of a sequence number, by nearness to what was seen.
+    /// Returns the stream offset of a sequence number, by nearness to what was seen.
     #[inline]
     pub(crate) fn offset(&mut self, seq: u32) -> u64 {
         let base = *self.base.get_or_insert(seq);
@@ -130,8 +89,8 @@ impl Half {
         (self.next as i64 + delta).max(0) as u64
     }
 
-    /// Whether an acknowledgement of a SYN, the only thing that this side has
-    /// sent, is of something else.
+    /// Returns true if an acknowledgement of a SYN, the only thing that this side has sent, is of
+    /// something else.
     pub(crate) fn is_alien_ack(&self, ack: u32) -> bool {
         self.next == 0 && self.base.is_some_and(|base| base != ack)
     }
@@ -156,9 +115,8 @@ impl Half {
         }
     }
 
-    /// A router refused the packet at `seq`: what is in flight from there on
-    /// is as big, or comes again with it (`tcp_simple_retransmit()` in
-    /// `net/ipv4/tcp_input.c`).
+    /// Notes that a router refused the packet at `seq`: what is in flight from there on is as big,
+    /// or comes again with it (`tcp_simple_retransmit()` in `net/ipv4/tcp_input.c`).
     pub(crate) fn told_too_big(&mut self, seq: u32) {
         if self.base.is_none() {
             return;
@@ -178,14 +136,14 @@ impl Half {
         self.too_big = Some(Box::new(told));
     }
 
-    /// Whether a router refused these bytes.
+    /// Returns true if a router refused these bytes.
     pub(crate) fn was_too_big(&self, span: Span) -> bool {
         self.too_big
             .as_deref()
             .is_some_and(|told| span.start < told.end && span.end > told.start)
     }
 
-    /// Sequence number of stream offset 0.
+    /// Returns the sequence number of stream offset 0.
     pub(crate) fn base(&self) -> Option<u32> {
         self.base
     }
@@ -210,7 +168,7 @@ impl Half {
             .is_some_and(|(echo, last)| echo.wrapping_sub(last) as i32 > 0)
     }
 
-    /// Whether this is the number of the last byte seen: probes bear it.
+    /// Returns true if this is the number of the last byte seen: probes bear it.
     pub(crate) fn is_before_next(&self, seq: u32) -> bool {
         let last = self
             .base
@@ -218,13 +176,13 @@ impl Half {
         self.next > 0 && last == Some(seq)
     }
 
-    /// Whether this SYN opens another connection than the one seen so far.
+    /// Returns true if this SYN opens another connection than the one seen so far.
     pub(crate) fn is_other_syn(&self, syn: &Segment) -> bool {
         self.base
             .is_some_and(|base| base != syn.seq.wrapping_add(1))
     }
 
-    /// Payload of a full segment from this side, given what its peer offered.
+    /// Returns the payload of a full segment from this side, given what its peer offered.
     #[inline]
     pub(crate) fn mss(&self, peer: &Self) -> u32 {
         let offered = match (self.offered_mss, peer.offered_mss) {
@@ -243,7 +201,7 @@ impl Half {
         }
     }
 
-    /// The window that a segment of this side advertises, in bytes; `None` where the
+    /// Returns the window that a segment of this side advertises, in bytes; `None` where the
     /// scaling was not seen (RFC 7323 §2.2: it holds only if both SYNs offer it).
     #[inline]
     pub(crate) fn window(&self, peer: &Self, segment: &Segment) -> Option<u64> {
@@ -260,7 +218,7 @@ impl Half {
         Some(u64::from(segment.window) << shift)
     }
 
-    /// How this side sends.
+    /// Returns the properties of this side as a sender.
     pub(crate) fn pipe(&self, peer: &Self) -> Pipe {
         Pipe {
             mss: self.mss(peer),
@@ -277,14 +235,15 @@ impl Half {
         self.numbering.share();
     }
 
-    /// Segments of this side that were lost on the way here just before this
+    /// Returns the number of segments of this side that were lost on the way here just before this
     /// one, and whether it was sent after all that came before.
     pub(crate) fn place_in_order(&mut self, segment: &Segment, mss: u32) -> (u16, Order) {
         let is_past_hole = self.offset(segment.seq) > self.next;
         self.numbering.place(segment, mss, is_past_hole)
     }
 
-    /// Takes in a data segment: where its payload lies and how it relates.
+    /// Takes in a data segment; returns the span of its payload and its relation to what came
+    /// before.
     pub(crate) fn take(&mut self, segment: &Segment, order: Order) -> (Span, Arrival) {
         let start = self.offset(segment.seq);
         let span = Span {
@@ -298,7 +257,7 @@ impl Half {
             Arrival::Repeat if order == Order::Older => Arrival::Copy,
             arrival => arrival,
         };
-        // What comes late because others overtook it repairs nothing.
+        // A segment that comes late because others overtook it repairs nothing.
         let is_fill = arrival == Arrival::Fill && order != Order::Older;
         self.repaired += u64::from(is_fill || arrival == Arrival::Repeat);
         match arrival {
@@ -318,7 +277,7 @@ impl Half {
         (span, arrival)
     }
 
-    /// A bare ACK carries the sequence number that its sender comes to next
+    /// Takes in the sequence number of a bare ACK, which is the one that its sender comes to next
     /// (RFC 9293 §3.4): what lies before was sent, seen here or not.
     pub(crate) fn reveal(&mut self, seq: u32) {
         let is_known = self.has_start || self.next > 0;
@@ -381,7 +340,7 @@ impl Half {
         self.holes.push(hole);
     }
 
-    /// Cuts `span` out of the holes; whether it touched one.
+    /// Cuts `span` out of the holes; returns true if it touched one.
     fn fill(&mut self, span: Span) -> bool {
         if self.holes.is_empty() {
             return false;
@@ -411,8 +370,8 @@ impl Half {
         touched
     }
 
-    /// Takes in the peer's acknowledgement; `Some` stretch that it covers
-    /// though it was never seen here: the capture missed it.
+    /// Takes in the peer's acknowledgement; returns the stretch that it covers though it was never
+    /// seen here: the capture missed it.
     pub(crate) fn acknowledge(&mut self, ack: u32, at: Timestamp, is_bare: bool) -> Option<Span> {
         let offset = self.offset(ack);
         if offset <= self.acked {
@@ -442,7 +401,7 @@ impl Half {
         unseen
     }
 
-    /// Holes that the peer has acknowledged will never be filled.
+    /// Drops the holes that the peer has acknowledged: they will never be filled.
     #[inline]
     fn drop_acknowledged_holes(&mut self, offset: u64) -> Option<Span> {
         if self.holes.is_empty() {
@@ -470,31 +429,32 @@ impl Half {
                 self.to_peer.sample_fin(took);
                 return;
             }
-            match is_bare {
-                true => self.to_peer.sample_receipt(took),
-                false => self.to_peer.sample(took),
+            if is_bare {
+                self.to_peer.sample_receipt(took)
+            } else {
+                self.to_peer.sample(took)
             }
             self.reply = Some(took);
         }
     }
 
-    /// Bytes of payload that were seen.
+    /// Returns the number of payload bytes that were seen.
     pub(crate) fn seen_bytes(&self) -> u64 {
         self.next.saturating_sub(self.unseen_bytes)
     }
 
-    /// The reply time of the latest acknowledgement of this side's data, beside the least.
+    /// Returns the reply time of the latest acknowledgement of this side's data, beside the least.
     pub(crate) fn latest_reply(&self) -> Option<Reply> {
         let (took, least) = self.reply.zip(self.to_peer.floor())?;
         Some(Reply { took, least })
     }
 
-    /// Time from the SYN of this side to its answer.
+    /// Takes in the time from the SYN of this side to its answer.
     pub(crate) fn measure_handshake(&mut self, took: Duration) {
         self.to_peer.sample_handshake(took);
     }
 
-    /// The point is the peer's own host.
+    /// Notes that the point is the peer's own host.
     pub(crate) fn stand_at_peer(&mut self) {
         if self.to_peer.floor() != Some(Duration::ZERO) {
             self.to_peer = RoundTrip::none();
@@ -509,7 +469,7 @@ impl Half {
     }
 }
 
-/// The flags that take sequence space besides payload.
+/// Returns true if the segment carries a FIN, which takes sequence space besides payload.
 pub(crate) fn carries_fin(segment: &Segment) -> bool {
     segment.flags.contains(TcpFlags::FIN)
 }

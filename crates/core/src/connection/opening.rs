@@ -1,4 +1,4 @@
-//! How a connection begins, and who of the two is its client.
+//! The begin of a connection, and which of the two ends is its client.
 
 use super::pairing::Pairing;
 use super::{Closed, Connection};
@@ -7,14 +7,16 @@ use crate::observed::segment::{Segment, TcpFlags};
 use crate::protocol::http;
 
 impl Connection {
-    /// Who asks: the SYN's sender, else who speaks a request, else the higher port.
+    /// Learns which end is the client: the SYN's sender, else the one that speaks a request, else
+    /// the one with the higher port.
     #[inline]
     pub(super) fn learn_client(&mut self, segment: &Segment, payload: &[u8]) {
         if segment.flags.contains(TcpFlags::SYN) {
             let is_reply = segment.flags.contains(TcpFlags::ACK);
-            self.client = Some(match is_reply {
-                true => segment.direction.reverse(),
-                false => segment.direction,
+            self.client = Some(if is_reply {
+                segment.direction.reverse()
+            } else {
+                segment.direction
             });
             self.is_client_guessed = false;
         } else if (self.client.is_none() || self.is_client_guessed) && segment.payload_len > 0 {
@@ -22,9 +24,9 @@ impl Connection {
         }
     }
 
-    /// What data say about it. A guess by ports holds until one side begins its
-    /// turn with a line that only the other one could say: whatever was paired
-    /// by then took answers for questions, and goes.
+    /// Learns the client from data. A guess by ports holds until one side begins its turn with a
+    /// line that only the other one could say: whatever was paired by then took answers for
+    /// questions, and goes.
     fn hear_client(&mut self, segment: &Segment, payload: &[u8]) {
         let begins_turn = self.last_spoke.replace(segment.direction) != Some(segment.direction);
         let is_first = self.client.is_none();
@@ -53,9 +55,10 @@ impl Connection {
             (false, true) => true,
             _ => source >= destination,
         };
-        match is_from_client {
-            true => segment.direction,
-            false => segment.direction.reverse(),
+        if is_from_client {
+            segment.direction
+        } else {
+            segment.direction.reverse()
         }
     }
 
@@ -79,8 +82,8 @@ impl Connection {
         }
     }
 
-    /// Whether this answers a SYN by an ACK of something else, as a server does
-    /// that still remembers an earlier connection (RFC 9293 §3.10.7.3).
+    /// Returns true if this answers a SYN by an ACK of something else, as a server does that still
+    /// remembers an earlier connection (RFC 9293 §3.10.7.3).
     pub(super) fn is_challenge(&mut self, segment: &Segment) -> bool {
         let is_bare =
             segment.payload_len == 0 && segment.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0;
@@ -92,7 +95,7 @@ impl Connection {
                 .is_alien_ack(segment.ack)
     }
 
-    /// The client's first segment after the SYN/ACK ends the handshake.
+    /// Ends the handshake with the client's first segment after the SYN/ACK.
     pub(super) fn finish_handshake(&mut self, segment: &Segment) {
         let is_client = self.client == Some(segment.direction);
         if !is_client || !self.setup.is_answered() || segment.flags.contains(TcpFlags::RST) {
@@ -108,7 +111,7 @@ impl Connection {
         }
     }
 
-    /// A handshake is told of when the server has said something after it:
+    /// Follows the handshake until the server has said something after it, and then tells of it:
     /// some servers only seem to take a connection.
     pub(super) fn follow_handshake(
         &mut self,
@@ -124,13 +127,13 @@ impl Connection {
     }
 }
 
-/// Whose line a payload seems to begin with.
+/// Returns the role whose line a payload seems to begin with.
 fn spoken(payload: &[u8]) -> Option<http::Role> {
     let mut roles = [http::Role::Request, http::Role::Response].into_iter();
     roles.find(|&role| payload.len() > 8 && http::begins_message(role, payload))
 }
 
-/// Whether a line that is there in full names HTTP's version.
+/// Returns true if a line that is there in full names HTTP's version.
 fn is_sure(payload: &[u8]) -> bool {
     let mut lines = payload.splitn(2, |&byte| byte == b'\n');
     let (line, rest) = (lines.next().unwrap_or_default(), lines.next());

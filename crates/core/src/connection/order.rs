@@ -7,37 +7,22 @@ use core::time::Duration;
 use count::{Count, MAX_SKIPPED, Step};
 
 use crate::attribution::LEAST_TIMEOUT;
+use crate::attribution::packet::{Order, longest_repair};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Steps of exactly one before a gap means anything: for hosts that answered a SYN as
-/// Linux does, and for others …
+/// Steps of exactly one before a gap means anything: for hosts that answered a SYN as Linux does,
+/// and for others.
 const REGULAR: u32 = 3;
 const REGULAR_OF_OTHERS: u32 = 5;
-/// … and so many for each gap that no loss explains: a counter that all connections of a
+/// Steps of exactly one for each gap that no loss explains: a counter that all connections of a
 /// host share has gaps wherever another one sends.
 const REGULAR_A_GAP: u32 = 4;
-/// Behind a gap that losses explain, what was lost comes again: the end of a flight by a
-/// probe, two round trips later, all of it by a timer.
+/// The least time of a repair. Behind a gap that losses explain, what was lost comes again: the end
+/// of a flight by a probe, two round trips later, all of it by a timer.
 const LEAST_REPAIR: Duration = Duration::from_millis(2);
 /// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
 const LINUX_TTL: u8 = 64;
-/// The longest timeout of a sender that knows nothing of the path yet …
-const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
-/// … and how often it doubles before nobody waits any longer.
-const MOST_DOUBLED: u16 = 6;
-
-/// Where a segment stands among those of its sender that came here before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Nothing tells.
-    #[default]
-    Untold,
-    /// Sent after all of them.
-    Newer,
-    /// Sent before one of them: overtaken on the way, or a copy.
-    Older,
-}
 
 /// A sender's IPv4 identifications and timestamps. Linux counts the former up
 /// by one for each segment of a connection (`ip_select_ident_segs()`), so a gap
@@ -55,9 +40,9 @@ pub(crate) struct Numbering {
     is_numbered: bool,
     /// Steps of exactly one, and back into a gap.
     regular: u32,
-    /// Gaps behind which no byte was missing and that were long enough for a repair …
+    /// Gaps behind which no byte was missing and that were long enough for a repair.
     repairs: u16,
-    /// … and that were not.
+    /// Gaps behind which no byte was missing and that were too short for a repair.
     riddles: u16,
     /// True if it answered a SYN with identification 0, as Linux does.
     is_linux: bool,
@@ -65,14 +50,13 @@ pub(crate) struct Numbering {
     is_shared: bool,
     /// The time of the last numbered segment.
     last: Timestamp,
-    /// The newest stamp (TSval), and the newest that came with it of those of the peer's that
-    /// it echoes (TSecr).
+    /// The newest stamp (TSval), and the newest echo of the peer's stamp that came with it (TSecr).
     newest_stamp: (u32, u32),
     has_stamp: bool,
 }
 
 impl Numbering {
-    /// Linux answers a SYN with identification 0 (`ip_build_and_send_pkt()` in
+    /// Takes in a SYN. Linux answers one with identification 0 (`ip_build_and_send_pkt()` in
     /// `net/ipv4/ip_output.c`) and counts from the next segment on.
     pub(crate) fn meet(&mut self, syn: &Segment) {
         if syn.flags.contains(TcpFlags::ACK) && syn.ip.id == Some(0) {
@@ -85,10 +69,10 @@ impl Numbering {
         self.is_shared = true;
     }
 
-    /// Segments of this sender that were lost on the way here just before this
-    /// one, as far as the identifications tell (0 where they do not), and
-    /// where it stands in the order they were sent. `is_past_hole`: bytes before
-    /// it are missing, so that a gap is no riddle.
+    /// Returns the number of segments of this sender that were lost on the way here just before
+    /// this one, as far as the identifications tell (0 where they do not), and its place in the
+    /// order they were sent. `is_past_hole`: bytes before it are missing, so that a gap is no
+    /// riddle.
     pub(crate) fn place(
         &mut self,
         segment: &Segment,
@@ -104,14 +88,16 @@ impl Numbering {
         if segment.payload_len <= mss && self.count.goes_on_with(id) {
             return self.next(segment, by_stamp);
         }
-        let parts = match segment.payload_len > mss {
-            true => u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1),
-            false => 1,
+        let parts = if segment.payload_len > mss {
+            u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1)
+        } else {
+            1
         };
         let step = self.count.take(id, parts, by_stamp == Order::Newer);
-        let placed = match may_be_linux(segment) {
-            true => self.weigh(segment, step, is_past_hole),
-            false => None,
+        let placed = if may_be_linux(segment) {
+            self.weigh(segment, step, is_past_hole)
+        } else {
+            None
         };
         let is_late = matches!(step, Step::Late { .. }) || placed == Some((0, Order::Older));
         if !is_late {
@@ -135,13 +121,16 @@ impl Numbering {
         (0, if is_told { Order::Newer } else { by_stamp })
     }
 
-    /// Learns whether the counter is the connection's own; if it is, what it tells.
+    /// Learns whether the counter is the connection's own; returns what it tells, if it is.
     fn weigh(&mut self, segment: &Segment, step: Step, is_past_hole: bool) -> Option<(u16, Order)> {
         let last = core::mem::replace(&mut self.last, segment.at);
         let was_numbered = core::mem::replace(&mut self.is_numbered, true);
-        let since = || match was_numbered {
-            true => segment.at.since(last),
-            false => Duration::ZERO,
+        let since = || {
+            if was_numbered {
+                segment.at.since(last)
+            } else {
+                Duration::ZERO
+            }
         };
         let is_told = self.is_own_counter();
         match step {
@@ -173,9 +162,10 @@ impl Numbering {
 
     #[inline]
     fn is_own_counter(&self) -> bool {
-        let (least, a_repair) = match self.is_linux {
-            true => (REGULAR, 1),
-            false => (REGULAR_OF_OTHERS, 2),
+        let (least, a_repair) = if self.is_linux {
+            (REGULAR, 1)
+        } else {
+            (REGULAR_OF_OTHERS, 2)
         };
         if self.riddles == 0 && self.repairs == 0 {
             return !self.is_shared && self.regular >= least;
@@ -185,9 +175,9 @@ impl Numbering {
         !self.is_shared && self.regular >= least.max(riddles).max(repairs)
     }
 
-    /// The order by timestamps. The same stamp as the newest one says nothing, since it counts
-    /// milliseconds, but that of the peer's that it echoes does: neither goes back, and a sender
-    /// that heard something between echoes what it heard.
+    /// Returns the order by timestamps. The same stamp as the newest one says nothing, since it
+    /// counts milliseconds, but that of the peer's that it echoes does: neither goes back, and a
+    /// sender that heard something between echoes what it heard.
     fn by_stamp(&mut self, segment: &Segment) -> Order {
         let Some(stamp @ (tsval, echo)) = segment.options.timestamps else {
             return Order::Untold;
@@ -212,20 +202,15 @@ impl Numbering {
     }
 }
 
-/// Returns true if so many lost segments can have been retransmitted within `since`, the last
-/// of them just then.
+/// Returns true if `skipped` lost segments can have been retransmitted within `since`, the last of
+/// them just then.
 fn is_repair(skipped: u16, since: Duration) -> bool {
     let is_soon_enough = since <= longest_repair(skipped);
     is_soon_enough && (since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR))
 }
 
-/// The longest that a sender waits before it repeats what so many copies were lost of: its
-/// timer is three seconds at first (RFC 1122 §4.2.3.1) and doubles each time.
-pub(crate) fn longest_repair(skipped: u16) -> Duration {
-    FIRST_TIMEOUT * ((1 << skipped.clamp(1, MOST_DOUBLED)) - 1)
-}
-
-/// Linux looks for the path's MTU, so it forbids fragments (`ip_no_pmtu_disc`).
+/// Returns true if the segment may be Linux's, which looks for the path's MTU and so forbids
+/// fragments (`ip_no_pmtu_disc`).
 fn may_be_linux(segment: &Segment) -> bool {
     segment.ip.dont_fragment && segment.ip.ttl <= LINUX_TTL
 }
@@ -236,7 +221,7 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::segment::{IpFacts, TcpOptions};
 
-    /// A segment at so many milliseconds, with this identification and TSval.
+    /// A segment at this millisecond, with this identification and TSval.
     fn segment(ms: i64, id: Option<u16>, tsval: Option<u32>) -> Segment {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
         Segment {
@@ -255,7 +240,7 @@ mod tests {
         }
     }
 
-    /// Segments lost before each of these (identification, TSval), and its order.
+    /// Returns the segments lost before each of these (identification, TSval), and its order.
     fn placed(numbers: &[(Option<u16>, Option<u32>)]) -> Vec<(u16, Order)> {
         let mut numbering = Numbering::default();
         let place = |&(id, tsval)| numbering.place(&segment(0, id, tsval), 1448, false);
@@ -276,8 +261,8 @@ mod tests {
         assert_eq!(last, expected);
     }
 
-    /// The orders of segments that their sender does not forbid to be cut, as few of those do
-    /// whose counter is their own.
+    /// Returns the orders of segments that may be fragmented: few senders with a counter of their
+    /// own leave out the flag that forbids it.
     fn orders_of_others(ids: &[u16]) -> Vec<Order> {
         let mut numbering = Numbering::default();
         let place = |&id| {
@@ -342,7 +327,7 @@ mod tests {
         assert_eq!(order(8, 20), Order::Newer);
     }
 
-    /// Segments said to be lost before each of these (milliseconds, identification).
+    /// Returns the segments said to be lost before each of these (milliseconds, identification).
     fn skipped(stamps: &[(i64, u16)]) -> Vec<u16> {
         let mut numbering = Numbering::default();
         let place = |&(ms, id)| numbering.place(&segment(ms, Some(id), None), 1448, false).0;

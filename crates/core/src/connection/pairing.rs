@@ -24,25 +24,26 @@ use loose::Loose;
 use messages::Steps;
 
 use super::View;
-use super::half::{Arrival, Span};
-use super::repeats::Need;
 use super::stream::Stream;
 use crate::attribution::Spare;
 use crate::attribution::mark::{Brief, Data, Mark, Marks, SpareMarks};
+use crate::attribution::packet::Need;
+use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::observed::time::Timestamp;
 use crate::protocol::Protocol;
 use crate::protocol::http::Role;
 
-/// Exchanges open at once on one connection at most (pipelining).
+/// The most exchanges open at once on one connection (pipelining).
 const MAX_OPEN: usize = 1024;
-/// A client that ends its connection so soon after its last words does not wait for an answer.
+/// The time within which a client that ends its connection after its last data does not wait for an
+/// answer.
 const FAREWELL: Duration = Duration::from_millis(10);
-/// A protocol that is read shows in so many bytes; fewer may be all that a capture kept
+/// The number of bytes in which a protocol that is read shows; fewer may be all that a capture kept
 /// of one.
 const LEAST_READ: usize = 8;
-/// Capture holes remembered.
+/// The most capture holes remembered.
 const MAX_TORN: usize = 64;
 
 /// Memory that is used again for the next segment and the next exchange.
@@ -54,7 +55,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Uses the memory of an exchange that is done with.
+    /// Takes back the memory of an exchange that is done with.
     pub(crate) fn take_back(&mut self, exchange: &mut Exchange) {
         self.spare.take_back(exchange);
     }
@@ -70,43 +71,41 @@ pub(crate) struct Pairing {
     open: VecDeque<Draft>,
     next_ordinal: u32,
     torn: Vec<(Side, Span)>,
-    /// Repetitions in exchanges that are closed, of which it showed since that they were in
-    /// vain.
+    /// Number of repetitions in closed exchanges that have since turned out to be unnecessary.
     taken_back: u32,
-    /// When the last response ended.
+    /// End of the last response.
     last_end: Option<Timestamp>,
     /// Most of the server's bytes in flight at once, in responses large enough
     /// to tell.
     most_in_flight: u64,
-    /// What the server's congestion window would be by now without rests.
+    /// The congestion window that the server would have by now without rests.
     kept_window: u64,
-    /// How far each side acknowledged the server's bytes.
+    /// The end of the server's bytes that the client acknowledged.
     response_acked: u64,
-    /// How far the server acknowledged the client's.
+    /// The end of the client's bytes that the server acknowledged.
     request_acked: u64,
     /// The FINs, once one was seen.
     fins: Option<Box<Fins>>,
-    /// A response is in progress whose request was not seen.
+    /// True while a response is in progress whose request was not seen.
     is_orphaned: bool,
-    /// True if somebody on the way reset it in the server's name.
+    /// True if a device on the way reset it in the server's name.
     is_reset_on_way: bool,
-    /// What is spoken by turns.
+    /// The protocol that is spoken by turns.
     spoken: Option<Protocol>,
     /// True if its protocol is not known although its bytes were seen, or it streams:
     /// then nothing says who owes whom an answer.
     is_unread: bool,
     /// True if too little of what the client first said was captured.
     is_unseen: bool,
-    /// The server spoke since the client's last bytes, and had not heard of the request.
+    /// True if the server spoke since the client's last bytes, and had not heard of the request.
     has_crossed: bool,
-    /// Under TLS, and of bytes that are not read: segments of this turn that went on
-    /// after a rest.
+    /// Segments of this turn that went on after a rest, under TLS and of bytes that are not read.
     apart: u32,
     /// The number of times that frames of HTTP/2 were lost since an exchange was read.
     frames_lost: u8,
-    /// Its flow control, where it is HTTP/2.
+    /// The connection's flow control, where it speaks HTTP/2.
     multiplex: Option<Box<http2::Multiplex>>,
-    /// What its TLS has come to, where there is any.
+    /// State of the connection's TLS, where there is any.
     tls: Option<Box<tls::Conversation>>,
     /// A TLS handshake that no exchange bears yet.
     handshake: Option<Box<Handshake>>,
@@ -114,19 +113,19 @@ pub(crate) struct Pairing {
     loose: Option<Box<Loose>>,
 }
 
-/// How messages are told apart.
+/// The way in which messages are told apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
     #[default]
     Undecided,
-    /// By what parsers of requests and of responses in their order say.
+    /// Messages as the parsers of requests and of responses in their order find them.
     Http,
     Http2,
     Tls,
     Turns,
 }
 
-/// How a connection ended: by whom, when, and whether by a reset.
+/// The end of a connection: the side that ended it, the time, and whether it was a reset.
 pub(crate) type Ending = (Option<Side>, Timestamp, bool);
 
 impl Default for Pairing {
@@ -163,7 +162,7 @@ impl Default for Pairing {
 }
 
 impl Pairing {
-    /// Whether segments without payload too are part of an exchange that is open.
+    /// Returns true if segments without payload too are part of an exchange that is open.
     #[inline]
     pub(crate) fn is_marking(&self) -> bool {
         self.needs_marks_from().is_some()
@@ -229,8 +228,8 @@ impl Pairing {
         }
     }
 
-    /// Tells by its first bytes what a connection speaks; whether they are the
-    /// client's, who asks.
+    /// Tells by its first bytes what a connection speaks; returns true if they are the client's,
+    /// who asks.
     #[cold]
     fn decide(&mut self, by: Side, span: Span, payload: &[u8]) -> bool {
         if by == Side::Server {
@@ -259,7 +258,7 @@ impl Pairing {
         true
     }
 
-    /// The client sent these bytes again.
+    /// Notes that the client sent these bytes again.
     fn repeated(&mut self, span: Span) {
         let awaited = self.open.iter_mut().find(|draft| draft.is_awaited());
         if let Some(draft) = awaited.filter(|draft| span.end > draft.request.start) {
@@ -267,7 +266,7 @@ impl Pairing {
         }
     }
 
-    /// The bytes of `span` passed the capture unseen.
+    /// Notes that the bytes of `span` passed the capture unseen.
     pub(crate) fn torn(&mut self, by: Side, span: Span, at: Timestamp) {
         if self.torn.len() == MAX_TORN {
             self.torn.remove(0);
@@ -285,7 +284,7 @@ impl Pairing {
         }
     }
 
-    /// The peer of `sender` acknowledged its bytes up to `offset`.
+    /// Notes that the peer of `sender` acknowledged its bytes up to `offset`.
     pub(crate) fn acknowledged(&mut self, sender: Side, offset: u64) {
         if self.fins.is_some() && sender == Side::Server {
             self.heard_behind_fin();
@@ -297,7 +296,7 @@ impl Pairing {
         *acked = offset.max(*acked);
     }
 
-    /// The capture ends: of a response in progress it is known how it began.
+    /// Closes what is open as the capture ends: of a response in progress it is known how it began.
     ///
     /// By turns a response is whole when its turn passes: of one that the client has not
     /// even acknowledged nobody knows whether the server holds more. A connection's only
@@ -338,7 +337,8 @@ impl Pairing {
         }
     }
 
-    /// No more will come: `None` because the capture ended, if nothing ended it before.
+    /// Finishes the connection's exchanges, as no more will come: `None` because the capture ended,
+    /// if nothing ended it before.
     pub(crate) fn finish(&mut self, ending: Option<Ending>) {
         let fins = self.fins.as_mut();
         let ending = fins.and_then(|fin| fin.ending.take()).or(ending);
@@ -349,8 +349,8 @@ impl Pairing {
         if let Some(loose) = &mut self.loose {
             loose.end();
         }
-        // Who says first that it wants no more has given up, whatever the other does then;
-        // it may reset what it has ended itself.
+        // A client that sends the first FIN has given up, whatever the server does then; it may
+        // reset what it has ended itself.
         let left = self.fins.as_ref().and_then(|fin| fin.given_up());
         let left = left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {
@@ -367,7 +367,7 @@ impl Pairing {
         self.response_acked = u64::MAX;
     }
 
-    /// Notes that somebody on the way resets the connection.
+    /// Notes that a device on the way resets the connection.
     pub(crate) fn was_reset_on_way(&mut self) {
         self.is_reset_on_way = true;
     }
@@ -392,7 +392,7 @@ impl Pairing {
         }
     }
 
-    /// Whether no exchange is open.
+    /// Returns true if no exchange is open.
     pub(crate) fn is_idle(&self) -> bool {
         self.open.is_empty() && !self.has_loose()
     }
@@ -415,7 +415,7 @@ impl Pairing {
         }
     }
 
-    /// When and as which packet the client first sent the byte at `offset`.
+    /// Returns time and packet number of the client's first segment with the byte at `offset`.
     fn first_sent(&self, offset: u64) -> Option<(Timestamp, u64)> {
         let covers = |mark: &&Mark| {
             mark.by == Side::Client
@@ -455,7 +455,7 @@ impl Pairing {
 }
 
 impl Draft {
-    /// Whether it still waits for its response's end.
+    /// Returns true if it still waits for its response's end.
     fn is_awaited(&self) -> bool {
         self.outcome.is_none()
     }

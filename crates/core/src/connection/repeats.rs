@@ -8,44 +8,31 @@
 
 use core::time::Duration;
 
-use super::half::Span;
-use super::rtt::LEAST_ERROR;
+use crate::attribution::packet::Need;
+use crate::attribution::packet::Span;
+use crate::attribution::rtt::LEAST_ERROR;
 use crate::observed::time::Timestamp;
 
-/// Repetitions watched at a time; more at once are one story.
+/// The most repetitions watched at a time; more at once are one story.
 const MAX_WATCHED: usize = 64;
-/// A D-SACK comes with the next acknowledgement or never.
+/// The longest time until a D-SACK: it comes with the next acknowledgement or never.
 const LATE_WORD: Duration = Duration::from_secs(1);
 
-/// Whether bytes that were sent had to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// They were not sent before, or the copy before was lost.
-    #[default]
-    Needed,
-    /// Nothing has told yet.
-    Pending,
-    /// An earlier copy arrived.
-    Spurious,
-    /// The capture misses what would have told.
-    Untold,
-}
-
-/// What a segment of the receiver says of the sender's bytes.
+/// The bytes of the sender that a segment of the receiver reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) at: Timestamp,
-    /// How far everything arrived.
+    /// The end of the bytes that all arrived.
     pub(crate) ack: u64,
-    /// What arrived beyond.
+    /// Stretches that arrived beyond.
     pub(crate) sacked: &'a [Span],
-    /// What arrived twice.
+    /// The stretch that arrived twice.
     pub(crate) duplicate: Option<Span>,
-    /// The stamp that it echoes.
+    /// The stamp that the segment echoes.
     pub(crate) tsecr: Option<u32>,
     /// The least round trip from here to the receiver.
     pub(crate) floor: Option<Duration>,
-    /// Whether segments of the receiver are missing just before it.
+    /// True if segments of the receiver are missing just before it.
     pub(crate) is_after_gap: bool,
 }
 
@@ -53,7 +40,7 @@ pub(crate) struct Answer<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repeats {
     list: Vec<Repeat>,
-    /// Segments of the receiver went missing since the oldest pending one.
+    /// True if segments of the receiver went missing since the oldest pending one.
     has_gap: bool,
 }
 
@@ -72,12 +59,12 @@ pub(crate) struct Run {
     pub(crate) count: u32,
     pub(crate) first: Timestamp,
     pub(crate) last: Timestamp,
-    /// The first and the last packet.
+    /// Numbers of the first and the last packet.
     pub(crate) packets: [u64; 2],
 }
 
 impl Repeats {
-    /// The repetitions of the bytes beyond `acked` that were repeated most often.
+    /// Returns the repetitions of the bytes beyond `acked` that were repeated most often.
     pub(crate) fn longest_unanswered(&self, acked: u64) -> Option<Run> {
         let mut open: Vec<&Repeat> = self
             .list
@@ -98,7 +85,7 @@ impl Repeats {
         runs.max_by_key(|run| run.count)
     }
 
-    /// Whether there is nothing that an answer could tell of.
+    /// Returns true if no repetition is watched, so that an answer can tell nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -117,8 +104,7 @@ impl Repeats {
         });
     }
 
-    /// Hears what the receiver says; `tell` learns of each packet what became
-    /// of it.
+    /// Takes in what the receiver says; calls `tell` with the verdict on each packet.
     pub(crate) fn hear(&mut self, answer: &Answer<'_>, mut tell: impl FnMut(u64, Need)) {
         self.has_gap |= answer.is_after_gap;
         self.weigh(answer, &mut tell);
@@ -131,8 +117,7 @@ impl Repeats {
         self.has_gap &= self.list.iter().any(|repeat| repeat.need == Need::Pending);
     }
 
-    /// The receiver has bytes that it did not report before: which of their
-    /// copies it was that arrived.
+    /// Decides which copies arrived of bytes that the receiver did not report before.
     fn weigh(&mut self, answer: &Answer<'_>, tell: &mut impl FnMut(u64, Need)) {
         let first_stamp = self
             .list
@@ -167,7 +152,7 @@ impl Repeats {
         }
     }
 
-    /// Of the bytes in `duplicate` one copy was too many: the last one.
+    /// Takes back the last copy of the bytes in `duplicate`: one copy was too many.
     fn take_back(&mut self, duplicate: Span, tell: &mut impl FnMut(u64, Need)) {
         let last = self.list.iter_mut().rev().find(|repeat| {
             repeat.need != Need::Spurious
@@ -193,8 +178,8 @@ impl Answer<'_> {
             .any(|sacked| sacked.start <= span.start && sacked.end >= span.end)
     }
 
-    /// Whether it may answer what passed here at `sent`: paths get a little
-    /// quicker than the least round trip seen, and stamps stray.
+    /// Returns true if the answer may be to what passed here at `sent`: paths get a little quicker
+    /// than the least round trip seen, and stamps stray.
     fn may_be_for(&self, sent: Timestamp) -> bool {
         let floor = self.floor.unwrap_or_default();
         self.at.since(sent) + LEAST_ERROR >= floor * 7 / 8
@@ -226,7 +211,7 @@ mod tests {
         }
     }
 
-    /// What becomes of bytes 0 to 100, sent again at 0 ms with stamp 50.
+    /// Returns the verdicts on bytes 0 to 100, sent again at 0 ms with stamp 50.
     fn told(answers: &[Answer<'_>]) -> Vec<Need> {
         let mut repeats = Repeats::default();
         repeats.watch(7, span(0, 100), at(0), Some(50));

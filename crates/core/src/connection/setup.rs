@@ -1,4 +1,4 @@
-//! How a connection was made, and what that took.
+//! The setup of a connection, and its time.
 
 use core::time::Duration;
 
@@ -12,39 +12,39 @@ use crate::observed::time::Timestamp;
 use crate::preconnect::{Approach, Lookup};
 use crate::protocol::greeting::Greeting;
 
-/// A request this long after the handshake's end bears its cost at most.
+/// The most time after the handshake's end at which a request bears its cost.
 const PROMPT: Duration = Duration::from_millis(5);
-/// Nobody repeats a SYN or SYN/ACK sooner: what comes sooner is a copy made by
-/// the capture. (`tcp_rto_min_us` allows 200 ms and more.)
+/// The least time to a repetition of a SYN or SYN/ACK: what comes sooner is a copy made by the
+/// capture. (`tcp_rto_min_us` allows 200 ms and more.)
 const SOONEST_REPEAT: Duration = Duration::from_millis(150);
-/// A point stands beside the server if the way to it and back is this short …
+/// The longest way to the server and back of a point that stands beside it.
 const BESIDE: Duration = Duration::from_millis(1);
-/// … and this many times shorter than that to the client.
+/// The factor by which that way must be shorter than the one to the client.
 const NEARER: u32 = 8;
-/// Times of SYNs kept: Linux sends seven (`tcp_syn_retries`).
+/// The most times of SYNs kept: Linux sends seven (`tcp_syn_retries`).
 const MAX_SYNS: usize = 8;
 
-/// A TCP handshake, tiled like an exchange, and what came right after it.
+/// A TCP handshake, tiled like an exchange, and the segments right after it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     pub(crate) point: PointId,
-    /// The connecting end first; `None` before it concluded.
+    /// The two ends, the connecting one first; `None` before it concluded.
     pub(crate) ends: Option<(Endpoint, Endpoint)>,
     /// The first SYN.
     pub(crate) begin: Option<Timestamp>,
     /// The last SYN before the end.
     last_syn: Timestamp,
-    /// SYN/ACK or RST.
+    /// Time of the SYN/ACK or RST.
     answered: Option<Timestamp>,
-    /// When it ended: the client's ACK, the RST, or the last SYN seen.
+    /// Time of the handshake's end: the client's ACK, the RST, or the last SYN seen.
     pub(crate) end: Option<Timestamp>,
-    /// SYNs sent again.
+    /// Number of SYNs sent again.
     pub(crate) retransmissions: u32,
-    /// SYN/ACKs sent again before the client's ACK.
+    /// Number of SYN/ACKs sent again before the client's ACK.
     pub(crate) answer_retransmissions: u32,
-    /// What became of it.
+    /// Outcome of the handshake.
     pub(crate) outcome: Option<SetupOutcome>,
-    /// Its pieces.
+    /// Waits that tile the handshake.
     pub(crate) waits: Vec<Wait>,
     /// Number of the first SYN's packet.
     pub(crate) first_packet: u64,
@@ -57,50 +57,51 @@ pub(crate) struct Setup {
     pub(crate) aftermath: Aftermath,
     /// An ICMP error that the SYN met: its kind and number.
     pub(crate) turned_down: Option<(IcmpKind, u64)>,
-    /// What came before the SYN.
+    /// The steps before the SYN.
     pub(crate) approach: Option<Box<Approach>>,
-    /// A SYN came again behind its answer: whatever follows answers either.
+    /// True if a SYN came again behind its answer: whatever follows answers either.
     is_blurred: bool,
     is_concluded: bool,
-    /// Whether an exchange has taken over its cost.
+    /// True if an exchange has taken over its cost.
     is_charged: bool,
 }
 
-/// When the SYNs were sent, as many as are kept.
+/// Times of the SYNs, as many as are kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Syns {
     at: [Timestamp; MAX_SYNS],
     count: usize,
 }
 
-/// What the SYN and its answer say.
+/// The terms of the SYN and of its answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Opening {
-    /// The first SYN carried data (TCP Fast Open, RFC 7413).
+    /// True if the first SYN carried data (TCP Fast Open, RFC 7413).
     pub(crate) has_data: bool,
-    /// The SYN offered SACK and window scaling.
+    /// True if the SYN offered SACK and window scaling.
     offers_options: bool,
-    /// The SYN/ACK took up neither, nor time stamps.
+    /// True if the SYN/ACK took up neither, nor time stamps.
     is_bare_answer: bool,
-    /// The server answered the SYN by an ACK of something else (RFC 9293
-    /// §3.10.7.3), and the client reset that.
+    /// True if the server answered the SYN by an ACK of something else (RFC 9293 §3.10.7.3), and
+    /// the client reset that.
     pub(crate) was_challenged: bool,
 }
 
-/// What came between the client's ACK and the server's first segment.
+/// The segments between the client's ACK and the server's first segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Aftermath {
-    /// The first data of the client and its length.
+    /// Time of the client's first data.
     pub(crate) request: Option<Timestamp>,
     pub(crate) request_len: u32,
-    /// The last time it was sent.
+    /// The last time that it was sent.
     pub(crate) last_request: Timestamp,
     pub(crate) request_repeats: u32,
-    /// Another SYN/ACK came, however soon after the one before.
+    /// True if another SYN/ACK came, however soon after the one before.
     is_answered_again: bool,
-    /// SYN/ACKs repeated after the client's ACK.
+    /// Number of SYN/ACKs repeated after the client's ACK.
     pub(crate) answer_repeats: u32,
-    /// The last of them, or of those before it; `None` while there was one SYN/ACK only.
+    /// Time of the last repeated SYN/ACK, before the client's ACK or after it; `None` while there
+    /// was one SYN/ACK only.
     pub(crate) last_answer: Option<Timestamp>,
     /// The server's first segment, and whether it had data.
     pub(crate) spoke: Option<(Timestamp, bool)>,
@@ -110,16 +111,16 @@ pub(crate) struct Aftermath {
     pub(crate) greeting: Option<(Greeting, u64)>,
 }
 
-/// What became of a handshake.
+/// The outcome of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum SetupOutcome {
-    /// Done.
+    /// The handshake is done.
     Established,
-    /// Answered by a reset.
+    /// The SYN was answered by a reset.
     Refused,
-    /// Not answered while it was watched.
+    /// The SYN was not answered while it was watched.
     Unanswered,
-    /// Answered, and not finished while it was watched.
+    /// The SYN was answered, and the handshake not finished while it was watched.
     Cut,
 }
 
@@ -137,8 +138,8 @@ impl Syns {
 }
 
 impl Opening {
-    /// A SYN cookie without time stamps has room for the MSS alone
-    /// (`cookie_v4_init_sequence()` in `net/ipv4/syncookies.c`).
+    /// Returns true if the answer is a SYN cookie: one without time stamps has room for the MSS
+    /// alone (`cookie_v4_init_sequence()` in `net/ipv4/syncookies.c`).
     pub(crate) fn is_cookie(&self) -> bool {
         self.offers_options && self.is_bare_answer
     }
@@ -163,7 +164,7 @@ impl Setup {
         self.answer_retransmissions > 0 || self.aftermath.is_answered_again
     }
 
-    /// The lookup that came before it.
+    /// Returns the lookup that came before it.
     pub(crate) fn lookup(&self) -> Option<&Lookup> {
         self.approach.as_ref()?.lookup.as_ref()
     }
@@ -189,7 +190,7 @@ impl Setup {
         self.last_packet = syn.number;
     }
 
-    /// What came before the first SYN, which was seen at `at`.
+    /// Notes the steps before the first SYN, which was seen at `at`.
     pub(crate) fn follows(&mut self, approach: Box<Approach>, at: Timestamp) {
         if self.begin == Some(at) && self.approach.is_none() {
             self.approach = Some(approach);
@@ -220,7 +221,7 @@ impl Setup {
         }
     }
 
-    /// The server answers the SYN by an ACK of something else.
+    /// Notes that the server answers the SYN by an ACK of something else.
     pub(crate) fn challenge(&mut self) {
         self.opening.was_challenged = true;
     }
@@ -235,14 +236,14 @@ impl Setup {
         }
     }
 
-    /// A router or the host turns the SYN down.
+    /// Notes that a router or the host turns the SYN down.
     pub(crate) fn turn_down(&mut self, kind: IcmpKind, number: u64) {
         if self.answered.is_none() && self.begin.is_some() {
             self.turned_down.get_or_insert((kind, number));
         }
     }
 
-    /// From the SYN to the SYN/ACK, unless a retransmission blurs it.
+    /// Returns the time from the SYN to the SYN/ACK, unless a retransmission blurs it.
     pub(crate) fn answered_within(&self) -> Option<Duration> {
         let is_blurred = self.retransmissions > 0 || self.opening.was_challenged;
         let answered = self.answered.filter(|_| !is_blurred)?;
@@ -253,17 +254,17 @@ impl Setup {
         self.answered.is_some() && self.outcome.is_none()
     }
 
-    /// Whether the SYN waits for its answer.
+    /// Returns true if the SYN waits for its answer.
     pub(crate) fn is_awaited(&self) -> bool {
         self.begin.is_some() && self.answered.is_none() && self.outcome.is_none()
     }
 
-    /// Whether it has begun and not been concluded.
+    /// Returns true if the handshake has begun and not been concluded.
     pub(crate) fn is_open(&self) -> bool {
         (self.begin.is_some() || self.answered.is_some()) && !self.is_concluded
     }
 
-    /// Whether it is done and the server has not said anything since.
+    /// Returns true if the handshake is done and the server has not said anything since.
     pub(crate) fn is_followed(&self) -> bool {
         self.outcome == Some(SetupOutcome::Established) && !self.is_concluded
     }
@@ -274,8 +275,8 @@ impl Setup {
         is_asked && self.outcome == Some(SetupOutcome::Established)
     }
 
-    /// The client's ACK: how long after the SYN/ACK, and whether that times
-    /// the path (nothing was repeated).
+    /// Takes in the client's ACK; returns the time since the SYN/ACK, and true if that times the
+    /// path (nothing was repeated).
     pub(crate) fn establish(&mut self, at: Timestamp) -> (Duration, bool) {
         self.end = Some(at);
         self.outcome = Some(SetupOutcome::Established);
@@ -283,7 +284,7 @@ impl Setup {
         (at.since(self.answered.unwrap_or(at)), is_clean)
     }
 
-    /// Follows what comes right after the handshake; whether that is over.
+    /// Follows what comes right after the handshake; returns true if that is over.
     pub(crate) fn follow(&mut self, segment: &Segment, payload: &[u8], is_client: bool) -> bool {
         let after = &mut self.aftermath;
         if !is_client {
@@ -310,7 +311,7 @@ impl Setup {
         false
     }
 
-    /// Closes and tiles it; `None` when its SYN was not seen.
+    /// Closes and tiles the handshake; `None` when its SYN was not seen.
     pub(crate) fn conclude(&mut self, ends: (Endpoint, Endpoint)) -> Option<Self> {
         self.is_concluded = true;
         let begin = self.begin?;
@@ -355,9 +356,8 @@ impl Setup {
         })
     }
 
-    /// What it took, with the TLS handshake behind it, once, if a request at
-    /// `begin` has to bear it. Lost SYNs are not in it: they are a cause of
-    /// their own.
+    /// Returns the time that it took, with the TLS handshake behind it, once, if a request at
+    /// `begin` has to bear it. Lost SYNs are not in it: they are a cause of their own.
     pub(crate) fn charge(
         &mut self,
         begin: Timestamp,
@@ -365,7 +365,7 @@ impl Setup {
     ) -> Option<Duration> {
         let is_prompt =
             |from: Timestamp, to: Timestamp, trip: Duration| to.since(from) <= PROMPT.max(trip);
-        // Of a handshake whose SYN was not captured nobody knows what it took.
+        // The duration of a handshake whose SYN was not captured is unknown.
         let is_whole = self.begin.is_some() && self.outcome == Some(SetupOutcome::Established);
         let mut connected = self.end.filter(|_| !self.is_charged && is_whole);
         self.is_charged |= connected.is_some();
@@ -382,8 +382,8 @@ impl Setup {
         is_prompt(handshake.end, begin, trip).then(|| begin.since(from))
     }
 
-    /// The greeting that the server owed its client: how long beyond the way the client,
-    /// who was silent, waited for it once connected, and in which packet it came; `None`
+    /// Returns the greeting that the server owed its client, the time beyond the way that the
+    /// client, who was silent, waited for it once connected, and the number of its packet; `None`
     /// too where a segment of the handshake was lost.
     pub(crate) fn greeted(&self) -> Option<(Greeting, Duration, u64)> {
         let (greeting, packet) = self.aftermath.greeting?;
@@ -394,7 +394,7 @@ impl Setup {
         Some((greeting, waited, packet))
     }
 
-    /// From the first SYN to the end.
+    /// Returns the time from the first SYN to the end.
     pub(crate) fn duration(&self) -> Duration {
         match (self.begin, self.end) {
             (Some(begin), Some(end)) => end.since(begin),
@@ -402,13 +402,13 @@ impl Setup {
         }
     }
 
-    /// From the first SYN to the last.
+    /// Returns the time from the first SYN to the last.
     pub(crate) fn repeated_for(&self) -> Duration {
         self.begin
             .map_or(Duration::ZERO, |begin| self.last_syn.since(begin))
     }
 
-    /// Whether a SYN is one sent again and no copy of the one before.
+    /// Returns true if a SYN is one sent again and no copy of the one before.
     fn is_repeat(&self, at: Timestamp) -> bool {
         self.opening.was_challenged || at.since(self.last_syn) >= SOONEST_REPEAT
     }

@@ -1,15 +1,15 @@
-//! One direction's bytes in order, for reading messages.
+//! Bytes of one direction in order, for reading messages.
 
 use std::collections::BTreeMap;
 
-use super::half::Span;
+use crate::attribution::packet::Span;
 use crate::protocol::http::Role;
 use crate::protocol::{Parser, Protocol, Step};
 
-/// Bytes kept while earlier ones are missing; of what comes beyond that only
-/// its place is kept, as if the capture had cut it.
+/// The most bytes kept while earlier ones are missing; of what comes beyond that only its place is
+/// kept, as if the capture had cut it.
 const MAX_PENDING: usize = 256 * 1024;
-/// Stretches kept apart; with more of them the missing bytes are given up.
+/// The most stretches kept apart; with more of them the missing bytes are given up.
 const MAX_STRETCHES: usize = 1024;
 
 /// Puts payloads in order and reads messages from them.
@@ -60,8 +60,8 @@ impl Stream {
         self.drain(&mut on);
     }
 
-    /// Goes over a stretch that is the next and lies within a body; whether it
-    /// does. Nothing is to be read in it.
+    /// Passes over a stretch that is the next and lies within a body, and returns true if it does.
+    /// Nothing is to be read in it.
     pub(crate) fn pass(&mut self, span: Span) -> bool {
         let is_next = self.delivered == Some(span.start) && self.pending.is_empty();
         let is_body = is_next && self.messages.pass(span.end - span.start);
@@ -71,7 +71,7 @@ impl Stream {
         is_body
     }
 
-    /// The bytes of `span` will not come: the capture missed them.
+    /// Passes over the bytes of `span`, which will not come: the capture missed them.
     pub(crate) fn skip(&mut self, span: Span, mut on: impl FnMut(&mut Parser, u64, Step)) {
         let end = span.end;
         let delivered = *self.delivered.get_or_insert(span.start);
@@ -88,7 +88,7 @@ impl Stream {
         }
     }
 
-    /// Where the next byte for the parser lies.
+    /// Returns the offset of the next byte for the parser.
     pub(crate) fn position(&self) -> u64 {
         self.delivered.unwrap_or_default()
     }

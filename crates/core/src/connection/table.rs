@@ -30,29 +30,26 @@ use crate::preconnect::Approach;
 use grave::Grave;
 pub(crate) use open::Open;
 
-/// Connections followed at a time unless the caller says otherwise: about
-/// 1.5 KiB each.
+/// The most connections followed at a time unless the caller says otherwise: about 1.5 KiB each.
 pub(crate) const MAX_CONNECTIONS: usize = 64 * 1024;
-/// Room is made for this share of them at once.
+/// The share of the connections, as one in so many, for which room is made at once.
 const EVICTED: usize = 8;
-/// A connection that ended is closed once it has been silent for this long:
-/// the last acknowledgements and late retransmissions belong to it. A few
-/// round trips of the longest paths.
+/// The silence after which a connection that ended is closed: the last acknowledgements and late
+/// retransmissions belong to it. A few round trips of the longest paths.
 const QUIET: Duration = Duration::from_secs(2);
-/// A grave is forgotten after this long (RFC 9293 §3.6.1: twice the maximum
-/// segment lifetime, which kernels take for 30 s).
+/// The time after which a grave is forgotten (RFC 9293 §3.6.1: twice the maximum segment lifetime,
+/// which kernels take for 30 s).
 const LINGER: Duration = Duration::from_secs(60);
-/// Segments of one direction without any of the other that are no chance.
+/// The least segments of one direction without any of the other that are no chance.
 const ONE_SIDED: u32 = 4;
-/// An idle connection is given up after this long.
+/// The time after which an idle connection is given up.
 const IDLE: Duration = Duration::from_secs(600);
 
 /// Connections by observation point and flow.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Apart from the graves, which are many times as many: nearly every
-    /// segment is of these, and where few lie close together, they are found
-    /// in the processor's cache.
+    /// Open connections, apart from the graves, which are many times as many: nearly every segment
+    /// is of these, and where few lie close together, they are found in the processor's cache.
     open: HashTable<Box<Open>>,
     graves: HashTable<Grave>,
     hasher: SeedableRandomState,
@@ -61,21 +58,21 @@ pub(crate) struct Table {
     ended: VecDeque<Due>,
     /// Graves in the order they were dug.
     dug: VecDeque<Due>,
-    /// Up to then nothing is due: nearly every segment has only this to ask.
+    /// The time up to which nothing is due: nearly every segment has only this to ask.
     quiet_until: Timestamp,
     next_sweep: Timestamp,
     segments_since_sweep: usize,
     tallied: Tallied,
 }
 
-/// What is to be known of a capture to read what it amounts to.
+/// Counts of a capture that its reader needs to judge the figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tallied {
     /// Connections in all.
     pub(crate) connections: u64,
-    /// Of those, given up for want of room.
+    /// Connections given up for want of room.
     pub(crate) evicted: u64,
-    /// Of those, with several segments of which all went the same way.
+    /// Connections with several segments, all of which went the same way.
     pub(crate) one_sided: u64,
     /// Segments that were copies of others.
     pub(crate) copies: u64,
@@ -86,35 +83,34 @@ pub(crate) struct Tallied {
     /// Bytes of payload that were seen, and that were only acknowledged.
     pub(crate) bytes: u64,
     pub(crate) unseen_bytes: u64,
-    /// Connections on which a window was closed.
+    /// Number of connections on which a window was closed.
     pub(crate) stopped: u64,
-    /// Connections on which the path marked packets, or an end echoed that.
+    /// Number of connections on which the path marked packets, or an end echoed that.
     pub(crate) congested: u64,
     /// Packets that the path marked, and packets that echo it, on those.
     pub(crate) marked: u64,
     pub(crate) echoed: u64,
 }
 
-/// What is to be known of a segment besides itself.
+/// Facts about a segment besides itself.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    /// Greater than that of any segment before; that of the first one is the
-    /// connection's.
+    /// A number greater than that of any segment before; that of the first one is the connection's.
     pub(crate) id: u64,
-    /// If the connection's numbers are wanted: Wireshark's number of it.
+    /// Wireshark's number of the connection, if the connection's numbers are wanted.
     pub(crate) stream: Option<Option<u32>>,
-    /// What came before, if it opens a connection.
+    /// The steps before the connection, if the segment opens one.
     pub(crate) approach: Option<Box<Approach>>,
     /// The direction that the client sends in, where that is known beforehand.
     pub(crate) client: Option<Direction>,
     /// True if all its sender's connections are numbered by one counter.
     pub(crate) shares_counter: bool,
-    /// Its sender's tick in nanoseconds, if it is known to be longer than a millisecond.
+    /// The sender's tick in nanoseconds, if it is known to be longer than a millisecond.
     pub(crate) tick_ns: Option<u32>,
 }
 
 impl Arrived {
-    /// The connection that a segment begins.
+    /// Returns the connection that a segment begins.
     #[inline(always)]
     fn begin(&self, segment: &Segment) -> Connection {
         let mut connection = Connection::begin(segment, self.stream);
@@ -126,7 +122,7 @@ impl Arrived {
 }
 
 impl Tallied {
-    /// Both together.
+    /// Adds the counts of another table.
     pub(crate) fn add(&mut self, other: Self) {
         self.connections += other.connections;
         self.evicted += other.evicted;
@@ -163,11 +159,6 @@ impl Tallied {
     }
 }
 
-/// The hash that places a flow; seeded, because its keys come from the network.
-pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
-    SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())
-}
-
 /// A place that is to be looked at some time after `at`.
 #[derive(Clone, Copy, Debug)]
 struct Due {
@@ -177,7 +168,7 @@ struct Due {
 }
 
 impl Table {
-    /// A table for at most `max` connections at a time.
+    /// Creates a table for at most `max` connections at a time.
     pub(crate) fn new(hasher: SeedableRandomState, max: usize) -> Self {
         Self {
             open: HashTable::new(),
@@ -262,20 +253,20 @@ impl Table {
         list.into_iter()
     }
 
-    /// Closes what was taken out because the capture ended; its id.
+    /// Closes a connection that was taken out because the capture ended; returns its id.
     pub(crate) fn close(&mut self, mut open: Box<Open>, closed: &mut Closed) -> u64 {
         open.give_up(Parting::CaptureEnded, closed);
         self.tallied.closed(&open);
         open.id
     }
 
-    /// What came of it so far.
+    /// Returns the counts so far.
     pub(crate) fn tallied(&self) -> Tallied {
         self.tallied
     }
 
-    /// A segment of no connection that is open: it opens one, or comes late to
-    /// one that ended.
+    /// Takes in a segment of no connection that is open: it opens one, or comes late to one that
+    /// ended.
     fn begin(
         &mut self,
         segment: &Segment,
@@ -336,7 +327,7 @@ impl Table {
         self.quiet_until = self.next_due();
     }
 
-    /// Up to when nothing is due, as long as nothing ends.
+    /// Returns the time up to which nothing is due, as long as nothing ends.
     fn next_due(&self) -> Timestamp {
         if self.ended.len() > self.max || self.dug.len() > self.max {
             return Timestamp::MIN;
@@ -348,7 +339,7 @@ impl Table {
             .min(before_sweep)
     }
 
-    /// A connection ended.
+    /// Notes that a connection ended.
     fn ends(&mut self, due: Due) {
         self.ended.push_back(due);
         self.quiet_until = self.next_due();
@@ -388,8 +379,8 @@ impl Table {
         }
     }
 
-    /// Gives up what has long been idle. As there were more segments since the
-    /// last time than there are places, this costs each of them no more.
+    /// Gives up connections that have long been idle. As there were more segments since the last
+    /// time than there are places, this costs each of them no more.
     #[cold]
     fn sweep(&mut self, now: Timestamp, closed: &mut Closed) {
         self.next_sweep = now + IDLE / 2;
@@ -398,7 +389,7 @@ impl Table {
         self.give_up(stale, Parting::Idle, closed);
     }
 
-    /// Makes room: those that have been idle longest go.
+    /// Makes room: the connections that have been idle longest go.
     #[cold]
     fn evict(&mut self, closed: &mut Closed) {
         let mut all = self.list(|_| true);
@@ -421,7 +412,7 @@ impl Table {
         .collect()
     }
 
-    /// In the order in which they began, which does not depend on the hash.
+    /// Gives up connections in the order in which they began, which does not depend on the hash.
     fn give_up(&mut self, mut dues: Vec<Due>, parting: Parting, closed: &mut Closed) {
         dues.sort_unstable_by_key(|due| due.id);
         for due in dues {

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::half::Span;
+use crate::attribution::packet::Span;
 use crate::observed::time::Timestamp;
 
-/// Segments remembered for round trips; older ones are no longer timed.
+/// The most segments remembered for round trips; older ones are no longer timed.
 const MAX_TIMED: usize = 64;
 
 /// Segments that are not acknowledged yet, in the order in which they were sent. The first of
@@ -39,14 +39,15 @@ impl Timing {
         self.rest.push_back(timed);
     }
 
-    /// A retransmitted segment's reply cannot be timed (Karn; RFC 6298 §3).
+    /// Takes a retransmitted segment out of the timed ones: its reply cannot be timed (Karn; RFC
+    /// 6298 §3).
     pub(super) fn spoil(&mut self, span: Span) {
         for timed in self.first.iter_mut().chain(&mut self.rest) {
             timed.is_repeated |= timed.end > span.start;
         }
     }
 
-    /// Takes out those that end at `offset` or before; the last of them.
+    /// Takes out the segments that end at `offset` or before; returns the last of them.
     #[inline]
     pub(super) fn take_until(&mut self, offset: u64) -> Option<Timed> {
         let mut last = None;
@@ -95,7 +96,7 @@ mod tests {
             for end in 1..=count {
                 timing.push(timed(end));
             }
-            // One goes and another comes, while others wait.
+            // A segment goes and another comes, while others wait.
             let first = timing.take_until(1).map(|timed| timed.end);
             timing.push(timed(count + 1));
             let rest: Vec<_> = (2..=count + 1)

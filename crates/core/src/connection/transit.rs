@@ -1,4 +1,4 @@
-//! How long a sender's segments queued on their way to the observation point.
+//! Time that a sender's segments queued on their way to the observation point.
 //!
 //! The TSval of a segment says when its sender made it, on the sender's own
 //! clock (RFC 7323 §3); how much later than that it arrives, beyond the least
@@ -17,52 +17,55 @@ use core::time::Duration;
 pub(crate) use coarse::Coarse;
 use line::Line;
 
+use crate::attribution::packet::Queued;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
-/// Linux counts TSval in milliseconds (`TCP_TS_HZ` in `include/net/tcp.h`).
+/// The tick in which Linux counts TSval, a millisecond (`TCP_TS_HZ` in `include/net/tcp.h`).
 const TICK_NS: i64 = 1_000_000;
-/// Kernels that count in coarser ticks miss so many while their processors sleep, and count
-/// them later.
+/// The number of ticks that kernels which count in coarser ticks miss while their processors sleep,
+/// and count later.
 const MISSED: i64 = 2;
-/// A tick of up to this length shows the queues that a sender builds.
+/// The longest tick that shows the queues that a sender builds.
 const SHOWS_QUEUES_NS: i64 = 10_000_000;
-/// The sender's tick is checked over stretches of this length …
+/// The length of the stretches over which the sender's tick is checked.
 const STRETCH_NS: i64 = 500_000_000;
-/// … or, for what needs no more than the order of magnitude, this.
+/// The length of a stretch for what needs no more than the order of magnitude.
 const SHORT_STRETCH: Duration = Duration::from_millis(150);
-/// … over which both clocks must advance alike, a queue that grows or drains
+/// The ratio in which both clocks must advance over a stretch, a queue that grows or drains
 /// meanwhile included.
 const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
 
 /// The least number of ticks, as long as milliseconds, that rule out a slower clock.
 const LEAST_MILLISECONDS: i64 = 20;
-/// So many stretches in a row that do not fit retract a tick.
+/// The number of stretches in a row that do not fit by which a tick is retracted.
 const MISFITS: u8 = 3;
-/// No queue drains so fast: the clock ticks faster (microseconds are 1,000).
+/// The ratio above which the clock ticks faster, as no queue drains so fast (microseconds are
+/// 1,000).
 const FASTEST: f64 = 5.0;
 const SECOND_NS: i128 = 1_000_000_000;
-/// A clock that falls behind by more in a second counts in another unit ([`ALIKE`]).
+/// The most by which a clock falls behind in a second: one that falls behind by more counts in
+/// another unit ([`ALIKE`]).
 const MOST_DRIFT: i64 = 430_000_000;
-/// The tick of the quickest clock, which counts microseconds, …
+/// The tick of the quickest clock, which counts microseconds.
 const QUICKEST_NS: i64 = 1_000;
-/// … and a leap of more ticks than this, a second of these, is no clock's.
+/// The longest leap of a clock in ticks, a second of the quickest clock's.
 const LEAP: i64 = 1_000_000;
 /// The longest time from a connection's first segment, seventy years: beyond it the clock here was
 /// set. Lags in nanoseconds and their differences stay within 64 bits.
 pub(crate) const FAR_NS: i64 = 1 << 61;
-/// Replies stray by less; a clock that is further off after this long drifts.
+/// The time after which a clock that is further off than replies stray drifts.
 const DRIFT_AFTER: Duration = Duration::from_millis(150);
 
 /// The lag of one sender's segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Transit {
-    /// The first segment's stamps: here, and its sender's. They count once it has begun, as
+    /// The first segment's stamps: here, and its sender's. They count once `has_begun` is true, as
     /// do the next two.
     first: Stamps,
-    /// Where the stretch under check began.
+    /// Stamps at the begin of the stretch under check.
     check: Stamps,
-    /// The last segment's.
+    /// Stamps of the last segment.
     last: Stamps,
     has_begun: bool,
     /// Stretches in a row over which a tick that had been told did not fit, by
@@ -72,12 +75,12 @@ pub(crate) struct Transit {
     /// The tick that other connections of the host have shown, in nanoseconds; 0: none.
     known_ns: u32,
     least_lag_ns: i64,
-    /// When that was seen, or shown to be too little.
+    /// The time when the least lag was seen, or shown to be too little.
     least_lag_at: Option<Timestamp>,
-    /// Rate at which the sender's clock falls behind the one here, in nanoseconds a
-    /// second, as acknowledgements have shown it.
+    /// The rate at which the sender's clock falls behind the one here, in nanoseconds per second,
+    /// as acknowledgements have shown it.
     drift: i64,
-    /// The rate that the latest of them showed.
+    /// The rate that the latest of these acknowledgements showed.
     hint: i64,
     line: Line,
     tick: Tick,
@@ -94,8 +97,8 @@ struct Stamps {
 }
 
 impl Stamps {
-    /// Nanoseconds and ticks from these on. What is centuries apart wraps, as a clock that was set
-    /// back does.
+    /// Returns nanoseconds and ticks from these stamps on. What is centuries apart wraps, as a
+    /// clock that was set back does.
     #[inline]
     fn until(self, at: Timestamp, tsval: u32) -> (i64, i64) {
         let begin = { self.at }.as_nanos();
@@ -111,27 +114,27 @@ fn leaps(passed_ns: i64, ticks: i64) -> bool {
     (ticks - LEAP) * QUICKEST_NS > passed_ns
 }
 
-/// An acknowledgement's reply time: since what it acknowledges passed here, and the least
-/// such time on its connection.
+/// The reply time of an acknowledgement: the time since what it acknowledges passed here, and the
+/// least such time on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) took: Duration,
     pub(crate) least: Duration,
 }
 
-/// Nanoseconds that a clock with this drift falls behind in `since_ns`.
+/// Returns the nanoseconds that a clock with this drift falls behind in `since_ns`.
 fn at_rate(rate: i64, since_ns: i64) -> i64 {
     let passed = i128::from(rate) * i128::from(since_ns) / SECOND_NS;
     i64::try_from(passed).unwrap_or(i64::MAX)
 }
 
-/// What is known of the unit that a sender counts its stamps in.
+/// The unit that a sender counts its stamps in, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Tick {
     #[default]
     Unchecked,
     Millisecond,
-    /// A coarser tick, in nanoseconds, of those that other systems have ([`coarse`]).
+    /// A coarser tick, in nanoseconds, as other systems have ([`coarse`]).
     Coarse(u32),
     Other,
 }
@@ -145,30 +148,8 @@ impl Tick {
     }
 }
 
-/// Time in queues, off by a tick of the sender's. Small, because every mark
-/// has one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Queued {
-    possible_ns: u64,
-    known_ns: u64,
-}
-
-impl Queued {
-    /// For certain; zero where the sender's tick is not known yet.
-    #[inline]
-    pub(crate) fn known(self) -> Duration {
-        Duration::from_nanos(self.known_ns)
-    }
-
-    /// If the sender's tick is a millisecond, as nearly all are, and misses none.
-    #[inline]
-    pub(crate) fn possible(self) -> Duration {
-        Duration::from_nanos(self.possible_ns)
-    }
-}
-
 impl Transit {
-    /// Whether the sender's stamps count milliseconds, as far as was seen.
+    /// Returns true if the sender's stamps count milliseconds, as far as was seen.
     pub(crate) fn has_clock(&self) -> bool {
         match self.tick {
             Tick::Millisecond => true,
@@ -183,19 +164,20 @@ impl Transit {
         }
     }
 
-    /// The last segment's stamp.
+    /// Returns the last segment's stamp.
     #[inline]
     pub(crate) fn last_stamp(&self) -> Option<u32> {
         self.has_begun.then_some(self.last.tsval)
     }
 
-    /// Takes in that the host's clock ticks so slowly on other connections.
+    /// Notes that the host's clock ticks so slowly on other connections.
     #[inline]
     pub(crate) fn may_tick(&mut self, tick_ns: u32) {
         self.known_ns = tick_ns;
     }
 
-    /// How much longer than the quickest one this segment was on its way.
+    /// Takes in a segment; returns the time by which it was longer on its way than the quickest
+    /// one.
     pub(crate) fn queued(&mut self, segment: &Segment, reply: Option<Reply>) -> Queued {
         let Some((tsval, _)) = segment.options.timestamps else {
             return Queued::default();
@@ -235,10 +217,7 @@ impl Transit {
     /// is known of this one only from there on.
     #[cold]
     fn begin(&mut self, stamps: Stamps) {
-        let known_ns = match self.has_begun {
-            true => 0,
-            false => self.known_ns,
-        };
+        let known_ns = if self.has_begun { 0 } else { self.known_ns };
         *self = Self {
             first: stamps,
             check: stamps,
@@ -248,8 +227,8 @@ impl Transit {
         };
     }
 
-    /// The time in queues of a segment that was so much longer on its way than the quickest
-    /// one and a tick, so many nanoseconds and ticks after the first.
+    /// Returns the time in queues of a segment that was `beyond` longer on its way than the
+    /// quickest one and a tick, `passed_ns` and `ticks` after the first.
     fn beyond(&self, at: Timestamp, beyond: i64, (passed_ns, ticks): (i64, i64)) -> Queued {
         let beyond = beyond.saturating_sub(self.may_be_slow_by(at));
         if beyond <= 0 {
@@ -267,8 +246,8 @@ impl Transit {
         }
     }
 
-    /// The lag that a slow clock may have by now: all of it, as long as every segment so far
-    /// came along one line.
+    /// Returns the lag that a slow clock may have by now: all of it, as long as every segment so
+    /// far came along one line.
     #[inline]
     fn may_be_slow_by(&self, at: Timestamp) -> i64 {
         match self.drift {
@@ -277,9 +256,9 @@ impl Transit {
         }
     }
 
-    /// Takes a coarser tick for the sender's where all segments so far fit it, and enough of
-    /// them, or one contradicts that it is a millisecond: its lag is longer than since what
-    /// it acknowledges passed here.
+    /// Looks for a coarser tick, and takes one where all segments so far fit it, and enough of
+    /// them, or where one contradicts that the tick is a millisecond: its lag is longer than the
+    /// time since what it acknowledges passed here.
     fn look_for_coarse(&mut self, passed_ns: i64, ticks: i64, reply: Option<Reply>) {
         let goes_on = ticks > self.coarse.ticks();
         self.coarse.take(passed_ns, ticks, goes_on);
@@ -305,7 +284,7 @@ impl Transit {
         }
     }
 
-    /// The lag that a segment would have now that did not queue.
+    /// Returns the lag that a segment would have now that did not queue.
     #[inline]
     fn least_lag(&mut self, at: Timestamp, lag_ns: i64, reply: Option<Reply>) -> i64 {
         let drifted_ns = match self.drift {
@@ -343,7 +322,7 @@ impl Transit {
         shown
     }
 
-    /// Nanoseconds since the least lag was seen.
+    /// Returns the nanoseconds since the least lag was seen.
     #[inline]
     fn since_least(&self, at: Timestamp) -> i64 {
         self.least_lag_at.map_or(0, |then| at.signed_since(then))
@@ -355,8 +334,8 @@ impl Transit {
         self.least_lag_at = Some(at);
     }
 
-    /// The least lag grew by this much in this time, and no queue did it: a clock that
-    /// drifts does so again and alike, one that was set does not.
+    /// Learns the clock's drift where the least lag grew by `grew_ns` in `since_ns`, and no queue
+    /// did it: a clock that drifts does so again and alike, one that was set does not.
     #[cold]
     fn learn_drift(&mut self, grew_ns: i64, since_ns: i64) {
         let is_long = Duration::from_nanos(since_ns.max(0).unsigned_abs()) >= DRIFT_AFTER;
@@ -381,10 +360,12 @@ impl Transit {
         let ticked = i64::from(ticks as i32) as f64 * self.tick.nanos() as f64;
         let pace = ticked / passed.as_nanos() as f64;
         let sign = if pace < *ALIKE.start() { -1 } else { 1 };
-        self.misfits = match ALIKE.contains(&pace) {
-            true => 0,
-            false if self.misfits.signum() == sign => self.misfits.saturating_add(sign),
-            false => sign,
+        self.misfits = if ALIKE.contains(&pace) {
+            0
+        } else if self.misfits.signum() == sign {
+            self.misfits.saturating_add(sign)
+        } else {
+            sign
         };
         self.tick = match self.misfits.unsigned_abs() {
             0 if matches!(self.tick, Tick::Coarse(_)) => self.tick,
@@ -395,13 +376,13 @@ impl Transit {
     }
 }
 
-/// Returns true if so many ticks, and enough of them, are about as many milliseconds.
+/// Returns true if `ticks`, and enough of them, are about as many milliseconds.
 pub(crate) fn are_milliseconds(passed_ns: i64, ticks: i64) -> bool {
     let pace = || ticks as f64 * TICK_NS as f64 / passed_ns.max(1) as f64;
     ticks >= LEAST_MILLISECONDS && ALIKE.contains(&pace())
 }
 
-/// Whether `ticks` milliseconds are about as long.
+/// Returns true if `ticks` milliseconds are about as long.
 fn is_alike(passed: Duration, ticks: u32) -> bool {
     let ticked = i64::from(ticks as i32) as f64 * TICK_NS as f64;
     ALIKE.contains(&(ticked / passed.as_nanos() as f64))
@@ -413,13 +394,14 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::segment::TcpOptions;
 
-    /// Queueing of segments given as (milliseconds here, TSval).
+    /// Returns the queueing of segments given as (milliseconds here, TSval).
     fn queued(stamps: &[(i64, u32)]) -> Vec<u128> {
         let alone = |&(at, tsval): &(i64, u32)| (at, tsval, None);
         answered(&stamps.iter().map(alone).collect::<Vec<_>>())
     }
 
-    /// Queueing of segments that acknowledge what passed so many milliseconds before.
+    /// Returns the queueing of segments that acknowledge what passed a number of milliseconds
+    /// before.
     fn answered(stamps: &[(i64, u32, Option<u64>)]) -> Vec<u128> {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
         let mut transit = Transit::default();
@@ -489,7 +471,7 @@ mod tests {
     fn a_first_stamp_that_is_off_by_years_spoils_nothing() {
         let script = [(1_000_000_000, 7), (0, 8), (600, 608), (900, 808)];
         assert_eq!(queued(&script), [0, 0, 0, 99]);
-        // Nor does a first stamp of zero.
+        // A first stamp of zero does not either.
         let script = [
             (0, 0),
             (15, 12_200_461),

@@ -1,12 +1,13 @@
-//! What pairing sees of a connection.
+//! The view that pairing has of a connection.
 
 use super::half::Half;
-use super::{half, rtt};
+use crate::attribution::packet::Pipe;
+use crate::attribution::rtt;
 use crate::exchange::Side;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, Endpoint, FlowKey};
 
-/// What pairing needs to know of its connection.
+/// The facts about a connection that pairing needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     flow: &'a FlowKey,
@@ -17,7 +18,7 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Of a connection with these directions, forward and backward.
+    /// The view of a connection with these directions, forward and backward.
     pub(super) fn of(
         flow: &'a FlowKey,
         point: PointId,
@@ -47,32 +48,33 @@ impl<'a> View<'a> {
         self.flow.destination(self.client)
     }
 
-    /// From the point to the server and back.
+    /// Returns the round trip from the point to the server.
     pub(crate) fn to_server(self) -> rtt::RoundTrip {
         self.trip(self.request)
     }
 
-    /// From the point to the client and back.
+    /// Returns the round trip from the point to the client.
     pub(crate) fn to_client(self) -> rtt::RoundTrip {
         self.trip(self.response)
     }
 
-    /// The round trip to the sender of `half`. Within one host it is none, unless replies
+    /// Returns the round trip to the sender of `half`. Within one host it is none, unless replies
     /// tell it: there is no path whose length they would show.
     fn trip(self, half: &Half) -> rtt::RoundTrip {
         let is_local = self.flow.is_within_host() && half.to_peer.floor().is_some();
-        match is_local && !half.to_peer.is_told() {
-            true => rtt::RoundTrip::none(),
-            false => half.to_peer,
+        if is_local && !half.to_peer.is_told() {
+            rtt::RoundTrip::none()
+        } else {
+            half.to_peer
         }
     }
 
-    /// Whether the server's FIN was seen and no FIN of the client's.
+    /// Returns true if the server's FIN was seen and no FIN of the client's.
     pub(crate) fn is_left_by_server(&self) -> bool {
         self.response.fin.is_some() && self.request.fin.is_none()
     }
 
-    /// Whether any of one side's data was sent again so far.
+    /// Returns true if any of one side's data was sent again so far.
     pub(crate) fn has_repeats(&self, sender: Side) -> bool {
         match sender {
             Side::Client => self.request.has_repeats,
@@ -80,8 +82,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How the client sends, and how the server does.
-    pub(crate) fn pipes(&self) -> [half::Pipe; 2] {
+    /// Returns the properties of the client as a sender, and those of the server.
+    pub(crate) fn pipes(&self) -> [Pipe; 2] {
         [
             self.request.pipe(self.response),
             self.response.pipe(self.request),

@@ -23,25 +23,25 @@ pub struct Container {
     keeps_comments: bool,
 }
 
-/// What [`Container::next`] did with a buffer.
+/// A step of [`Container::next`] in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// How many bytes of the buffer are done with, the record found included.
+    /// Number of the buffer's bytes that are done with, the record found included.
     pub consumed: usize,
-    /// What was found.
+    /// The content found.
     pub found: Found<'a>,
 }
 
-/// What stands next in a container.
+/// The next content of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     /// A packet.
     Record(Record<'a>),
-    /// Nothing whole: so many bytes are needed from the first unconsumed one
-    /// on, at most [`Container::LONGEST`]. At the end of the input see
+    /// The number of bytes that are needed from the first unconsumed one on, at most
+    /// [`Container::LONGEST`]: nothing whole is there. At the end of the input see
     /// [`Container::finish`].
     NeedMore(usize),
-    /// Nothing that can be read, now or later.
+    /// Damage: nothing can be read, now or later.
     Damaged(Damage),
 }
 
@@ -55,14 +55,14 @@ pub(super) struct Frame<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// What a format's reader made of the bytes it was offered.
+/// The next content of a container, as a format's reader finds it in the bytes it was offered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Advance<'a> {
-    /// A packet that takes so many bytes.
+    /// A packet and the number of bytes that it takes.
     Frame(usize, Frame<'a>),
-    /// So many bytes hold no packet: what follows them is to be looked at next.
+    /// A number of bytes that hold no packet: what follows them is to be looked at next.
     Passed(usize),
-    /// So many bytes are needed, more than were offered.
+    /// The number of bytes that are needed, more than were offered.
     NeedMore(usize),
     /// The end of what can be read.
     Bad(Fault),
@@ -86,7 +86,7 @@ impl Container {
     /// The most bytes that are ever needed at once.
     pub const LONGEST: usize = super::pcapng::MAX_HELD_BLOCK as usize;
 
-    /// A reader that stands before the first byte of a file.
+    /// Creates a reader that stands before the first byte of a file.
     pub fn new() -> Self {
         Self::default()
     }
@@ -96,7 +96,7 @@ impl Container {
         self.keeps_comments = true;
     }
 
-    /// The comments on the record with this number, from 1, if they are kept.
+    /// Returns the comments on the record with this number, from 1, if they are kept.
     pub fn comments(&self, record: u64) -> &[String] {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.comments().map_or(&[], |list| list.on(record)),
@@ -104,8 +104,8 @@ impl Container {
         }
     }
 
-    /// Finds what stands at the begin of `buffer`, which continues where the
-    /// bytes consumed so far ended.
+    /// Finds the next content at the begin of `buffer`, which continues where the bytes consumed so
+    /// far ended.
     #[inline]
     pub fn next<'a>(&mut self, buffer: &'a [u8]) -> Step<'a> {
         match self.next_plain(buffer) {
@@ -117,10 +117,9 @@ impl Container {
         }
     }
 
-    /// The record that the begin of `buffer` is, and how many bytes it takes, if
-    /// that can be told at once; else [`next`](Self::next) says what is there.
-    /// Who reads many asks for this first: an outcome that has one place, not
-    /// several, need not be copied there.
+    /// Returns the record at the begin of `buffer`, and the number of bytes it takes, if that can
+    /// be told at once; else [`next`](Self::next) says what is there. A caller that reads many asks
+    /// for this first: an outcome that has one place, not several, need not be copied there.
     #[inline(always)]
     pub fn next_plain<'a>(&mut self, buffer: &'a [u8]) -> Option<(usize, Record<'a>)> {
         let (Format::Pcap(pcap), None) = (&self.format, self.damage) else {
@@ -133,7 +132,7 @@ impl Container {
         Some((consumed, self.number(frame)))
     }
 
-    /// Finds what stands at the begin of `buffer`, whatever it is.
+    /// Finds the next content at the begin of `buffer`, whatever it is.
     fn seek<'a>(&mut self, buffer: &'a [u8]) -> Step<'a> {
         let mut consumed = 0;
         if let Some(damage) = self.damage {
@@ -174,8 +173,8 @@ impl Container {
         }
     }
 
-    /// Says whether the input may end with `rest` as the bytes that were not
-    /// consumed: `None` when it ends properly.
+    /// Returns the damage if the input ends with `rest` as the bytes that were not consumed; `None`
+    /// when it ends properly.
     pub fn finish(&mut self, rest: &[u8]) -> Option<Damage> {
         if self.damage.is_some() {
             return self.damage;
@@ -190,12 +189,12 @@ impl Container {
         Some(self.give_up(fault))
     }
 
-    /// How many records were found so far.
+    /// Returns the number of records found so far.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// How many blocks of decryption secrets the file has so far, such as the
+    /// Returns the number of blocks of decryption secrets that the file has so far, such as the
     /// keys of TLS sessions.
     pub fn secrets(&self) -> u64 {
         match &self.format {
@@ -204,7 +203,7 @@ impl Container {
         }
     }
 
-    /// The number of blocks of system calls, as sysdig writes them, in the file so far.
+    /// Returns the number of blocks of system calls, as sysdig writes them, in the file so far.
     pub fn calls(&self) -> u64 {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.calls(),
@@ -212,9 +211,9 @@ impl Container {
         }
     }
 
-    /// The number of packets that the capturing program reports as lost, from the interface
-    /// statistics and the packets of pcapng and the packets of snoop; `None` where the file
-    /// does not say.
+    /// Returns the number of packets that the capturing program reports as lost, from the interface
+    /// statistics and the packets of pcapng and the packets of snoop; `None` where the file does
+    /// not say.
     pub fn dropped(&self) -> Option<u64> {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.dropped(),
@@ -280,7 +279,7 @@ impl Container {
     }
 }
 
-/// The way in which a pcap of this version is read.
+/// Returns the format by which a pcap of this version is read.
 fn of_version(opened: Result<Pcap, Fault>) -> Result<Format, Fault> {
     opened.map(|pcap| {
         if pcap.may_be_nokias() {

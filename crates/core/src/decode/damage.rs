@@ -1,4 +1,4 @@
-//! Where and why a container could not be read further.
+//! Damage: the place and the reason where a container could not be read further.
 
 use core::fmt;
 
@@ -12,15 +12,15 @@ pub struct Damage {
     pub offset: u64,
     /// The number the next record would have had, from 1.
     pub record: u64,
-    /// What is wrong there.
+    /// The fault at that place.
     pub fault: Fault,
 }
 
-/// What is wrong with a container.
+/// A fault of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// There is not a single byte.
+    /// The file has not a single byte.
     Empty,
     /// The first bytes are those of no capture format that is read here.
     NotCapture,

@@ -16,13 +16,13 @@ use crate::observed::event::PointId;
 use crate::observed::segment::TcpFlags;
 use crate::observed::time::Timestamp;
 
-/// Incomplete packets kept at a time: the other fragments follow soon.
+/// The most incomplete packets kept at a time: the other fragments follow soon.
 const MAX_PACKETS: usize = 64;
-/// The longest payload of an IP packet, beside which no fragment may lie.
+/// The longest payload of an IP packet; no fragment may lie beyond it.
 pub(super) const MAX_LEN: u32 = 65_535;
-/// Fragments of one packet: a network with links this narrow has none of 64 KiB.
+/// The most fragments of one packet: a network with links this narrow has none of 64 KiB.
 const MAX_PIECES: usize = 256;
-/// Linux' `ipfrag_time`: for so long the others are waited for.
+/// The time for which missing fragments are waited for: Linux' `ipfrag_time`.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The packets of which fragments are missing.
@@ -60,7 +60,7 @@ struct Key {
     id: u32,
 }
 
-/// A fragment's place in its packet, and where what was captured of it ends.
+/// A fragment's place in its packet, and the end of what was captured of it.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     begin: u32,
@@ -73,8 +73,8 @@ struct Piece {
 pub(super) enum Progress {
     /// A packet of which other fragments are missing.
     Waiting,
-    /// Others are missing, and may always be: the first one, of the packet at
-    /// this place, is all there is.
+    /// A packet whose other fragments are missing, and may always be: the first one, of the packet
+    /// at this place, is all there is.
     Alone(usize),
     /// The whole packet: no fragment is missing any more.
     Whole(Whole),
@@ -96,7 +96,7 @@ impl Whole {
         self.head.with_payload(&self.bytes, self.payload_len)
     }
 
-    /// The range of a part within the bytes.
+    /// Returns the range of a part within the bytes.
     pub(super) fn place(&self, part: &[u8]) -> Range<usize> {
         let begin = part
             .as_ptr()
@@ -109,7 +109,7 @@ impl Whole {
         }
     }
 
-    /// The part of the packet that was not counted with its first fragment: all of it, the
+    /// Returns the part of the packet that was not counted with its first fragment: all of it, the
     /// rest of a segment, or nothing.
     pub(super) fn untold<'a>(&self, packet: Packet<'a>) -> Option<Packet<'a>> {
         let Some(told) = self.told else {
@@ -164,7 +164,7 @@ impl Fragments {
         Some(Progress::Waiting)
     }
 
-    /// The first fragment of the packet at `index` counted by itself.
+    /// Notes that the first fragment of the packet at `index` was counted by itself.
     pub(super) fn was_told(&mut self, index: usize) {
         if let Some(packet) = self.partial.get_mut(index) {
             packet.is_told = true;
@@ -200,7 +200,7 @@ impl Key {
 }
 
 impl Piece {
-    /// A fragment's place; `None` where no fragment can lie.
+    /// Returns a fragment's place; `None` where no fragment can lie.
     fn new(datagram: &Datagram<'_>, part: Fragment) -> Option<Self> {
         let (begin, len) = (part.offset, datagram.payload_len);
         let end = begin.checked_add(len)?;

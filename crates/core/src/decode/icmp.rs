@@ -8,7 +8,7 @@ use crate::observed::flow::{Endpoint, FlowKey, Transport};
 use crate::observed::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
 use crate::observed::segment::TcpFlags;
 
-/// Type, code, checksum and four bytes whose meaning depends on the type.
+/// Length of the header: type, code, checksum and four bytes whose meaning depends on the type.
 const HEADER: usize = 8;
 
 /// Reads the error or the ping that `datagram` holds. `None` for what is neither
@@ -47,7 +47,7 @@ pub(super) fn read<'a>(
         return Some(echo(ping, from, to, step));
     }
     let kind = kind(datagram.protocol, header)?;
-    // How long the quoted packet was, its own header tells.
+    // The length of the quoted packet is in its own header.
     let quoted = ip::read((rest, u32::try_from(rest.len()).unwrap_or(u32::MAX)))?;
     let (transport, seq) = match quoted.protocol {
         protocol::TCP => (Transport::Tcp, ByteOrder::Big.u32(quoted.payload, 4)),
@@ -83,7 +83,7 @@ pub(super) fn read<'a>(
     }))
 }
 
-/// For a ping: true if it is an answer, its series and its number.
+/// Returns, for a ping, true if it is an answer, its series and its number.
 fn ping(protocol: u8, header: &[u8; HEADER]) -> Option<(bool, u16, u16)> {
     let [kind, code, _, _, i0, i1, s0, s1] = *header;
     let is_reply = match (protocol, kind, code) {
@@ -95,7 +95,7 @@ fn ping(protocol: u8, header: &[u8; HEADER]) -> Option<(bool, u16, u16)> {
     Some((is_reply, half(i0, i1), half(s0, s1)))
 }
 
-/// The flags of a TCP header of which so much is quoted.
+/// Returns the flags of a TCP header, if enough of it is quoted.
 fn quoted_flags(quoted: &Datagram<'_>) -> Option<TcpFlags> {
     let is_header = quoted.protocol == protocol::TCP && quoted.fragment.is_none();
     let header: &[u8; 16] = quoted.payload.first_chunk()?;

@@ -21,14 +21,14 @@ pub(super) mod protocol {
     pub(in crate::decode) const DESTINATION_OPTIONS: u8 = 60;
 }
 
-/// RFC 8200 §4.1 has each once, destination options twice: real chains are
-/// shorter than this.
+/// The most extension headers: RFC 8200 §4.1 has each once, destination options twice, so that real
+/// chains are shorter than this.
 const MAX_EXTENSIONS: usize = 8;
 
 /// An IP packet, or a fragment of one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Datagram<'a> {
-    /// What its payload is.
+    /// Protocol of the payload.
     pub(super) protocol: u8,
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
@@ -36,31 +36,31 @@ pub(super) struct Datagram<'a> {
     pub(super) fragment: Option<Fragment>,
     /// The payload's length on the wire, in bytes.
     pub(super) payload_len: u32,
-    /// What was captured of the payload.
+    /// The captured bytes of the payload.
     pub(super) payload: &'a [u8],
 }
 
-/// Which part of a fragmented packet this is.
+/// The part of a fragmented packet that a datagram is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fragment {
-    /// What all parts of one packet share.
+    /// The identification, which all parts of one packet share.
     pub(super) id: u32,
-    /// Where its payload begins within what was fragmented, in bytes.
+    /// Offset of the payload within what was fragmented, in bytes.
     pub(super) offset: u32,
-    /// Whether its payload begins with the transport's header.
+    /// True if the payload begins with the transport's header.
     pub(super) is_first: bool,
-    /// Whether no part follows behind it.
+    /// True if no part follows behind it.
     pub(super) is_last: bool,
 }
 
 impl Datagram<'_> {
-    /// Whether its payload begins with the transport's header.
+    /// Returns true if the payload begins with the transport's header.
     #[inline]
     pub(super) fn has_header(&self) -> bool {
         self.fragment.is_none_or(|fragment| fragment.is_first)
     }
 
-    /// This packet, whole, with a payload of `payload_len` bytes.
+    /// Returns this packet, whole, with a payload of `payload_len` bytes.
     pub(super) fn with_payload<'b>(&self, payload: &'b [u8], payload_len: u32) -> Datagram<'b> {
         Datagram {
             protocol: self.protocol,
@@ -74,8 +74,8 @@ impl Datagram<'_> {
     }
 }
 
-/// Reads the packet that begins `bytes`; `wire_len` is what the frame had for
-/// it on the wire. `None` when it is none.
+/// Reads the packet that begins `bytes`; `wire_len` is what the frame had for it on the wire.
+/// `None` when it is no IP packet.
 ///
 /// The header's own length is believed over the frame's: frames are padded,
 /// and some capturing programs forget how long a cut frame was. It is zero in
@@ -158,11 +158,11 @@ fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
 
 /// The extension headers in front of a transport's header.
 struct Chain {
-    /// What follows them.
+    /// Protocol that follows the headers.
     protocol: u8,
-    /// Their length in bytes.
+    /// Length of the headers in bytes.
     len: usize,
-    /// What a fragment header says, also that of a whole packet (RFC 6946).
+    /// Content of a fragment header, also that of a whole packet (RFC 6946).
     fragment: Option<Fragment>,
 }
 
@@ -195,7 +195,7 @@ fn pass_extensions(next: u8, bytes: &[u8]) -> Option<Chain> {
             };
             chain.fragment = Some(fragment);
             if !fragment.is_first {
-                // What follows is no header but the middle of something.
+                // The bytes that follow are no header but the middle of something.
                 chain.protocol = following;
                 return Some(chain);
             }

@@ -1,4 +1,4 @@
-//! Link layers: where the IP packet in a frame begins.
+//! Link layers: finds the IP packet in a frame.
 //!
 //! Source: the link-layer header types that libpcap registers; for VLAN tags
 //! IEEE 802.1Q, for PPPoE RFC 2516, for MPLS RFC 3032.
@@ -12,7 +12,7 @@ mod wrapped;
 use super::Record;
 use serial::ppp as ppp_header;
 
-/// How the bytes of a frame begin: the `LINKTYPE_` number of capture files.
+/// Link-layer type of a frame: the `LINKTYPE_` number of capture files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkType(pub u16);
 
@@ -42,8 +42,8 @@ impl LinkType {
     /// Linux cooked capture, version 2.
     pub const LINUX_SLL2: Self = Self(276);
 
-    /// The file's number for libpcap's number `dlt`, which differs between
-    /// systems for raw IP.
+    /// Returns the file's number for libpcap's number `dlt`, which differs between systems for raw
+    /// IP.
     pub const fn from_dlt(dlt: u16) -> Self {
         match dlt {
             12 | 14 => Self::RAW,
@@ -58,18 +58,18 @@ impl LinkType {
 }
 
 const VLAN_TAG: usize = 4;
-/// Tags beyond these are no real network's.
+/// The most VLAN tags: no real network has more.
 const MAX_VLAN_TAGS: usize = 4;
 const MPLS_LABEL: usize = 4;
-/// Labels beyond these are no real network's.
+/// The most MPLS labels: no real network has more.
 const MAX_MPLS_LABELS: usize = 8;
-/// The greatest value that is a length and not an EtherType.
+/// The greatest value of the field that is a length and not an EtherType.
 const MAX_802_3: u16 = 1500;
-/// Version, type, code, session, length.
+/// Length of the PPPoE header: version, type, code, session, length.
 const PPPOE_HEADER: usize = 6;
 
-/// The IP packet of a frame, and how long the frame says it is, link-layer
-/// padding included; `None` when the frame holds no IP packet.
+/// Returns the IP packet of a frame, and the length that the frame says it has, link-layer padding
+/// included; `None` when the frame holds no IP packet.
 #[inline(always)]
 pub(super) fn network<'a>(record: &Record<'a>) -> Option<(&'a [u8], u32)> {
     let bytes = record.bytes;
@@ -81,7 +81,7 @@ pub(super) fn network<'a>(record: &Record<'a>) -> Option<(&'a [u8], u32)> {
     behind(bytes, header, record.original_len)
 }
 
-/// The offset of IP in a frame of any type.
+/// Returns the offset of IP in a frame of any type.
 #[inline(never)]
 fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     match usual_header(link, bytes) {
@@ -90,7 +90,7 @@ fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The offset of IP in a frame of one of the usual types; the inner `None` means that the
+/// Returns the offset of IP in a frame of one of the usual types; the inner `None` means that the
 /// frame holds no IP.
 #[inline]
 fn usual_header(link: LinkType, bytes: &[u8]) -> Option<Option<usize>> {
@@ -108,29 +108,29 @@ fn usual_header(link: LinkType, bytes: &[u8]) -> Option<Option<usize>> {
     })
 }
 
-/// The IP packet of an Ethernet frame of `wire_len` bytes within a tunnel.
+/// Returns the IP packet of an Ethernet frame of `wire_len` bytes within a tunnel.
 pub(super) fn ethernet(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
     behind(bytes, ethertype_header(bytes, 12, 14)?, wire_len)
 }
 
-/// The IP packet of a PPP frame of `wire_len` bytes within a tunnel.
+/// Returns the IP packet of a PPP frame of `wire_len` bytes within a tunnel.
 pub(super) fn ppp(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
     behind(bytes, ppp_header(bytes, 0)?, wire_len)
 }
 
-/// The IP packet behind the MPLS labels that a tunnel carries.
+/// Returns the IP packet behind the MPLS labels that a tunnel carries.
 pub(super) fn mpls(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
     behind(bytes, mpls_header(bytes, 0)?, wire_len)
 }
 
-/// What follows a header of `header` bytes.
+/// Returns the bytes that follow a header of `header` bytes.
 #[inline]
 pub(super) fn behind(bytes: &[u8], header: usize, wire_len: u32) -> Option<(&[u8], u32)> {
     let rest = wire_len.saturating_sub(u32::try_from(header).unwrap_or(u32::MAX));
     Some((bytes.get(header..)?, rest))
 }
 
-/// The ARP packet of a frame; `None` when it holds none.
+/// Returns the ARP packet of a frame; `None` when it holds none.
 pub(super) fn arp<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
     let bytes = record.bytes;
     let (at, len) = match record.link {
@@ -143,8 +143,8 @@ pub(super) fn arp<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
     (ethertype == [0x08, 0x06]).then(|| bytes.get(len..))?
 }
 
-/// The EtherType at `at` or behind the VLAN tags there, and the length of the
-/// header of `len` bytes with them.
+/// Returns the EtherType at `at` or behind the VLAN tags there, and the length of the header of
+/// `len` bytes with them.
 fn ethertype(bytes: &[u8], at: usize, mut len: usize) -> Option<([u8; 2], usize)> {
     let mut ethertype = *bytes.get(at..)?.first_chunk()?;
     for _ in 0..MAX_VLAN_TAGS {
@@ -157,8 +157,8 @@ fn ethertype(bytes: &[u8], at: usize, mut len: usize) -> Option<([u8; 2], usize)
     Some((ethertype, len))
 }
 
-/// The length of a header of `len` bytes with the protocol's EtherType at
-/// `at`, and of what stands between it and IP.
+/// Returns the length of a header of `len` bytes with the protocol's EtherType at `at`, and of what
+/// stands between it and IP.
 #[inline]
 fn ethertype_header(bytes: &[u8], at: usize, len: usize) -> Option<usize> {
     match *bytes.get(at..)?.first_chunk()? {
@@ -167,13 +167,13 @@ fn ethertype_header(bytes: &[u8], at: usize, len: usize) -> Option<usize> {
     }
 }
 
-/// Whether an EtherType is that of IPv4 or of IPv6.
+/// Returns true if an EtherType is that of IPv4 or of IPv6.
 #[inline]
 fn is_ip(ethertype: [u8; 2]) -> bool {
     matches!(ethertype, [0x08, 0x00] | [0x86, 0xdd])
 }
 
-/// The same where the EtherType is that of something between.
+/// Returns the length of such a header where the EtherType is that of something between.
 fn tagged_header(bytes: &[u8], mut ethertype: [u8; 2], mut len: usize) -> Option<usize> {
     for _ in 0..=MAX_VLAN_TAGS {
         match ethertype {
@@ -196,8 +196,8 @@ fn tagged_header(bytes: &[u8], mut ethertype: [u8; 2], mut len: usize) -> Option
     None
 }
 
-/// Where a packet begins behind the MPLS labels at `at`; that it is IP is
-/// told by its own version.
+/// Returns the offset of a packet behind the MPLS labels at `at`; that it is IP is told by its own
+/// version.
 fn mpls_header(bytes: &[u8], at: usize) -> Option<usize> {
     let mut labels = bytes.get(at..)?.chunks_exact(MPLS_LABEL);
     let bottom = labels
@@ -207,8 +207,8 @@ fn mpls_header(bytes: &[u8], at: usize) -> Option<usize> {
     Some(at + (bottom + 1) * MPLS_LABEL)
 }
 
-/// The length of an address family. The capturing host's byte order is unknown,
-/// but no family needs more than one of the four bytes.
+/// Returns the length of an address family. The capturing host's byte order is unknown, but no
+/// family needs more than one of the four bytes.
 #[inline]
 fn family_header(bytes: &[u8]) -> Option<usize> {
     match bytes.first_chunk()? {

@@ -1,5 +1,5 @@
-//! Who asks for whose hardware address: ARP (RFC 826) and the solicitations
-//! and advertisements of neighbour discovery (RFC 4861 §4.3, §4.4).
+//! Searches for hardware addresses: ARP (RFC 826) and the solicitations and advertisements of
+//! neighbour discovery (RFC 4861 §4.3, §4.4).
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -8,8 +8,8 @@ use super::{Record, link};
 use crate::observed::datagram::Neighbour;
 use crate::observed::event::PointId;
 
-/// Ethernet's hardware type, IPv4's protocol type, and the lengths of their
-/// addresses: how every ARP packet that matters begins.
+/// The begin of every ARP packet that matters: Ethernet's hardware type, IPv4's protocol type, and
+/// the lengths of their addresses.
 const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
 /// Reads the ARP packet of a frame. `None` for anything else, and for what a

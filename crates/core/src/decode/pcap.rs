@@ -9,19 +9,19 @@ use super::container::{Advance, Frame, MAX_CAPTURED};
 use super::{Fault, LinkType};
 use crate::observed::time::Timestamp;
 
-/// Seconds and microseconds.
+/// The magic of files with seconds and microseconds.
 const MICROS: u32 = 0xa1b2_c3d4;
-/// Seconds and nanoseconds.
+/// The magic of files with seconds and nanoseconds.
 const NANOS: u32 = 0xa1b2_3c4d;
-/// Seconds and microseconds, eight bytes more in each record header.
+/// The magic of files with seconds and microseconds, and eight bytes more in each record header.
 const MODIFIED: u32 = 0xa1b2_cd34;
 
-/// The fields that every record header has.
+/// Length of the fields that every record header has.
 const FIELDS: usize = 16;
 
-/// Bytes that Nokia's firewalls put behind the fields, all zero.
+/// Number of bytes that Nokia's firewalls put behind the fields, all zero.
 const NOKIAS: usize = 4;
-/// An Ethernet header, and an IPv4 header without options.
+/// Length of an Ethernet header and an IPv4 header without options.
 const FRAME: usize = 14 + 20;
 
 /// The major version that all writers but one give.
@@ -29,7 +29,7 @@ const MAJOR: u16 = 2;
 /// The version of DG/UX's tcpdump.
 const DG_UX: (u16, u16) = (543, 0);
 
-/// What the header of a pcap file says.
+/// Content of a pcap file's header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pcap {
     order: ByteOrder,
@@ -42,17 +42,17 @@ pub(super) struct Pcap {
 /// The order of the two lengths in a pcap record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lengths {
-    /// Captured, then on the wire: version 2.4.
+    /// The captured length, then the one on the wire: version 2.4.
     Usual,
-    /// On the wire, then captured: versions before 2.3, and DG/UX's.
+    /// The length on the wire, then the captured one: versions before 2.3, and DG/UX's.
     Swapped,
-    /// Either: some writers of version 2.3 kept the order of those before.
+    /// Either order: some writers of version 2.3 kept the order of those before.
     Either,
 }
 
 impl Lengths {
-    /// The order that this version (major, minor) of the format has; `None` where
-    /// there is no such version.
+    /// Returns the order that this version (major, minor) of the format has; `None` where there is
+    /// no such version.
     pub fn of(version: (u16, u16)) -> Option<Self> {
         match version {
             (MAJOR, 4) => Some(Self::Usual),
@@ -62,8 +62,8 @@ impl Lengths {
         }
     }
 
-    /// The length captured, then the one on the wire, of a record that has both
-    /// like this.
+    /// Returns the length captured, then the one on the wire, of a record that has both in this
+    /// order.
     pub fn in_order(self, [first, second]: [u32; 2]) -> [u32; 2] {
         match self {
             Self::Either if first <= second => [first, second],
@@ -108,8 +108,8 @@ impl Pcap {
         self.is_current() && is_usual && self.link == LinkType::ETHERNET
     }
 
-    /// This header with the length of record headers that `bytes`, the first record, shows; `Err`:
-    /// so many bytes are needed.
+    /// Returns this header with the length of record headers that `bytes`, the first record, shows;
+    /// `Err`: the number of bytes needed.
     pub(super) fn fitted(mut self, bytes: &[u8]) -> Result<Self, usize> {
         let captured = bytes.get(..FIELDS).ok_or(FIELDS)?;
         let [captured, original_len] = [8, 12].map(|at| self.order.u32(captured, at));
@@ -122,18 +122,18 @@ impl Pcap {
         Ok(self)
     }
 
-    /// The next record of a file of today's version.
+    /// Returns the next record of a file of today's version.
     #[inline]
     pub(super) fn advance<'a>(&self, bytes: &'a [u8]) -> Advance<'a> {
         self.advance_by(bytes, |lengths| lengths)
     }
 
-    /// The next record of a file of any version.
+    /// Returns the next record of a file of any version.
     pub(super) fn advance_old<'a>(&self, bytes: &'a [u8]) -> Advance<'a> {
         self.advance_by(bytes, |lengths| self.lengths.in_order(lengths))
     }
 
-    /// The next record, where `in_order` puts the captured length before the length on the
+    /// Returns the next record, where `in_order` puts the captured length before the length on the
     /// wire.
     #[inline(always)]
     fn advance_by<'a>(
@@ -171,7 +171,8 @@ impl Pcap {
 /// Ethernet that begins four bytes later, and none where it should begin.
 fn is_nokias(bytes: &[u8], len: usize) -> bool {
     const IPV4: [u8; 2] = [8, 0];
-    /// Bytes that may stand before it there: tags of virtual networks are four bytes long as well.
+    /// Bytes that may stand before the IPv4 packet there: tags of virtual networks are four bytes
+    /// long as well.
     const TAGS: [[u8; 2]; 3] = [[0x81, 0], [0x88, 0xa8], [0x91, 0]];
     let Some((&[0, 0, 0, 0], frame)) = bytes.split_first_chunk::<NOKIAS>() else {
         return false;
@@ -187,7 +188,7 @@ fn is_nokias(bytes: &[u8], len: usize) -> bool {
     is_later && !is_at_once && fits
 }
 
-/// The byte order that makes a known magic of `bytes`, and that magic.
+/// Returns the byte order that makes a known magic of `bytes`, and that magic.
 fn byte_order(bytes: [u8; 4]) -> Option<(ByteOrder, u32)> {
     let is_known = |magic: &u32| [MICROS, NANOS, MODIFIED].contains(magic);
     let little = Some(u32::from_le_bytes(bytes)).filter(is_known);

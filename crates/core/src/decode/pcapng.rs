@@ -16,9 +16,9 @@ use super::{Fault, LinkType};
 pub(super) const MAX_HELD_BLOCK: u32 = MAX_CAPTURED + 128 * 1024;
 /// The longest block that is passed over.
 const MAX_PASSED_BLOCK: u32 = 16 * 1024 * 1024;
-/// Type, length, length.
+/// The length of an empty block: type, length, length.
 const LEAST_BLOCK: u32 = 12;
-/// How many interfaces of one section are kept.
+/// The most interfaces of one section that are kept.
 const MAX_INTERFACES: usize = 1 << 16;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -31,25 +31,25 @@ const DECRYPTION_SECRETS: u32 = 10;
 /// The blocks that sysdig writes of system calls, in all its versions (libscap's
 /// `scap_savefile.h`).
 const SYSTEM_CALLS: [u32; 6] = [0x204, 0x208, 0x216, 0x217, 0x221, 0x222];
-/// What an obsolete packet block says that does not know.
+/// The count of an obsolete packet block that does not know it.
 const UNKNOWN_DROPS: u16 = u16::MAX;
 
 /// The state of reading one pcapng file.
 #[derive(Debug, Default)]
 pub(super) struct Pcapng {
-    /// `None` before the first section header.
+    /// Byte order of the section; `None` before the first section header.
     order: Option<ByteOrder>,
     interfaces: Vec<Interface>,
-    /// Losses of the sections before this one.
+    /// Number of packets lost in the sections before this one.
     dropped_before: Option<u64>,
     passing: Option<Passing>,
-    /// Packets so far.
+    /// Number of packets so far.
     packets: u64,
-    /// Blocks of decryption secrets so far.
+    /// Number of blocks of decryption secrets so far.
     secrets: u64,
-    /// Blocks of system calls so far.
+    /// Number of blocks of system calls so far.
     calls: u64,
-    /// What was said about packets; `None` if nobody wants to know.
+    /// Comments on packets; `None` if they are not wanted.
     comments: Option<Comments>,
 }
 
@@ -68,7 +68,7 @@ struct Block<'a> {
 }
 
 impl Pcapng {
-    /// A reader that keeps comments, or does not.
+    /// Creates a reader that keeps comments, or does not.
     pub(super) fn new(keeps_comments: bool) -> Self {
         Self {
             comments: keeps_comments.then(Comments::default),
@@ -80,13 +80,13 @@ impl Pcapng {
         u32::from_le_bytes(bytes) == SECTION_HEADER
     }
 
-    /// How many bytes of the block that is being passed over are gone by.
+    /// Returns the number of bytes that have passed of the block that is being passed over.
     pub(super) fn passed_of_block(&self) -> u64 {
         self.passing
             .map_or(0, |block| u64::from(block.total - block.left))
     }
 
-    /// Losses reported so far, over all sections and interfaces.
+    /// Returns the number of packets reported as lost so far, over all sections and interfaces.
     pub(super) fn dropped(&self) -> Option<u64> {
         let here = self.interfaces.iter().filter_map(Interface::dropped);
         self.dropped_before
@@ -95,17 +95,17 @@ impl Pcapng {
             .reduce(u64::saturating_add)
     }
 
-    /// How many blocks of decryption secrets, such as TLS keys, it has so far.
+    /// Returns the number of blocks of decryption secrets, such as TLS keys, so far.
     pub(super) fn secrets(&self) -> u64 {
         self.secrets
     }
 
-    /// The number of blocks of system calls so far.
+    /// Returns the number of blocks of system calls so far.
     pub(super) fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// The comments on packets so far, if they are kept.
+    /// Returns the comments on packets so far, if they are kept.
     pub(super) fn comments(&self) -> Option<&Comments> {
         self.comments.as_ref()
     }
@@ -208,8 +208,8 @@ impl Pcapng {
         Ok(None)
     }
 
-    /// The enhanced packet block; the obsolete packet block differs only in
-    /// how wide its interface field is.
+    /// Reads the enhanced packet block; the obsolete packet block differs only in how wide its
+    /// interface field is.
     #[inline]
     fn packet<'a>(&mut self, block: &Block<'a>, id: u32) -> Result<Frame<'a>, Fault> {
         let (number, interface) = self.interface(id)?;
@@ -229,8 +229,7 @@ impl Pcapng {
         Ok(frame)
     }
 
-    /// What is said about a packet; nothing of it is worth a packet, so bad
-    /// options are passed over.
+    /// Reads a packet's options; bad ones are passed over, as no option is worth losing a packet.
     #[cold]
     fn read_packet_options(&mut self, block: &Block<'_>, id: u32, data_end: usize) {
         let options = block.body.get(data_end..).unwrap_or_default();
@@ -240,7 +239,7 @@ impl Pcapng {
         }
     }
 
-    /// Losses between a packet and the one before it on its interface.
+    /// Counts the packets lost between a packet and the one before it on its interface.
     fn count_drops(&mut self, id: u32, lost: u64) {
         let number = usize::try_from(id).ok();
         if let Some(interface) = number.and_then(|number| self.interfaces.get_mut(number)) {
@@ -248,7 +247,7 @@ impl Pcapng {
         }
     }
 
-    /// The simple packet block: of the first interface, without a time.
+    /// Reads the simple packet block: of the first interface, without a time.
     fn simple_packet<'a>(&mut self, block: &Block<'a>) -> Result<Frame<'a>, Fault> {
         self.packets += 1;
         let (number, interface) = self.interface(0)?;

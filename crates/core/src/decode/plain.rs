@@ -1,4 +1,4 @@
-//! The segments that nearly all are, read in one go.
+//! The common kind of segments, read in one go.
 
 use core::net::Ipv4Addr;
 
@@ -10,11 +10,11 @@ use crate::observed::flow::{FlowKey, Transport};
 use crate::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
 use crate::observed::time::Timestamp;
 
-/// Version 4 and a header of five words: no options.
+/// First byte of a plain header: version 4 and a length of five words, without options.
 const PLAIN_V4: u8 = 0x45;
-/// What of the flags and the offset says that it is a fragment.
+/// The bits of flags and offset that tell a fragment.
 const FRAGMENT: u16 = 0x3fff;
-/// The flag in the upper byte of both.
+/// The flag "don't fragment" in the upper byte of flags and offset.
 const DONT_FRAGMENT: u8 = 0x40;
 
 /// TCP in IPv4 without options and no fragment, its headers captured whole.
@@ -24,13 +24,13 @@ pub(super) struct Plain<'a> {
     tcp: &'a [u8; 20],
     options: &'a [u8],
     payload_len: u32,
-    /// What was captured of the payload.
+    /// The captured payload.
     payload: &'a [u8],
 }
 
 impl<'a> Plain<'a> {
-    /// The IP packet that begins `bytes`; `None` for all others, which are
-    /// read field by field.
+    /// Returns the IP packet that begins `bytes`; `None` for all others, which are read field by
+    /// field.
     #[inline]
     fn of(bytes: &'a [u8]) -> Option<Self> {
         let (ip, rest): (&[u8; 20], _) = bytes.split_first_chunk()?;
@@ -55,7 +55,7 @@ impl<'a> Plain<'a> {
         })
     }
 
-    /// The one in a record that holds this IP packet, if any, and the record's time.
+    /// Returns the packet in a record that holds this IP packet, if any, and the record's time.
     #[inline(always)]
     pub(super) fn of_record(
         record: &Record<'a>,
@@ -65,7 +65,7 @@ impl<'a> Plain<'a> {
         Self::of(bytes).zip(record.at)
     }
 
-    /// The packet. It is written where the caller wants it, once: each copy of it takes as
+    /// Returns the packet. It is written where the caller wants it, once: each copy of it takes as
     /// long as all that is read.
     #[inline(always)]
     pub(super) fn packet(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Packet<'a> {
@@ -75,17 +75,16 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// The segment, if its options are the usual ones. It is told apart here,
-    /// not where options are read: what either of two branches writes is put
-    /// down in small pieces and copied in large ones, and a load of what several
-    /// stores have just written waits for all of them.
+    /// Returns the segment, if its options are the usual ones. It is told apart here, not where
+    /// options are read: what either of two branches writes is put down in small pieces and copied
+    /// in large ones, and a load of what several stores have just written waits for all of them.
     #[inline]
     fn usual_segment(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Option<Segment> {
         let options = tcp::usual_options(self.options, self.is_syn())?;
         Some(self.segment_with(options, record, at, point))
     }
 
-    /// The segment, whatever its options.
+    /// Returns the segment, whatever its options.
     #[inline(never)]
     fn segment(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Segment {
         let options = tcp::read_options(self.options, self.is_syn());

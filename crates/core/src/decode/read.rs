@@ -48,7 +48,7 @@ pub(super) fn read<'a>(
     transport(record, point, &datagram).map(Read::Packet)
 }
 
-/// The transport packet within a whole IP packet.
+/// Returns the transport packet within a whole IP packet.
 #[inline]
 pub(super) fn transport<'a>(
     record: &Record<'a>,
@@ -66,7 +66,7 @@ pub(super) fn transport<'a>(
     }
 }
 
-/// A first fragment as a packet of what it holds.
+/// Returns a first fragment as a packet of what it holds.
 #[cold]
 pub(super) fn first_part<'a>(
     record: &Record<'a>,
@@ -80,7 +80,7 @@ pub(super) fn first_part<'a>(
     let packet = transport(record, point, &inner)?;
     Some(match packet {
         Packet::Tcp(mut segment, payload) if inner.fragment.is_some_and(|part| !part.is_last) => {
-            // What they say of the segment's end comes with its end.
+            // Flags that tell of the segment's end come with its end.
             let of_end = TcpFlags::FIN.with(TcpFlags::PSH);
             segment.flags = TcpFlags(segment.flags.0 & !of_end.0);
             Packet::Tcp(segment, payload)

@@ -8,8 +8,8 @@ use crate::observed::time::Timestamp;
 
 const MAGIC: [u8; 8] = *b"snoop\0\0\0";
 const VERSION: u32 = 2;
-/// Lengths on the wire, captured and of the record, losses, seconds and
-/// microseconds.
+/// Length of a record's header: lengths on the wire, captured and of the record, losses, seconds
+/// and microseconds.
 const RECORD_HEADER: usize = 24;
 /// The longest padding of a record; writers align to at most eight bytes.
 const MAX_PADDING: usize = 64;
@@ -47,7 +47,7 @@ impl Snoop {
         }
     }
 
-    /// Losses so far, as the last record says.
+    /// Returns the number of packets lost so far, as the last record says.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }

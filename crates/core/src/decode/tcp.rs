@@ -16,10 +16,10 @@ mod kind {
     pub(super) const TIMESTAMPS: u8 = 8;
 }
 
-/// RFC 7323 §2.3: a greater shift is to be taken as this.
+/// The greatest window shift: a greater one is to be taken as this (RFC 7323 §2.3).
 const MAX_WINDOW_SCALE: u8 = 14;
 
-/// The least that Ethernet carries of a datagram, less the IP header.
+/// The least length that Ethernet carries of a datagram, less the IP header.
 const LEAST_FRAME: u32 = 46 - 20;
 
 /// A TCP header's fields.
@@ -60,9 +60,10 @@ pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
     let (options, payload) = rest.split_at_checked(options_len).unwrap_or((rest, &[]));
     let flags = TcpFlags(bits);
     let is_padded = datagram.source.is_ipv4() && is_padded(header_len, payload_len, payload, flags);
-    let (payload_len, payload) = match is_padded {
-        true => (0, Default::default()),
-        false => (payload_len, payload),
+    let (payload_len, payload) = if is_padded {
+        (0, Default::default())
+    } else {
+        (payload_len, payload)
     };
     let is_syn = flags.contains(TcpFlags::SYN);
     let header = Header {
@@ -96,8 +97,8 @@ pub(super) fn is_padded(
         && payload.iter().all(|&byte| byte == 0)
 }
 
-/// The options that nearly every segment of an established connection has:
-/// timestamps and nothing else; `None` where there are others, or in a SYN.
+/// Returns the options that nearly every segment of an established connection has: timestamps and
+/// nothing else; `None` where there are others, or in a SYN.
 #[inline]
 pub(super) fn usual_options(bytes: &[u8], is_syn: bool) -> Option<TcpOptions> {
     #[rustfmt::skip]
@@ -115,7 +116,7 @@ pub(super) fn usual_options(bytes: &[u8], is_syn: bool) -> Option<TcpOptions> {
     })
 }
 
-/// Options that belong into a SYN count only there, as in every kernel.
+/// Reads the options. Those that belong into a SYN count only there, as in every kernel.
 #[inline(never)]
 pub(super) fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
     let mut options = TcpOptions::default();
@@ -144,7 +145,7 @@ pub(super) fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
     options
 }
 
-/// The bits of the next option in [`TcpOptions::layout`], the `order`th so far.
+/// Returns the bits of the next option in [`TcpOptions::layout`], the `order`th so far.
 fn layout(kind: u8, order: &mut u32) -> u32 {
     let code = match kind {
         kind::END..=kind::SACK_PERMITTED | kind::TIMESTAMPS => u32::from(kind) + 1,

@@ -1,7 +1,7 @@
-//! Packets within packets: what a tunnel carries.
+//! Tunnels: finds the innermost packet that they carry.
 //!
-//! In comes an IP packet that is no TCP; out goes the packet within it, if its
-//! protocol is one that carries others. The flow that counts is the innermost.
+//! The input is an IP packet that is no TCP; the output is the packet within it, if its protocol is
+//! one that carries others. The flow that counts is the innermost.
 
 mod gre;
 mod gtp;
@@ -12,20 +12,20 @@ use super::fragment::MAX_LEN;
 use super::ip::{self, Datagram, protocol};
 use super::link::{behind, ethernet, mpls, ppp};
 
-/// Tunnels within tunnels that are followed: an overlay within IPsec-less
-/// site links needs two.
+/// The most tunnels within tunnels that are followed: an overlay within IPsec-less site links needs
+/// two.
 pub(super) const MAX_NESTING: usize = 4;
 
 /// UDP ports that say what a datagram carries.
 mod port {
-    /// RFC 7348, and what Linux used before (`vxlan_udp_port` in
+    /// Ports of VXLAN: RFC 7348, and what Linux used before (`vxlan_udp_port` in
     /// `drivers/net/vxlan/vxlan_core.c`), which overlays still do.
     pub(super) const VXLAN: [u16; 2] = [4789, 8472];
-    /// RFC 8926.
+    /// Port of Geneve (RFC 8926).
     pub(super) const GENEVE: u16 = 6081;
-    /// 3GPP TS 29.281 §4.4.2.
+    /// Port of GTP-U (3GPP TS 29.281 §4.4.2).
     pub(super) const GTP_U: u16 = 2152;
-    /// RFC 2661 §8.1; the answering side may choose any for itself.
+    /// Port of L2TP (RFC 2661 §8.1); the answering side may choose any for itself.
     pub(super) const L2TP: u16 = 1701;
 }
 
@@ -51,14 +51,14 @@ const GENEVE_HEADER: usize = 8;
 /// A packet's bytes and its length on the wire.
 type Bytes<'a> = (&'a [u8], u32);
 
-/// The packet within all the tunnels that `outer` is, itself if it is none, or
-/// the first fragment that is met; `None` where what they carry is no IP.
+/// Returns the packet within all the tunnels that `outer` is, itself if it is none, or the first
+/// fragment that is met; `None` where what they carry is no IP.
 #[inline]
 pub(super) fn innermost(datagram: Datagram<'_>) -> Option<Datagram<'_>> {
     for_each_tunnel(datagram, |datagram| datagram.fragment.is_some())
 }
 
-/// The innermost packet of a first fragment that is read without the others.
+/// Returns the innermost packet of a first fragment that is read without the others.
 pub(super) fn innermost_of_first(datagram: Datagram<'_>) -> Option<Datagram<'_>> {
     for_each_tunnel(datagram, |datagram| !datagram.has_header())
 }
@@ -80,9 +80,9 @@ fn for_each_tunnel<'a>(
     Some(datagram)
 }
 
-/// The IP packet within `outer`; `None` where it is no tunnel that is known.
+/// Returns the IP packet within `outer`; `None` where it is no tunnel that is known.
 fn inner<'a>(outer: &Datagram<'a>) -> Option<Bytes<'a>> {
-    // How long the rest of a fragmented packet is, only its last fragment says.
+    // Only its last fragment tells the length of the rest of a fragmented packet.
     let len = match outer.fragment {
         Some(_) => MAX_LEN,
         None => outer.payload_len,
@@ -135,8 +135,8 @@ fn of_kind<'a>(kind: u16, (bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     }
 }
 
-/// The bytes of a packet that is IP beyond doubt: its header is whole and states no more than
-/// the length of what holds it. A port alone does not prove a tunnel.
+/// Returns the bytes of a packet that is IP beyond doubt: its header is whole and states no more
+/// than the length of what holds it. A port alone does not prove a tunnel.
 fn certain((bytes, wire_len): Bytes<'_>) -> Option<Bytes<'_>> {
     let half = |at| ByteOrder::Big.u16(bytes, at).map(u32::from);
     let (least, len) = match bytes.first()? {

@@ -7,7 +7,7 @@ use crate::observed::datagram::Datagram;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Endpoint, FlowKey, Transport};
 
-/// Ports, length and checksum.
+/// Length of the header: ports, length and checksum.
 const HEADER: u16 = 8;
 
 /// Reads the header that `packet` begins with, and what was captured of the

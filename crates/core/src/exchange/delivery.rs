@@ -1,4 +1,4 @@
-//! What limited a message while its bytes were sent.
+//! Limits of a message while its bytes were sent.
 
 use core::time::Duration;
 
@@ -10,64 +10,64 @@ use crate::exchange::Side;
 /// ended it, as a wait is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
-    /// Whose message it was.
+    /// The sender of the message.
     pub sender: Side,
-    /// What held most of it back.
+    /// The limit that held most of it back.
     pub limit: Limit,
-    /// How often it stood still for that.
+    /// Number of times that it stood still for that limit.
     pub stops: u32,
-    /// How long it did so.
+    /// Time for which it stood still for that limit.
     pub stopped: Duration,
-    /// How long it stood still in all while its sender had more to send.
+    /// Time for which it stood still in all while its sender had more to send.
     pub held: Duration,
-    /// Of that, how much longer than the way takes its last byte was on it: the
+    /// The part of `held` by which its last byte was longer on its way than the way takes: the
     /// queue that it stood in, seen beside its sender.
     pub drain: Duration,
     /// The part of the standstill that slow start would have taken in any case.
     pub spared: Duration,
-    /// Of the stops for the congestion window, what they would have taken had
-    /// the connection kept the window that it had before its rest.
+    /// The part of the stops for the congestion window that would have been spared had the
+    /// connection kept the window that it had before its rest.
     pub kept_spared: Duration,
-    /// From the point to both ends and back.
+    /// The sum of the round trips from the point to both ends.
     pub round_trip: Duration,
-    /// Its length, in bytes.
+    /// Length of the message, in bytes.
     pub bytes: u64,
-    /// Segments that it was sent in, super-segments counted by their parts.
+    /// Number of segments that it was sent in, super-segments counted by their parts.
     pub segments: u64,
     /// Payload of a full segment.
     pub mss: u32,
     /// Bytes in flight at the first stop.
     pub first_in_flight: u64,
-    /// Bytes in flight at most, at a stop.
+    /// The most bytes in flight at a stop.
     pub most_in_flight: u64,
-    /// Segments in flight at most, at a stop.
+    /// The most segments in flight at a stop.
     pub most_segments: u64,
     /// The receiver's window at the first and at the last stop that it caused.
     pub windows: [u64; 2],
-    /// How often the receiver closed its window altogether.
+    /// Number of times that the receiver closed its window altogether.
     pub zero_windows: u32,
-    /// Bytes a second, where they came evenly.
+    /// Bytes per second, where they came evenly.
     pub rate: Option<f64>,
-    /// How long the connection had rested before its exchange began; `None`:
-    /// its first one.
+    /// The time for which the connection had rested before its exchange began; `None`: its first
+    /// one.
     pub rested: Option<Duration>,
-    /// Bytes in flight at most in the responses before it.
+    /// The most bytes in flight in the responses before it.
     pub earlier_in_flight: u64,
-    /// Whether any of its sender's data was sent again so far.
+    /// True if any of its sender's data was sent again so far.
     pub has_losses: bool,
-    /// Whether its segments waited in a queue on their way.
+    /// True if its segments waited in a queue on their way.
     pub has_queue: bool,
-    /// Its program's own pauses, the first few.
+    /// Pauses of the program's own, the first few.
     pub pauses: Vec<Pause>,
-    /// Packets of its longest stop: the last before, what released the next
-    /// (0: nothing), the next.
+    /// Numbers of the packets of its longest stop: the last before, what released the next (0:
+    /// nothing), the next.
     pub packets: [u64; 3],
 }
 
-/// What held a message back.
+/// The limit that held a message back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Limit {
-    /// Nothing but its program.
+    /// The sender's program, and nothing else.
     Program,
     /// The sender's congestion window (RFC 5681 §3.1).
     CongestionWindow,
@@ -84,11 +84,11 @@ pub enum Limit {
 /// A pause that its program made within a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Bytes of the message sent before it.
+    /// Number of the message's bytes sent before it.
     pub after: u64,
-    /// From the message's first byte to the end of the pause.
+    /// The time from the message's first byte to the end of the pause.
     pub until: Duration,
-    /// How long it was.
+    /// Length of the pause.
     pub took: Duration,
     /// True if an acknowledgement met its end, by chance or not.
     pub meets_ack: bool,

@@ -1,25 +1,25 @@
-//! What got through of a message, and what was dropped.
+//! Bytes of a message that got through, and bytes that were dropped.
 
 use core::time::Duration;
 
 use super::Side;
 use crate::observed::time::Timestamp;
 
-/// How finely the account of a path is kept.
+/// The resolution in which the account of a path is kept.
 const SLOT: Duration = Duration::from_millis(2);
 
-/// What of one message got through when.
+/// Bytes of a message that got through, by time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drops {
-    /// Whose message.
+    /// The sender of the message.
     pub sender: Side,
-    /// In time order, as the observation point stamps them.
+    /// Slots in time order, as the observation point stamps them.
     pub slots: Vec<DropSlot>,
-    /// Bytes that arrived right behind others, with nothing that spaced them …
+    /// Bytes that arrived right behind others, with nothing that spaced them.
     pub at_once: u64,
-    /// … of so many.
+    /// All bytes whose arrival was timed.
     pub timed: u64,
-    /// Whether its segments waited in a queue on their way.
+    /// True if the segments waited in a queue on their way.
     pub has_queue: bool,
     /// Payload of a full segment.
     pub mss: u32,
@@ -30,21 +30,21 @@ pub struct Drops {
 /// Two milliseconds of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropSlot {
-    /// Which since the epoch.
+    /// Number of the slot since the epoch.
     pub number: i64,
-    /// Bytes that got through.
+    /// Number of bytes that got through.
     pub passed: u64,
-    /// Bytes that did not.
+    /// Number of bytes that did not get through.
     pub lost: u64,
 }
 
 impl DropSlot {
-    /// The slot that an instant falls into.
+    /// Returns the number of the slot that an instant falls into.
     pub fn number(at: Timestamp) -> i64 {
         at.as_nanos().div_euclid(SLOT.as_nanos() as i64)
     }
 
-    /// From the beginning of a slot to that of another so many later.
+    /// Returns the time from the beginning of a slot to that of the one `slots` later.
     pub fn span(slots: i64) -> Duration {
         SLOT * u32::try_from(slots).unwrap_or(u32::MAX)
     }

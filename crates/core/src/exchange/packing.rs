@@ -1,23 +1,23 @@
-//! How a response was put into segments, and how those were acknowledged.
+//! Packing of a response into segments, and their acknowledgements.
 
-/// What is odd about a response's segments and costs nothing.
+/// Oddities of a response's segments that cost nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packing {
     /// Small writes that left in fewer segments.
     pub gathered: Option<Gathered>,
-    /// Segments for which one acknowledgement came, at the median; `None`
-    /// where there were too few.
+    /// Number of segments for which one acknowledgement came, at the median; `None` where there
+    /// were too few.
     pub stride: Option<u32>,
 }
 
-/// Small writes of which the kernel sent several together, though none waited
-/// for an acknowledgement.
+/// Small writes several of which the kernel sent together, though none waited for an
+/// acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gathered {
     /// Bytes of a write.
     pub write: u64,
-    /// How many writes it took.
+    /// Number of writes.
     pub writes: u64,
-    /// How many segments they left in.
+    /// Number of segments that they left in.
     pub segments: u64,
 }

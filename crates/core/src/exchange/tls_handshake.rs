@@ -1,4 +1,4 @@
-//! TLS handshakes: what they took, and what they were for.
+//! TLS handshakes: their time and their terms.
 
 use core::time::Duration;
 
@@ -13,28 +13,28 @@ use crate::observed::time::Timestamp;
 /// when it has the server's, and that could be known where it was seen.
 #[derive(Clone, Debug)]
 pub struct Handshake {
-    /// When it began.
+    /// Time of the handshake's begin.
     pub begin: Timestamp,
-    /// When it ended.
+    /// Time of the handshake's end.
     pub end: Timestamp,
     /// The version chosen, as on the wire (0x0304 is TLS 1.3); `None` where
     /// the hellos could not be read.
     pub version: Option<u16>,
     /// The highest version that the client offers.
     pub offered: Option<u16>,
-    /// The client could have resumed a session: it named one.
+    /// True if the client could have resumed a session: it named one.
     pub offers_session: bool,
-    /// A session was resumed: no certificate was sent.
+    /// True if a session was resumed: no certificate was sent.
     pub is_resumed: bool,
-    /// The server asked for another hello (HelloRetryRequest).
+    /// True if the server asked for another hello (HelloRetryRequest).
     pub is_retried: bool,
     /// The server's name as the client asked for it (SNI).
     pub server_name: Option<String>,
     /// The least round trip between the ends, where it is known.
     pub round_trip: Option<Duration>,
-    /// Its flights: each of the client's with the server's answer.
+    /// Flights of the handshake: each of the client's with the server's answer.
     pub legs: Vec<Leg>,
-    /// Its pieces, tiling it.
+    /// Waits that tile the handshake.
     pub waits: Vec<Wait>,
     /// Losses repaired within it.
     pub recoveries: Vec<Recovery>,
@@ -43,42 +43,41 @@ pub struct Handshake {
 /// A flight of the client's and the server's answer to it, if one followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leg {
-    /// The client's first byte.
+    /// Time of the client's first byte.
     pub begin: Timestamp,
-    /// The last byte of the server's answer, or of the flight without one.
+    /// Time of the last byte of the server's answer, or of the flight without one.
     pub end: Timestamp,
-    /// What the client took before this flight, travel excluded; zero before
-    /// the first.
+    /// Time that the client took before this flight, travel excluded; zero before the first.
     pub client_think: Duration,
-    /// What the server took before its answer, travel excluded.
+    /// Time that the server took before its answer, travel excluded.
     pub server_think: Duration,
-    /// From the observation point to the client and back, which every answer
-    /// takes that was not seen at the client; part of no leg.
+    /// The round trip from the observation point to the client, which every answer takes that was
+    /// not seen at the client; part of no leg.
     pub travel: Duration,
-    /// From the answer's first byte to its last, losses excluded.
+    /// The time from the answer's first byte to its last, losses excluded.
     pub spread: Duration,
     /// The longest gap between two segments of the answer.
     pub longest_gap: Duration,
     /// Bytes of the answer; 0: there was none.
     pub answer_bytes: u64,
-    /// Packets: the client's first, the answer's last (0: none).
+    /// Numbers of two packets: the client's first, the answer's last (0: none).
     pub packets: [u64; 2],
-    /// The answer was a HelloRetryRequest.
+    /// True if the answer was a HelloRetryRequest.
     pub is_retry: bool,
 }
 
 impl Handshake {
-    /// Its whole duration.
+    /// Returns the whole duration.
     pub fn latency(&self) -> Duration {
         self.end.since(self.begin)
     }
 
-    /// Round trips that it took before the request.
+    /// Returns the number of round trips that it took before the request.
     pub fn round_trips(&self) -> usize {
         self.legs.iter().filter(|leg| leg.answer_bytes > 0).count()
     }
 
-    /// The sum of its waits of one kind.
+    /// Returns the sum of its waits of one kind.
     pub fn waited(&self, kind: WaitKind) -> Duration {
         let of_kind = self.waits.iter().filter(|wait| wait.kind == kind);
         of_kind.map(Wait::duration).sum()

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observed::time::Timestamp;
 
-/// Whose time it is, and who would have to change something.
+/// The owner of a time: the party that would have to change something.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -17,17 +17,17 @@ pub enum Owner {
     Client,
     /// The answering host or program.
     Server,
-    /// What lies between them.
+    /// The network between the ends.
     Path,
     /// Name resolution.
     Resolver,
     /// An intermediary.
     Proxy,
-    /// Could not be told.
+    /// An owner that could not be told.
     Unknown,
 }
 
-/// What was being waited for, named after what released it.
+/// The kind of a wait, named after what released it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -35,48 +35,48 @@ pub enum Owner {
 pub enum WaitKind {
     /// A name's resolution.
     Resolve,
-    /// The TCP handshake, or what of it is no retransmission.
+    /// The TCP handshake, except its retransmissions.
     Connect,
     /// The request's bytes on their way into the network.
     RequestTransfer,
-    /// The client paused within its request, nothing held it back.
+    /// A pause of the client within its request: nothing held it back.
     RequestPause,
-    /// Part of the request was written but held until the server acknowledged
-    /// an earlier small part (Nagle's algorithm on the client).
+    /// A part of the request that was written but held until the server acknowledged an earlier
+    /// small part (Nagle's algorithm on the client).
     RequestHeld,
     /// Travel between the ends.
     RoundTrip,
-    /// The server had the request and had not begun to answer.
+    /// The server's time between having the request and beginning to answer.
     ServerThink,
     /// The response's bytes on their way, released by nothing or by the clock
     /// of acknowledgements.
     ResponseTransfer,
-    /// The server paused within its response, nothing held it back.
+    /// A pause of the server within its response: nothing held it back.
     ServerPause,
-    /// Part of the response was written but held until the client
-    /// acknowledged an earlier small part (Nagle's algorithm on the server).
+    /// A part of the response that was written but held until the client acknowledged an earlier
+    /// small part (Nagle's algorithm on the server).
     ResponseHeld,
     /// Waiting for the receiver to open its window.
     WindowFull,
-    /// The sender's congestion window was full: it waited for acknowledgements.
+    /// A full congestion window: the sender waited for acknowledgements.
     CongestionWindow,
-    /// The sender's program could write no more: its socket's buffer was full
-    /// of what was not acknowledged yet.
+    /// A full socket buffer: the sender's program could write no more, as the buffer was full of
+    /// what was not acknowledged yet.
     SendBuffer,
-    /// The sender's kernel spaced its segments to a rate.
+    /// Pacing: the sender's kernel spaced its segments to a rate.
     Paced,
     /// Waiting for the receiver to open HTTP/2's flow-control window.
     FlowControl,
     /// Waiting for lost segments to be sent again.
     Recovery,
-    /// Behind another exchange on the same connection.
+    /// Time behind another exchange on the same connection.
     Behind,
-    /// Not explained.
+    /// Time that is not explained.
     Unknown,
 }
 
 impl WaitKind {
-    /// The name of the wait within a sentence.
+    /// Returns the name of the wait within a sentence.
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::Resolve => "resolving the name",
@@ -101,7 +101,7 @@ impl WaitKind {
     }
 }
 
-/// How well a wait's ends are known.
+/// The certainty of a wait's ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Both ends are packets that were seen.
@@ -116,27 +116,27 @@ pub enum Bound {
 /// their durations add up to the exchange's own to the nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Where it begins: the end of the wait before it.
+    /// Time of the begin: the end of the wait before it.
     pub start: Timestamp,
-    /// Where it ends, never before `start`.
+    /// Time of the end, never before `start`.
     pub end: Timestamp,
-    /// What was waited for.
+    /// The kind of wait.
     pub kind: WaitKind,
-    /// Whose it is.
+    /// The owner of the wait.
     pub owner: Owner,
-    /// The packet whose arrival ended it; `None` where its end is inferred.
+    /// Number of the packet whose arrival ended it; `None` where its end is inferred.
     pub released_by: Option<u64>,
-    /// How well its ends are known.
+    /// The certainty of its ends.
     pub bound: Bound,
 }
 
 impl Wait {
-    /// Its length.
+    /// Returns the length of the wait.
     pub fn duration(&self) -> Duration {
         Duration::from_nanos(self.nanos())
     }
 
-    /// The same in nanoseconds.
+    /// Returns the length of the wait in nanoseconds.
     #[inline]
     pub(crate) fn nanos(&self) -> u64 {
         self.end.nanos_since(self.start)

@@ -1,4 +1,4 @@
-//! What is known of hosts besides their services.
+//! Facts about hosts besides their services.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::connection::{Setup, SetupOutcome};
 use crate::observed::flow::Endpoint;
 
-/// Hosts remembered.
+/// The most hosts remembered.
 const MAX_HOSTS: usize = 4096;
 
 /// Hosts that answered anything.
@@ -18,12 +18,12 @@ pub(crate) struct Hosts {
     pub(crate) resolvers: BTreeMap<IpAddr, Duration>,
 }
 
-/// What a host's SYN/ACKs and data tell.
+/// Facts that a host's SYN/ACKs and data tell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
-    /// The least time to a SYN/ACK.
+    /// The least time from a SYN to its SYN/ACK.
     nearest: Option<Duration>,
-    /// Least and greatest time to live.
+    /// The least and the greatest time to live.
     ttl: (u8, u8),
 }
 
@@ -59,7 +59,7 @@ impl Hosts {
         Some(host)
     }
 
-    /// Takes in what another share of the flows showed.
+    /// Takes in the facts that another share of the flows showed.
     pub(crate) fn merge(&mut self, other: Self) {
         for (address, server) in other.servers {
             let (least, most) = server.ttl;
@@ -70,7 +70,7 @@ impl Hosts {
         }
     }
 
-    /// The least time in which the host answered anything.
+    /// Returns the least time in which the host answered anything.
     pub(crate) fn nearest(&self, host: IpAddr) -> Option<Duration> {
         let server = self.servers.get(&host).and_then(|server| server.nearest);
         server
@@ -79,7 +79,7 @@ impl Hosts {
             .min()
     }
 
-    /// The time to live of the host's packets, least and greatest.
+    /// Returns the time to live of the host's packets, least and greatest.
     pub(crate) fn ttl(&self, host: IpAddr) -> Option<(u8, u8)> {
         self.servers.get(&host).map(|server| server.ttl)
     }

@@ -26,7 +26,7 @@ const MAX_PAIRS: usize = 256;
 const MAX_OPEN: usize = 256;
 /// The most hosts remembered that sent anything.
 const MAX_ALIVE: usize = 4096;
-/// A ping that was sent this shortly before the last packet may still be answered.
+/// The time before the last packet within which a ping that was sent may still be answered.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The ICMP errors and pings of a whole capture.
@@ -38,7 +38,7 @@ pub(crate) struct Told {
     pub(crate) alive: BTreeSet<IpAddr>,
 }
 
-/// One kind of ICMP error about packets to one host.
+/// A kind of ICMP error about packets to one host.
 #[derive(Clone, Debug)]
 pub(crate) struct Word {
     pub(crate) target: IpAddr,
@@ -81,12 +81,12 @@ struct Pair {
     round_trips: Distribution,
     /// The time at which each ping was sent that has no answer yet.
     open: BTreeMap<(u16, u16), Timestamp>,
-    /// The latest one that was sent, to know copies.
+    /// The latest ping that was sent, to know copies.
     latest: Option<(u16, u16)>,
 }
 
 impl Words {
-    /// Takes in what is said about a packet of TCP or UDP.
+    /// Takes in an ICMP error about a packet of TCP or UDP.
     pub(crate) fn error(&mut self, error: &IcmpError) {
         self.last = self.last.max(error.at);
         let target = error.flow.destination(error.direction).addr;
@@ -109,7 +109,7 @@ impl Words {
         }
     }
 
-    /// Takes in a datagram: its sender is there.
+    /// Takes in a datagram: its sender is alive.
     pub(crate) fn datagram(&mut self, datagram: &Datagram) {
         self.last = self.last.max(datagram.at);
         if self.alive.len() < MAX_ALIVE {
@@ -152,7 +152,7 @@ impl Words {
         }
     }
 
-    /// The sum of the errors and pings so far.
+    /// Returns the sum of the errors and pings so far.
     pub(crate) fn told(&self) -> Told {
         let mut seen = BTreeSet::new();
         let pairs = self.pairs.iter();
@@ -212,7 +212,7 @@ impl Pair {
 }
 
 impl Pings {
-    /// The number of pings that were answered.
+    /// Returns the number of pings that were answered.
     pub(crate) fn answered(&self) -> u64 {
         self.round_trips.count()
     }

@@ -1,4 +1,4 @@
-//! What our own load measured, by target and phase.
+//! Measurements of our own load, by target and phase.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,17 +12,17 @@ use crate::observed::time::Timestamp;
 use crate::report::{Cluster, StatusCount};
 use crate::stats::histogram::Distribution;
 
-/// Phases remembered.
+/// The most phases remembered.
 const MAX_PHASES: usize = 1024;
-/// Clusters kept for comparing runs.
+/// The most clusters kept for comparing runs.
 const MAX_CLUSTERS: usize = 4096;
-/// Seconds of a phase that are looked at: more than the longest load has.
+/// The most seconds of a phase that are looked at: more than the longest load has.
 const MAX_SECONDS: u64 = 2 * 24 * 3600;
-/// URLs of loads kept.
+/// The most URLs of loads kept.
 const MAX_URLS: usize = 1024;
-/// Silences kept.
+/// The most silences kept.
 const MAX_SILENCES: usize = 1024;
-/// Single requests kept.
+/// The most single requests kept.
 const MAX_SAMPLES: usize = 8192;
 
 /// All load runs.
@@ -40,13 +40,13 @@ pub(crate) struct Loads {
     pub(crate) silences: Vec<Silence>,
     /// The greatest lateness of a thread that only looked on; `None` where it was not measured.
     pub(crate) standstill: Option<Duration>,
-    /// How the baseline's connections were made, by target; handshakes add up.
+    /// Transports of the baseline's connections, by target; handshakes add up.
     pub(crate) transports: BTreeMap<TargetId, LoadTransport>,
-    /// What the generator needed in the run that was hardest for it.
+    /// Needs of the generator in the run that was hardest for it.
     pub(crate) generator: Option<GeneratorSample>,
-    /// Where the time of the subject's baseline went, where that was asked.
+    /// Stages of the time of the subject's baseline, where that was asked.
     pub(crate) stages: Option<LoadStages>,
-    /// What came of each of the baseline's URLs, where there are several.
+    /// Results of each of the baseline's URLs, where there are several.
     pub(crate) urls: Vec<LoadUrl>,
 }
 
@@ -71,8 +71,7 @@ pub(crate) struct Outcome<'a> {
     pub(crate) experiment: Experiment,
     pub(crate) control: &'a LoadSum,
     pub(crate) treated: &'a LoadSum,
-    /// Mean latency with it minus without it, in nanoseconds, with its 95 %
-    /// interval.
+    /// The mean latency with it minus without it, in nanoseconds, with its 95 % interval.
     pub(crate) difference: i64,
     pub(crate) low: i64,
     pub(crate) high: i64,
@@ -92,8 +91,8 @@ impl Loads {
         }
     }
 
-    /// Whether some run of `phase` was under way at this instant; true where
-    /// none was announced.
+    /// Returns true if some run of `phase` was under way at this instant; also where none was
+    /// announced.
     pub(crate) fn covers(&self, phase: Phase, at: Timestamp) -> bool {
         let mut runs = self
             .phases
@@ -110,14 +109,14 @@ impl Loads {
             .any(|(begin, p, _)| *p == phase && from < *begin && *begin < until)
     }
 
-    /// Whether a load was running at this instant.
+    /// Returns true if a load was running at this instant.
     pub(crate) fn is_running(&self, at: Timestamp) -> bool {
         self.phases
             .iter()
             .any(|(begin, _, start)| *begin <= at && at <= start.end)
     }
 
-    /// Whether a load that was observed was running at this instant.
+    /// Returns true if a load that was observed was running at this instant.
     pub(crate) fn is_observed(&self, at: Timestamp) -> bool {
         let mut observed = self.phases.iter().filter(|(_, _, start)| start.is_observed);
         observed.any(|(begin, _, start)| *begin <= at && at <= start.end)
@@ -145,7 +144,7 @@ impl Loads {
         }
     }
 
-    /// Of several runs the hardest one counts.
+    /// Takes in a run's generator sample: of several runs the hardest one counts.
     pub(crate) fn generator(&mut self, sample: GeneratorSample) {
         self.standstill = self.standstill.max(sample.standstill);
         let lag =
@@ -159,7 +158,8 @@ impl Loads {
         }
     }
 
-    /// Runs of one target are made alike; what their handshakes took adds up.
+    /// Takes in a run's transport: runs of one target are made alike; the times of their handshakes
+    /// add up.
     pub(crate) fn transport(&mut self, phase: Phase, transport: LoadTransport) {
         if phase != Phase::Baseline {
             return;
@@ -202,7 +202,7 @@ impl Loads {
         }
     }
 
-    /// The phase run that this target is in: its number, and whether it is observed.
+    /// Returns the phase run that this target is in: its number, and true if it is observed.
     fn current(&self, target: TargetId, phase: Phase) -> (usize, bool) {
         self.phases
             .iter()
@@ -214,19 +214,19 @@ impl Loads {
             })
     }
 
-    /// The target's baseline: the unobserved part where there is one.
+    /// Returns the target's baseline: the unobserved part where there is one.
     pub(crate) fn baseline(&self, target: TargetId) -> Option<&LoadSum> {
         let of = |is_observed| self.sums.get(&(target, Phase::Baseline, is_observed));
         of(false).or_else(|| of(true))
     }
 
-    /// The part of the baseline during which packets were captured.
+    /// Returns the part of the baseline during which packets were captured.
     pub(crate) fn observed_baseline(&self, target: TargetId) -> Option<&LoadSum> {
         self.sums.get(&(target, Phase::Baseline, true))
     }
 
-    /// Requests of a target that the end of an observed run cut, of those on its way: one a
-    /// connection at most.
+    /// Returns the number of requests of a target on their way that the end of an observed run cut:
+    /// at most one for each connection.
     pub(crate) fn cut(&self, target: TargetId) -> u64 {
         let observed = self
             .sums
@@ -247,7 +247,7 @@ impl Loads {
         cut.sum()
     }
 
-    /// Everything the load of a target came to, in all phases.
+    /// Returns the sum of the load of a target, in all phases.
     pub(crate) fn all(&self, target: TargetId) -> LoadSum {
         let mut all = LoadSum::default();
         for ((t, _, _), sum) in &self.sums {
@@ -258,7 +258,7 @@ impl Loads {
         all
     }
 
-    /// Seconds of the target's unobserved baseline (observed where it has none).
+    /// Returns the seconds of the target's unobserved baseline (observed where it has none).
     pub(crate) fn baseline_seconds(&self, target: TargetId) -> f64 {
         let length = |observed: bool| -> f64 {
             let mut seconds = 0.0;
@@ -280,9 +280,9 @@ impl Loads {
         }
     }
 
-    /// Half the width of the 95 % interval of the requests a second of the
-    /// target's baseline, from the spread over its whole seconds, those without
-    /// any request among them; `None` for fewer than three.
+    /// Returns half the width of the 95 % interval of the requests per second of the target's
+    /// baseline, from the spread over its whole seconds, those without any request among them;
+    /// `None` for fewer than three.
     pub(crate) fn rate_margin(&self, target: TargetId) -> Option<f64> {
         let sum = self.baseline(target)?;
         let of = |is_observed| self.sums.get(&(target, Phase::Baseline, is_observed));
@@ -308,7 +308,7 @@ impl Loads {
         Some(2.0 * (squares / (n - 1.0) / n).sqrt())
     }
 
-    /// Experiments with both sides measured, in the order they were run.
+    /// Returns the experiments with both sides measured, in the order in which they were run.
     pub(crate) fn outcomes(&self, target: TargetId) -> Vec<Outcome<'_>> {
         let mut outcomes = Vec::new();
         for number in 0..=u8::MAX {
@@ -384,7 +384,8 @@ impl LoadSum {
         self.received_bytes += other.received_bytes;
     }
 
-    /// Requests that failed otherwise than by time, and responses of 500 or more.
+    /// Returns the number of requests that failed otherwise than by time, and responses of 500 or
+    /// more.
     pub(crate) fn errors(&self) -> u64 {
         let is_error = |failure: RequestFailure| {
             !matches!(failure, RequestFailure::Timeout | RequestFailure::Cut)
@@ -399,7 +400,7 @@ impl LoadSum {
         failed + refused
     }
 
-    /// Requests given up for their age.
+    /// Returns the number of requests given up for their age.
     pub(crate) fn timeouts(&self) -> u64 {
         self.failures
             .get(&RequestFailure::Timeout)
@@ -407,7 +408,7 @@ impl LoadSum {
             .unwrap_or_default()
     }
 
-    /// Responses by status and failures by name.
+    /// Returns the number of responses by status and of failures by name.
     pub(crate) fn outcomes(&self) -> Vec<StatusCount> {
         let statuses = self
             .statuses
@@ -423,17 +424,17 @@ impl LoadSum {
             .collect()
     }
 
-    /// Whole responses.
+    /// Returns the number of whole responses.
     pub(crate) fn whole(&self) -> u64 {
         self.statuses.values().sum()
     }
 
-    /// Requests without a whole response.
+    /// Returns the number of requests without a whole response.
     pub(crate) fn failed(&self) -> u64 {
         self.failures.values().sum()
     }
 
-    /// Mean latency of each slice of time, in nanoseconds.
+    /// Returns the mean latency of each slice of time, in nanoseconds.
     fn means(&self) -> Vec<f64> {
         self.seconds
             .values()
@@ -444,9 +445,9 @@ impl LoadSum {
 }
 
 impl<'a> Outcome<'a> {
-    /// The difference of means; its interval from the spread of the slices'
-    /// means (Welch), or twice the pooled standard error of single requests
-    /// where there are too few slices.
+    /// Returns the difference of means; its interval is from the spread of the slices' means
+    /// (Welch), or twice the pooled standard error of single requests where there are too few
+    /// slices.
     fn of(
         experiment: Experiment,
         control: &'a LoadSum,
@@ -469,7 +470,7 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// Standard error of the mean.
+/// Returns the standard error of the mean.
 fn error(sum: &LoadSum) -> f64 {
     let means = sum.means();
     if means.len() >= 3 {

@@ -5,31 +5,31 @@ use std::collections::BTreeMap;
 
 use crate::observed::event::{Coming, ProbeAnswer, ProbeSample, ProbeStep};
 
-/// Values of a sweep that are told apart.
+/// The most values of a sweep that are told apart.
 const MAX_STEPS: usize = 4_096;
-/// Kinds of answers that are told apart for each value.
+/// The most kinds of answers that are told apart for each value.
 const MAX_ANSWERS: usize = 8;
 
-/// What became of the probes of each value.
+/// The answers to the probes of each value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sweep {
     pub(crate) steps: BTreeMap<ProbeStep, StepTally>,
-    /// Bytes before the payload of each packet.
+    /// Number of bytes before the payload of each packet.
     pub(crate) headers: u16,
 }
 
-/// What became of the probes of one value.
+/// The answers to the probes of one value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StepTally {
     pub(crate) sent: u64,
-    /// Of those, by how they were answered; silence is an answer too.
+    /// Number of probes by how they were answered; silence is an answer too.
     pub(crate) answers: BTreeMap<ProbeAnswer, u64>,
     /// The least round trip of the target's own answers.
     pub(crate) least: Option<Duration>,
 }
 
 impl StepTally {
-    /// How many were answered, by whomever.
+    /// Returns the number of probes that were answered, by whomever.
     pub(crate) fn answered(&self) -> u64 {
         self.sent - self.silent()
     }
@@ -39,7 +39,7 @@ impl StepTally {
         silent.copied().unwrap_or_default().min(self.sent)
     }
 
-    /// What most of them were answered with; of equals the least.
+    /// Returns the answer that most of the probes had; of equals the least.
     pub(crate) fn usual(&self) -> Option<ProbeAnswer> {
         let usual = self.answers.iter().rev().max_by_key(|(_, count)| **count);
         usual.map(|(answer, _)| *answer)

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::{Endpoint, FlowKey};
-use crate::observed::kernel_span::{ServedTurn, WatchTally};
+use crate::observed::kernel_span::{RequestSpan, WatchTally};
+use crate::observed::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::observed::segment::{TcpFlags, TcpOptions};
 use crate::observed::sockets::{KernelLimits, LiveSocket};
 use crate::observed::syscall::{CallTally, SocketCall};
 use crate::observed::time::{ClockId, Timestamp};
-use crate::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::stats::histogram::Distribution;
 
 /// An observation point within one run: a capture file, an interface, a host's
@@ -125,7 +125,7 @@ pub enum EventBody {
     #[serde(skip)]
     LiveSocket(Box<LiveSocket>),
     /// A turn of a live connection, as timed by the kernel.
-    Turn(Box<ServedTurn>),
+    Turn(Box<RequestSpan>),
     /// The totals of watching the kernel, sent when it is over.
     Watched(WatchTally),
     /// A finished call on a socket. Not written down either.

@@ -6,8 +6,8 @@ use core::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something lagtrace changes on its own side of the connection while a
-/// control runs beside it unchanged.
+/// A change that lagtrace makes on its own side of the connection while a control runs beside it
+/// unchanged.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

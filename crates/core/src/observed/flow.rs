@@ -1,13 +1,14 @@
-//! Who talks with whom: endpoints, flows, directions.
+//! Endpoints, flows and directions.
 
 use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use foldhash::fast::SeedableRandomState;
 use serde::{Deserialize, Serialize};
 
-/// One end of a flow.
+/// An end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "SocketAddr", into = "SocketAddr")]
 pub struct Endpoint {
@@ -18,7 +19,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint with its address in canonical form.
+    /// Creates an endpoint with its address in canonical form.
     #[inline]
     pub fn new(addr: IpAddr, port: u16) -> Self {
         Self {
@@ -27,7 +28,7 @@ impl Endpoint {
         }
     }
 
-    /// As by `<=`, in one comparison where both addresses are of IPv4.
+    /// Returns the result of `<=`, in one comparison where both addresses are of IPv4.
     #[inline]
     fn is_at_most(&self, other: &Self) -> bool {
         match (self.addr, other.addr) {
@@ -38,7 +39,7 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint of IPv4 as a number of 48 bits in the same order.
+    /// Returns an endpoint of IPv4 as a number of 48 bits in the same order.
     #[inline]
     pub(crate) fn number(&self) -> Option<u64> {
         match self.addr {
@@ -47,8 +48,8 @@ impl Endpoint {
         }
     }
 
-    /// The address as a number, of IPv4 as IPv6 maps it, and the port: as different as endpoints
-    /// are, and quicker to compare.
+    /// Returns the address as a number, of IPv4 as IPv6 maps it, and the port: as different as
+    /// endpoints are, and quicker to compare.
     #[inline]
     pub(crate) fn place(&self) -> (u128, u16) {
         let address = match self.addr {
@@ -59,7 +60,7 @@ impl Endpoint {
     }
 }
 
-/// By address, then by port.
+/// Orders endpoints by address, then by port.
 impl Ord for Endpoint {
     // Where many are sorted, a call for each comparison costs as much as all of it.
     #[inline(always)]
@@ -78,7 +79,7 @@ impl PartialOrd for Endpoint {
     }
 }
 
-/// An endpoint of IPv4 as a number in the same order.
+/// Returns an endpoint of IPv4 as a number in the same order.
 #[inline]
 fn rank(address: Ipv4Addr, port: u16) -> u64 {
     u64::from(u32::from(address)) << 16 | u64::from(port)
@@ -106,9 +107,9 @@ impl fmt::Display for Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// RFC 9293.
+    /// The Transmission Control Protocol (RFC 9293).
     Tcp,
-    /// RFC 768.
+    /// The User Datagram Protocol (RFC 768).
     Udp,
 }
 
@@ -137,7 +138,7 @@ impl From<FlowKey> for Parts {
 }
 
 impl FlowKey {
-    /// The key of a packet from `source` to `destination`, and which way it goes.
+    /// Returns the key of a packet from `source` to `destination`, and its direction.
     #[inline]
     pub fn new(transport: Transport, source: Endpoint, destination: Endpoint) -> (Self, Direction) {
         if source.is_at_most(&destination) {
@@ -161,7 +162,7 @@ impl FlowKey {
         }
     }
 
-    /// As by [`new`](Self::new), of IPv4.
+    /// Returns the key and direction as [`new`](Self::new) does, of IPv4.
     #[inline]
     pub(crate) fn new_v4(
         transport: Transport,
@@ -185,7 +186,7 @@ impl FlowKey {
         }
     }
 
-    /// A number for the flow, always the same one; others have it by chance alone.
+    /// Returns a number for the flow, always the same one; others have it by chance alone.
     #[inline]
     pub(crate) fn tag(&self) -> Tag {
         let end = |end: &Endpoint| {
@@ -203,13 +204,14 @@ impl FlowKey {
         Tag(ends.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Which of so many shares the flow belongs to: always the same one.
+    /// Returns the number, below `shares`, of the share that the flow belongs to: always the same
+    /// one.
     #[inline]
     pub(crate) fn share(&self, shares: usize) -> usize {
         self.tag().share(shares)
     }
 
-    /// Both ends, the lower one first.
+    /// Returns both ends, the lower one first.
     pub fn ends(&self) -> (Endpoint, Endpoint) {
         (self.low, self.high)
     }
@@ -221,7 +223,7 @@ impl FlowKey {
         one == other || (one.is_loopback() && other.is_loopback())
     }
 
-    /// The end that sends in `direction`.
+    /// Returns the end that sends in `direction`.
     pub fn source(&self, direction: Direction) -> Endpoint {
         match direction {
             Direction::Forward => self.low,
@@ -229,7 +231,7 @@ impl FlowKey {
         }
     }
 
-    /// The address of the end that sends in `direction`.
+    /// Returns the address of the end that sends in `direction`.
     #[inline]
     pub(crate) fn sender(&self, direction: Direction) -> &IpAddr {
         match direction {
@@ -238,12 +240,12 @@ impl FlowKey {
         }
     }
 
-    /// The end that receives in `direction`.
+    /// Returns the end that receives in `direction`.
     pub fn destination(&self, direction: Direction) -> Endpoint {
         self.source(direction.reverse())
     }
 
-    /// The flow's transport protocol.
+    /// Returns the flow's transport protocol.
     pub fn transport(&self) -> Transport {
         self.transport
     }
@@ -254,7 +256,7 @@ impl FlowKey {
 pub(crate) struct Tag(u64);
 
 impl Tag {
-    /// Which of so many shares the flow belongs to.
+    /// Returns the number, below `shares`, of the share that the flow belongs to.
     #[inline]
     pub(crate) fn share(self, shares: usize) -> usize {
         ((self.0 >> 32) as usize * shares) >> 32
@@ -262,7 +264,7 @@ impl Tag {
 }
 
 impl FlowKey {
-    /// Hashes it and `number` in few words: it is done for each packet.
+    /// Hashes the flow and `number` in few words, as it is done for each packet.
     #[inline(always)]
     pub(crate) fn hash_with<H: Hasher>(&self, number: u16, state: &mut H) {
         match (self.low.addr, self.high.addr) {
@@ -283,21 +285,26 @@ impl Hash for FlowKey {
     }
 }
 
-/// Which way along a flow: from its lower end or from its higher end.
+/// The direction along a flow: from its lower end or from its higher end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// From the lower endpoint to the higher one.
+    /// The direction from the lower endpoint to the higher one.
     Forward,
-    /// From the higher endpoint to the lower one.
+    /// The direction from the higher endpoint to the lower one.
     Backward,
 }
 
 impl Direction {
-    /// The other way.
+    /// Returns the other direction.
     pub const fn reverse(self) -> Self {
         match self {
             Self::Forward => Self::Backward,
             Self::Backward => Self::Forward,
         }
     }
+}
+
+/// Returns the hash that places a flow; seeded, because its keys come from the network.
+pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
+    SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())
 }

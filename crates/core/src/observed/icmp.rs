@@ -1,4 +1,4 @@
-//! What routers and hosts say about packets of a flow.
+//! ICMP errors of routers and hosts about packets of a flow.
 
 use core::net::IpAddr;
 
@@ -7,37 +7,37 @@ use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::segment::TcpFlags;
 use crate::observed::time::Timestamp;
 
-/// An ICMP error (RFC 792, RFC 4443) and the packet that it speaks of, from
-/// the headers that it quotes.
+/// An ICMP error (RFC 792, RFC 4443) and the packet that it is about, from the headers that it
+/// quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpError {
-    /// When the observation point saw it, on that point's clock.
+    /// The time at the observation point, on that point's clock.
     pub at: Timestamp,
-    /// The record's number in its source, from 1: what Wireshark shows.
+    /// The record's number in its source, from 1, as Wireshark shows it.
     pub number: u64,
-    /// Where it was seen.
+    /// The observation point that saw it.
     pub point: PointId,
-    /// Who says so: a router on the way, or the destination itself.
+    /// The sender of the error: a router on the way, or the destination itself.
     pub reporter: IpAddr,
     /// The flow of the packet that it quotes.
     pub flow: FlowKey,
-    /// Which way that packet went; the error goes the other way.
+    /// Direction of the quoted packet; the error goes the other way.
     pub direction: Direction,
-    /// That packet's sequence number, where it is TCP.
+    /// Sequence number of the quoted packet, where it is TCP.
     pub seq: Option<u32>,
-    /// The flags of its TCP header, where that is quoted up to the window and is
-    /// no fragment's: what Wireshark takes into account then.
+    /// The flags of its TCP header, where that is quoted up to the window and is no fragment's:
+    /// those that Wireshark takes into account then.
     pub flags: Option<TcpFlags>,
-    /// What is said.
+    /// The kind of the error.
     pub kind: IcmpKind,
 }
 
-/// A ping, or what became of one.
+/// A ping, or its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
     /// The time at the observation point, on that point's clock.
     pub at: Timestamp,
-    /// The record's number in its source, from 1: what Wireshark shows.
+    /// The record's number in its source, from 1, as Wireshark shows it.
     pub number: u64,
     /// The observation point that saw it.
     pub point: PointId,
@@ -56,11 +56,11 @@ pub struct Echo {
 /// A step of a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EchoStep {
-    /// The asker asks.
+    /// The request of the asker.
     Request,
-    /// The target answers.
+    /// The reply of the target.
     Reply,
-    /// A router or host says that it could not be delivered.
+    /// An ICMP error of a router or host: the ping could not be delivered.
     TurnedDown {
         /// The sender of the error.
         reporter: IpAddr,
@@ -69,30 +69,29 @@ pub enum EchoStep {
     },
 }
 
-/// What an ICMP error says of a packet, the same for both IP versions but for
-/// the codes.
+/// The kind of an ICMP error, the same for both IP versions but for the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IcmpKind {
-    /// It does not fit through the next link, which takes packets of this many
-    /// bytes; 0 from routers that do not say (RFC 1191 §4, RFC 8201).
+    /// The packet does not fit through the next link, which takes packets of this many bytes; 0
+    /// from routers that do not say (RFC 1191 §4, RFC 8201).
     TooBig(u32),
-    /// It cannot be delivered, for the reason of this code.
+    /// The packet cannot be delivered, for the reason of this code.
     Unreachable(u8),
-    /// It was forwarded too often (code 0) or its fragments came too late (1).
+    /// The packet was forwarded too often (code 0) or its fragments came too late (1).
     TimeExceeded(u8),
-    /// Its header cannot be processed, for the reason of this code.
+    /// The packet's header cannot be processed, for the reason of this code.
     ParameterProblem(u8),
 }
 
 impl IcmpError {
-    /// Type and code as they were on the wire.
+    /// Returns type and code as they were on the wire.
     pub fn wire(&self) -> (u8, u8) {
         self.kind.wire(self.reporter.is_ipv4())
     }
 }
 
 impl IcmpKind {
-    /// Type and code on the wire of ICMP, or of ICMPv6.
+    /// Returns type and code on the wire of ICMP, or of ICMPv6.
     pub fn wire(self, is_v4: bool) -> (u8, u8) {
         match (self, is_v4) {
             (Self::TooBig(_), true) => (3, 4),

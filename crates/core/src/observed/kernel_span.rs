@@ -1,5 +1,5 @@
-//! Turns of live connections as the kernel of one end timed them: what came,
-//! and what the program sent for it.
+//! Turns of live connections as the kernel of one end timed them: the bytes that came, and those
+//! that the program sent for them.
 
 use core::time::Duration;
 
@@ -9,98 +9,98 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::stats::histogram::Distribution;
 
-/// One turn of a connection at the end that answers: from the first byte that
-/// came to the last that was sent before more came.
+/// A turn of a connection at the end that answers: from the first byte that came to the last that
+/// was sent before more came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServedTurn {
+pub struct RequestSpan {
     /// The answering end.
     pub local: Endpoint,
     /// The asking end.
     pub remote: Endpoint,
-    /// Who read it; `None` where nobody did while it was watched.
+    /// The thread that read it; `None` where none did while it was watched.
     pub program: Option<Program>,
-    /// When the first byte arrived: as the device's driver handed it over
-    /// where the kernel stamped that, else as `delivered`.
+    /// Time of the first byte's arrival: as the device's driver handed it over where the kernel
+    /// stamped that, else as `delivered`.
     pub arrived: Timestamp,
-    /// When the network stack took it up; `None` where that was not looked at.
+    /// Time when the network stack took it up; `None` where that was not looked at.
     pub entered: Option<Timestamp>,
-    /// When TCP got it.
+    /// Time when TCP got the first byte.
     pub delivered: Timestamp,
-    /// When TCP got the last one.
+    /// Time when TCP got the last byte.
     pub delivered_last: Timestamp,
-    /// When the program had first read something of it.
+    /// Time when the program had first read something of it.
     pub read: Option<Timestamp>,
-    /// When its first write returned.
+    /// Time when its first write returned.
     pub written: Option<Timestamp>,
-    /// When its last one did.
+    /// Time when its last write returned.
     pub written_last: Option<Timestamp>,
-    /// When TCP sent the first byte of the answer.
+    /// Time when TCP sent the first byte of the answer.
     pub sent: Timestamp,
-    /// When it sent the last one.
+    /// Time when TCP sent the last byte of the answer.
     pub sent_last: Timestamp,
-    /// How the answer got through the queueing disciplines behind TCP; `None`
-    /// where that was not looked at.
+    /// The answer's way through the queueing disciplines behind TCP; `None` where that was not
+    /// looked at.
     pub departure: Option<Departure>,
-    /// When the kernel last dropped something of the request for want of memory
-    /// in its socket; `None` where it did not, or nobody looked.
+    /// Time when the kernel last dropped something of the request for want of memory in its socket;
+    /// `None` where it did not, or that was not looked at.
     pub refused: Option<Timestamp>,
-    /// How often the program wrote.
+    /// Number of times that the program wrote.
     pub writes: u32,
-    /// What Nagle's algorithm held back of the answer.
+    /// The parts of the answer that Nagle's algorithm held back.
     pub held: Held,
-    /// What the thread that read and answered it did meanwhile; `None` where
-    /// that was not looked at, or another thread answered.
+    /// Times of the thread that read and answered it; `None` where that was not looked at, or
+    /// another thread answered.
     pub thread: Option<ThreadTimes>,
-    /// Whom the thread asked meanwhile; `None` where it is not known to have
-    /// asked anybody for this request.
+    /// The service that the thread asked meanwhile; `None` where it is not known to have asked any
+    /// for this request.
     pub asked: Option<Asked>,
 }
 
-/// What a thread did while a request was with it.
+/// Times of a thread while a request was with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTimes {
-    /// Ready to run and without a processor before it read: the latest such
-    /// times (of 20 µs and more), so at least this.
+    /// Time ready to run and without a processor before it read: the latest such times (of 20 µs
+    /// and more), so at least this.
     pub queued_unread: Duration,
-    /// The same from its first read to its last write, all of it.
+    /// Time ready to run and without a processor from its first read to its last write, all of it.
     pub queued: Duration,
     /// The part of `queued_unread` after which it got a processor that had been
     /// idle, and was not kept off it by a quota.
     pub waking_unread: Duration,
-    /// The same part of `queued`.
+    /// The part of `queued` after which it got a processor that had been idle, and was not kept off
+    /// it by a quota.
     pub waking: Duration,
-    /// Asleep from its first read to its last write.
+    /// Time asleep from its first read to its last write.
     pub slept: Duration,
 }
 
-/// How an answer left its host. What a container's own interface hands on to
-/// the host's is not followed there.
+/// The departure of an answer from its host. What a container's own interface hands on to the
+/// host's is not followed there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Departure {
-    /// When the device's driver got the last of it.
+    /// Time when the device's driver got the last of it.
     pub at: Timestamp,
-    /// How long its first segment lay in queueing disciplines, beyond the time
-    /// until which the socket's pacing kept it (`skb->tstamp`). Nothing of the
-    /// same answer was before it.
+    /// The time that its first segment lay in queueing disciplines, beyond the time until which the
+    /// socket's pacing kept it (`skb->tstamp`). Nothing of the same answer was before it.
     pub first_queued: Duration,
-    /// The same of its last segment.
+    /// The time that its last segment lay in queueing disciplines, likewise.
     pub queued: Duration,
 }
 
 /// Another service that was asked for a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Who; `None` for what has no address (a Unix socket), and for what is
+    /// The address of the service; `None` for what has no address (a Unix socket), and for what is
     /// addressed message by message.
     pub whom: Option<Endpoint>,
-    /// From asking to having read something of the answer, all times added up.
+    /// The time from asking to having read something of the answer, all times added up.
     pub time: Duration,
 }
 
-/// Where the time of a turn went.
+/// A stage of a turn, by which its time is told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Arrived, and not yet taken up by the network stack: softirqs are late.
+    /// After arrival, before the network stack takes it up: softirqs are late.
     Backlog,
     /// On its way through the stack to TCP: filters, routing, the program's own
     /// hold on the socket.
@@ -113,7 +113,7 @@ pub enum Stage {
     RunQueue,
     /// Between its first read and its last write, at work as far as is known.
     Program,
-    /// There, and asleep.
+    /// Between its first read and its last write, and asleep.
     Waiting,
     /// Held by Nagle's algorithm.
     Held,
@@ -128,13 +128,13 @@ pub enum Stage {
 /// (`net/ipv4/tcp_output.c: tcp_nagle_check()`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// How often in this turn.
+    /// Number of times in this turn.
     pub times: u32,
-    /// Of those, how often something arrived between the write and the sending.
+    /// Number of those times at which something arrived between the write and the sending.
     pub after_arrival: u32,
-    /// From the write to the device, added up.
+    /// The time from the write to the device, added up.
     pub total: Duration,
-    /// The longest of them.
+    /// The longest of these times.
     pub longest: Duration,
 }
 
@@ -149,7 +149,7 @@ pub struct Program {
     pub name: String,
 }
 
-impl ServedTurn {
+impl RequestSpan {
     /// The names of each [`Stage`], in their order.
     pub(crate) const STAGES: [&'static str; 10] = [
         "backlog",
@@ -164,20 +164,19 @@ impl ServedTurn {
         "qdisc",
     ];
 
-    /// From the first byte that came to the last that left.
+    /// Returns the time from the first byte that came to the last that left.
     pub fn duration(&self) -> Duration {
         self.left().since(self.arrived)
     }
 
-    /// When the last of the answer left the host, as far as that was looked at.
+    /// Returns the time when the last of the answer left the host, as far as that was looked at.
     pub fn left(&self) -> Timestamp {
         let departure = self.departure.map(|departure| departure.at);
         departure.map_or(self.sent_last, |at| at.max(self.sent_last))
     }
 
-    /// Where that time went, as [`Stage`] orders it; these add up to it.
-    /// `None` without a read or a write, as of a turn that was under way when
-    /// watching began.
+    /// Returns the times of the stages, in the order of [`Stage`]; they add up to the duration.
+    /// `None` without a read or a write, as of a turn that was under way when watching began.
     ///
     /// What went to the device while the program was still writing counts as
     /// the program's time but for what Nagle's algorithm held.
@@ -217,24 +216,23 @@ impl ServedTurn {
     }
 }
 
-/// What watching came to in all.
+/// Totals of watching.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchTally {
-    /// Every turn of every watched connection, by how long it took: at most
-    /// an eighth too long.
+    /// Latency of every turn of every watched connection: at most an eighth too long.
     pub latency: Distribution,
-    /// Connections met.
+    /// Number of connections met.
     pub connections: u64,
     /// Share of the turns that were handed up one by one, 0 to 1.
     pub sampled_share: f64,
-    /// Observations lost for want of room.
+    /// Number of observations lost for want of room.
     pub lost_records: u64,
-    /// Connections not followed for want of room.
+    /// Number of connections not followed for want of room.
     pub lost_connections: u64,
     /// Processor time of the programs in the kernel, where it was counted.
     pub cost: Option<Duration>,
-    /// What the quotas of the watched programs' control groups did meanwhile;
-    /// `None` where they have none, or that cannot be read.
+    /// Throttling of the watched programs' control groups meanwhile by their quotas; `None` where
+    /// they have none, or that cannot be read.
     pub throttling: Option<Throttling>,
     /// Processor time that the hypervisor gave to others meanwhile, of all
     /// processors together (`steal` of `/proc/stat`); `None` where that cannot
@@ -248,9 +246,9 @@ pub struct WatchTally {
 /// Control groups that had used up their processor time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttling {
-    /// In so many periods (`nr_throttled` of `cpu.stat`).
+    /// Number of periods (`nr_throttled` of `cpu.stat`).
     pub periods: u64,
-    /// For so long, summed over processors (`throttled_usec`).
+    /// Time summed over processors (`throttled_usec`).
     pub time: Duration,
 }
 
@@ -264,9 +262,9 @@ mod tests {
         Timestamp::from_nanos(micros * 1000)
     }
 
-    fn turn() -> ServedTurn {
+    fn turn() -> RequestSpan {
         let end = |port| Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        ServedTurn {
+        RequestSpan {
             local: end(80),
             remote: end(40_000),
             program: None,

@@ -8,18 +8,18 @@ use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::time::Timestamp;
 
-/// One TCP segment as a packet source saw it. Its payload travels beside it.
+/// A TCP segment as a packet source saw it. Its payload travels beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// When the observation point saw it, on that point's clock.
+    /// The time at the observation point, on that point's clock.
     pub at: Timestamp,
-    /// The record's number in its source, from 1: what Wireshark shows.
+    /// The record's number in its source, from 1, as Wireshark shows it.
     pub number: u64,
-    /// Where it was seen.
+    /// The observation point that saw it.
     pub point: PointId,
     /// The connection's 5-tuple.
     pub flow: FlowKey,
-    /// Which way it went.
+    /// The segment's direction.
     pub direction: Direction,
     /// Sequence number of the first payload byte (of the SYN itself in a SYN).
     pub seq: u32,
@@ -39,7 +39,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Sequence space that the segment takes: payload, SYN and FIN.
+    /// Returns the sequence space that the segment takes: payload, SYN and FIN.
     #[inline]
     pub fn sequence_len(&self) -> u32 {
         self.payload_len
@@ -70,20 +70,20 @@ impl TcpFlags {
     /// Congestion window reduced (RFC 3168).
     pub const CWR: Self = Self(0x80);
 
-    /// Whether all bits of `other` are set.
+    /// Returns true if all bits of `other` are set.
     #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets of bits.
+    /// Returns both sets of bits.
     #[inline]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// The bits by their names, as `SYN/ACK`; `none` where there are none.
+/// Writes the bits by their names, as `SYN/ACK`; `none` where there are none.
 impl fmt::Display for TcpFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMES: [(TcpFlags, &str); 8] = [
@@ -98,9 +98,10 @@ impl fmt::Display for TcpFlags {
         ];
         let set = NAMES.iter().filter(|(flag, _)| self.contains(*flag));
         let names: Vec<&str> = set.map(|(_, name)| *name).collect();
-        match names.is_empty() {
-            true => f.write_str("none"),
-            false => f.write_str(&names.join("/")),
+        if names.is_empty() {
+            f.write_str("none")
+        } else {
+            f.write_str(&names.join("/"))
         }
     }
 }
@@ -114,13 +115,13 @@ pub struct TcpOptions {
     /// Window shift (RFC 7323 §2), at most 14: offered by a SYN, or on any
     /// other segment the one in force, as the kernel of one end remembers it.
     pub window_scale: Option<u8>,
-    /// SACK permitted (SYN only; RFC 2018 §2).
+    /// True if SACK is permitted (SYN only; RFC 2018 §2).
     pub sack_permitted: bool,
     /// TSval and TSecr (RFC 7323 §3).
     pub timestamps: Option<(u32, u32)>,
     /// SACK blocks `[left, right)`, the first `sack_count` of them (RFC 2018 §3).
     pub sack: [(u32, u32); 4],
-    /// How many entries of `sack` count.
+    /// Number of entries of `sack` that count.
     pub sack_count: u8,
     /// The kinds of a SYN's first eight options in order, four bits each, the
     /// first one lowest: the kind plus one, 15 for kinds that are not read
@@ -129,7 +130,7 @@ pub struct TcpOptions {
 }
 
 impl TcpOptions {
-    /// The SACK blocks, most recent first.
+    /// Returns the SACK blocks, most recent first.
     #[inline]
     pub fn sack_blocks(&self) -> &[(u32, u32)] {
         let count = usize::from(self.sack_count).min(self.sack.len());
@@ -137,26 +138,26 @@ impl TcpOptions {
     }
 }
 
-/// What the IP header tells.
+/// Facts of the IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpFacts {
     /// Time to live, or hop limit.
     pub ttl: u8,
     /// The IPv4 identification; `None` for IPv6 without a fragment header.
     pub id: Option<u16>,
-    /// IPv4's flag "don't fragment"; false for IPv6.
+    /// True if IPv4's flag "don't fragment" is set; false for IPv6.
     pub dont_fragment: bool,
-    /// Whether routers marked congestion (ECN field 3, RFC 3168).
+    /// True if routers marked congestion (ECN field 3, RFC 3168).
     pub congestion_marked: bool,
-    /// Whether the host at the observation point sent it itself, where the
-    /// source knows: captures do not tell what it sent from what it forwarded.
+    /// True if the host at the observation point sent it itself, where the source knows: captures
+    /// do not tell what it sent from what it forwarded.
     pub is_own: bool,
 }
 
 /// The initial times to live of systems (Linux and others, Windows, some routers).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
-/// The number of routers that a packet passed, from the nearest initial time to live.
+/// Returns the number of routers that a packet passed, from the nearest initial time to live.
 pub(crate) fn hops(ttl: u8) -> u8 {
     let initial = INITIAL_TTLS.into_iter().find(|initial| *initial >= ttl);
     initial.unwrap_or(u8::MAX) - ttl

@@ -1,16 +1,15 @@
-//! Sockets of this host as its kernel tells of them: the words for what a look
-//! at them finds.
+//! Sockets of this host as its kernel reports them: types for the state that a look at them finds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::observed::flow::Endpoint;
 
-/// Kernel memory that a datagram of one Ethernet frame takes at most: a page
-/// and its descriptor, rounded.
+/// The most kernel memory that a datagram of one Ethernet frame takes: a page and its descriptor,
+/// rounded.
 const ONE_DATAGRAM: u64 = 4096;
 
-/// What a socket speaks.
+/// The protocol of a socket.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -22,111 +21,111 @@ pub enum Protocol {
     Udp,
     /// A stream between processes of this host.
     UnixStream,
-    /// Datagrams between them.
+    /// Datagrams between processes of this host.
     UnixDatagram,
-    /// Messages in order between them (`SOCK_SEQPACKET`).
+    /// Messages in order between processes of this host (`SOCK_SEQPACKET`).
     UnixSeqpacket,
 }
 
-/// Where a socket's two ends are.
+/// The two ends of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// Addresses.
+    /// Internet addresses.
     Ip {
-        /// Its own.
+        /// Address of the socket.
         local: Endpoint,
-        /// Its peer's; port 0 where it has none.
+        /// Address of the socket's peer; port 0 where it has none.
         remote: Endpoint,
     },
     /// A socket of this host only.
     Unix {
         /// The path that it is bound to; `@` begins one that is no file.
         path: Option<String>,
-        /// Its inode.
+        /// Inode of the socket.
         inode: u32,
-        /// Its peer's.
+        /// Inode of the socket's peer.
         peer: Option<u32>,
     },
 }
 
-/// What tells one end of a connection from all others of a namespace.
+/// The place of one end of a connection, which tells it from all others of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
-    /// Its own address and its peer's.
+    /// Protocol, own address and the peer's address.
     Ip(Protocol, Endpoint, Endpoint),
-    /// Its inode.
+    /// Inode of the socket.
     Unix(u32),
 }
 
-/// One socket at one instant. `None`: not read.
+/// A socket at one instant. `None`: not read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveSocket {
-    /// What it speaks.
+    /// Protocol of the socket.
     pub protocol: Protocol,
     /// The network namespace it lives in, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
     /// The kernel's number for this socket and no other (`SO_COOKIE`).
     pub cookie: u64,
-    /// Its state as `ss` writes it: `ESTAB`, `LISTEN`.
+    /// State of the socket as `ss` writes it: `ESTAB`, `LISTEN`.
     pub state: &'static str,
-    /// Its ends.
+    /// Ends of the socket.
     pub ends: Ends,
     /// Descriptors that refer to it, by process: several after a `fork`.
     pub holders: Vec<Holder>,
-    /// The control group of the first of them.
+    /// The control group of the first of these processes.
     pub cgroup: Option<String>,
-    /// The beginning of the id of the container that it is in.
+    /// The beginning of the id of its container.
     pub container: Option<String>,
     /// User id of its creator.
     pub uid: u32,
-    /// Bytes not yet read, for UDP with what the kernel spends on them; for a
-    /// listener the connections not yet accepted.
+    /// Bytes not yet read, for UDP including the kernel's overhead; for a listener the connections
+    /// not yet accepted.
     pub receive_queue: u32,
-    /// Bytes not yet acknowledged, not yet sent (UDP) or not yet read by the
-    /// peer (Unix); for a listener the most that may wait.
+    /// Bytes not yet acknowledged, not yet sent (UDP) or not yet read by the peer (Unix); for a
+    /// listener the greatest number that may wait.
     pub send_queue: u32,
     /// The timer that runs.
     pub timer: Option<Timer>,
-    /// Its buffers.
+    /// Buffers of the socket.
     pub buffers: Option<Buffers>,
     /// Name of its congestion control.
     pub congestion: Option<String>,
-    /// `tcp_info`; `None` for a listener and for what is no full socket.
+    /// The kernel's `tcp_info`; `None` for a listener and for what is no full socket.
     pub tcp: Option<TcpInfo>,
     /// Options as the process set them, or left them.
     pub options: Option<LiveOptions>,
-    /// Whether it was asked for; else it is the other end of one that was.
+    /// True if it was asked for; false if it is the other end of one that was.
     pub is_chosen: bool,
 }
 
-/// Where a socket is held.
+/// A descriptor that refers to a socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
     /// Process id in our own pid namespace.
     pub pid: u32,
-    /// Its `comm`.
+    /// Name (`comm`) of the process.
     pub name: String,
-    /// Descriptor there.
+    /// Number of the descriptor in the process.
     pub fd: u32,
 }
 
 /// A running timer (`idiag_timer`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Timer {
-    /// `retransmission`, `keep-alive`, `time-wait`, `probe`, `delayed-ack`.
+    /// Name of the timer: `retransmission`, `keep-alive`, `time-wait`, `probe`, `delayed-ack`.
     pub name: String,
-    /// When it expires, from the look on.
+    /// Time until it expires, from the look on.
     pub expires_ns: u64,
 }
 
 /// A socket's buffers (`SK_MEMINFO_*`), in bytes of kernel memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Buffers {
-    /// In use for received data.
+    /// Bytes in use for received data.
     pub receive_used: u32,
     /// The receive buffer's limit.
     pub receive_limit: u32,
-    /// In use for data to be sent.
+    /// Bytes in use for data to be sent.
     pub send_used: u32,
     /// The send buffer's limit.
     pub send_limit: u32,
@@ -160,10 +159,10 @@ pub struct LiveOptions {
     pub send_buffer: Option<u32>,
     /// `SO_RCVBUF`, likewise.
     pub receive_buffer: Option<u32>,
-    /// The send buffer was set by hand: the kernel no longer fits it
-    /// (`SO_BUF_LOCK`, since Linux 5.14).
+    /// True if the send buffer was set by hand: the kernel no longer fits it (`SO_BUF_LOCK`, since
+    /// Linux 5.14).
     pub is_send_buffer_set: Option<bool>,
-    /// Likewise the receive buffer.
+    /// True if the receive buffer was set by hand, likewise.
     pub is_receive_buffer_set: Option<bool>,
     /// `TCP_DEFER_ACCEPT`: accepted only when data came, or after this long.
     pub defer_accept_ns: Option<u64>,
@@ -178,17 +177,17 @@ pub struct LiveOptions {
     pub timestamping: Option<u32>,
 }
 
-/// `struct tcp_info` (`include/uapi/linux/tcp.h`). Fields that a kernel does
-/// not have are `None`.
+/// Content of `struct tcp_info` (`include/uapi/linux/tcp.h`). Fields that a kernel does not have
+/// are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpInfo {
     /// Smoothed round trip.
     pub rtt_ns: u64,
-    /// Its mean deviation.
+    /// Mean deviation of the round trip.
     pub rttvar_ns: u64,
     /// The least round trip seen by the kernel's filter.
     pub min_rtt_ns: Option<u64>,
-    /// The receiver's estimate of it.
+    /// The receiver's estimate of the round trip.
     pub receiver_rtt_ns: u64,
     /// Delayed-ACK timeout in use.
     pub ato_ns: u64,
@@ -200,7 +199,7 @@ pub struct TcpInfo {
     pub retransmits: u8,
     /// Probes of a closed window unanswered.
     pub probes: u8,
-    /// Whether it takes segments for lost.
+    /// State of loss recovery.
     pub recovery: Recovery,
     /// Sending MSS in bytes.
     pub snd_mss: u32,
@@ -214,25 +213,25 @@ pub struct TcpInfo {
     pub window_scales: [u8; 2],
     /// Congestion window in segments.
     pub cwnd: u32,
-    /// Slow start ends there; `None` before any loss.
+    /// Congestion window at which slow start ends; `None` before any loss.
     pub ssthresh: Option<u32>,
     /// Segments sent and not acknowledged.
     pub unacked: u32,
-    /// Of those, acknowledged selectively.
+    /// Segments not acknowledged that were acknowledged selectively.
     pub sacked: u32,
-    /// Of those, taken for lost.
+    /// Segments not acknowledged that are taken for lost.
     pub lost: u32,
-    /// Of those, sent again.
+    /// Segments not acknowledged that were sent again.
     pub retrans: u32,
     /// Segments retransmitted in all.
     pub total_retrans: u32,
     /// The farthest reordering met, in segments.
     pub reordering: u32,
-    /// Since data was sent last.
+    /// Time since data was sent last.
     pub last_data_sent_ns: u64,
-    /// Since data was received last.
+    /// Time since data was received last.
     pub last_data_received_ns: u64,
-    /// Since an ACK was received last.
+    /// Time since an ACK was received last.
     pub last_ack_received_ns: u64,
     /// Bytes written and not yet sent.
     pub notsent_bytes: Option<u32>,
@@ -244,17 +243,17 @@ pub struct TcpInfo {
     pub bytes_acked: Option<u64>,
     /// Bytes received in order.
     pub bytes_received: Option<u64>,
-    /// Pacing rate in bytes a second; `None` without pacing.
+    /// Pacing rate in bytes per second; `None` without pacing.
     pub pacing_rate: Option<u64>,
-    /// Delivery rate in bytes a second.
+    /// Delivery rate in bytes per second.
     pub delivery_rate: Option<u64>,
-    /// Whether that rate was limited by the program.
+    /// True if that rate was limited by the program.
     pub is_app_limited: bool,
     /// Time with data outstanding.
     pub busy_ns: Option<u64>,
-    /// Thereof limited by the peer's window.
+    /// The part of that time limited by the peer's window.
     pub rwnd_limited_ns: Option<u64>,
-    /// Thereof limited by the send buffer.
+    /// The part of that time limited by the send buffer.
     pub sndbuf_limited_ns: Option<u64>,
     /// The peer's receive window in bytes.
     pub snd_wnd: Option<u32>,
@@ -272,20 +271,20 @@ pub struct TcpInfo {
 pub struct KernelLimits {
     /// The namespace, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
-    /// Those that there are.
+    /// Settings that the kernel has.
     pub settings: Vec<KernelSetting>,
 }
 
-/// One of them.
+/// A setting of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelSetting {
-    /// As `sysctl` has it, `net.core.somaxconn`.
+    /// Name as `sysctl` has it, `net.core.somaxconn`.
     pub name: String,
-    /// Its value, or values one space apart.
+    /// Value, or values one space apart.
     pub value: String,
 }
 
-/// What a sender makes of losses (`tcpi_ca_state`).
+/// State of a sender's loss recovery (`tcpi_ca_state`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recovery {
@@ -294,7 +293,7 @@ pub enum Recovery {
     Open,
     /// Duplicate ACKs came.
     Disorder,
-    /// Its window was cut because routers marked packets.
+    /// The congestion window was cut because routers marked packets.
     Cwr,
     /// Fast retransmission is under way.
     Recovery,
@@ -303,7 +302,7 @@ pub enum Recovery {
 }
 
 impl Ends {
-    /// The own end in words.
+    /// Returns the own end in words.
     pub fn local(&self) -> String {
         match self {
             Self::Ip { local, .. } => local.to_string(),
@@ -313,7 +312,7 @@ impl Ends {
         }
     }
 
-    /// The other one.
+    /// Returns the other end in words.
     pub fn remote(&self) -> String {
         match self {
             Self::Ip { remote, .. } => remote.to_string(),
@@ -323,7 +322,7 @@ impl Ends {
 }
 
 impl LiveSocket {
-    /// Its own place.
+    /// Returns the socket's own place.
     pub fn place(&self) -> Place {
         match self.ends {
             Ends::Ip { local, remote } => Place::Ip(self.protocol, local, remote),
@@ -331,7 +330,7 @@ impl LiveSocket {
         }
     }
 
-    /// Its peer's; `None` where it is no end of a connection.
+    /// Returns the peer's place; `None` where the socket is no end of a connection.
     pub fn peer_place(&self) -> Option<Place> {
         match self.ends {
             Ends::Ip { local, remote } => {
@@ -341,12 +340,11 @@ impl LiveSocket {
         }
     }
 
-    /// Whether there is hardly room for more: for a listener in the accept
-    /// queue, which is full when it holds one more than its limit
-    /// (`sk_acceptq_is_full()`, `unix_recvq_full()`); for UDP in the receive buffer,
-    /// of which less than an eighth or no room for a datagram is left, for a Unix socket in the send
-    /// buffer, of which more than a quarter waits for the peer to read, so that
-    /// `poll` no longer calls it writable (`unix_writable()`). `None` for others.
+    /// Returns true if there is hardly room for more: for a listener in the accept queue, which is
+    /// full when it holds one more than its limit (`sk_acceptq_is_full()`, `unix_recvq_full()`);
+    /// for UDP in the receive buffer, of which less than an eighth or no room for a datagram is
+    /// left, for a Unix socket in the send buffer, of which more than a quarter waits for the peer
+    /// to read, so that `poll` no longer calls it writable (`unix_writable()`). `None` for others.
     pub fn is_full(&self) -> Option<bool> {
         if self.state == "LISTEN" {
             return Some(self.receive_queue > self.send_queue);
@@ -364,10 +362,9 @@ impl LiveSocket {
         }
     }
 
-    /// Whether its own stack holds bytes back at this instant: less than one
-    /// segment unsent, few in flight, windows open, so that neither congestion
-    /// nor the peer explains it (`tcp_nagle_check()`). `None` where the kernel
-    /// tells too little.
+    /// Returns true if its own stack holds bytes back at this instant: less than one segment
+    /// unsent, few in flight, windows open, so that neither congestion nor the peer explains it
+    /// (`tcp_nagle_check()`). `None` where the kernel tells too little.
     pub(crate) fn is_holding(&self) -> Option<bool> {
         let tcp = self.tcp.as_ref()?;
         let notsent = tcp.notsent_bytes?;

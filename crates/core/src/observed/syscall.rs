@@ -1,8 +1,7 @@
-//! Calls by which programs set up their sockets, and what they mean.
+//! System calls by which programs set up their sockets, and their meaning.
 //!
-//! In: what the kernel saw of one call. Out: the same in `strace`'s words, and
-//! its effect in plain ones. The values are another process's memory: any
-//! bytes, of any length.
+//! The input is what the kernel saw of one call; the output is the same in `strace`'s notation, and
+//! its effect in plain words. The values are another process's memory: any bytes, of any length.
 
 mod effect;
 mod errno;
@@ -24,53 +23,53 @@ pub(crate) const SOL_TCP: i32 = 6;
 /// `EINPROGRESS`: a `connect` goes on.
 const EINPROGRESS: i64 = 115;
 
-/// One call that is over.
+/// A call that is over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SocketCall {
-    /// When it began.
+    /// Time of the call's begin.
     pub at: Timestamp,
-    /// From there to its end.
+    /// Time from its begin to its end.
     pub took: Duration,
-    /// Who called.
+    /// The thread that called.
     pub caller: Caller,
     /// The descriptor that was given.
     pub fd: i32,
-    /// What was asked for.
+    /// The request made.
     pub request: Request,
-    /// What came of it: 0, or less the error's number.
+    /// Result of the call: 0, or below it the error's number.
     pub result: i64,
-    /// What the descriptor meant; `None` where it was no socket's.
+    /// The socket that the descriptor meant; `None` where it was no socket's.
     pub socket: Option<CalledSocket>,
-    /// What the kernel had for the option before; `None` where that does not
-    /// lie in plain sight. For `listen` its backlog.
+    /// The option's value in the kernel before the call; `None` where that does not lie in plain
+    /// sight. For `listen` its backlog.
     pub before: Option<i64>,
-    /// And after.
+    /// The option's value in the kernel after the call.
     pub after: Option<i64>,
 }
 
-/// Who called.
+/// The thread that called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
     /// Process id in the host's own namespace.
     pub pid: u32,
-    /// Its thread.
+    /// Thread id.
     pub tid: u32,
     /// The process's `comm`.
     pub name: String,
-    /// The thread's.
+    /// The thread's `comm`.
     pub thread: String,
 }
 
-/// What was asked for.
+/// The request of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// `setsockopt`.
     SetOption {
-        /// Its level.
+        /// The option's level.
         level: i32,
-        /// Its number there.
+        /// The option's number in its level.
         option: i32,
-        /// What it was to be.
+        /// The value to be set.
         value: Argument,
     },
     /// `listen`, with the connections that may wait to be accepted.
@@ -79,50 +78,50 @@ pub enum Request {
     Shutdown(i32),
     /// `bind` to an address.
     Bind(Argument),
-    /// `connect` to one.
+    /// `connect` to an address.
     Connect(Argument),
 }
 
 /// Memory of the process that a call pointed to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Argument {
-    /// Its address.
+    /// Address of the memory.
     pub pointer: u64,
-    /// Its length as the call gave it.
+    /// Length as the call gave it.
     pub len: i32,
-    /// Its first bytes; none where it could not be read.
+    /// The first bytes; none where they could not be read.
     pub bytes: Vec<u8>,
-    /// It holds a key and was left alone.
+    /// True if it holds a key and was left alone.
     pub is_secret: bool,
-    /// It could be read only when the call was over: the process may have
-    /// changed it meanwhile.
+    /// True if it could be read only when the call was over: the process may have changed it
+    /// meanwhile.
     pub is_late: bool,
 }
 
 /// The socket of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CalledSocket {
-    /// Its inode: no two live sockets have the same.
+    /// Inode of the socket: no two live sockets have the same.
     pub inode: u64,
-    /// The kernel's own number for it, if somebody has asked for that.
+    /// The kernel's own number for it, if any program has asked for that.
     pub cookie: Option<u64>,
     /// The network namespace it lives in, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
-    /// What it speaks.
+    /// Kind of the socket.
     pub kind: SocketKind,
-    /// Whether it is one of IPv6; an IPv4 connection of it is still one of IPv4.
+    /// True if it is one of IPv6; an IPv4 connection of it is still one of IPv4.
     pub is_v6: bool,
-    /// The kernel chose its port, as it does for TCP's clients.
+    /// True if the kernel chose its port, as it does for TCP's clients.
     pub is_client: bool,
-    /// Its state as `ss` writes it.
+    /// State of the socket as `ss` writes it.
     pub state: &'static str,
-    /// Its own end; `None` for what has no ports, and for one not bound yet.
+    /// The socket's own end; `None` for what has no ports, and for one not bound yet.
     pub local: Option<Endpoint>,
-    /// Its peer's; `None` while it has none.
+    /// The peer's end; `None` while it has none.
     pub remote: Option<Endpoint>,
 }
 
-/// What a socket speaks.
+/// The kind of a socket.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -141,14 +140,14 @@ pub enum SocketKind {
 /// Counts of the kernel's programs, when they are taken off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallTally {
-    /// Calls that were seen.
+    /// Number of calls that were seen.
     pub calls: u64,
-    /// Of those, the ones for which there was no room.
+    /// Number of calls for which there was no room.
     pub lost: u64,
 }
 
 impl SocketCall {
-    /// The call and its result, as `strace` writes them.
+    /// Returns the call and its result, as `strace` writes them.
     pub fn syntax(&self) -> String {
         format!(
             "{}({}{}) = {}",
@@ -159,7 +158,7 @@ impl SocketCall {
         )
     }
 
-    /// The same with what the descriptor means, as `strace -yy` has it.
+    /// Returns the call and its result with what the descriptor means, as `strace -yy` has it.
     pub fn syntax_with_socket(&self) -> String {
         let socket = self.socket.as_ref();
         let socket = socket.map_or_else(String::new, |socket| format!("<{}>", socket.label()));
@@ -171,7 +170,7 @@ impl SocketCall {
         )
     }
 
-    /// The system call's name.
+    /// Returns the system call's name.
     pub fn name(&self) -> &'static str {
         match self.request {
             Request::SetOption { .. } => "setsockopt",
@@ -182,7 +181,7 @@ impl SocketCall {
         }
     }
 
-    /// The option's level by name; `None` for other calls.
+    /// Returns the option's level by name; `None` for other calls.
     pub fn level(&self) -> Option<String> {
         match self.request {
             Request::SetOption { level, .. } => Some(level_name(level)),
@@ -190,7 +189,7 @@ impl SocketCall {
         }
     }
 
-    /// What is set by it: the option's name, else the call's.
+    /// Returns the name of what is set by it: the option's, else the call's.
     pub fn subject(&self) -> String {
         match self.request {
             Request::SetOption { level, option, .. } => option_name(level, option),
@@ -198,7 +197,7 @@ impl SocketCall {
         }
     }
 
-    /// The value or direction that was asked for, as `strace` writes it.
+    /// Returns the value or direction that was asked for, as `strace` writes it.
     pub fn value(&self) -> String {
         match &self.request {
             Request::SetOption {
@@ -239,19 +238,19 @@ impl SocketCall {
         }
     }
 
-    /// The error's name and meaning; `None` where there was none, or one that
-    /// such calls do not give.
+    /// Returns the error's name and meaning; `None` where there was none, or one that such calls do
+    /// not give.
     pub fn error(&self) -> Option<(&'static str, &'static str)> {
         errno::error(self.result.checked_neg()?)
     }
 
-    /// Whether nothing came of it. A `connect` under way is no failure.
+    /// Returns true if the call failed. A `connect` under way is no failure.
     pub fn has_failed(&self) -> bool {
         let goes_on = matches!(self.request, Request::Connect(_)) && self.result == -EINPROGRESS;
         self.result < 0 && !goes_on
     }
 
-    /// The number that the option was set to, where it is one.
+    /// Returns the number that the option was set to, where it is one.
     pub fn number(&self) -> Option<i64> {
         match &self.request {
             Request::SetOption { value, .. } => value.number(),
@@ -260,30 +259,30 @@ impl SocketCall {
         }
     }
 
-    /// Whether it switched something on or off that is on or off.
+    /// Returns true if it switched on an option that is either on or off, false if it switched one
+    /// off.
     pub(crate) fn switched(&self) -> Option<bool> {
         effect::is_switch(self).then(|| self.number().map(|value| value != 0))?
     }
 
-    /// Whether the option stood so already; `None` where that was not seen.
+    /// Returns true if the option had that value already; `None` where that was not seen.
     pub(crate) fn stood_so(&self) -> Option<bool> {
         Some(self.before? == self.after?)
     }
 
-    /// What was asked for and what the kernel gave, where that is less.
+    /// Returns the value asked for and the one that the kernel gave, where that is less.
     pub(crate) fn cut(&self) -> Option<(i64, i64)> {
         effect::cut(self)
     }
 
-    /// What the call means for latency, in plain words; `None` where nothing
-    /// is known to say.
+    /// Returns the call's meaning for latency, in plain words; `None` where none is known.
     pub fn effect(&self) -> Option<String> {
         effect::of(self)
     }
 }
 
 impl Argument {
-    /// The first `int`, as the kernel reads most options.
+    /// Returns the first `int`, as the kernel reads most options.
     pub(crate) fn number(&self) -> Option<i64> {
         let bytes = self.bytes.first_chunk::<4>()?;
         Some(i64::from(i32::from_ne_bytes(*bytes)))
@@ -291,7 +290,7 @@ impl Argument {
 }
 
 impl CalledSocket {
-    /// What it speaks, in words.
+    /// Returns the socket's kind, in words.
     pub(crate) fn kind_name(&self) -> &'static str {
         match self.kind {
             SocketKind::Tcp => "TCP",
@@ -301,7 +300,7 @@ impl CalledSocket {
         }
     }
 
-    /// What it is, as `strace -yy` writes it: `TCP:[127.0.0.1:80->127.0.0.1:4711]`.
+    /// Returns the socket's label, as `strace -yy` writes it: `TCP:[127.0.0.1:80->127.0.0.1:4711]`.
     pub fn label(&self) -> String {
         let family = if self.is_v6 { "v6" } else { "" };
         let kind = match self.kind {

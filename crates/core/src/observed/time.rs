@@ -23,12 +23,12 @@ impl Timestamp {
     /// The latest instant that can be expressed.
     pub const MAX: Self = Self(i64::MAX);
 
-    /// The instant `nanos` nanoseconds after the clock's epoch.
+    /// Returns the instant `nanos` nanoseconds after the clock's epoch.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// The instant `seconds` and `nanos` after the epoch; saturates at the ends.
+    /// Returns the instant `seconds` and `nanos` after the epoch; saturates at the ends.
     pub const fn from_parts(seconds: i64, nanos: u32) -> Self {
         Self(
             seconds
@@ -37,18 +37,18 @@ impl Timestamp {
         )
     }
 
-    /// Nanoseconds since the clock's epoch.
+    /// Returns the nanoseconds since the clock's epoch.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// Time passed since `earlier`; zero when `earlier` is in fact later.
-    /// Exact between any two instants.
+    /// Returns the time passed since `earlier`; zero when `earlier` is in fact later. Exact between
+    /// any two instants.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))
     }
 
-    /// The same in nanoseconds.
+    /// Returns the nanoseconds passed since `earlier`; zero when `earlier` is in fact later.
     #[inline]
     pub(crate) const fn nanos_since(self, earlier: Self) -> u64 {
         if self.0 < earlier.0 {
@@ -58,7 +58,7 @@ impl Timestamp {
         }
     }
 
-    /// Nanoseconds from `other` to `self`, negative when `other` is later.
+    /// Returns the nanoseconds from `other` to `self`, negative when `other` is later.
     pub const fn signed_since(self, other: Self) -> i64 {
         self.0.saturating_sub(other.0)
     }
@@ -81,7 +81,7 @@ impl Sub<Duration> for Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// Seconds with nine decimals, as captures are commonly listed.
+    /// Writes seconds with nine decimals, as captures are commonly listed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
         let nanos = self.0.unsigned_abs();
@@ -100,7 +100,7 @@ impl fmt::Display for Timestamp {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockId {
-    /// This host's `CLOCK_REALTIME`: live captures, probes, load, samples.
+    /// The `CLOCK_REALTIME` of this host: live captures, probes, load, samples.
     #[default]
     Realtime,
     /// The clock behind a capture file, numbered in the order the files were given.
@@ -108,6 +108,10 @@ pub enum ClockId {
 }
 
 fn clamp_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -11,25 +11,25 @@ use crate::observed::event::PointId;
 use crate::observed::time::Timestamp;
 use crate::protocol::dns::Message;
 
-/// Multicast DNS.
+/// Port of multicast DNS.
 pub(super) const MDNS_PORT: u16 = 5353;
-/// Link-local multicast name resolution.
+/// Port of link-local multicast name resolution.
 pub(super) const LLMNR_PORT: u16 = 5355;
-/// Questions remembered at once; the oldest go.
+/// The most questions remembered at once; the oldest go.
 const MAX_QUESTIONS: usize = 256;
-/// Nobody waits longer for the link: avahi gives up after 5 s, resolved sooner.
+/// The longest time that a program waits for the link: avahi gives up after 5 s, resolved sooner.
 const LONGEST: Duration = Duration::from_secs(6);
 
 /// Questions to the link that nobody answered, before a lookup of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
-    /// From the first of them to the lookup.
+    /// The time from the first question to the lookup.
     pub(crate) took: Duration,
-    /// How many there were.
+    /// Number of questions.
     pub(crate) questions: u32,
-    /// Whether they were LLMNR's.
+    /// True if they were LLMNR's.
     pub(crate) is_llmnr: bool,
-    /// The first and the last packet.
+    /// Numbers of the first and the last packet.
     pub(crate) packets: [u64; 2],
 }
 
@@ -42,7 +42,7 @@ struct Question {
     packets: [u64; 2],
 }
 
-/// By host and name.
+/// Questions to the link by host and name.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     open: BTreeMap<(PointId, IpAddr, String), Question>,
@@ -52,7 +52,7 @@ impl Chains {
     /// Takes in a question or an answer.
     pub(super) fn take(&mut self, message: Message, place: Place) {
         if message.is_answer {
-            // It may answer any host's question, and goes to all of them.
+            // An answer may be to any host's question, and goes to all of them.
             self.open
                 .retain(|(point, _, name), _| *point != place.point || *name != message.name);
             return;
@@ -83,7 +83,7 @@ impl Chains {
         question.packets = [question.packets[0], place.number];
     }
 
-    /// What `client` asked its link before it looked `name` up at `begin`.
+    /// Takes out the questions that `client` asked its link before it looked `name` up at `begin`.
     pub(super) fn before(
         &mut self,
         point: PointId,

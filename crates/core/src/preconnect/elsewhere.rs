@@ -8,26 +8,27 @@ use crate::observed::flow::{Endpoint, FlowKey};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Attempts at IPv6 addresses remembered at once; the oldest go. Each SYN to an
-/// IPv4 address looks at all of them.
+/// The most attempts at IPv6 addresses remembered at once; the oldest go. Each SYN to an IPv4
+/// address looks at all of them.
 const MAX_ATTEMPTS: usize = 256;
-/// A client turns to IPv4 no sooner than this: RFC 8305 §8 has 100 ms as the
-/// least "connection attempt delay".
+/// The least time after which a client turns to IPv4: RFC 8305 §8 has 100 ms as the least
+/// "connection attempt delay".
 const SOONEST: Duration = Duration::from_millis(90);
-/// And no later than Linux gives up a connection (`tcp_syn_retries`), about.
+/// The most time after which a client turns to IPv4: about as long as Linux goes on with a
+/// connection (`tcp_syn_retries`).
 const LATEST: Duration = Duration::from_secs(135);
 
 /// An attempt that stayed unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elsewhere {
-    /// Whom it was for.
+    /// The server that it was for.
     pub(crate) server: Endpoint,
-    /// From its SYN to that of the connection that took its place.
+    /// The time from its SYN to that of the connection that took its place.
     pub(crate) took: Duration,
-    /// SYNs sent.
+    /// Number of SYNs sent.
     pub(crate) syns: u32,
     pub(crate) first_packet: u64,
-    /// Whether one lookup named both addresses.
+    /// True if one lookup named both addresses.
     pub(crate) is_same_name: bool,
 }
 
@@ -37,7 +38,7 @@ struct Attempt {
     syns: u32,
     number: u64,
     server: Endpoint,
-    /// The lookup that it followed.
+    /// Number of the lookup that it followed.
     lookup: Option<u64>,
     is_taken: bool,
 }
@@ -49,7 +50,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Whether this SYN is no repetition of one to an IPv6 address.
+    /// Returns true if this SYN is no repetition of one to an IPv6 address.
     pub(crate) fn is_first(&mut self, syn: &Segment) -> bool {
         match self.open.get_mut(&(syn.point, syn.flow)) {
             Some(attempt) => {
@@ -60,14 +61,15 @@ impl Attempts {
         }
     }
 
-    /// A server answers, by whatever, or the client gives up.
+    /// Drops the attempt of this segment's flow: a server answers, by whatever, or the client gives
+    /// up.
     pub(crate) fn answered(&mut self, segment: &Segment) {
         if !self.open.is_empty() {
             self.open.remove(&(segment.point, segment.flow));
         }
     }
 
-    /// A connection begins, after a lookup or none: which attempt it makes good.
+    /// Returns the attempt that a connection makes good as it begins, after a lookup or none.
     pub(crate) fn begin(&mut self, syn: &Segment, lookup: Option<u64>) -> Option<Elsewhere> {
         debug_assert!(syn.flags.contains(TcpFlags::SYN));
         let server = syn.flow.destination(syn.direction);

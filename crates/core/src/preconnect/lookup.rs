@@ -1,5 +1,5 @@
-//! Lookups of names: queries, their repetitions and answers, put together as
-//! the program that waits for them sees it.
+//! Lookups of names: queries, their repetitions and answers, put together as the program that waits
+//! for them sees them.
 
 mod open;
 mod resolver;
@@ -18,26 +18,26 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::protocol::dns::Message;
 
-/// Lookups remembered in all; the oldest go.
+/// The most lookups remembered in all; the oldest go.
 const MAX_LOOKUPS: usize = 4096;
-/// Lookups of one host under way or just done; the oldest go.
+/// The most lookups of one host under way or just done; the oldest go.
 const MAX_OF_CLIENT: usize = 32;
-/// Lookups that named one address; the oldest are no longer tied to it.
+/// The most lookups that named one address; the oldest are no longer tied to it.
 const MAX_OF_ADDRESS: usize = 16;
-/// Most unanswered lookups kept after they were forgotten as lookups.
+/// The most unanswered lookups kept after they were forgotten as lookups.
 const MAX_GIVEN_UP: usize = 64;
-/// Resolvers whose distance is remembered.
+/// The most resolvers whose distance is remembered.
 const MAX_RESOLVERS: usize = 256;
-/// Resolvers that one host asks in turn at most (resolv.conf(5), `MAXNS`).
+/// The most resolvers that one host asks in turn (resolv.conf(5), `MAXNS`).
 const MAX_OF_HOST: usize = 3;
-/// A program connects this soon after the last answer. Seen at the resolver,
-/// the way there and back is in it.
+/// The most time after the last answer at which a program connects. Seen at the resolver, the way
+/// there and back is in it.
 const NEXT: Duration = Duration::from_secs(1);
-/// Until another of the addresses is tried: as long as Linux goes on with the
-/// first (`tcp_syn_retries`), about.
+/// The most time until another of the addresses is tried: about as long as Linux goes on with the
+/// first (`tcp_syn_retries`).
 const NEXT_ADDRESS: Duration = Duration::from_secs(135);
 
-/// Where and when a message was seen, and who sent it to whom.
+/// Time and place at which a message was seen, and its source and destination.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) at: Timestamp,
@@ -45,7 +45,7 @@ pub(super) struct Place {
     pub(super) point: PointId,
     pub(super) source: Endpoint,
     pub(super) destination: Endpoint,
-    /// Over TCP.
+    /// True if the message came over TCP.
     pub(super) is_stream: bool,
 }
 
@@ -55,36 +55,36 @@ pub(crate) struct Lookup {
     /// The name that was found at last.
     pub(crate) name: String,
     pub(crate) resolver: IpAddr,
-    /// The first query.
+    /// Time of the first query.
     pub(crate) begin: Timestamp,
-    /// From the first query to the last answer before the connection.
+    /// The time from the first query to the last answer before the connection.
     pub(crate) took: Duration,
-    /// Time until queries were sent again that had got no answer.
+    /// The time until queries were sent again that had got no answer.
     pub(crate) retried: Duration,
-    /// Which queries had to be sent again.
+    /// The queries that had to be sent again.
     pub(crate) lost: Lost,
-    /// Time spent on names that do not exist.
+    /// The time spent on names that do not exist.
     pub(crate) searched: Duration,
-    /// How many those were.
+    /// Number of names that do not exist.
     pub(crate) suffixes: u32,
-    /// From an answer that did not fit to the same over TCP.
+    /// The time from an answer that did not fit to the same over TCP.
     pub(crate) streamed: Duration,
     /// The wait for answers to queries that were sent once, one name after the
     /// other; `None` where something was sent again.
     pub(crate) waited: Option<Duration>,
-    /// Its first packet and its last.
+    /// Numbers of the first packet and the last.
     pub(crate) packets: [u64; 2],
 }
 
-/// Which queries of a lookup had to be sent again.
+/// The queries of a lookup that had to be sent again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lost {
-    /// None.
+    /// No query.
     #[default]
     Nothing,
     /// The second of two that left one socket; the first was answered at once.
     SecondOfTwo,
-    /// Any other.
+    /// Any other query.
     Something,
 }
 
@@ -109,16 +109,16 @@ pub(crate) struct Unanswered {
     pub(crate) name: String,
     pub(crate) resolver: IpAddr,
     pub(crate) sends: u32,
-    /// Time from the first sending to the last.
+    /// The time from the first sending to the last.
     pub(crate) took: Duration,
 }
 
-/// What [`Lookups::before`] finds.
+/// The lookup that [`Lookups::before`] finds.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// The same for every connection to one of the lookup's addresses.
+    /// Number of the lookup, the same for every connection to one of its addresses.
     pub(super) id: u64,
-    /// Only for the first of them.
+    /// The lookup, only for the first of these connections.
     pub(super) lookup: Option<Lookup>,
     /// The neighbour search that the first query waited for.
     pub(super) searched: Option<Search>,
@@ -127,7 +127,7 @@ pub(super) struct Found {
 /// The lookups of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
-    /// By number, counted up: the first is the oldest.
+    /// Lookups by number, counted up: the first is the oldest.
     list: BTreeMap<u64, Open>,
     of_client: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
     of_address: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
@@ -151,7 +151,7 @@ impl Lookups {
             .flatten()
             .copied()
             .collect();
-        // What a query belongs to, the surest sign first.
+        // The signs by which a query belongs to a lookup, the surest first.
         let signs: [fn(&mut Open, &Message, Place) -> bool; 2] =
             [Open::take_repetition, Open::take_companion];
         if signs
@@ -169,7 +169,7 @@ impl Lookups {
         self.begin(key, Open::new(message, place, searched));
     }
 
-    /// Returns true if a query belongs to any of these lookups by that sign.
+    /// Returns true if a query belongs to any of these lookups by `sign`.
     fn is_of_any(
         &mut self,
         ids: &[u64],
@@ -240,7 +240,7 @@ impl Lookups {
             > MAX_OF_HOST
     }
 
-    /// The lookups that no connection followed, by resolver; `shows_answers`: an answer
+    /// Returns the lookups that no connection followed, by resolver; `shows_answers`: an answer
     /// that is missing would have been seen.
     pub(super) fn resolved(&self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
         let mut all = self.done.clone();
@@ -250,7 +250,7 @@ impl Lookups {
         all.by_address(shows_answers)
     }
 
-    /// The lookup that named the address to which `client` sends a SYN at `at`.
+    /// Returns the lookup that named the address to which `client` sends a SYN at `at`.
     pub(super) fn before(
         &mut self,
         point: PointId,
@@ -330,8 +330,8 @@ fn unlist(
     }
 }
 
-/// Whether what asks for names at one address may connect from another: a host
-/// has addresses of both families, and its own resolver on its loopback.
+/// Returns true if a host that asks for names at one address may connect from another: a host has
+/// addresses of both families, and its own resolver on its loopback.
 fn is_same_host(asks: IpAddr, connects: IpAddr) -> bool {
     asks == connects || asks.is_ipv4() != connects.is_ipv4() || asks.is_loopback()
 }

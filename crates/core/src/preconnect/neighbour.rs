@@ -1,4 +1,4 @@
-//! Searches for hardware addresses, and what had to wait for them.
+//! Searches for hardware addresses, and packets that had to wait for them.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
@@ -10,27 +10,27 @@ use crate::observed::datagram::Neighbour;
 use crate::observed::event::PointId;
 use crate::observed::time::Timestamp;
 
-/// Searches remembered; a scan of a network begins no more.
+/// The most searches remembered; a scan of a network begins no more.
 const MAX_SEARCHES: usize = 4096;
-/// Packets that waited in the kernel leave as soon as the address is known
-/// (`neigh_update()` in `net/core/neighbour.c`); this much later at most.
+/// The most time after the answer at which packets that waited in the kernel leave: they do as soon
+/// as the address is known (`neigh_update()` in `net/core/neighbour.c`).
 const AT_ONCE: Duration = Duration::from_millis(2);
-/// Requests nearer together than this are copies of one, or several hosts'
-/// haste: the kernel repeats after `retrans_time_ms`, a second.
+/// The least time between requests: those nearer together are copies of one, or several hosts'
+/// haste, as the kernel repeats after `retrans_time_ms`, a second.
 const REPEAT: Duration = Duration::from_millis(300);
-/// The kernel gives up after this many requests (`mcast_solicit`).
+/// The number of requests after which the kernel gives up (`mcast_solicit`).
 pub(crate) const GIVES_UP_AFTER: u32 = 3;
-/// Requests further apart than this belong to two searches.
+/// The longest time between requests of one search.
 const FORGET: Duration = Duration::from_secs(5);
 
 /// A search that ended, and held a packet back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Search {
     pub(crate) target: IpAddr,
-    /// From the first request to the answer.
+    /// The time from the first request to the answer.
     pub(crate) took: Duration,
     pub(crate) requests: u32,
-    /// The first request, the last one and the answer.
+    /// Numbers of three packets: the first request, the last one and the answer.
     pub(crate) packets: [u64; 3],
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Silent {
     pub(crate) target: IpAddr,
     pub(crate) asker: IpAddr,
     pub(crate) requests: u32,
-    /// From the first request to the last.
+    /// The time from the first request to the last.
     pub(crate) took: Duration,
     pub(crate) first_packet: u64,
     pub(crate) last_packet: u64,
@@ -52,16 +52,16 @@ struct Open {
     last: Timestamp,
     requests: u32,
     packets: [u64; 3],
-    /// When it was answered.
+    /// Time of the answer.
     answered: Option<Timestamp>,
     has_ever_answered: bool,
 }
 
-/// All searches of a capture, by who asks for whom.
+/// All searches of a capture, by asker and target.
 #[derive(Debug, Default)]
 pub(crate) struct Searches {
     open: BTreeMap<(PointId, IpAddr, IpAddr), Open>,
-    /// Whose search was answered last, and by whom, until it sends something.
+    /// The target of each asker's search that was answered last, until the asker sends something.
     answered: BTreeMap<(PointId, IpAddr), IpAddr>,
 }
 
@@ -92,7 +92,7 @@ impl Heard {
     }
 }
 
-/// A host at a point as numbers, which are quicker to compare than addresses.
+/// Returns a host at a point as numbers, which are quicker to compare than addresses.
 fn numbers(point: PointId, host: IpAddr) -> (u128, u32) {
     let point = u32::from(point.0) << 1;
     match host {
@@ -126,7 +126,7 @@ impl Searches {
         }
     }
 
-    /// The search of `asker` that ended just before it sent something at `at`.
+    /// Returns the search of `asker` that ended just before it sent something at `at`.
     pub(crate) fn before(
         &mut self,
         point: PointId,
@@ -160,7 +160,7 @@ impl Searches {
         ends.all(|(&(_, other, _), _)| other == asker)
     }
 
-    /// Those that the kernel gave up, in the order of their targets.
+    /// Returns the searches that the kernel gave up, in the order of their targets.
     pub(crate) fn silent(&self) -> Vec<(PointId, Silent)> {
         let given_up = self
             .open
@@ -212,7 +212,7 @@ impl Open {
         }
     }
 
-    /// Whether the answer is the first.
+    /// Takes in an answer; returns true if it is the first.
     fn answer(&mut self, step: &Neighbour) -> bool {
         self.has_ever_answered = true;
         let is_first = self.packets[2] == 0;
@@ -234,7 +234,7 @@ mod tests {
         [10, 77, 0, last].into()
     }
 
-    /// Requests of `asker` for `target`, as often as the kernel asks.
+    /// Takes in requests of `asker` for `target`, as often as the kernel asks.
     fn ask(searches: &mut Searches, asker: u8, target: u8) {
         for second in 0..i64::from(GIVES_UP_AFTER) {
             searches.take(&Neighbour {

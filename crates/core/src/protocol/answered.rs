@@ -1,5 +1,5 @@
-//! Protocols in which every request is answered, known by a client's first bytes. Who waits
-//! for whom is known of them; what is asked is not read.
+//! Protocols in which every request is answered, known by a client's first bytes. The side that
+//! waits is known of them; what is asked is not read.
 
 /// Returns true if a client's first bytes begin a request of such a protocol.
 pub(super) fn begins_request(bytes: &[u8]) -> bool {
@@ -9,8 +9,8 @@ pub(super) fn begins_request(bytes: &[u8]) -> bool {
     known.iter().any(|is_known| is_known(bytes))
 }
 
-/// Returns true if a request asks to be told of what comes up: its answer may take as long as
-/// nothing does.
+/// Returns true if a request asks to be notified of events: its answer may take as long as none
+/// happens.
 pub(super) fn waits_for_news(bytes: &[u8]) -> bool {
     // SMB2 CHANGE_NOTIFY (MS-SMB2 §2.2.35).
     let is_notify = is_smb(bytes) && byte(bytes, 4) == 0xFE && little_16(bytes, 16) == Some(0x0F);
@@ -20,15 +20,17 @@ pub(super) fn waits_for_news(bytes: &[u8]) -> bool {
     is_notify || is_hello
 }
 
-/// SMB over TCP (MS-SMB2 §2.1): a length, then the version's mark.
+/// Returns true for SMB over TCP (MS-SMB2 §2.1): a length, then the version's mark.
 fn is_smb(bytes: &[u8]) -> bool {
     let has_mark = bytes.get(5..8) == Some(b"SMB") && byte(bytes, 4) >= 0xFC;
     has_mark && byte(bytes, 0) == 0
 }
 
-/// LDAP (RFC 4511 §4.1.1): a sequence, a message's number, an operation that is answered.
+/// Returns true for LDAP (RFC 4511 §4.1.1): a sequence, a message's number, an operation that is
+/// answered.
 fn is_ldap(bytes: &[u8]) -> bool {
-    /// Bind, search, modify, add, delete, rename, compare and extended requests.
+    /// Operations that are answered: bind, search, modify, add, delete, rename, compare and
+    /// extended requests.
     const ANSWERED: [u8; 8] = [0x60, 0x63, 0x66, 0x68, 0x4A, 0x6C, 0x6E, 0x77];
     let length = match byte(bytes, 1) {
         0x81 => 2,
@@ -44,7 +46,7 @@ fn is_ldap(bytes: &[u8]) -> bool {
     byte(bytes, 0) == 0x30 && is_number && operation.is_some_and(|tag| ANSWERED.contains(tag))
 }
 
-/// A call of ONC RPC, as NFS makes them (RFC 5531 §9 and §11).
+/// Returns true for a call of ONC RPC, as NFS makes them (RFC 5531 §9 and §11).
 fn is_rpc(bytes: &[u8]) -> bool {
     const LONGEST: u32 = 4 << 20;
     let is_record =
@@ -52,14 +54,14 @@ fn is_rpc(bytes: &[u8]) -> bool {
     is_record && big_32(bytes, 8) == Some(0) && big_32(bytes, 12) == Some(2)
 }
 
-/// DCE/RPC (C706 §12.6): version 5, and a bind or a request.
+/// Returns true for DCE/RPC (C706 §12.6): version 5, and a bind or a request.
 fn is_dce(bytes: &[u8]) -> bool {
     let has_length = little_16(bytes, 8).is_some_and(|length| length >= 24);
     bytes.starts_with(&[5, 0]) && matches!(byte(bytes, 2), 0x00 | 0x0B) && has_length
 }
 
-/// MongoDB's wire protocol: a length, numbers, no earlier message, OP_MSG, OP_COMPRESSED or
-/// OP_QUERY.
+/// Returns true for MongoDB's wire protocol: a length, numbers, no earlier message, OP_MSG,
+/// OP_COMPRESSED or OP_QUERY.
 fn is_mongo(bytes: &[u8]) -> bool {
     const LONGEST: u32 = 48_000_000;
     let has_length = little_32(bytes, 0).is_some_and(|length| (26..=LONGEST).contains(&length));
@@ -67,8 +69,8 @@ fn is_mongo(bytes: &[u8]) -> bool {
     has_length && little_32(bytes, 8) == Some(0) && is_asked
 }
 
-/// Tabular Data Stream, SQL Server's protocol (MS-TDS §2.2.3.1): the first packet of a
-/// connection, or a batch.
+/// Returns true for Tabular Data Stream, SQL Server's protocol (MS-TDS §2.2.3.1): the first packet
+/// of a connection, or a batch.
 fn is_tds(bytes: &[u8]) -> bool {
     let has_type = matches!(byte(bytes, 0), 0x01 | 0x03 | 0x10 | 0x12) && byte(bytes, 1) <= 1;
     let length = bytes
@@ -78,16 +80,16 @@ fn is_tds(bytes: &[u8]) -> bool {
     has_type && is_whole && bytes.get(4..6) == Some(&[0, 0]) && byte(bytes, 7) == 0
 }
 
-/// CQL, Cassandra's protocol (native protocol v3 to v5 §2): version, a stream, STARTUP or
-/// OPTIONS, by which connections begin.
+/// Returns true for CQL, Cassandra's protocol (native protocol v3 to v5 §2): version, a stream,
+/// STARTUP or OPTIONS, by which connections begin.
 fn is_cql(bytes: &[u8]) -> bool {
     let length = big_32(bytes, 5).and_then(|length| usize::try_from(length).ok());
     let is_whole = length.is_some_and(|length| length.checked_add(9) == Some(bytes.len()));
     (3..=5).contains(&byte(bytes, 0)) && matches!(byte(bytes, 4), 0x01 | 0x05) && is_whole
 }
 
-/// Modbus over TCP (MODBUS Messaging on TCP/IP §3.1.3): protocol 0, a whole message, a public
-/// function.
+/// Returns true for Modbus over TCP (MODBUS Messaging on TCP/IP §3.1.3): protocol 0, a whole
+/// message, a public function.
 fn is_modbus(bytes: &[u8]) -> bool {
     let length = bytes
         .get(4..6)
@@ -98,7 +100,8 @@ fn is_modbus(bytes: &[u8]) -> bool {
     bytes.get(2..4) == Some(&[0, 0]) && is_whole && is_public
 }
 
-/// SMTP and LMTP (RFC 5321 §4.1.1.1, RFC 2033 §4.1), by the command that follows the greeting.
+/// Returns true for SMTP and LMTP (RFC 5321 §4.1.1.1, RFC 2033 §4.1), by the command that follows
+/// the greeting.
 fn is_smtp(bytes: &[u8]) -> bool {
     let is_hello = |word: &[u8]| {
         bytes
@@ -133,7 +136,7 @@ fn big_32(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A client's first bytes, by what it speaks.
+    /// The first bytes of clients, by the protocol that each speaks.
     fn asked() -> Vec<(&'static str, Vec<u8>)> {
         let smb = |mark: u8, command: u8| {
             let mut bytes = vec![

@@ -1,32 +1,32 @@
 //! DNS messages (RFC 1035 §4), as far as latency depends on them.
 //!
-//! In come the bytes of a datagram, or of a TCP segment with the lengths in
-//! front of its messages; out come the question and the addresses of the
-//! answer. What is malformed or cut is `None` or ends early, never an error.
+//! The input is the bytes of a datagram, or of a TCP segment with the lengths in front of its
+//! messages; the output is the question and the addresses of the answer. What is malformed or cut
+//! is `None` or ends early, never an error.
 
 use core::net::IpAddr;
 
 /// The port that names are asked at.
 pub(crate) const PORT: u16 = 53;
-/// Bytes of a name on the wire at most (RFC 1035 §2.3.4).
+/// The most bytes of a name on the wire (RFC 1035 §2.3.4).
 const MAX_NAME: usize = 255;
-/// Compression pointers followed within one name. Each must point backwards
-/// and real names need one.
+/// The most compression pointers followed within one name. Each must point backwards and real names
+/// need one.
 const MAX_POINTERS: usize = 16;
-/// Records of an answer that are looked at.
+/// The most records of an answer that are looked at.
 const MAX_RECORDS: usize = 64;
-/// Addresses kept of an answer.
+/// The most addresses kept of an answer.
 pub(crate) const MAX_ADDRESSES: usize = 16;
-/// Questions looked at in one multicast message.
+/// The most questions looked at in one multicast message.
 const MAX_QUESTIONS: usize = 16;
-/// Messages looked at in one TCP segment.
+/// The most messages looked at in one TCP segment.
 const MAX_MESSAGES: usize = 16;
 
 const HEADER: usize = 12;
 /// The class of the internet (RFC 1035 §3.2.4).
 const INTERNET: u16 = 1;
 
-/// What is asked for, by IANA's number.
+/// The type of record that is asked for, by IANA's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Kind(pub(crate) u16);
 
@@ -40,11 +40,11 @@ impl Kind {
 pub(crate) struct Message {
     pub(crate) id: u16,
     pub(crate) is_answer: bool,
-    /// The rest did not fit into the datagram (TC).
+    /// True if the rest did not fit into the datagram (TC).
     pub(crate) is_truncated: bool,
     /// RCODE: 0 is success, 3 that the name does not exist.
     pub(crate) code: u8,
-    /// In lower case, its labels joined by dots; the root is empty.
+    /// The name in lower case, its labels joined by dots; the root is empty.
     pub(crate) name: String,
     pub(crate) kind: Kind,
     /// The addresses that the answer holds, whatever names led to them.
@@ -71,9 +71,10 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Message> {
         code: low & 0x0f,
         name,
         kind,
-        addresses: match is_answer {
-            true => addresses(bytes, end + 4, answers),
-            false => Vec::new(),
+        addresses: if is_answer {
+            addresses(bytes, end + 4, answers)
+        } else {
+            Vec::new()
         },
     })
 }
@@ -91,7 +92,7 @@ pub(crate) fn read_questions(bytes: &[u8], mut visit: impl FnMut(Message)) {
     }
     let is_answer = high & 0x80 != 0;
     let (asked, answers) = (u16::from_be_bytes([q0, q1]), u16::from_be_bytes([a0, a1]));
-    // What is asked and what answers begin alike: with a name and a type.
+    // Questions and answers begin alike: with a name and a type.
     let count = if is_answer { asked.max(answers) } else { asked };
     let mut at = HEADER;
     for _ in 0..usize::from(count).min(MAX_QUESTIONS) {
@@ -141,7 +142,7 @@ pub(crate) fn read_segment(mut bytes: &[u8], mut visit: impl FnMut(Message)) {
     }
 }
 
-/// The addresses in the records from `at` on, as many as can be read.
+/// Returns the addresses in the records from `at` on, as many as can be read.
 fn addresses(bytes: &[u8], mut at: usize, count: usize) -> Vec<IpAddr> {
     let mut list = Vec::new();
     for _ in 0..count.min(MAX_RECORDS) {
@@ -156,7 +157,7 @@ fn addresses(bytes: &[u8], mut at: usize, count: usize) -> Vec<IpAddr> {
     list
 }
 
-/// The address that the record at `at` holds, if it is one, and its end.
+/// Returns the address that the record at `at` holds, if it is one, and its end.
 fn record(bytes: &[u8], at: usize) -> Option<(Option<IpAddr>, usize)> {
     let fixed = skip_name(bytes, at)?;
     let (kind, class) = (half(bytes, fixed)?, half(bytes, fixed + 2)?);
@@ -172,7 +173,7 @@ fn record(bytes: &[u8], at: usize) -> Option<(Option<IpAddr>, usize)> {
     Some((address.map(|address: IpAddr| address.to_canonical()), end))
 }
 
-/// The name at `at`, and where what follows it begins.
+/// Returns the name at `at`, and the offset of what follows it.
 fn name(bytes: &[u8], at: usize) -> Option<(String, usize)> {
     let end = skip_name(bytes, at)?;
     let mut text = String::new();
@@ -206,7 +207,7 @@ fn name(bytes: &[u8], at: usize) -> Option<(String, usize)> {
     }
 }
 
-/// Where what follows the name at `at` begins.
+/// Returns the offset of what follows the name at `at`.
 fn skip_name(bytes: &[u8], at: usize) -> Option<usize> {
     let mut cursor = at;
     loop {
@@ -222,7 +223,7 @@ fn skip_name(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Names are shown to people: what is no plain character is replaced.
+/// Returns a byte as it is shown to people: what is no plain character is replaced.
 fn printable(byte: u8) -> char {
     match byte {
         b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => char::from(byte),

@@ -39,7 +39,7 @@ const BEGINNINGS: [(&[u8], Greeting); 10] = [
 ];
 
 impl Greeting {
-    /// The greeting that a server's first bytes are; `None`: nothing that a client has to
+    /// Returns the greeting that a server's first bytes are; `None`: nothing that a client has to
     /// wait for, as far as is known.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let begins = |&&(beginning, _): &&(&[u8], Self)| bytes.starts_with(beginning);
@@ -56,7 +56,7 @@ impl Greeting {
         matches!(self, Self::Mail | Self::Pop3 | Self::News)
     }
 
-    /// The protocol's name.
+    /// Returns the protocol's name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Mail => "SMTP or FTP",

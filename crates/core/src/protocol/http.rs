@@ -1,8 +1,8 @@
-//! HTTP/1.x message boundaries (RFC 9112), incrementally and tolerantly.
+//! Boundaries of HTTP/1.x messages (RFC 9112), incrementally and tolerantly.
 //!
-//! In come a direction's contiguous bytes, where captured, and the count of
-//! those that were not; out come the beginnings, heads and ends of messages.
-//! It knows nothing of packets, times or the other direction.
+//! The input is a direction's contiguous bytes, where captured, and the count of those that were
+//! not; the output is the beginnings, heads and ends of messages. Packets, times and the other
+//! direction are not known here.
 
 mod head;
 mod messages;
@@ -11,61 +11,61 @@ mod tests;
 
 pub(crate) use messages::Messages;
 
-/// Characters of a request target that are kept for the report.
+/// The most characters of a request target that are kept for the report.
 const MAX_TARGET: usize = 256;
 
-/// Which messages a direction carries.
+/// The kind of messages that a direction carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Request,
     Response,
 }
 
-/// What a head says.
+/// Content of a message's head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// `GET /path` for a request.
+    /// Method and target of a request, such as `GET /path`.
     pub(crate) request: Option<RequestLine>,
-    /// The status of a response.
+    /// Status of a response.
     pub(crate) status: Option<u16>,
-    /// `Connection: close`, or HTTP/1.0 without keep-alive.
+    /// True for `Connection: close`, or HTTP/1.0 without keep-alive.
     pub(crate) asks_to_close: bool,
-    /// What else of it a rule asks for.
+    /// The other fields that a rule asks for.
     pub(crate) fields: Fields,
-    /// Its body is what a certificate's validity rests on (RFC 6960 §4.2,
-    /// RFC 5280 §4.2.1.13, RFC 2585 §4).
+    /// True if the body is what a certificate's validity rests on (RFC 6960 §4.2, RFC 5280
+    /// §4.2.1.13, RFC 2585 §4).
     pub(crate) is_revocation: bool,
-    /// Another protocol's reply says that the request failed.
+    /// True if another protocol's reply says that the request failed.
     pub(crate) is_error: bool,
-    /// `Upgrade: h2c` (RFC 7540 §3.2): after a 101 HTTP/2 is spoken.
+    /// True for `Upgrade: h2c` (RFC 7540 §3.2): after a 101 HTTP/2 is spoken.
     pub(crate) upgrades_to_http2: bool,
 }
 
 /// The fields of a head that are evidence rather than framing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
-    /// `Expect: 100-continue` (RFC 9110 §10.1.1).
+    /// True for `Expect: 100-continue` (RFC 9110 §10.1.1).
     pub(crate) expects_continue: bool,
     /// [`fingerprint`] of what a redirect's `Location` names; `None` without
     /// one, or where it is relative to the request.
     pub(crate) location: Option<u64>,
-    /// The body has a content coding and no known length: it is encoded while
-    /// it is sent (RFC 9110 §8.4).
+    /// True if the body has a content coding and no known length: it is encoded while it is sent
+    /// (RFC 9110 §8.4).
     pub(crate) is_encoded_on_the_fly: bool,
-    /// The body is what happens, as it happens: its parts come when they like.
+    /// True if the body is a stream of events: its parts come when they happen.
     pub(crate) is_stream: bool,
 }
 
-/// What a request asks for.
+/// The line of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestLine {
-    /// Its method and its target, if it has one.
+    /// Method and target, if it has one.
     pub(crate) text: String,
-    /// Its response has no body (RFC 9110 §9.3.2).
+    /// True if the response has no body (RFC 9110 §9.3.2).
     pub(crate) is_head: bool,
     /// [`fingerprint`] of the whole target; 0 where it is not HTTP.
     pub(crate) fingerprint: u64,
-    /// [`origin`] that it names; 0 where it names none, or is a proxy's.
+    /// The [`origin`] that it names; 0 where it names none, or is a proxy's.
     pub(crate) origin: u64,
 }
 
@@ -85,7 +85,7 @@ impl RequestLine {
     }
 }
 
-/// FNV-1a of a request target: enough to tell whether a redirect was followed.
+/// Returns the FNV-1a hash of a request target: enough to tell whether a redirect was followed.
 pub(crate) fn fingerprint(target: &[u8]) -> u64 {
     fingerprint_of(target.iter().copied())
 }
@@ -98,20 +98,21 @@ fn fingerprint_of(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
-/// [`fingerprint`] of an origin's name, in any case and with or without the port that goes
-/// without saying: a connection is used again for that origin only.
+/// Returns the [`fingerprint`] of an origin's name, in any case and with or without the default
+/// port: a connection is used again for that origin only.
 pub(crate) fn origin(name: &[u8]) -> u64 {
     let name = name.strip_suffix(b":80").unwrap_or(name);
     let name = name.strip_suffix(b":443").unwrap_or(name);
     let name = name.strip_suffix(b".").unwrap_or(name);
-    match name.is_empty() {
-        true => 0,
-        false => fingerprint_of(name.iter().map(u8::to_ascii_lowercase)),
+    if name.is_empty() {
+        0
+    } else {
+        fingerprint_of(name.iter().map(u8::to_ascii_lowercase))
     }
 }
 
-/// The request target that a `Location` leads to: its path and query, without
-/// scheme, authority and fragment (RFC 9110 §10.2.2).
+/// Returns the request target that a `Location` leads to: its path and query, without scheme,
+/// authority and fragment (RFC 9110 §10.2.2).
 fn target_of(location: &str) -> Option<&str> {
     let location = location.split('#').next().unwrap_or_default();
     let authority = match location.find("://") {
@@ -163,8 +164,8 @@ fn is_request_line(bytes: &[u8]) -> bool {
     (1..=MAX_METHOD).contains(&method) && target > 0 && rest.get(target..).is_some_and(is_version)
 }
 
-/// What a request whose head was cut off asks for, as far as `bytes` go: a
-/// target that does not end among them goes on as `…`.
+/// Returns the line of a request whose head was cut off, as far as `bytes` go: a target that does
+/// not end among them goes on as `…`.
 pub(crate) fn cut_request(bytes: &[u8]) -> Option<RequestLine> {
     if !begins_message(Role::Request, bytes) {
         return None;
@@ -185,8 +186,8 @@ pub(crate) fn cut_request(bytes: &[u8]) -> Option<RequestLine> {
     Some(RequestLine::new(method, &format!("{kept}{ending}")))
 }
 
-/// The status of a response whose head was cut off; `None` for one that
-/// another follows (RFC 9110 §15.2).
+/// Returns the status of a response whose head was cut off; `None` for one that another follows
+/// (RFC 9110 §15.2).
 pub(crate) fn cut_status(bytes: &[u8]) -> Option<u16> {
     let rest = bytes.strip_prefix(b"HTTP/1.")?;
     let code = match rest {
@@ -197,12 +198,12 @@ pub(crate) fn cut_status(bytes: &[u8]) -> Option<u16> {
     (200..600).contains(&code).then_some(code)
 }
 
-/// How a message's body ends (RFC 9112 §6.3).
+/// The end of a message's body (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
-    /// There is none.
+    /// At the head's end: there is no body.
     Empty,
-    /// After so many bytes.
+    /// After this number of bytes.
     Length(u64),
     /// With its last chunk.
     Chunked,

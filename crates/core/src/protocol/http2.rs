@@ -1,8 +1,8 @@
 //! HTTP/2 frames in clear text (RFC 9113 §4, §6): by prior knowledge, or after
 //! an upgrade of HTTP/1.1 (`h2c`).
 //!
-//! What is read: where frames lie, which stream they belong to, what was asked
-//! and answered, and the flow-control windows.
+//! The parser reads where frames lie, which stream they belong to, what was asked and answered, and
+//! the flow-control windows.
 
 mod hpack;
 mod huffman;
@@ -12,9 +12,9 @@ pub(crate) use hpack::Fields;
 use super::{Step, skip};
 use hpack::Decoder;
 
-/// What a client sends first (RFC 9113 §3.4).
+/// The preface, which a client sends first (RFC 9113 §3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Bytes of a frame's header.
+/// Length of a frame's header, in bytes.
 pub(crate) const HEADER: u64 = 9;
 /// The longest field section that is kept, its continuations included.
 const LONGEST_SECTION: usize = 64 * 1024;
@@ -33,15 +33,15 @@ const ACK: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// A setting: how large each stream's window is at first (RFC 9113 §6.5.2).
+/// Identifier of the setting of each stream's initial window (RFC 9113 §6.5.2).
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
-/// How a direction's frames go on.
+/// The progress of a direction's frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A frame's header is whole: it began [`HEADER`] bytes before.
+    /// The header of a frame is whole: it began [`HEADER`] bytes before.
     Began(Frame),
-    /// Its last byte, and what it says.
+    /// The last byte of a frame came; with the frame's meaning.
     Ended(Frame, Meaning),
 }
 
@@ -54,13 +54,13 @@ pub(crate) struct Frame {
     pub(crate) stream: u32,
 }
 
-/// What a frame says.
+/// Meaning of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Data,
     /// A field section is whole; `None` where it could not be read.
     Headers(Option<Box<Fields>>),
-    /// Each stream's window is this large at first.
+    /// The initial size of each stream's window.
     InitialWindow(u32),
     WindowUpdate(u32),
     Reset,
@@ -76,7 +76,7 @@ impl Frame {
         self.kind == HEADERS
     }
 
-    /// Whether its sender has no more for the stream.
+    /// Returns true if its sender has no more for the stream.
     pub(crate) fn ends_stream(&self) -> bool {
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
     }
@@ -91,8 +91,8 @@ impl Frame {
         }
     }
 
-    /// Whether this can be a frame: its type is known, its length one that is
-    /// allowed by default, its stream one that its type may have.
+    /// Returns true if this can be a frame: its type is known, its length one that is allowed by
+    /// default, its stream one that its type may have.
     fn is_plausible(&self) -> bool {
         let is_of_connection = matches!(self.kind, SETTINGS | 6 | 7);
         let has_right_stream = match self.kind {
@@ -110,13 +110,13 @@ impl Frame {
     }
 }
 
-/// Whether a client begins to speak HTTP/2 here, as far as the bytes go.
+/// Returns true if a client begins to speak HTTP/2 here, as far as the bytes go.
 pub(crate) fn begins_preface(bytes: &[u8]) -> bool {
     // As many as cannot begin a method of HTTP/1.x.
     bytes.len() >= 5 && bytes.iter().zip(PREFACE).all(|(a, b)| a == b)
 }
 
-/// Whether a frame may begin here.
+/// Returns true if a frame may begin here.
 pub(crate) fn begins_frame(bytes: &[u8]) -> bool {
     bytes
         .first_chunk()
@@ -140,7 +140,7 @@ pub(crate) struct Frames {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// So many bytes of the preface are there.
+    /// In the preface, with the number of its bytes that are there.
     Preface(usize),
     Header(usize),
     Body(Frame, u32),
@@ -154,12 +154,13 @@ impl Default for State {
 }
 
 impl Frames {
-    /// A direction that begins with the preface, or without.
+    /// Creates the parser of a direction that begins with the preface, or without.
     pub(crate) fn new(has_preface: bool) -> Self {
         Self {
-            state: match has_preface {
-                true => State::Preface(0),
-                false => State::Header(0),
+            state: if has_preface {
+                State::Preface(0)
+            } else {
+                State::Header(0)
             },
             ..Self::default()
         }
@@ -278,7 +279,7 @@ impl Frames {
         (frame, meaning)
     }
 
-    /// A frame that carries a field section or a part of it.
+    /// Takes in a frame that carries a field section or a part of it.
     fn section(&mut self, frame: Frame, body: &[u8]) -> (Frame, Meaning) {
         if frame.kind != CONTINUATION {
             self.section.clear();
@@ -304,16 +305,16 @@ impl Frames {
     }
 }
 
-/// The field section in a frame's body, without padding and priority
-/// (RFC 9113 §6.2, §6.6).
+/// Returns the field section in a frame's body, without padding and priority (RFC 9113 §6.2, §6.6).
 fn fragment(frame: Frame, body: &[u8]) -> Option<&[u8]> {
     if frame.kind == CONTINUATION {
         return Some(body);
     }
     let is_padded = frame.flags & PADDED != 0;
-    let padding = match is_padded {
-        true => usize::from(*body.first()?),
-        false => 0,
+    let padding = if is_padded {
+        usize::from(*body.first()?)
+    } else {
+        0
     };
     let has_priority = frame.kind == HEADERS && frame.flags & PRIORITY != 0;
     let promised = usize::from(frame.kind == PUSH_PROMISE) * 4;

@@ -1,15 +1,14 @@
-//! What the parsers of request and response protocols share: a cursor over
-//! what was captured and what was not.
+//! Cursor over captured and missing bytes, shared by the parsers of request and response protocols.
 
 use super::{Step, skip};
 use crate::protocol::http::{Head, RequestLine};
 
-/// Longest line or length prefix that is kept.
+/// The longest line or length prefix that is kept.
 const LONGEST_LINE: usize = 8 * 1024;
-/// Longest word of a command that is kept.
+/// The longest word of a command that is kept.
 const LONGEST_WORD: usize = 32;
 
-/// Bytes at hand: captured ones, then so many that were not.
+/// Bytes at hand: captured ones, then a number of missing ones.
 pub(super) struct Input<'a, 'b> {
     pub(super) bytes: &'a mut &'b [u8],
     pub(super) missing: &'a mut u64,
@@ -20,7 +19,7 @@ impl Input<'_, '_> {
         self.bytes.is_empty() && *self.missing == 0
     }
 
-    /// Whether the next byte was not captured.
+    /// Returns true if the next byte was not captured.
     pub(super) fn is_torn(&self) -> bool {
         self.bytes.is_empty() && *self.missing > 0
     }
@@ -29,7 +28,7 @@ impl Input<'_, '_> {
         skip(left, self.bytes, self.missing)
     }
 
-    /// Moves bytes into `kept` until it has `count`; whether it has.
+    /// Moves bytes into `kept` until it has `count`; returns true if it has.
     pub(super) fn fill(&mut self, kept: &mut Vec<u8>, count: usize) -> bool {
         let wanted = count.saturating_sub(kept.len()).min(self.bytes.len());
         let (taken, rest) = self.bytes.split_at(wanted);
@@ -38,8 +37,8 @@ impl Input<'_, '_> {
         kept.len() >= count
     }
 
-    /// Moves a line with its newline into `kept`: whether it is whole; `None`
-    /// where it is longer than any is.
+    /// Moves a line with its newline into `kept`, and returns true if it is whole; `None` where it
+    /// is longer than any is.
     pub(super) fn line(&mut self, kept: &mut Vec<u8>) -> Option<bool> {
         let end = memchr::memchr(b'\n', self.bytes);
         let count = end.map_or(self.bytes.len(), |at| at + 1);
@@ -53,7 +52,7 @@ impl Input<'_, '_> {
     }
 }
 
-/// A request's head: the first word of its command.
+/// Returns a request's head with the first word of its command.
 pub(super) fn command(word: &[u8]) -> Step {
     let word: String = String::from_utf8_lossy(word)
         .chars()
@@ -66,7 +65,7 @@ pub(super) fn command(word: &[u8]) -> Step {
     })
 }
 
-/// A response's head: whether it says that the request failed.
+/// Returns a response's head, which says whether the request failed.
 pub(super) fn reply(is_error: bool) -> Step {
     Step::Head(Head {
         is_error,
@@ -74,7 +73,7 @@ pub(super) fn reply(is_error: bool) -> Step {
     })
 }
 
-/// The first word of a line or of a statement, comments before it left out.
+/// Returns the first word of a line or of a statement, comments before it left out.
 pub(super) fn first_word(text: &[u8]) -> &[u8] {
     let mut text = text.trim_ascii_start();
     while let Some(rest) = text.strip_prefix(b"/*") {

@@ -1,14 +1,13 @@
 //! MySQL's and MariaDB's classic protocol (MySQL internals, "Client/Server
 //! Protocol": packets, command phase).
 //!
-//! It is half duplex: a command's packets count from 0, and the server's answer
-//! goes on counting. So turns tell where messages end; what is read here is
-//! what the first bytes of a turn say.
+//! The protocol is half duplex: a command's packets count from 0, and the server's answer goes on
+//! counting. So turns tell where messages end; only the first bytes of a turn are read.
 
 use super::Step;
 use super::messages::{command, first_word};
 
-/// Bytes of a packet's header: its length and its number.
+/// Length of a packet's header: its length and its number.
 const HEADER: usize = 4;
 /// The version of the greeting since MySQL 3.21.
 const GREETING: u8 = 10;
@@ -21,7 +20,7 @@ const COM_QUERY: u8 = 0x03;
 /// The first byte of an answer that is an error.
 const ERR: u8 = 0xff;
 
-/// A packet's length, number and first byte.
+/// Returns a packet's length, number and first byte.
 fn packet(bytes: &[u8]) -> Option<(usize, u8, u8)> {
     let &[a, b, c, number, first] = bytes.first_chunk()?;
     Some((u32::from_le_bytes([a, b, c, 0]) as usize, number, first))
@@ -37,7 +36,7 @@ pub(super) fn is_greeting(bytes: &[u8]) -> bool {
         && version.iter().take(64).any(|&byte| byte == 0)
 }
 
-/// What a client's first bytes ask; `None`: nothing that is answered.
+/// Returns what a client's first bytes ask; `None`: nothing that is answered.
 pub(super) fn request(bytes: &[u8]) -> Option<Step> {
     let (length, number, code) = packet(bytes)?;
     let word: &[u8] = match (number, code) {
@@ -64,7 +63,7 @@ pub(super) fn request(bytes: &[u8]) -> Option<Step> {
     Some(command(word))
 }
 
-/// Whether an answer begins with an error packet.
+/// Returns true if an answer begins with an error packet.
 pub(super) fn is_error(bytes: &[u8]) -> bool {
     matches!(packet(bytes), Some((3.., 1.., ERR)))
 }

@@ -12,18 +12,18 @@ use crate::protocol::http::Role;
 /// Codes in place of a version: SSLRequest, GSSENCRequest.
 const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
-/// Longest startup message (`MAX_STARTUP_PACKET_LENGTH`).
+/// The longest startup message (`MAX_STARTUP_PACKET_LENGTH`).
 const LONGEST_STARTUP: u32 = 10_000;
-/// Of a statement's text, so much is looked at for its first word.
+/// The number of a statement's first bytes in which its first word is looked for.
 const STATEMENT: usize = 256;
 
-/// One direction's messages.
+/// Messages of one direction.
 #[derive(Clone, Debug)]
 pub(crate) struct Messages {
     role: Role,
     state: State,
     kept: Vec<u8>,
-    /// A request or response has begun.
+    /// True if a request or response has begun.
     is_open: bool,
     has_head: bool,
 }
@@ -34,9 +34,9 @@ enum State {
     First,
     /// Between messages, or in a message's type and length.
     Header,
-    /// A message of this type, so many bytes of which are to come.
+    /// In a message, with its type and the number of bytes that are still to come.
     Body(u8, u64),
-    /// The request or response ends here; what follows.
+    /// At the end of the request or response, before what follows.
     Ending,
     Lost,
 }
@@ -51,12 +51,12 @@ fn startup_code(bytes: &[u8]) -> Option<u32> {
     is_startup.then_some(code)
 }
 
-/// Whether a connection begins, or a query of one that stands.
+/// Returns true if a connection begins, or a query of one that stands.
 pub(super) fn begins_connection(bytes: &[u8]) -> bool {
     startup_code(bytes).is_some() || begins_query(bytes)
 }
 
-/// Whether these bytes are a simple query, all of it.
+/// Returns true if these bytes are a simple query, all of it.
 pub(super) fn begins_query(bytes: &[u8]) -> bool {
     let Some((b'Q', rest)) = bytes.split_first() else {
         return false;
@@ -125,16 +125,16 @@ impl Messages {
         Step::Lost
     }
 
-    /// A request or response begins, unless one has.
+    /// Begins a request or response, unless one has begun.
     fn open(&mut self) -> Option<Step> {
         let is_new = !core::mem::replace(&mut self.is_open, true);
         is_new.then_some(Step::Began)
     }
 
-    /// The client's startup message, or the server's answer to an SSLRequest.
+    /// Reads the client's startup message, or the server's answer to an SSLRequest.
     fn first(&mut self, input: &mut Input<'_, '_>) -> Option<Step> {
         let begins_later = match self.role {
-            // One byte that is no message: it is not encrypted, or will be.
+            // A single byte that is no message: the connection is not encrypted, or will be.
             Role::Response => !matches!(input.bytes.first(), Some(b'N' | b'S' | b'G')),
             Role::Request => begins_query(input.bytes),
         };
@@ -215,7 +215,7 @@ impl Messages {
         self.finish(kind)
     }
 
-    /// A message is whole.
+    /// Ends a message, which is whole.
     fn finish(&mut self, kind: u8) -> Option<Step> {
         let kept = core::mem::take(&mut self.kept);
         self.state = State::Header;

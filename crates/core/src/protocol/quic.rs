@@ -1,9 +1,9 @@
-//! QUIC as far as it shows without keys: its handshake's packets, and the
-//! latency spin bit (RFC 8999, RFC 9000, RFC 9312).
+//! Signs of QUIC without keys: its handshake's packets, and the latency spin bit (RFC 8999, RFC
+//! 9000, RFC 9312).
 //!
-//! In come UDP datagrams of all flows in one point's order; out come the flows
-//! that are QUIC beyond doubt: those whose first Initial was seen. One that was
-//! captured from its middle shows nothing that other datagrams do not.
+//! The input is UDP datagrams of all flows in one point's order; the output is the flows that are
+//! QUIC beyond doubt: those whose first Initial was seen. A flow that was captured from its middle
+//! shows nothing that other datagrams do not.
 #![allow(
     clippy::vec_box,
     reason = "flows are boxed in their table and handed on as they are"
@@ -27,10 +27,10 @@ use crate::observed::event::PointId;
 use crate::observed::flow::FlowKey;
 use crate::observed::time::Timestamp;
 
-/// Flows followed at a time.
+/// The most flows followed at a time.
 const MAX_FLOWS: usize = 16 * 1024;
-/// An idle one is given up after this long: twice what most implementations
-/// take for an idle timeout (30 s).
+/// The time after which an idle flow is given up: twice what most implementations take for an idle
+/// timeout (30 s).
 const IDLE: Duration = Duration::from_secs(60);
 
 /// QUIC flows under way.
@@ -73,15 +73,14 @@ impl Flows {
         }
     }
 
-    /// All that are left, in the order in which they began.
+    /// Returns all flows that are left, in the order in which they began.
     pub(crate) fn finish(&mut self) -> Vec<Box<Flow>> {
         let mut rest: Vec<Box<Flow>> = self.open.drain().map(|(_, flow)| flow).collect();
         rest.sort_by_key(|flow| (flow.first, flow.point, flow.first_packet));
         rest
     }
 
-    /// Gives up what is idle; not before an eighth of all is new, so that it
-    /// costs each flow little.
+    /// Gives up idle flows; not before an eighth of all is new, so that it costs each flow little.
     fn sweep(&mut self, now: Timestamp, closed: &mut Vec<Box<Flow>>) {
         if self.begun_since_sweep < MAX_FLOWS / 8 {
             return;

@@ -8,21 +8,21 @@ use super::Step;
 use super::messages::{Input, command, reply};
 use crate::protocol::http::Role;
 
-/// Elements of one reply at most; more are no reply worth reading.
+/// The most elements of one reply; more are no reply worth reading.
 const MAX_ELEMENTS: u64 = 1 << 24;
 
-/// One direction's messages.
+/// Messages of one direction.
 #[derive(Clone, Debug)]
 pub(crate) struct Messages {
     role: Role,
     state: State,
     line: Vec<u8>,
-    /// Elements of the message in progress that are still to come.
+    /// Number of elements of the message in progress that are still to come.
     elements: u64,
     is_push: bool,
     /// The command's first word, as far as it is read.
     word: Vec<u8>,
-    /// The command's word was told, or the reply's first element was read.
+    /// True if the command's word was told, or the reply's first element was read.
     has_head: bool,
 }
 
@@ -31,13 +31,13 @@ enum State {
     Between,
     /// Collecting an element's line.
     Line,
-    /// So many bytes of a string and its CRLF are to come.
+    /// In a string, with the number of bytes that are still to come, its CRLF included.
     Bulk(u64),
     Ending,
     Lost,
 }
 
-/// Whether a command begins here: an array of a bulk string.
+/// Returns true if a command begins here: an array of a bulk string.
 pub(super) fn begins_command(bytes: &[u8]) -> bool {
     let Some(rest) = bytes.strip_prefix(b"*") else {
         return false;
@@ -126,7 +126,7 @@ impl Messages {
         Step::Lost
     }
 
-    /// An element's line is whole.
+    /// Takes in an element's line, which is whole.
     fn element(&mut self) -> Option<Step> {
         let line = core::mem::take(&mut self.line);
         let text = line.trim_ascii_end();

@@ -1,8 +1,7 @@
-//! TLS records and what of the handshake is in clear text (RFC 8446 §5.1,
-//! RFC 5246 §6.2).
+//! TLS records, and the part of the handshake that is in clear text (RFC 8446 §5.1, RFC 5246 §6.2).
 //!
-//! Nothing is decrypted. What is read: where records begin and end, of what
-//! type they are, and the hellos.
+//! Nothing is decrypted. The parser reads where records begin and end, of what type they are, and
+//! the hellos.
 
 mod hello;
 
@@ -10,7 +9,7 @@ pub(crate) use hello::{Hello, TLS_1_3};
 
 use super::{Step, skip};
 
-/// Bytes of a record's header.
+/// Length of a record's header, in bytes.
 pub(crate) const HEADER: u64 = 5;
 /// The longest record: 2^14 bytes and what encryption may add (RFC 5246
 /// §6.2.3; RFC 8446 §5.2 allows less).
@@ -28,10 +27,10 @@ pub(crate) enum Content {
     ApplicationData,
 }
 
-/// How a direction's records go on.
+/// The progress of a direction's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A record's header is whole: it began [`HEADER`] bytes before.
+    /// The header of a record is whole: it began [`HEADER`] bytes before.
     Began(Content, u16),
     /// A handshake message in clear text is whole.
     Message(Message),
@@ -42,10 +41,10 @@ pub(crate) enum Event {
 /// A handshake message in clear text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// Its type (RFC 8446 §4, RFC 5246 §7.4).
+    /// Type of the message (RFC 8446 §4, RFC 5246 §7.4).
     pub(crate) kind: u8,
     pub(crate) length: u32,
-    /// What a hello says, where it was captured.
+    /// Content of a hello, where it was captured.
     pub(crate) hello: Option<Box<Hello>>,
 }
 
@@ -60,15 +59,16 @@ pub(crate) struct Records {
     state: State,
     header: [u8; HEADER as usize],
     message: Clear,
-    /// From the ChangeCipherSpec on, handshake messages are encrypted.
+    /// True from the ChangeCipherSpec on: handshake messages are encrypted.
     is_encrypted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// So many bytes of a header are there.
+    /// Between records.
     #[default]
     Between,
+    /// In a header, with the number of its bytes that are there.
     Header(u8),
     Body {
         content: Content,
@@ -189,9 +189,8 @@ impl Records {
     }
 }
 
-/// Whether a hello fills the record whose body begins here: TLS 1.3 sends a
-/// ChangeCipherSpec that means nothing before the second hello of either side
-/// (RFC 8446 §D.4).
+/// Returns true if a hello fills the record whose body begins here: TLS 1.3 sends a
+/// ChangeCipherSpec that means nothing before the second hello of either side (RFC 8446 §D.4).
 fn is_hello_again(length: u16, left: u16, bytes: &[u8]) -> bool {
     let Some(&[kind, a, b, c]) = bytes.first_chunk() else {
         return false;
@@ -202,7 +201,7 @@ fn is_hello_again(length: u16, left: u16, bytes: &[u8]) -> bool {
         && message + 4 == u32::from(length)
 }
 
-/// Whether a record begins here, as far as the bytes go.
+/// Returns true if a record begins here, as far as the bytes go.
 pub(crate) fn begins_record(bytes: &[u8]) -> bool {
     match bytes.first_chunk() {
         Some(start) => header(start).is_some(),
@@ -271,7 +270,7 @@ impl Clear {
         self.finish()
     }
 
-    /// So many bytes were not captured.
+    /// Passes over `count` bytes that were not captured; returns the message if it ends with them.
     fn miss(&mut self, count: u32) -> Option<Message> {
         if count == 0 {
             return None;
@@ -286,9 +285,10 @@ impl Clear {
             return None;
         }
         let whole = core::mem::take(self);
-        let hello = match whole.is_torn {
-            true => None,
-            false => Hello::parse(whole.kind(), &whole.body).map(Box::new),
+        let hello = if whole.is_torn {
+            None
+        } else {
+            Hello::parse(whole.kind(), &whole.body).map(Box::new)
         };
         Some(Message {
             kind: whole.kind(),

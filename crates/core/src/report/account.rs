@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{EvidenceKind, Verdict};
-use crate::cause::Id;
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::registry::Id;
 
 /// The time of one service, each nanosecond of it booked once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,6 +1,6 @@
 //! Peaks of the latency distribution.
 
-use crate::cause::Id;
+use crate::registry::Id;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -4,10 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Exemplar;
-use crate::cause::example::Example;
-use crate::cause::tally::nanos;
 use crate::exchange::wait::Owner;
-use crate::exchange::{Exchange, Outcome, RecoveryMechanism};
 
 /// An exchange as printed by `lagtrace analyze` and `lagtrace watch` with `--format ndjson`, one a
 /// line.
@@ -33,7 +30,7 @@ pub struct ExchangeRecord {
     /// The ends, the request, the start, the latency and the waits.
     #[serde(flatten)]
     pub exchange: Exemplar,
-    /// Losses repaired within it.
+    /// Losses repaired within the exchange.
     pub recoveries: Vec<RecoveryRecord>,
 }
 
@@ -51,36 +48,6 @@ pub struct RecoveryRecord {
 }
 
 impl ExchangeRecord {
-    /// Returns the record of an exchange seen in the file called `capture`.
-    pub fn new(exchange: &Exchange, capture: &str, stream: Option<u64>) -> Self {
-        let recoveries = exchange.recoveries.iter().map(|recovery| RecoveryRecord {
-            sender: recovery.sender.owner(),
-            mechanism: match recovery.mechanism {
-                RecoveryMechanism::Timeout => "timeout",
-                RecoveryMechanism::Probe => "probe",
-                RecoveryMechanism::Fast => "fast",
-            }
-            .to_owned(),
-            took_ns: nanos(recovery.took),
-            packet: Some(recovery.packet),
-        });
-        Self {
-            r#type: "exchange".to_owned(),
-            capture: capture.to_owned(),
-            stream,
-            ordinal: exchange.ordinal,
-            status: match exchange.outcome {
-                Outcome::Complete(status) => status,
-                _ => None,
-            },
-            cost_ns: nanos(exchange.cost()),
-            setup_ns: exchange.setup.map(nanos),
-            response_bytes: exchange.response_bytes,
-            recoveries: recoveries.collect(),
-            exchange: Example::of(exchange).exemplar(),
-        }
-    }
-
     /// Returns the record of an exchange that was watched live: no file holds its packets.
     pub fn without_packets(mut self) -> Self {
         self.exchange.forget_packets();

@@ -4,8 +4,10 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{AutonomousSystem, HopAnswer, HopSample, MplsLabel, PathMtu, TraceStart, Translation};
 use crate::observed::event::Stamp;
+use crate::observed::route::{
+    AutonomousSystem, HopAnswer, HopSample, MplsLabel, PathMtu, TraceStart, Translation,
+};
 use crate::report::{Hop, Route};
 use crate::stats::histogram::Distribution;
 

@@ -6,8 +6,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::tally::HopTally;
-use super::{
-    AutonomousSystem, HopAnswer, PathMtu, RouteMethod, RouteTally, TraceStart, Translation,
+use super::tally::RouteTally;
+use crate::observed::route::{
+    AutonomousSystem, HopAnswer, PathMtu, RouteMethod, TraceStart, Translation,
 };
 use crate::report::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, ProbeFigures, Route, RouteMtu,
@@ -107,10 +108,13 @@ fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
     };
     let least = answering().map(HopTally::loss).fold(1.0, f64::min);
     let last = answering().next_back().unwrap_or(hop);
-    match least < hop.loss() * PERSISTENT && answering().count() > 0 {
-        true => HopState::Limited,
-        false if is_unlimited(last, start) => HopState::Lossy,
-        false => HopState::Undecided,
+    let is_limited = least < hop.loss() * PERSISTENT && answering().count() > 0;
+    if is_limited {
+        HopState::Limited
+    } else if is_unlimited(last, start) {
+        HopState::Lossy
+    } else {
+        HopState::Undecided
     }
 }
 
@@ -259,7 +263,7 @@ impl AutonomousSystem {
 }
 
 fn labels(hop: &HopTally) -> Vec<HopLabel> {
-    let whole = |label: &super::MplsLabel| HopLabel {
+    let whole = |label: &crate::observed::route::MplsLabel| HopLabel {
         label: label.label,
         class: label.class,
         is_bottom: label.is_bottom,
@@ -333,7 +337,7 @@ impl HopTally {
 mod tests {
     use super::*;
     use crate::observed::event::Stamp;
-    use crate::route::HopSample;
+    use crate::observed::route::HopSample;
 
     fn tally(method: RouteMethod, hops: &[(u8, &str, HopAnswer, f64)]) -> RouteTally {
         let mut tally = RouteTally::default();

@@ -3,10 +3,11 @@
 use crate::exchange::wait::{Owner, Wait, WaitKind};
 use crate::report::WaitShare;
 
-/// How often each of a few kinds of thing was seen.
+/// Counts of a few kinds of thing.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts<K> {
-    /// In the order they came: few, so that looking through them is quickest.
+    /// Kinds in the order they came, with their counts: few, so that looking through them is
+    /// quickest.
     list: Vec<(K, u64)>,
 }
 
@@ -40,7 +41,7 @@ impl<K: Copy + Ord> Counts<K> {
         self.list.iter().map(|(_, count)| count).sum()
     }
 
-    /// In the order of the kinds.
+    /// Iterates over the counts in the order of the kinds.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (K, u64)> {
         let mut sorted = self.list.clone();
         sorted.sort_unstable_by_key(|&(kind, _)| kind);
@@ -51,7 +52,7 @@ impl<K: Copy + Ord> Counts<K> {
 /// Sums of waits by kind and owner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shares {
-    /// In the order they came: few, so that looking through them is quickest.
+    /// Sums in the order they came: few, so that looking through them is quickest.
     sums: Vec<((WaitKind, Owner), u64)>,
 }
 
@@ -62,13 +63,13 @@ impl Shares {
         }
     }
 
-    /// The time that went to this kind, in nanoseconds.
+    /// Returns the time that went to this kind, in nanoseconds.
     pub(crate) fn of(&self, kind: WaitKind) -> u64 {
         let of_kind = self.sums.iter().filter(|((k, _), _)| *k == kind);
         of_kind.fold(0, |sum, (_, time)| sum.saturating_add(*time))
     }
 
-    /// Whether any time went to this kind.
+    /// Returns true if any time went to this kind.
     pub(crate) fn has(&self, kind: WaitKind) -> bool {
         self.sums.iter().any(|((k, _), _)| *k == kind)
     }
@@ -87,14 +88,14 @@ impl Shares {
         }
     }
 
-    /// Each kind and owner with its time in nanoseconds, in the order of the kinds.
+    /// Returns each kind and owner with its time in nanoseconds, in the order of the kinds.
     pub(crate) fn sorted(&self) -> Vec<((WaitKind, Owner), u64)> {
         let mut sorted = self.sums.clone();
         sorted.sort_unstable();
         sorted
     }
 
-    /// Each with its part in the whole, most first.
+    /// Returns each kind and owner with its part in the whole, most first.
     pub(crate) fn shares(&self) -> Vec<WaitShare> {
         let total = self.total();
         let mut list: Vec<WaitShare> = self
@@ -111,7 +112,7 @@ impl Shares {
         list
     }
 
-    /// All of them, in nanoseconds; saturates, for a capture's stamps may be
+    /// Returns the sum of all times, in nanoseconds; saturates, for a capture's stamps may be
     /// centuries apart.
     pub(crate) fn total(&self) -> u64 {
         self.sums

@@ -14,47 +14,45 @@ use core::time::Duration;
 
 pub(crate) use waiting::Waiting;
 
-use crate::cause::evidence::MATERIAL_TIME;
-use crate::cause::tally::{Cost, Tally};
 use crate::exchange::wait::{Bound, Wait, WaitKind};
 use crate::exchange::{Exchange, Outcome};
-use crate::observed::kernel_span::{ServedTurn, Stage};
+use crate::observed::kernel_span::{RequestSpan, Stage};
 use crate::observed::time::Timestamp;
+use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// What packets show as the server's own time.
+/// Kinds of wait that packets show as the server's own time.
 pub(crate) const KINDS: [WaitKind; 3] = [
     WaitKind::ServerThink,
     WaitKind::ServerPause,
     WaitKind::ResponseHeld,
 ];
-/// Shorter waits are not worth splitting; and a request that took longer to
-/// arrive has its client's time in the turn's stages.
+/// The least wait that is worth splitting; and a request that took longer to arrive has its
+/// client's time in the turn's stages.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// Less than what matters is no disagreement: a busy host may need that long
-/// from its device to its sockets. What the waits' own bounds say comes on top.
-const LEAST_DISAGREEMENT: Duration = MATERIAL_TIME;
-/// Stamps of one clock that are taken at different places of the network
+/// The least disagreement: less than what matters is none, as a busy host may need that long from
+/// its device to its sockets. What the waits' own bounds say comes on top.
+const LEAST_DISAGREEMENT: Duration = Duration::from_millis(1);
+/// The amount by which stamps of one clock differ that are taken at different places of the network
 /// stack: a packet is stamped that much sooner or later than its segment.
 const STAMPS: Duration = Duration::from_micros(200);
-/// Both ends of the server's time are inferred from the round trip.
+/// Number of ends of the server's time that are inferred from the round trip: both.
 const INFERRED_ENDS: u32 = 2;
 
-/// What joining came to for one service.
+/// Result of joining for one service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Served {
-    /// Exchanges that were measured while turns were taken in.
+    /// Number of exchanges that were measured while turns were taken in.
     pub(crate) offered: u64,
-    /// Of those, the ones with exactly one turn.
+    /// Number of exchanges with exactly one turn.
     pub(crate) exchanges: u64,
-    /// By the name that the packets give a wait.
+    /// Splits by the name that the packets give a wait.
     splits: Splits,
-    /// By the name that it has for the rules; nothing where none was joined.
+    /// Splits by the name that a wait has for the rules; nothing where none was joined.
     named: Option<Box<Splits>>,
-    /// What packets give the server beyond the time in which its host had
-    /// answered.
+    /// Time that packets give the server beyond the time in which its host had answered.
     pub(crate) beyond: Tally,
-    /// What the host took beyond all that packets leave for it.
+    /// Time that the host took beyond all that packets leave for it.
     pub(crate) within: Tally,
     /// The two figures of each disagreement: of those `beyond`, and of those `within`.
     pub(crate) said: [Said; 2],
@@ -63,31 +61,31 @@ pub(crate) struct Served {
 /// The two figures of exchanges that packets and host disagree on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
-    /// By the packets: what they give the server, or leave for it at most.
+    /// Time by the packets: what they give the server, or leave for it at most.
     pub(crate) packets: Distribution,
-    /// By its kernel.
+    /// Time by the server's kernel.
     pub(crate) host: Distribution,
 }
 
-/// As [`KINDS`] orders them.
+/// A split for each kind of wait, as [`KINDS`] orders them.
 type Splits = [Split; KINDS.len()];
 
-/// One kind of wait and the turns of those exchanges that had to wait so.
+/// A kind of wait and the turns of those exchanges that had to wait so.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Split {
-    /// How long the packets show it.
+    /// Times that the packets show.
     pub(crate) packets: Distribution,
-    /// How long the same took at the host: until the answer's first byte left
-    /// for what lies before it, from there to its last for what lies within.
+    /// Times that the same took at the host: until the answer's first byte left for what lies
+    /// before it, from there to its last for what lies within.
     pub(crate) host: Distribution,
-    /// As [`ServedTurn::STAGES`] names them, of the whole turn.
-    pub(crate) stages: [Distribution; ServedTurn::STAGES.len()],
+    /// Times at each stage of the whole turn, as [`RequestSpan::STAGES`] names them.
+    pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
 }
 
 impl Served {
-    /// An exchange, and the turn within it if that was seen, which names the exchange's
-    /// waits and leaves it its stages; one without a whole answer does not count.
-    pub(crate) fn take(&mut self, exchange: &mut Exchange, turn: Option<ServedTurn>) {
+    /// Takes in an exchange, and the turn within it if that was seen, which names the exchange's
+    /// waits and leaves it its stages; an exchange without a whole answer does not count.
+    pub(crate) fn take(&mut self, exchange: &mut Exchange, turn: Option<RequestSpan>) {
         if !matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed) {
             return;
         }
@@ -105,9 +103,9 @@ impl Served {
         }
     }
 
-    /// Holds the server's time by packets against the host's. True if there is room for
+    /// Compares the server's time by packets with the host's. Returns true if there is room for
     /// what the host took.
-    fn compare(&mut self, exchange: &Exchange, turn: &ServedTurn, error: Duration) -> bool {
+    fn compare(&mut self, exchange: &Exchange, turn: &RequestSpan, error: Duration) -> bool {
         let host = turn.left().since(was_whole(turn));
         let packets = waited(exchange, |wait| KINDS.contains(&wait.kind));
         let travel = waited(exchange, |wait| wait.kind == WaitKind::RoundTrip);
@@ -141,13 +139,13 @@ impl Served {
         }
     }
 
-    /// The kinds of wait that exchanges had by their packets, each with its turns.
+    /// Iterates over the kinds of wait that exchanges had by their packets, each with its turns.
     pub(crate) fn splits(&self) -> impl Iterator<Item = (WaitKind, &Split)> + Clone {
         with_time(&self.splits)
     }
 
-    /// The numbers of exchanges with a notable wait of this kind, by the packets and for the
-    /// rules.
+    /// Returns the numbers of exchanges with a notable wait of this kind, by the packets and for
+    /// the rules.
     pub(crate) fn counts(&self, kind: WaitKind) -> [u64; 2] {
         let at = KINDS.iter().position(|&other| other == kind);
         let count = |splits: &Splits| {
@@ -157,7 +155,7 @@ impl Served {
         [count(&self.splits), self.named.as_deref().map_or(0, count)]
     }
 
-    /// The same by the names that findings rest on.
+    /// Iterates over the kinds of wait by the names that findings rest on, each with its turns.
     pub(crate) fn named(&self) -> impl Iterator<Item = (WaitKind, &Split)> + Clone {
         self.named.as_deref().into_iter().flat_map(with_time)
     }
@@ -174,7 +172,7 @@ fn merge(ours: &mut Splits, theirs: Splits) {
     }
 }
 
-fn split(splits: &mut Splits, exchange: &Exchange, turn: &ServedTurn) {
+fn split(splits: &mut Splits, exchange: &Exchange, turn: &RequestSpan) {
     let Some(stages) = turn.stages() else { return };
     if turn.delivered_last.since(turn.delivered) >= NOTABLE {
         return;
@@ -200,8 +198,8 @@ impl Split {
         }
     }
 
-    /// The part of the packets' time that these stages are; may exceed 1, as
-    /// stages are those of the whole turn.
+    /// Returns the part of the packets' time that these stages are; may exceed 1, as stages are
+    /// those of the whole turn.
     pub(crate) fn share(&self, stages: &[Stage]) -> f64 {
         let meant = stages
             .iter()
@@ -210,37 +208,37 @@ impl Split {
         sum as f64 / self.packets.sum_ns().max(1) as f64
     }
 
-    /// The part of it that the host took in all.
+    /// Returns the part of the packets' time that the host took in all.
     pub(crate) fn host_share(&self) -> f64 {
         self.host.sum_ns() as f64 / self.packets.sum_ns().max(1) as f64
     }
 }
 
-fn at_host(kind: WaitKind, turn: &ServedTurn) -> Duration {
+fn at_host(kind: WaitKind, turn: &RequestSpan) -> Duration {
     match kind {
         WaitKind::ServerThink => until_first(turn),
         _ => after_first(turn),
     }
 }
 
-/// The host's time until the answer's first byte left.
-fn until_first(turn: &ServedTurn) -> Duration {
+/// Returns the host's time until the answer's first byte left.
+fn until_first(turn: &RequestSpan) -> Duration {
     turn.sent.since(was_whole(turn)) + first_queued(turn)
 }
 
-/// The host's time from there to its last.
-fn after_first(turn: &ServedTurn) -> Duration {
+/// Returns the host's time from the answer's first byte to its last.
+fn after_first(turn: &RequestSpan) -> Duration {
     turn.left().since(turn.sent + first_queued(turn))
 }
 
-/// How long the answer's first segment lay in queueing disciplines.
-fn first_queued(turn: &ServedTurn) -> Duration {
+/// Returns the time for which the answer's first segment lay in queueing disciplines.
+fn first_queued(turn: &RequestSpan) -> Duration {
     turn.departure.unwrap_or_default().first_queued
 }
 
-/// When the host had the whole request, if its last byte took as long to TCP as
+/// Returns the time when the host had the whole request, if its last byte took as long to TCP as
 /// its first did.
-fn was_whole(turn: &ServedTurn) -> Timestamp {
+fn was_whole(turn: &RequestSpan) -> Timestamp {
     turn.arrived + turn.delivered_last.since(turn.delivered)
 }
 
@@ -251,7 +249,7 @@ fn waited(exchange: &Exchange, is_meant: impl Fn(&Wait) -> bool) -> Duration {
         .fold(Duration::ZERO, Duration::saturating_add)
 }
 
-/// The most that an end of a wait may be off.
+/// Returns the most that an end of a wait may be off.
 fn inferred(waits: &[Wait]) -> Duration {
     let errors = waits.iter().filter_map(|wait| match wait.bound {
         Bound::Inferred(error) => Some(error),

@@ -1,40 +1,40 @@
 //! Finds the peaks of a latency distribution.
 //!
-//! In come exchanges, by bands of their latency; out come the modes: bands
-//! around a peak that a clear valley sets apart from the next, each with what
-//! its time went to and a few exchanges to look at.
+//! The input is exchanges, by bands of their latency; the output is the modes: bands around a peak
+//! that a clear valley sets apart from the next, each with the waits that its time went to and a
+//! few exchanges to look at.
 
 use core::time::Duration;
 
-use crate::cause::Id;
-use crate::cause::example::Example;
-use crate::cause::tally::nanos;
 use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
+use crate::observed::time::nanos;
+use crate::registry::Id;
 use crate::report::{Finding, LatencyMode};
 use crate::service::Shares;
+use crate::service::example::Example;
 use crate::stats::histogram::Distribution;
 use crate::stats::slots::Slots;
 
-/// Bands of each doubling: 8, so a band is at most an eighth wide.
+/// The number of bands of each doubling, as a power of two: 8, so a band is at most an eighth wide.
 const BAND_BITS: u32 = 3;
-/// Exchanges shown of each mode; of each band only the first is kept.
+/// The most exchanges shown of each mode; of each band only the first is kept.
 const EXEMPLARS: usize = 3;
-/// Fewer exchanges have no distribution to speak of.
+/// The least number of exchanges whose distribution says anything.
 const LEAST_EXCHANGES: u64 = 20;
-/// A mode has this part of all exchanges …
+/// The least share of all exchanges that a mode has.
 const LEAST_SHARE: f64 = 0.02;
-/// … and so many of them: as many as make one kind of evidence strong.
+/// The least number of exchanges that a mode has: as many as make one kind of evidence strong.
 const LEAST_COUNT: u64 = 5;
-/// The valley beside a peak is at most this deep a part of it: half of the
-/// lower peak, the usual prominence for calling a histogram bimodal.
+/// The greatest height of the valley beside a peak, as a part of it: half of the lower peak, the
+/// usual prominence for calling a histogram bimodal.
 const VALLEY: f64 = 0.5;
-/// And the three bands at the peak hold more than the three in the valley by
-/// so many standard deviations of a Poisson count, else chance made it …
+/// The number of standard deviations of a Poisson count by which the three bands at the peak hold
+/// more than the three in the valley; with less, chance made the valley.
 const SIGMAS: f64 = 3.0;
-/// … unless so many bands between, half a doubling, hold nothing at all.
+/// The number of empty bands between two peaks, half a doubling, that set them apart in any case.
 const EMPTY: usize = 4;
-/// A kind of wait that takes this part of a mode's time makes it what it is.
+/// The least part of a mode's time that a kind of wait takes to characterize it.
 const DOMINANT: f64 = 0.2;
 
 /// Exchanges by bands of their latency. Bounded: eight bands for each doubling
@@ -48,8 +48,8 @@ pub(crate) struct Bands {
 struct Band {
     count: u64,
     waits: Shares,
-    /// Its first exchange. Of those that began at once it is the least
-    /// client's, whichever closed first.
+    /// The band's first exchange. Of those that began at once it is the least client's, whichever
+    /// closed first.
     first: Option<Example>,
 }
 
@@ -76,7 +76,7 @@ impl Bands {
         }
     }
 
-    /// The modes, fastest first, of exchanges whose latencies are `latency`.
+    /// Returns the modes, fastest first, of exchanges whose latencies are `latency`.
     pub(crate) fn modes(&self, latency: &Distribution, findings: &[Finding]) -> Vec<LatencyMode> {
         let total: u64 = self.bands().map(|(_, band)| band.count).sum();
         let (Some((first, _)), Some((last, _))) = (self.bands().next(), self.bands().next_back())
@@ -120,7 +120,7 @@ impl Bands {
             sum.count += band.count;
             sum.waits.merge(&band.waits);
         }
-        // Those nearest to the peak show it best.
+        // The bands nearest to the peak show it best.
         let mut near: Vec<(u32, &Band)> = inside()
             .map(|(index, band)| (index.abs_diff(peak), band))
             .collect();
@@ -183,7 +183,7 @@ fn attribute(modes: &mut [LatencyMode], findings: &[Finding]) {
     }
 }
 
-/// A peak: where it is highest, and the bands that are its own.
+/// A peak: its highest band, and the bands that are its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Peak {
     at: u32,
@@ -192,8 +192,8 @@ struct Peak {
     height: f64,
 }
 
-/// The peaks that valleys set apart: local maxima, of which those that stand
-/// out least are joined with their neighbours until all that are left do.
+/// Returns the peaks that valleys set apart: local maxima, of which those that stand out least are
+/// joined with their neighbours until all that are left do.
 fn peaks(counts: &[f64]) -> Vec<Peak> {
     let smooth = smooth(counts);
     let height = |at: u32| smooth.get(at as usize).copied().unwrap_or_default();
@@ -231,7 +231,7 @@ fn peaks(counts: &[f64]) -> Vec<Peak> {
     peaks
 }
 
-/// The neighbours that are least apart, if that is too little.
+/// Returns the neighbours that are least apart, if that is too little.
 fn weakest(peaks: &[Peak], counts: &[f64], height: &impl Fn(u32) -> f64) -> Option<usize> {
     let around = |at: u32| {
         let at = at as usize;
@@ -260,7 +260,7 @@ fn weakest(peaks: &[Peak], counts: &[f64], height: &impl Fn(u32) -> f64) -> Opti
         .map(|(at, _)| at)
 }
 
-/// Each band with its neighbours, 1 : 2 : 1.
+/// Returns each band averaged with its neighbours, 1 : 2 : 1.
 fn smooth(counts: &[f64]) -> Vec<f64> {
     let at = |index: Option<usize>| {
         index
@@ -276,7 +276,7 @@ fn smooth(counts: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// The band of a latency.
+/// Returns the band of a latency.
 fn index(latency: Duration) -> u32 {
     let ns = nanos(latency).max(1 << BAND_BITS);
     let octave = ns.ilog2() - BAND_BITS;
@@ -284,7 +284,7 @@ fn index(latency: Duration) -> u32 {
     (octave << BAND_BITS) | part
 }
 
-/// The middle of a band, in nanoseconds.
+/// Returns the middle of a band, in nanoseconds.
 fn middle(index: u32) -> u64 {
     let (octave, part) = (index >> BAND_BITS, index & ((1 << BAND_BITS) - 1));
     let low = u64::from((1 << BAND_BITS) | part) << octave.min(60);

@@ -1,10 +1,10 @@
-//! The time of exchanges by whose it is, exchange by exchange.
+//! Time of exchanges by owner, exchange by exchange.
 
 use core::time::Duration;
 
-use crate::cause::tally::nanos;
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, Wait, WaitKind};
+use crate::observed::time::nanos;
 use crate::stats::histogram::Distribution;
 
 /// The places that the time of an exchange can be in.
@@ -19,7 +19,7 @@ pub(crate) enum Place {
 impl Place {
     pub(crate) const ALL: [Self; 4] = [Self::Server, Self::Client, Self::Path, Self::Unknown];
 
-    /// The place of a wait. A congestion window keeps its sender waiting for
+    /// Returns the place of a wait. A congestion window keeps its sender waiting for
     /// acknowledgements, which are on their way. A resolver's time is in no exchange.
     pub(crate) const fn of(kind: WaitKind, owner: Owner) -> Self {
         match owner {
@@ -91,7 +91,7 @@ impl Places {
     }
 }
 
-/// The time of a wait beyond what is left of `spared`.
+/// Returns the time of a wait beyond what is left of `spared`.
 fn beyond(spared: &mut u64, wait: &Wait) -> u64 {
     let inherent = wait.nanos().min(*spared);
     *spared -= inherent;

@@ -10,7 +10,7 @@ pub(crate) struct Stretches {
     list: Vec<(Timestamp, Timestamp, IpAddr)>,
 }
 
-/// Stretches of one kind kept for a service.
+/// The most stretches of one kind kept for a service.
 const MAX_STRETCHES: usize = 1024;
 
 impl Stretches {
@@ -26,7 +26,7 @@ impl Stretches {
         self.settle();
     }
 
-    /// Those of them that one of `others`, on the same host, shares a moment with.
+    /// Returns the number of stretches that share a moment with one of `others` on the same host.
     pub(crate) fn overlapping(&self, others: &Self) -> u64 {
         let is_shared = |&&(begin, end, host): &&(Timestamp, Timestamp, IpAddr)| {
             let mut others = others.list.iter();
@@ -41,7 +41,7 @@ impl Stretches {
         list.any(|&(from, to, of)| host.is_none_or(|host| host == of) && from < end && to > begin)
     }
 
-    /// How many are kept.
+    /// Returns the number of stretches that are kept.
     pub(crate) fn count(&self) -> u64 {
         self.list.len() as u64
     }

@@ -1,5 +1,4 @@
-//! What the handshakes of one service have in common: why SYNs are repeated
-//! can be told from all of them together only.
+//! Handshakes of one service together: only all of them tell why SYNs are repeated.
 
 use core::time::Duration;
 
@@ -8,35 +7,34 @@ use crate::exchange::{Exchange, Side};
 use crate::observed::time::Timestamp;
 use crate::service::Ledger;
 
-/// SYNs remembered, the earliest.
+/// The most SYNs remembered, the earliest.
 const MAX_TRIES: usize = 4096;
-/// SYNs that must have been ignored before a threshold is believed.
+/// The least number of SYNs that must have been ignored before a threshold is believed.
 const IGNORED: usize = 3;
-/// Attempts that nobody went on with, from which they are a flood …
+/// The least number of abandoned attempts that are a flood.
 const FLOOD: u64 = 100;
-/// … if there are so many for each connection that was made …
+/// The least number of such attempts for each connection that was made.
 const FLOOD_RATIO: u64 = 10;
-/// … and so many a second.
+/// The least number of such attempts per second.
 const FLOOD_RATE: f64 = 50.0;
-/// Connections whose first request was ignored, from which that is no loss.
+/// The least number of connections whose first request was ignored that is no loss.
 const UNREAD: u64 = 2;
-/// Losses of the server's data, or on connections in use, for each such connection, from
-/// which it may be loss after all.
+/// The number of connections with an ignored first request for each loss of the server's data, or
+/// on connections in use: with fewer of them it may be loss after all.
 const LOSS_RATIO: u64 = 4;
-/// A first request no longer than this fits through any path (RFC 9293
-/// §3.7.1), so that it is no path's MTU that keeps it back.
+/// The longest first request that fits through any path (RFC 9293 §3.7.1), so that it is no path's
+/// MTU that keeps it back.
 const SMALL: u32 = 1200;
 
 /// The longest that an acknowledgement may be delayed.
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(500);
 /// Initial TTL of Linux (`ip_default_ttl`); systems that begin with more delay first ACKs too.
 const LINUX_TTL: u8 = 64;
-/// A first answer this late …
+/// The least lateness of a first answer of a server that stands still.
 const STANDS: Duration = Duration::from_millis(50);
-/// … and so many times the median late is of a server that stands still.
+/// The least multiple of the median by which such an answer is late.
 const STANDS_RATIO: u32 = 5;
-/// By chance no more likely than this would all ignored SYNs have come while
-/// it stood still.
+/// The greatest chance that all ignored SYNs would have come while the server stood still.
 const CHANCE: f64 = 0.001;
 
 /// The handshakes of one service.
@@ -45,30 +43,30 @@ pub(crate) struct Handshakes {
     tries: Vec<Try>,
     /// Late first exchanges of connections.
     late: Vec<(Timestamp, Timestamp)>,
-    /// Connections whose small first request was repeated and not acknowledged.
+    /// Number of connections whose small first request was repeated and not acknowledged.
     unread: u64,
-    /// Attempts that ended with one SYN and, perhaps, its answer.
+    /// Number of attempts that ended with one SYN and, perhaps, its answer.
     unfinished: u64,
     established: u64,
     span: Option<(Timestamp, Timestamp)>,
 }
 
-/// A SYN, and until when its connection was half open; `None`: ignored.
+/// A SYN, and the time until which its connection was half open; `None`: ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Try {
     at: Timestamp,
     until: Option<Timestamp>,
 }
 
-/// Why SYNs of a service are sent again.
+/// The reason for which SYNs of a service are sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// They or their answers are lost.
+    /// The SYNs or their answers are lost.
     Loss,
     /// The table of half-open connections is full: SYNs are ignored while this
     /// many handshakes are under way.
     SynQueue {
-        /// How many handshakes are answered at once.
+        /// Number of handshakes that are answered at once.
         room: usize,
     },
     /// The queue of connections that the program is to accept is full.
@@ -131,7 +129,7 @@ impl Handshakes {
         self.span = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     }
 
-    /// Attempts that nobody went on with, and how many a second.
+    /// Returns the number of abandoned attempts, in all and per second.
     pub(crate) fn unfinished(&self) -> (u64, f64) {
         let seconds = self
             .span
@@ -144,7 +142,7 @@ impl Handshakes {
         (self.unfinished, rate)
     }
 
-    /// Why SYNs are sent again, if any are.
+    /// Returns the reason for which SYNs are sent again, if any are.
     pub(crate) fn why(&self, ledger: &Ledger) -> Why {
         // Sorting many is worth while only where some were ignored.
         let ignored = self
@@ -158,7 +156,7 @@ impl Handshakes {
             earliest(&self.tries)
         };
         let (unfinished, rate) = self.unfinished();
-        // What an open connection loses is lost by the path, or by a host that is late.
+        // Losses on an open connection are by the path, or by a host that is late.
         let losses = ledger.recoveries.of(Side::Server).max(ledger.later_losses);
         if unfinished >= FLOOD && unfinished >= self.established * FLOOD_RATIO && rate >= FLOOD_RATE
         {
@@ -174,8 +172,8 @@ impl Handshakes {
         }
     }
 
-    /// Whether SYNs are ignored only while the server stands still, and answered
-    /// at other times: connections wait to be accepted then, until no more fit.
+    /// Returns true if SYNs are ignored only while the server stands still, and answered at other
+    /// times: connections wait to be accepted then, until no more fit.
     fn follows_standstill(&self, tries: &[Try], ledger: &Ledger) -> bool {
         if tries.is_empty() {
             return false;
@@ -210,8 +208,8 @@ impl Handshakes {
     }
 }
 
-/// How many handshakes may be under way, if SYNs are ignored exactly while
-/// that many are.
+/// Returns the number of handshakes that may be under way, if SYNs are ignored exactly while that
+/// many are.
 fn room(tries: &[Try]) -> Option<usize> {
     let mut open: Vec<Timestamp> = Vec::new();
     let (mut taken, mut ignored) = (Vec::new(), Vec::new());
@@ -229,7 +227,7 @@ fn room(tries: &[Try]) -> Option<usize> {
     (ignored.len() >= IGNORED && least > most).then_some(least)
 }
 
-/// Those that are kept, in order.
+/// Returns the items that are kept, in order.
 fn earliest<T: Ord + Copy>(list: &[T]) -> Vec<T> {
     let mut sorted = list.to_vec();
     sorted.sort_unstable();
@@ -237,8 +235,8 @@ fn earliest<T: Ord + Copy>(list: &[T]) -> Vec<T> {
     sorted
 }
 
-/// Whether a connection seemed open to the client and was not to the server:
-/// what the client sent first was ignored, not even acknowledged.
+/// Returns true if a connection seemed open to the client and was not to the server: what the
+/// client sent first was ignored, not even acknowledged.
 pub(crate) fn is_unread(setup: &Setup) -> bool {
     let after = &setup.aftermath;
     setup.outcome == Some(SetupOutcome::Established)
@@ -262,12 +260,12 @@ fn is_late_ack(setup: &Setup) -> bool {
 }
 
 /// Returns true if the server's program had the connection, and the client's data did not reach it:
-/// it closed what it had accepted without a word of that.
+/// it closed what it had accepted without acknowledging that data.
 fn is_unheard(setup: &Setup) -> bool {
     setup.aftermath.is_left
 }
 
-/// Whether its SYN had to be sent again for no reason of its own.
+/// Returns true if its SYN had to be sent again for no reason of its own.
 pub(crate) fn is_repeated(setup: &Setup) -> bool {
     setup.outcome == Some(SetupOutcome::Established)
         && setup.retransmissions > 0
@@ -275,7 +273,7 @@ pub(crate) fn is_repeated(setup: &Setup) -> bool {
         && !setup.opening.was_challenged
 }
 
-/// What a connection lost until its first request was taken: repeated SYNs and
+/// Returns the time that a connection lost until its first request was taken: repeated SYNs and
 /// repeated requests.
 pub(crate) fn lost_until_taken(setup: &Setup) -> Duration {
     let after = &setup.aftermath;

@@ -1,5 +1,5 @@
-//! The earliest whole exchanges of one server side by side: what a rule needs
-//! that looks at several connections at once.
+//! The earliest whole exchanges of one server side by side, for rules that look at several
+//! connections at once.
 //!
 //! Which exchanges are kept depends on when they began and on nothing else, so
 //! that neither the order they come in nor the shards change the outcome.
@@ -17,45 +17,45 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::protocol::http;
 
-/// Exchanges kept of one server: several seconds of a busy one, all of a lab's.
+/// The most exchanges kept of one server: several seconds of a busy one, all of a lab's.
 const MAX_MOMENTS: usize = 2048;
 
-/// When one exchange was where.
+/// The instants of one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
-    /// The request's first byte.
+    /// Time of the request's first byte.
     pub(crate) begin: Timestamp,
     pub(crate) client: Endpoint,
     pub(crate) point: PointId,
     pub(crate) ordinal: u32,
-    /// The request was whole here.
+    /// Time when the request was whole here.
     pub(crate) sent: Timestamp,
-    /// The server had the request, as far as the travel to it is known.
+    /// Time when the server had the request, as far as the travel to it is known.
     pub(crate) asked: Timestamp,
-    /// The server sent the response's first byte.
+    /// Time when the server sent the response's first byte.
     pub(crate) answered: Timestamp,
-    /// The server went on after the longest wait that was its own.
+    /// Time when the server went on after the longest wait that was its own.
     pub(crate) resumed: Timestamp,
-    /// The response's last byte.
+    /// Time of the response's last byte.
     pub(crate) end: Timestamp,
-    /// Its connection was made for it.
+    /// Time to make its connection, if that was made for it.
     pub(crate) setup: Option<Duration>,
     pub(crate) target: u64,
     pub(crate) redirect: Option<u64>,
-    /// Fingerprint of whom it asked, by name; 0 where that was not read.
+    /// Fingerprint of the name that it asked; 0 where that was not read.
     pub(crate) origin: u64,
     /// The least round trip from here to the server.
     pub(crate) to_server: Duration,
-    /// Its response was compressed while it was sent.
+    /// True if its response was compressed while it was sent.
     pub(crate) is_encoded: bool,
-    /// The server's kernel acknowledged the request before the answer.
+    /// True if the server's kernel acknowledged the request before the answer.
     pub(crate) is_acked_first: bool,
-    /// Nothing of it was lost, missed or behind another: its times are the
-    /// server's and the path's own.
+    /// True if nothing of it was lost, missed or behind another: its times are the server's and the
+    /// path's own.
     pub(crate) is_clear: bool,
 }
 
-/// The server's part of an exchange: what of a [`Moment`] is looked at of each.
+/// The server's part of an exchange: the instants of a [`Moment`] that are looked at of each.
 #[derive(Clone, Copy)]
 struct Served {
     sent: Timestamp,
@@ -89,7 +89,7 @@ impl Served {
         }
     }
 
-    /// How long the server had the request before it began to answer.
+    /// Returns the time for which the server had the request before it began to answer.
     fn think(&self) -> Duration {
         self.answered.since(self.asked)
     }
@@ -124,18 +124,18 @@ impl Moment {
         }
     }
 
-    /// How long the server had the request before it began to answer.
+    /// Returns the time for which the server had the request before it began to answer.
     pub(crate) fn think(&self) -> Duration {
         self.answered.since(self.asked)
     }
 
-    /// Its whole duration.
+    /// Returns the whole duration.
     pub(crate) fn latency(&self) -> Duration {
         self.end.since(self.begin)
     }
 }
 
-/// Whom the exchange, or the handshake before it, asked by name.
+/// Returns the fingerprint of the name that the exchange, or the handshake before it, asked.
 fn origin(exchange: &Exchange) -> u64 {
     let handshake = exchange.handshake.as_ref();
     let named = handshake.and_then(|handshake| handshake.server_name.as_ref());
@@ -145,7 +145,7 @@ fn origin(exchange: &Exchange) -> u64 {
     }
 }
 
-/// When the request was whole.
+/// Returns the time when the request was whole.
 fn sent(exchange: &Exchange) -> Timestamp {
     let is_sending = |wait: &&Wait| {
         matches!(
@@ -157,8 +157,8 @@ fn sent(exchange: &Exchange) -> Timestamp {
     last.map_or(exchange.begin, |wait| wait.end)
 }
 
-/// When the server went on after its longest own wait in `exchange`, at the
-/// server as far as the travel from it is known.
+/// Returns the time when the server went on after its longest own wait in `exchange`, at the server
+/// as far as the travel from it is known.
 fn resumed(exchange: &Exchange) -> Timestamp {
     let travel = exchange.least_trip.unwrap_or_default() / 2;
     let own = exchange
@@ -176,17 +176,16 @@ fn resumed(exchange: &Exchange) -> Timestamp {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     moments: Vec<Moment>,
-    /// Whole exchanges, kept or not.
+    /// Number of whole exchanges, kept or not.
     count: u64,
-    /// What begins later than the last of those kept is not kept; `None`:
-    /// there is room.
+    /// Begin of the last exchange kept: what begins later is not kept; `None`: there is room.
     until: Option<Timestamp>,
     late: Late,
 }
 
 impl Timeline {
     pub(crate) fn take(&mut self, exchange: &Exchange) {
-        // One that took no longer than a tick of the capture's clock has no waits.
+        // An exchange that took no longer than a tick of the capture's clock has no waits.
         let is_tiled = !exchange.waits.is_empty() || exchange.begin == exchange.end;
         if !matches!(exchange.outcome, Outcome::Complete(_)) || !is_tiled {
             return;
@@ -213,26 +212,25 @@ impl Timeline {
         }
     }
 
-    /// The exchanges in the order they began, of the point that saw most of
-    /// them.
+    /// Returns the exchanges in the order they began, of the point that saw most of them.
     pub(crate) fn sorted(&self) -> Vec<Moment> {
         let mut moments = self.moments.clone();
         keep_least(&mut moments, MAX_MOMENTS);
         if let Some(point) = busiest_point(&moments) {
             moments.retain(|moment| moment.point == point);
         }
-        // Of those that began at once the least is first, whatever came first.
+        // Of exchanges that began at once the least is first, whatever came first.
         put_in_order(&mut moments, |moment| moment.begin);
         moments
     }
 
-    /// The exchanges that took longest, where not all are among the earliest: how many there
-    /// are in all, and those.
+    /// Returns the exchanges that took longest, where not all are among the earliest: the number of
+    /// all exchanges, and those.
     pub(crate) fn late(&self) -> Option<(u64, &Late)> {
         (self.count > MAX_MOMENTS as u64).then_some((self.count, &self.late))
     }
 
-    /// How many exchanges each of the `kept` stands for.
+    /// Returns the number of exchanges that each of the `kept` stands for.
     pub(crate) fn weight(&self, kept: usize) -> f64 {
         match kept {
             0 => 1.0,
@@ -240,7 +238,7 @@ impl Timeline {
         }
     }
 
-    /// Forgets what is not among the earliest; leaves them in any order.
+    /// Drops what is not among the earliest; leaves them in any order.
     fn keep_earliest(&mut self) {
         if let Some(last) = keep_least(&mut self.moments, MAX_MOMENTS) {
             self.until = Some(last.begin);
@@ -248,7 +246,7 @@ impl Timeline {
     }
 }
 
-/// Forgets all but the `most` least, and returns the last of them if there are so many.
+/// Drops all but the `most` least, and returns the last of them if that many were there.
 fn keep_least<T: Ord + Copy>(list: &mut Vec<T>, most: usize) -> Option<T> {
     if list.len() < most {
         return None;
@@ -259,7 +257,7 @@ fn keep_least<T: Ord + Copy>(list: &mut Vec<T>, most: usize) -> Option<T> {
     Some(last)
 }
 
-/// The moments in the order of the instants that `at` says of them; those of one instant
+/// Returns the moments in the order of the instants that `at` says of them; those of one instant
 /// keep the order in which they come.
 pub(crate) fn by_time(moments: &[Moment], at: impl Fn(&Moment) -> Timestamp) -> Vec<Moment> {
     let number = |moment: &Moment| Some(at(moment).as_nanos().wrapping_sub(i64::MIN) as u64);
@@ -275,7 +273,7 @@ fn put_in_order(moments: &mut Vec<Moment>, at: impl Fn(&Moment) -> Timestamp) {
     }
 }
 
-/// The moments of each client together, in the order in which they come.
+/// Returns the moments of each client together, in the order in which they come.
 pub(crate) fn by_client(moments: &[Moment]) -> Vec<Moment> {
     in_order(
         moments,
@@ -284,15 +282,15 @@ pub(crate) fn by_client(moments: &[Moment]) -> Vec<Moment> {
     )
 }
 
-/// The moments of each host that asks together, in the order in which they come.
+/// Returns the moments of each host that asks together, in the order in which they come.
 pub(crate) fn by_host(moments: &[Moment]) -> Vec<Moment> {
     let host = |moment: &Moment| Endpoint::new(moment.client.addr, 0);
     in_order(moments, |moment| host(moment).number(), host)
 }
 
-/// The moments in the order of what `key` says of them; those of which it says
-/// the same keep the order in which they come. Where `number` says of two what is not the
-/// same, `key` has them in the same order.
+/// Returns the moments in the order of what `key` says of them; those of which it says the same
+/// keep the order in which they come. Where `number` says of two what is not the same, `key` has
+/// them in the same order.
 fn in_order<'a, K: Ord>(
     moments: &'a [Moment],
     number: impl Fn(&Moment) -> Option<u64>,
@@ -313,12 +311,12 @@ fn in_order<'a, K: Ord>(
     sorted
 }
 
-/// The bits of a place beside a number.
+/// Number of bits of a place beside a number.
 const PLACE_BITS: u32 = 16;
 
-/// The places of the moments in the order of their numbers, and where that is the same, of
-/// the places: each number and its place in one word, which is by far the quickest to sort.
-/// `None` where that has no room for them.
+/// Returns the places of the moments in the order of their numbers, and where that is the same, of
+/// the places: each number and its place in one word, which is by far the quickest to sort. `None`
+/// where that has no room for them.
 fn places_by_number(
     moments: &[Moment],
     number: impl Fn(&Moment) -> Option<u64>,
@@ -338,7 +336,7 @@ fn places_by_number(
     Some(words.into_iter().map(place).collect())
 }
 
-/// The point with most of them, of equal ones the first.
+/// Returns the point with most of the moments, of equal ones the first.
 fn busiest_point(moments: &[Moment]) -> Option<PointId> {
     let mut points: Vec<PointId> = moments.iter().map(|moment| moment.point).collect();
     points.sort_unstable();

@@ -12,7 +12,7 @@ use crate::observed::time::Timestamp;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uploads {
     when: Stretches,
-    /// The longest time that one's last byte stood in the queue, where that was seen.
+    /// The longest time that an upload's last byte stood in the queue, where that was seen.
     queue: Duration,
 }
 

@@ -7,21 +7,21 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bits of a value that a bucket keeps behind the first: a value is off by
-/// less than 1/1024.
+/// Number of bits of a value that a bucket keeps behind the first: a value is off by less than
+/// 1/1024.
 const SIGNIFICANT_BITS: u32 = 10;
-/// Observations that wait to be counted: as many at least …
+/// The least number of observations that wait to be counted.
 const LEAST_RECENT: usize = 64;
-/// … and one for each bucket that was counted, so that counting costs each
-/// observation the same however many there are.
+/// Number of observations that wait, besides, for each bucket that was counted, so that counting
+/// costs each observation the same however many there are.
 const COUNTED_PER_RECENT: usize = 1;
 
-/// Steps in which the requests that one held up are added.
+/// The most steps in which the requests that one held up are added.
 const MOST_HELD_UP: u64 = 1_000;
-/// Of those, how many are kept until they are merged.
+/// The most steps kept until they are merged.
 const MOST_PAIRS: usize = 100_000;
 
-/// How often a bucket was observed.
+/// Number of observations of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counted {
     bucket: u32,
@@ -38,7 +38,7 @@ struct Counted {
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(with = "Vec<(u64, u64)>")]
 pub struct Distribution {
-    /// In the order of their buckets.
+    /// Counted buckets in their order.
     counted: Vec<Counted>,
     /// The buckets of the latest observations, not counted yet, in any order.
     recent: Vec<u32>,
@@ -58,7 +58,7 @@ impl Serialize for Distribution {
     }
 }
 
-/// A report may come from anywhere: its pairs are sorted and joined again, so
+/// Reads a distribution. A report may come from anywhere: its pairs are sorted and joined again, so
 /// that what the other methods rely on holds.
 impl<'de> Deserialize<'de> for Distribution {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for Distribution {
 }
 
 impl Distribution {
-    /// The distribution of the given buckets, in any order.
+    /// Returns the distribution of the given buckets, in any order.
     pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let counted = buckets.into_iter().filter(|&(_, count)| count > 0);
         let mut counted: Vec<Counted> = counted
@@ -115,20 +115,21 @@ impl Distribution {
         }
     }
 
-    /// Counts what is recent, or makes its list longer.
+    /// Counts the recent observations, or makes their list longer.
     #[cold]
     fn make_room(&mut self) {
         self.settle();
         let wanted = LEAST_RECENT.max(self.counted.len() / COUNTED_PER_RECENT);
-        let wanted = match self.counted.is_empty() {
+        let wanted = if self.counted.is_empty() {
             // Most distributions only ever see a few.
-            true => LEAST_RECENT / 8,
-            false => wanted,
+            LEAST_RECENT / 8
+        } else {
+            wanted
         };
         self.recent.reserve_exact(wanted);
     }
 
-    /// Counts what is recent.
+    /// Counts the recent observations.
     fn settle(&mut self) {
         if !self.recent.is_empty() {
             self.recent.sort_unstable();
@@ -137,7 +138,7 @@ impl Distribution {
         }
     }
 
-    /// All observations, counted.
+    /// Returns all observations, counted.
     fn settled(&self) -> Cow<'_, [Counted]> {
         if self.recent.is_empty() {
             return Cow::Borrowed(&self.counted);
@@ -157,7 +158,7 @@ impl Distribution {
         }
     }
 
-    /// The same with what nobody else needs.
+    /// Adds all of `other`'s observations, where nobody else needs these.
     pub(crate) fn absorb(&mut self, mut other: Self) {
         if self.is_empty() {
             *self = other;
@@ -167,7 +168,7 @@ impl Distribution {
         self.merge(&other);
     }
 
-    /// Takes `other`'s observations away; what was never there stays away.
+    /// Takes `other`'s observations away; those that were never there stay away.
     pub fn subtract(&mut self, other: &Self) {
         self.settle();
         let theirs = other.settled();
@@ -181,7 +182,7 @@ impl Distribution {
         });
     }
 
-    /// The same with the observations of `some` replaced by those of `others`.
+    /// Returns the distribution with the observations of `some` replaced by those of `others`.
     pub(crate) fn with_replaced(&self, some: &Self, others: &Self) -> Self {
         let mut all = Self {
             counted: self.settled().into_owned(),
@@ -192,9 +193,9 @@ impl Distribution {
         all
     }
 
-    /// What requests due every `interval` would have met: one that took longer
-    /// held up those due meanwhile, and each of them is added with what was
-    /// left for it.
+    /// Returns the latencies that requests due every `interval` would have had: one that took
+    /// longer held up those due meanwhile, and each of these is added with the time that was left
+    /// for it.
     pub(crate) fn at_even_pace(&self, interval: Duration) -> Self {
         let interval = u64::try_from(interval.as_nanos())
             .unwrap_or(u64::MAX)
@@ -218,23 +219,23 @@ impl Distribution {
         all
     }
 
-    /// How many observations there are; saturates.
+    /// Returns the number of observations; saturates.
     pub fn count(&self) -> u64 {
         let counts = self.counted.iter().map(|each| each.count);
         counts.fold(self.recent.len() as u64, u64::saturating_add)
     }
 
-    /// Whether nothing was observed.
+    /// Returns true if nothing was observed.
     pub fn is_empty(&self) -> bool {
         self.counted.is_empty() && self.recent.is_empty()
     }
 
-    /// The `(value in ns, count)` pairs, ascending.
+    /// Returns the `(value in ns, count)` pairs, ascending.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         self.settled().iter().map(Counted::pair).collect()
     }
 
-    /// Sum of all observations in nanoseconds; saturates.
+    /// Returns the sum of all observations in nanoseconds; saturates.
     pub fn sum_ns(&self) -> u128 {
         let settled = self.settled();
         let pairs = settled.iter().map(Counted::pair);
@@ -243,7 +244,7 @@ impl Distribution {
         })
     }
 
-    /// The mean; `None` when empty.
+    /// Returns the mean; `None` when empty.
     pub fn mean(&self) -> Option<Duration> {
         let count = u128::from(self.count());
         let mean = self.sum_ns().checked_div(count)?;
@@ -252,8 +253,8 @@ impl Distribution {
         ))
     }
 
-    /// The smallest value that at least the share `quantile` (0 to 1) of the
-    /// observations does not exceed; `None` when empty.
+    /// Returns the smallest value that at least the share `quantile` (0 to 1) of the observations
+    /// does not exceed; `None` when empty.
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let wanted = (quantile.clamp(0.0, 1.0) * self.count() as f64)
             .ceil()
@@ -267,17 +268,17 @@ impl Distribution {
         reaches.or(settled.last()).map(Counted::value)
     }
 
-    /// The least value; `None` when empty.
+    /// Returns the least value; `None` when empty.
     pub fn min(&self) -> Option<Duration> {
         self.settled().first().map(Counted::value)
     }
 
-    /// The greatest value; `None` when empty.
+    /// Returns the greatest value; `None` when empty.
     pub fn max(&self) -> Option<Duration> {
         self.settled().last().map(Counted::value)
     }
 
-    /// Share of the observations that lie above `threshold`; 0 when empty.
+    /// Returns the share of the observations that lie above `threshold`; 0 when empty.
     pub fn share_above(&self, threshold: Duration) -> f64 {
         let settled = self.settled();
         let above = settled
@@ -294,7 +295,7 @@ impl Distribution {
 }
 
 impl Counted {
-    /// The bucket's upper end.
+    /// Returns the bucket's upper end.
     fn value(&self) -> Duration {
         Duration::from_nanos(upper_end(self.bucket))
     }
@@ -304,13 +305,13 @@ impl Counted {
     }
 }
 
-/// Buckets that were observed once each.
+/// Iterates over buckets that were observed once each.
 fn singles(buckets: &[u32]) -> impl Iterator<Item = Counted> + '_ {
     let buckets = buckets.iter();
     buckets.map(|&bucket| Counted { bucket, count: 1 })
 }
 
-/// What was counted and what is to be, both in order, together.
+/// Merges the counted buckets and others, both in order.
 fn sum(counted: &[Counted], others: impl Iterator<Item = Counted>) -> Vec<Counted> {
     let mut all = Vec::with_capacity(counted.len() + others.size_hint().0);
     let mut counted = counted.iter().copied().peekable();
@@ -333,7 +334,7 @@ fn push(all: &mut Vec<Counted>, next: Counted) {
     }
 }
 
-/// Makes one of neighbours of the same bucket.
+/// Joins neighbours of the same bucket.
 fn join(counted: &mut Vec<Counted>) {
     counted.dedup_by(|next, kept| {
         let is_same = next.bucket == kept.bucket;
@@ -344,20 +345,21 @@ fn join(counted: &mut Vec<Counted>) {
     });
 }
 
-/// The bucket of a duration.
+/// Returns the bucket of a duration.
 #[inline]
 fn bucket_of(value: Duration) -> u32 {
     // Nearly all are told without a wide multiplication.
     const NANOS: u64 = 1_000_000_000;
     let seconds = value.as_secs();
-    bucket(match seconds < u64::MAX / NANOS {
-        true => seconds * NANOS + u64::from(value.subsec_nanos()),
-        false => u64::MAX,
+    bucket(if seconds < u64::MAX / NANOS {
+        seconds * NANOS + u64::from(value.subsec_nanos())
+    } else {
+        u64::MAX
     })
 }
 
-/// The bucket of a value: those below 1,024 have one each, every power of two
-/// beyond that has 1,024.
+/// Returns the bucket of a value: those below 1,024 have one each, every power of two beyond that
+/// has 1,024.
 #[inline]
 fn bucket(value: u64) -> u32 {
     let bits = u64::BITS - value.leading_zeros();
@@ -366,7 +368,7 @@ fn bucket(value: u64) -> u32 {
     (power << SIGNIFICANT_BITS) | (leading as u32 & ((1 << SIGNIFICANT_BITS) - 1))
 }
 
-/// The greatest value of a bucket.
+/// Returns the greatest value of a bucket.
 fn upper_end(bucket: u32) -> u64 {
     let power = bucket >> SIGNIFICANT_BITS;
     let index = u64::from(bucket & ((1 << SIGNIFICANT_BITS) - 1));
@@ -391,7 +393,7 @@ mod tests {
         seen.record(ms(100));
         let met = seen.at_even_pace(ms(1));
         assert_eq!(met.count(), 900 + 100);
-        // Of those due in the stall, one in ten waited for the last ten.
+        // One in ten of the requests due in the stall waited for the last ten.
         assert!((met.share_above(ms(90)) - 0.01).abs() < 0.002);
         assert_eq!(seen.at_even_pace(ms(200)), seen);
         // However short the interval, the work is bounded and the sum about right.

@@ -28,13 +28,13 @@ impl<T> Slots<T> {
         self.places.get(place)?.as_deref()
     }
 
-    /// The value at `number`; where there is none, what `make` makes.
+    /// Returns the value at `number`; where there is none, inserts what `make` makes.
     #[inline]
     pub(crate) fn get_or_insert_with(&mut self, number: usize, make: impl FnOnce() -> T) -> &mut T {
         self.place(number).get_or_insert_with(|| Box::new(make()))
     }
 
-    /// The place of `number`, with its value if there is one.
+    /// Returns the place of `number`, with its value if there is one.
     #[inline]
     pub(crate) fn place(&mut self, number: usize) -> &mut Option<Box<T>> {
         let place = match number.checked_sub(self.first) {
@@ -44,19 +44,19 @@ impl<T> Slots<T> {
         &mut self.places[place]
     }
 
-    /// The values with their numbers, ascending.
+    /// Iterates over the values with their numbers, ascending.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &T)> + '_ {
         let places = self.places.iter().enumerate();
         places.filter_map(|(place, value)| Some((self.first + place, value.as_deref()?)))
     }
 
-    /// The same for good.
+    /// Iterates over the values with their numbers, ascending, and takes them out.
     pub(crate) fn into_values(self) -> impl Iterator<Item = (usize, Box<T>)> {
         let places = self.places.into_iter().enumerate();
         places.filter_map(move |(place, value)| Some((self.first + place, value?)))
     }
 
-    /// Makes a place for `number`, and says where.
+    /// Makes a place for `number`, and returns its index.
     #[cold]
     fn make_room(&mut self, number: usize) -> usize {
         if self.is_empty() {

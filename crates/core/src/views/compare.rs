@@ -10,24 +10,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Remark, Report};
 
-mod bootstrap;
 mod change;
-mod generator;
 mod load;
 mod mechanism;
 mod prediction;
 mod remarks;
-mod steadiness;
 
 pub use change::{Judgement, LatencyChange, LatencyFigure, QuantityChange};
 pub use load::Side;
 pub use mechanism::{Fate, FindingChange, Lever, LeverPlace, Mechanism};
 pub use prediction::{PredictedFigure, PredictionCheck};
 
-pub(crate) use steadiness::intervals;
-
-use bootstrap::{Estimate, Sample};
-use generator::SplitMix64;
+use crate::conclude::bootstrap::{self, Estimate, Sample};
+use crate::conclude::generator::SplitMix64;
 
 /// Version of the comparison's stable part.
 pub const SCHEMA: u32 = 1;

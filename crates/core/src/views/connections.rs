@@ -1,5 +1,5 @@
-//! Connections one by one: which are wanted, their numbers, and the few with
-//! the most of something. Who asks for none pays for none.
+//! Connections one by one: those that are wanted, their numbers, and the few with the most of
+//! something. A caller that asks for none pays for none.
 //!
 //! Counts are those of `tshark` (`-z conv,tcp`, `tcp.analysis.*`) and
 //! `tcptrace -lr`, held against both in the command's tests, but for these:
@@ -26,7 +26,6 @@ use std::collections::BTreeMap;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::cause::tally::nanos;
 use crate::conclude::{connection_record, quic_record};
 use crate::connection::Watched;
 use crate::observed::datagram::Datagram;
@@ -34,29 +33,29 @@ use crate::observed::event::PointId;
 use crate::observed::flow::{FlowKey, Transport};
 use crate::observed::icmp::IcmpError;
 use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::nanos;
 use crate::protocol::quic;
 use crate::report::{ConnectionRecord, Connections};
 
-/// Flows whose number is remembered; connections of later ones have none.
+/// The most flows whose number is remembered; connections of later ones have none.
 const MAX_FLOWS: usize = 1 << 20;
 
-/// Receives every connection's record as it ends or is given up.
+/// Receiver of each connection's record as it ends or is given up.
 pub type ConnectionSink = Box<dyn FnMut(&ConnectionRecord) + Send>;
 
-/// Which connections' facts are wanted.
+/// The connections whose facts are wanted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// How many the report lists at most; 0: none are collected.
+    /// The most connections that the report lists; 0: none are collected.
     pub limit: usize,
-    /// What they are to have most of.
+    /// The key of which they must have most.
     pub by: Key,
-    /// How many observation points a capture file has room for, the points of
-    /// one file following each other: numbers are a file's own. 0: all are of
-    /// one.
+    /// Number of observation points that a capture file has room for, the points of one file
+    /// following each other: numbers are a file's own. 0: all are of one.
     pub points_per_file: u16,
 }
 
-/// What connections are sorted by, the most first.
+/// The key by which connections are sorted, the most first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Key {
     /// Time lost by its exchanges.
@@ -83,7 +82,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// All of them.
+    /// All keys.
     pub const ALL: [Self; 10] = [
         Self::Lost,
         Self::Packets,
@@ -97,7 +96,7 @@ impl Key {
         Self::Start,
     ];
 
-    /// Its name, `round-trip`.
+    /// Returns the key's name, such as `round-trip`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lost => "lost",
@@ -129,7 +128,7 @@ pub(crate) struct Collected {
     wanted: Wanted,
     seen: u64,
     kept: BTreeMap<Rank, Ended>,
-    /// By file: TCP and UDP are numbered apart.
+    /// Stream numbers by file: TCP and UDP are numbered apart.
     files: BTreeMap<u16, [StreamNumbers; 2]>,
     quic: quic::Flows,
     hasher: SeedableRandomState,
@@ -153,13 +152,13 @@ impl Collected {
         self.sink = Some(sink);
     }
 
-    /// Whether anybody wants to know.
+    /// Returns true if anybody wants to know.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.limit > 0 || self.sink.is_some()
     }
 
-    /// The number of the connection that this segment belongs to.
+    /// Returns the number of the connection that this segment belongs to.
     pub(crate) fn number(&mut self, segment: &Segment) -> Option<u32> {
         let (flow, seq, ack) = (segment.flow, segment.seq, segment.ack);
         let is_syn = segment.flags.contains(TcpFlags::SYN);
@@ -210,8 +209,8 @@ impl Collected {
         self.keep(Ended::Quic(flow));
     }
 
-    /// Takes in a datagram, if anybody wants to know; what is followed no
-    /// further is to be taken in.
+    /// Takes in a datagram, if anybody wants to know; flows that are followed no further must be
+    /// taken in.
     pub(crate) fn datagram(
         &mut self,
         datagram: &Datagram,
@@ -238,7 +237,7 @@ impl Collected {
         }
     }
 
-    /// The list; `None` where nobody wants it.
+    /// Returns the list; `None` where it is not wanted.
     pub(crate) fn finish(&mut self) -> Option<Connections> {
         for flow in self.quic.finish() {
             self.keep(Ended::Quic(flow));
@@ -269,7 +268,7 @@ impl Ended {
         }
     }
 
-    /// When and where it was first seen.
+    /// Returns the time and place at which it was first seen.
     fn place(&self) -> (i64, u16, u64) {
         let (first, point, packet) = match self {
             Self::Tcp(watched) => {
@@ -281,7 +280,7 @@ impl Ended {
         (first.as_nanos(), point.0, packet)
     }
 
-    /// How much it has of what is sorted by; nothing where that is unknown.
+    /// Returns the value of the sort key; 0 where that is unknown.
     fn value(&self, key: Key) -> u64 {
         match self {
             _ if key == Key::Start => earliness(self.place().0),
@@ -291,7 +290,7 @@ impl Ended {
     }
 }
 
-/// The more the earlier.
+/// Returns a number that is greater the earlier `ns` is.
 fn earliness(ns: i64) -> u64 {
     u64::try_from(i128::from(i64::MAX) - i128::from(ns)).unwrap_or(u64::MAX)
 }
@@ -340,8 +339,8 @@ fn of_quic(flow: &quic::Flow, key: Key) -> u64 {
 /// another sequence number opens another.
 #[derive(Debug)]
 struct StreamNumbers {
-    /// By a hash of the flow: it takes a third of the memory, and collisions
-    /// among a million flows come in one of 30 million captures.
+    /// Numbers by a hash of the flow: it takes a third of the memory, and collisions among a
+    /// million flows come in one of 30 million captures.
     flows: HashMap<u64, Numbered, SeedableRandomState>,
     hasher: SeedableRandomState,
     next: u32,
@@ -351,7 +350,7 @@ struct StreamNumbers {
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     number: u32,
-    /// Sequence number of its SYN, or one of those below.
+    /// Sequence number of its SYN, or one of the values below.
     opening: u32,
 }
 
@@ -369,8 +368,7 @@ impl StreamNumbers {
         }
     }
 
-    /// The number of a flow's connection, of whose SYN `opening` is the
-    /// sequence number.
+    /// Returns the number of a flow's connection, `opening` being the sequence number of its SYN.
     fn number(&mut self, flow: FlowKey, opening: Option<u32>) -> Option<u32> {
         let seen = opening.map_or(MIDWAY, place_of);
         self.enter(flow, seen, seen)
@@ -387,8 +385,8 @@ impl StreamNumbers {
         self.enter(flow, opening.map_or(MIDWAY, place_of), QUOTED);
     }
 
-    /// The number of a flow's connection, of which `seen` is the opening; if it
-    /// is new, `opening` is remembered.
+    /// Returns the number of a flow's connection, `seen` being its opening; if it is new, `opening`
+    /// is remembered.
     fn enter(&mut self, flow: FlowKey, seen: u32, opening: u32) -> Option<u32> {
         let flow = self.hasher.hash_one(flow);
         let fresh = Numbered {
@@ -413,7 +411,7 @@ impl StreamNumbers {
     }
 }
 
-/// A SYN's sequence number as it is remembered.
+/// Returns a SYN's sequence number as it is remembered.
 fn place_of(seq: u32) -> u32 {
     seq.clamp(MIDWAY + 1, QUOTED - 1)
 }
@@ -421,12 +419,12 @@ fn place_of(seq: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::table;
+    use crate::observed::flow;
     use crate::observed::flow::Endpoint;
 
     #[test]
     fn numbers_go_by_first_packets_and_a_forgotten_flow_keeps_its_own() {
-        let mut numbers = StreamNumbers::new(table::hasher(7));
+        let mut numbers = StreamNumbers::new(flow::hasher(7));
         let mut number = |port, opening| {
             let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
             let (flow, _) = FlowKey::new(Transport::Tcp, end(1, port), end(2, 80));
@@ -443,7 +441,7 @@ mod tests {
 
     #[test]
     fn what_an_icmp_error_quotes_is_numbered_too() {
-        let mut numbers = StreamNumbers::new(table::hasher(7));
+        let mut numbers = StreamNumbers::new(flow::hasher(7));
         let flow = |port| {
             let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
             FlowKey::new(Transport::Tcp, end(1, port), end(2, 80)).0

@@ -3,12 +3,12 @@
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::connection::table;
+use crate::observed::flow;
 use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::icmp::IcmpError;
 use crate::observed::segment::{Segment, TcpFlags};
 
-/// Flows whose number is remembered; those that come later have none.
+/// The most flows whose number is remembered; those that come later have none.
 const MAX_FLOWS: usize = 1 << 20;
 
 /// Numbers the TCP connections of one capture file as Wireshark does: from 0,
@@ -52,16 +52,16 @@ impl Seen {
 }
 
 impl StreamNumbers {
-    /// Numbers for one file; `hash_seed` changes nothing in them.
+    /// Creates the numbering of one file; `hash_seed` changes nothing in it.
     pub fn new(hash_seed: u64) -> Self {
         Self {
-            flows: HashMap::with_hasher(table::hasher(hash_seed)),
+            flows: HashMap::with_hasher(flow::hasher(hash_seed)),
             next: 0,
         }
     }
 
-    /// Takes in the file's next segment and says of which connection it is;
-    /// `None` where there are too many to tell.
+    /// Takes in the file's next segment and returns the number of its connection; `None` where
+    /// there are too many to tell.
     pub fn take(&mut self, segment: &Segment) -> Option<u64> {
         let seen = Seen::new(segment.direction, segment.seq, segment.flags);
         let numbered = self.enter(segment.flow, seen)?;
@@ -79,7 +79,7 @@ impl StreamNumbers {
         self.enter(error.flow, seen).map(|numbered| numbered.stream)
     }
 
-    /// The connection of a header, a new one if need be.
+    /// Returns the connection of a header, a new one if need be.
     fn enter(&mut self, flow: FlowKey, seen: Seen) -> Option<&mut Numbered> {
         let is_full = self.flows.len() >= MAX_FLOWS;
         let next = self.next;
@@ -103,12 +103,12 @@ impl StreamNumbers {
         Some(numbered)
     }
 
-    /// The number of the flow's latest connection.
+    /// Returns the number of the flow's latest connection.
     pub fn of(&self, flow: &FlowKey) -> Option<u64> {
         self.flows.get(flow).map(|numbered| numbered.stream)
     }
 
-    /// How many connections were told apart.
+    /// Returns the number of connections that were told apart.
     pub fn count(&self) -> u64 {
         self.next
     }

@@ -1,8 +1,8 @@
-//! One connection in full: its bytes in order, and its round trips, bytes in
-//! flight and windows over time.
+//! A connection in full: its bytes in order, and its round trips, bytes in flight and windows over
+//! time.
 //!
-//! In come the segments of one connection in the order they were seen. The
-//! analysis does not need this; it is for looking closely.
+//! The input is the segments of one connection in the order they were seen. The analysis does not
+//! need this; it is for looking closely.
 
 mod bytes;
 mod samples;
@@ -12,7 +12,7 @@ pub use samples::{Samples, WaySamples};
 
 use crate::observed::flow::Direction;
 
-/// Where a direction stands in a list of both.
+/// Returns the place of a direction in a list of both.
 const fn way(direction: Direction) -> usize {
     match direction {
         Direction::Forward => 0,

@@ -1,11 +1,10 @@
 //! Two captures of the same connections, held against each other.
 //!
-//! In come the segments of both, each in its own order and on its own clock,
-//! and the exchanges of one; out comes how the clocks stand to each other,
-//! what the ways between took and lost, and where the exchanges' time went.
-//! Packets are recognised by their sequence and acknowledgement numbers,
-//! timestamps and IP identification, so that translated addresses and clocks
-//! that differ by years do not matter.
+//! The input is the segments of both, each in its own order and on its own clock, and the exchanges
+//! of one; the output is the relation of the clocks, the time and the losses of the ways between,
+//! and the places where the exchanges' time went. Packets are recognised by their sequence and
+//! acknowledgement numbers, timestamps and IP identification, so that translated addresses and
+//! clocks that differ by years do not matter.
 
 mod clock;
 mod matching;
@@ -16,7 +15,7 @@ mod way;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::connection::table;
+use crate::observed::flow;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 use crate::report::Joined;
@@ -26,7 +25,7 @@ use matching::{Matched, Pairs};
 pub use place::ExchangeSpan;
 use sighting::{Flow, Sighting};
 
-/// Packets of each capture that are held against the other's.
+/// The most packets of each capture that are held against the other's.
 const MAX_SIGHTINGS: usize = 1 << 20;
 
 /// Gathers two captures.
@@ -36,7 +35,7 @@ pub struct Joining {
     views: [View; 2],
 }
 
-/// One capture.
+/// A capture as it was gathered.
 #[derive(Debug)]
 struct View {
     flows: Vec<Flow>,
@@ -52,15 +51,15 @@ pub struct Recognised {
     pairs: Pairs,
     matched: Matched,
     clock: Clock,
-    /// Which of the two is nearer to the clients.
+    /// Index of the capture that is nearer to the clients.
     client: usize,
 }
 
 impl Joining {
-    /// Two captures of which nothing is known; `hash_seed` changes nothing in
-    /// what comes out.
+    /// Creates a joining of two captures of which nothing is known; `hash_seed` changes nothing in
+    /// the result.
     pub fn new(hash_seed: u64) -> Self {
-        let hasher = table::hasher(hash_seed);
+        let hasher = flow::hasher(hash_seed);
         let view = || View {
             flows: Vec::new(),
             by_key: HashMap::with_hasher(hasher.clone()),
@@ -73,8 +72,8 @@ impl Joining {
         }
     }
 
-    /// Takes in the next segment of the first capture (0) or the second (1);
-    /// `false` where there is no room for more of it.
+    /// Takes in the next segment of the first capture (0) or the second (1); returns `false` where
+    /// there is no room for more of it.
     pub fn take(&mut self, capture: usize, segment: &Segment) -> bool {
         self.views
             .get_mut(capture)
@@ -105,13 +104,13 @@ impl Joining {
 }
 
 impl Recognised {
-    /// Which capture is nearer to the clients, 0 or 1: the one whose exchanges
-    /// are to be diagnosed.
+    /// Returns the index of the capture that is nearer to the clients, 0 or 1: the one whose
+    /// exchanges must be diagnosed.
     pub fn client(&self) -> usize {
         self.client
     }
 
-    /// Concludes. `names` are the captures' in the order they were given;
+    /// Concludes and returns the result. `names` are the captures' in the order they were given;
     /// `exchanges` those that the client's capture shows.
     pub fn conclude(&self, names: [&str; 2], exchanges: &[ExchangeSpan]) -> Joined {
         let [first, second] = names;
@@ -151,11 +150,12 @@ impl Recognised {
         if self.client == 0 { second } else { first }
     }
 
-    /// When `sighting` was, on the clock of the client's capture.
+    /// Returns the time of `sighting` on the clock of the client's capture.
     fn instant(&self, sighting: &Sighting, is_near: bool) -> Timestamp {
-        match is_near {
-            true => sighting.at,
-            false => self.clock.to_client(sighting.at),
+        if is_near {
+            sighting.at
+        } else {
+            self.clock.to_client(sighting.at)
         }
     }
 }

@@ -1,20 +1,20 @@
 //! The account of time adds up, and nothing material is left unsaid.
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Account, Booking, LayerState, Report};
 
-/// The share of a service's time, and the mean time, from which on what nobody claims
-/// must be told.
+/// The share of a service's time, and the mean time, from which on time that no finding claims must
+/// be told.
 const SHARE: f64 = 0.05;
 const MEAN_NS: u64 = 1_000_000;
 /// The least share of the time of all services that must be told.
 const OF_ALL: f64 = 0.01;
-/// Findings that a report holds at most.
+/// The most findings that a report holds.
 const MAX_FINDINGS: usize = 32;
 
-/// The first way in which the account of `report` breaks the rules that must hold; `None` if
-/// it breaks none.
+/// Returns the first way in which the account of `report` breaks the rules that must hold; `None`
+/// if it breaks none.
 pub(crate) fn account_fault(report: &Report) -> Option<String> {
     let unbalanced = report.account.iter().find_map(unbalanced);
     unbalanced
@@ -47,7 +47,7 @@ fn unbalanced(account: &Account) -> Option<String> {
     })
 }
 
-/// A finding that claims more than it costs, or a report whose findings claim more than
+/// Returns a finding that claims more than it costs, or a report whose findings claim more than
 /// there is.
 fn overclaimed(report: &Report) -> Option<String> {
     let claimed = |finding: &lagtrace_core::report::Finding| {
@@ -67,7 +67,7 @@ fn overclaimed(report: &Report) -> Option<String> {
     (shares > 1.0 + 1e-9).then(|| format!("the shares add up to {shares}"))
 }
 
-/// A layer that is cleared though unexplained time is in it, or may be.
+/// Returns a layer that is cleared though unexplained time is in it, or may be.
 fn cleared(report: &Report) -> Option<String> {
     report.places().find_map(|place| {
         let own = place.cause.cause().layer.as_str();
@@ -83,7 +83,7 @@ fn cleared(report: &Report) -> Option<String> {
     })
 }
 
-/// A service much of whose time no finding claims, if no finding locates that time.
+/// Returns a service much of whose time no finding claims, if no finding locates that time.
 fn untold(report: &Report) -> Option<String> {
     let all = report.account.iter().flat_map(bookings);
     let whole: u128 = all.map(|booking| u128::from(booking.booked_ns)).sum();

@@ -99,7 +99,7 @@ fn unknown_share(outcome: &Outcome) -> f64 {
         .sum()
 }
 
-/// The faults of a recording in one container, each with the container's name.
+/// Lists the faults of a recording in one container, each with the container's name.
 fn faults_as(what: &str, truth: &Truth, outcome: &Outcome) -> Vec<String> {
     let faults = faults(truth, outcome).into_iter();
     faults.map(|fault| format!("{what}: {fault}")).collect()
@@ -115,7 +115,8 @@ fn own(truth: &Truth) -> Vec<String> {
     faults
 }
 
-/// Segments as far as they do not depend on record numbers and lengths below IP.
+/// Returns true if the segments are the same as far as they do not depend on record numbers and
+/// lengths below IP.
 fn same_traffic(a: &[Captured], b: &[Captured]) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).all(|((x, p), (y, q))| {
@@ -168,8 +169,8 @@ fn over_ipv6(truth: &Truth) -> Vec<String> {
     )
 }
 
-/// Messages cannot be told apart without their heads, yet turns can, and what
-/// was held by whom shows in the headers alone.
+/// Lists the faults of a recording without heads: messages cannot be told apart then, yet turns
+/// can, and what was held by whom shows in the headers alone.
 fn cut(truth: &Truth) -> Vec<String> {
     let frames = Frames::read(&recording(truth.recording)).cut_to(96);
     let outcome = analyse(&segments(&frames.pcap(Link::Ethernet, true)));

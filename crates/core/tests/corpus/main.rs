@@ -33,7 +33,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// A test of what these faults are of: there must be none.
+/// Creates a test that passes if there are no faults.
 fn trial(name: String, faults: impl FnOnce() -> Vec<String> + Send + 'static) -> Trial {
     Trial::test(name, || {
         let faults = faults();
@@ -44,7 +44,7 @@ fn trial(name: String, faults: impl FnOnce() -> Vec<String> + Send + 'static) ->
     })
 }
 
-/// The captures in this folder are those of the list: none lost, none overlooked.
+/// Checks that the captures in this folder are those of the list: none lost, none overlooked.
 fn is_whole(folder: &str, list: BTreeSet<&str>) -> Result<(), Failed> {
     let mut there = BTreeSet::new();
     for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))? {

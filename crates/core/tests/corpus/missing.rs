@@ -18,7 +18,7 @@ const LEAST_TOLERANCE: Duration = Duration::from_micros(300);
 /// The number of a connection's first packets that are left out in turn.
 const PACKETS: usize = 60;
 
-/// The waits of one client's exchanges, in time order.
+/// Returns the waits of one client's exchanges, in time order.
 fn timeline(exchanges: &[Exchange], client: Endpoint) -> Vec<Wait> {
     let mut waits: Vec<Wait> = exchanges
         .iter()
@@ -40,8 +40,8 @@ fn error_of(wait: &Wait) -> Duration {
     }
 }
 
-/// A place where `after` gives more than `slack` to an owner that `before` does not
-/// give it to.
+/// Returns a place where `after` gives more than `slack` to an owner that `before` does not give it
+/// to.
 fn conflict(before: &[Wait], after: &[Wait], slack: Duration) -> Option<String> {
     for new in after.iter().filter(|wait| wait.owner != Owner::Unknown) {
         let mut covered = Duration::ZERO;
@@ -112,7 +112,7 @@ fn of_protocol(name: &str) -> Vec<String> {
     leave_out_each(one, LEAST_TOLERANCE)
 }
 
-/// The recording's first connection.
+/// Returns the recording's first connection.
 fn first_connection(name: &str) -> Vec<Captured> {
     let mut one: Vec<Captured> = segments(&recording(name));
     let flow = one.first().expect("a packet").0.flow;

@@ -1,4 +1,4 @@
-//! Recordings into segments, and segments into what the analysis makes of them.
+//! Reading of recordings into segments, and their analysis.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -12,19 +12,19 @@ use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::Report;
 use lagtrace_core::views::connections::Wanted;
 
-/// A segment with what was captured of its payload.
+/// A segment with the captured bytes of its payload.
 pub(crate) type Captured = (Segment, Vec<u8>);
 
-/// What the analysis came to.
+/// Result of the analysis.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     #[allow(dead_code, reason = "not every test file needs all of it")]
     pub(crate) report: Report,
-    /// Every exchange, in the order they closed.
+    /// Exchanges, in the order they closed.
     pub(crate) exchanges: Vec<Exchange>,
 }
 
-/// The bytes of a recording of the corpus.
+/// Returns the bytes of a recording of the corpus.
 pub(crate) fn recording(name: &str) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/corpus/recordings")
@@ -55,7 +55,7 @@ pub(crate) fn analyse(segments: &[Captured]) -> Outcome {
     analyse_seeded(segments, 0)
 }
 
-/// The same with another seed of the flow tables' hashes.
+/// Analyses segments with another seed of the flow tables' hashes.
 pub(crate) fn analyse_seeded(segments: &[Captured], hash_seed: u64) -> Outcome {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&seen);
@@ -80,7 +80,7 @@ pub(crate) fn analyse_seeded(segments: &[Captured], hash_seed: u64) -> Outcome {
     Outcome { report, exchanges }
 }
 
-/// Why the waits of an exchange do not tile it; `None` if they do.
+/// Returns the reason why the waits of an exchange do not tile it; `None` if they do.
 #[allow(dead_code, reason = "not every test file needs all of it")]
 pub(crate) fn tiling_fault(exchange: &Exchange) -> Option<String> {
     if let Some(handshake) = &exchange.handshake {

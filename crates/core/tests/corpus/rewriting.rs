@@ -1,4 +1,4 @@
-//! The same packets in other containers, over other links, cut, or over IPv6.
+//! Rewriting of packets: into other containers, over other links, cut, or over IPv6.
 
 /// IP packets with their times and lengths.
 #[derive(Clone, Debug)]
@@ -7,13 +7,13 @@ pub(crate) struct Frames(Vec<Frame>);
 #[derive(Clone, Debug)]
 struct Frame {
     at_ns: u64,
-    /// From the IP header on, as far as captured.
+    /// Bytes from the IP header on, as far as captured.
     packet: Vec<u8>,
     /// The packet's length on the wire.
     wire_len: usize,
 }
 
-/// What is put in front of each packet.
+/// Link layer that is put in front of each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Raw,
@@ -77,7 +77,7 @@ impl Frames {
         Self(frames)
     }
 
-    /// Each packet cut so that a frame of Ethernet has at most `snap` bytes.
+    /// Cuts each packet so that a frame of Ethernet has at most `snap` bytes.
     pub(crate) fn cut_to(mut self, snap: usize) -> Self {
         for frame in &mut self.0 {
             frame.packet.truncate(snap - 14);
@@ -85,7 +85,7 @@ impl Frames {
         self
     }
 
-    /// The same segments between IPv6 addresses.
+    /// Puts the same segments between IPv6 addresses.
     pub(crate) fn over_ipv6(mut self) -> Self {
         for frame in &mut self.0 {
             let old = &frame.packet;
@@ -106,7 +106,7 @@ impl Frames {
         self
     }
 
-    /// A pcap in nanoseconds or in microseconds.
+    /// Writes a pcap in nanoseconds or in microseconds.
     pub(crate) fn pcap(&self, link: Link, nanoseconds: bool) -> Vec<u8> {
         let unit = if nanoseconds { 1 } else { 1000 };
         let magic: u32 = if nanoseconds {
@@ -129,7 +129,7 @@ impl Frames {
         file
     }
 
-    /// A nanosecond pcap as a big-endian machine writes it.
+    /// Writes a nanosecond pcap as a big-endian machine does.
     pub(crate) fn big_endian_pcap(&self) -> Vec<u8> {
         let link = Link::Ethernet;
         let mut file = Vec::new();
@@ -147,7 +147,7 @@ impl Frames {
         file
     }
 
-    /// A pcapng whose interface counts time in units of `resolution` (`if_tsresol`).
+    /// Writes a pcapng whose interface counts time in units of `resolution` (`if_tsresol`).
     pub(crate) fn pcapng(&self, link: Link, resolution: u8) -> Vec<u8> {
         let mut file = block(
             0x0a0d_0d0a,
@@ -185,7 +185,7 @@ impl Frames {
 }
 
 impl Frame {
-    /// A pcap record's header.
+    /// Returns a pcap record's header.
     fn words(&self, link: Link, unit: u64) -> [u32; 4] {
         let link_len = link.header(&self.packet).len();
         [
@@ -197,7 +197,7 @@ impl Frame {
     }
 }
 
-/// A pcapng block around `body`, padded.
+/// Returns a pcapng block around `body`, padded.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padding = body.len().next_multiple_of(4) - body.len();
     let len = (body.len() + padding + 12) as u32;

@@ -6,8 +6,8 @@ use libtest_mimic::Trial;
 
 use crate::reading::{analyse, recording, segments};
 
-/// The server's timestamps of one request: when it had read it, and when each of
-/// its writes returned, on the clock of the packets' timestamps.
+/// The server's timestamps of one request: the time at which it had read it, and those at which its
+/// writes returned, on the clock of the packets' timestamps.
 #[derive(serde::Deserialize)]
 struct Stamp {
     peer: std::net::SocketAddr,
@@ -45,8 +45,8 @@ fn stamps(name: &str) -> Vec<Stamp> {
         .collect()
 }
 
-/// The distances of a wait's two ends from the server's own, in nanoseconds, in the
-/// order of the exchanges.
+/// Returns the distances of a wait's two ends from the server's own, in nanoseconds, in the order
+/// of the exchanges.
 fn strays(name: &str, kind: WaitKind, account: Account) -> Vec<[i64; 2]> {
     let stamps = stamps(name);
     let outcome = analyse(&segments(&recording(&format!("{name}-server"))));

@@ -1,24 +1,24 @@
-//! What each recording was built to be, and so what has to be found in it.
+//! Recordings of scenarios, and what has to be found in each.
 
 use core::ops::RangeInclusive;
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::Owner;
+use lagtrace_core::registry::Id;
 
 /// A recording of a scenario, and its diagnosis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Truth {
-    /// Its name: scenario, round trip, end.
+    /// Name of the recording: scenario, round trip, end.
     pub(crate) recording: &'static str,
     pub(crate) expected: &'static [Expected],
-    /// Causes that may be found besides; all others must not.
+    /// Causes that may be found besides; all others must not be.
     pub(crate) allowed: &'static [Id],
     pub(crate) least_exchanges: u64,
     /// The largest share of time that may stay unexplained.
     pub(crate) most_unknown: f64,
-    /// Whether nothing was lost on the way.
+    /// True if nothing was lost on the way.
     pub(crate) is_lossless: bool,
-    /// Whether it is also tried in other containers.
+    /// True if it is also tried in other containers.
     pub(crate) is_transformed: bool,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Truth {
 pub(crate) struct Expected {
     pub(crate) cause: Id,
     pub(crate) culprit: Owner,
-    /// Its cost for each exchange that it touched, in milliseconds.
+    /// Cost for each exchange that it touched, in milliseconds.
     pub(crate) cost_ms: RangeInclusive<f64>,
 }
 
@@ -58,7 +58,7 @@ const fn clean(recording: &'static str, expected: &'static [Expected], least: u6
     }
 }
 
-/// The same, to be tried in other containers too.
+/// A recording without losses, to be tried in other containers too.
 const fn varied(recording: &'static str, expected: &'static [Expected], least: u64) -> Truth {
     Truth {
         is_transformed: true,
@@ -66,8 +66,7 @@ const fn varied(recording: &'static str, expected: &'static [Expected], least: u
     }
 }
 
-/// A recording behind a policer: some of what was lost leaves no trace at the
-/// receiving end.
+/// A recording behind a policer: some of what was lost leaves no trace at the receiving end.
 const fn lossy(recording: &'static str, expected: &'static [Expected], least: u64) -> Truth {
     Truth {
         allowed: &[
@@ -97,7 +96,7 @@ const PAUSE_40: &[Expected] = &[of_server(Id::ServerPause, 39.9, 48.0)];
 const PAUSE_44: &[Expected] = &[of_server(Id::ServerPause, 43.9, 50.0)];
 const FIN: &[Expected] = &[of_server(Id::ConnectionNotReused, 7.9, 12.0)];
 
-/// All of them.
+/// All recordings of the corpus.
 pub(crate) const TRUTHS: &[Truth] = &[
     varied("latency-0ms-client", CASE_0, 10),
     clean("latency-0ms-server", CASE_0, 10),

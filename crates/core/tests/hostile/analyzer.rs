@@ -1,6 +1,6 @@
-//! Any bytes as a capture file, analysed to the end: no panic, waits that tile
-//! every exchange, a report that can be written, and the same for any seed (of
-//! a part of the inputs: it takes as long again).
+//! Any bytes as a capture file, analysed to the end: no panic, waits that tile every exchange, a
+//! report that can be written, and the same for any seed (of a part of the inputs: it takes as long
+//! again).
 
 use lagtrace_core::analyzer::{Analyzer, Options};
 use lagtrace_core::decode::{Container, Decoder, Found};

@@ -1,5 +1,5 @@
-//! Any bytes as a capture file: the decoder neither panics nor loops, and what
-//! it finds does not depend on how the file is split.
+//! Any bytes as a capture file: the decoder neither panics nor loops, and its result does not
+//! depend on how the file is split.
 
 use lagtrace_core::decode::{Container, Decoder, Found, LinkType, Packet, Record};
 use lagtrace_core::observed::event::PointId;
@@ -7,7 +7,7 @@ use lagtrace_core::observed::time::Timestamp;
 
 /// The length of the frames that the bytes are taken for, whatever they are.
 const FRAME: usize = 300;
-/// Link types up to this one are tried.
+/// The greatest link type that is tried.
 const LINKS: u16 = 304;
 
 /// Reads the bytes whole and in pieces.
@@ -37,7 +37,7 @@ fn read_as_frames(bytes: &[u8]) {
     }
 }
 
-/// Records and segments, and a sum over what they say.
+/// Counts records and segments, and sums up their fields.
 fn read(bytes: &[u8], piece: usize) -> (u64, u64, u64) {
     let (mut container, mut decoder) = (Container::new(), Decoder::new());
     let (mut records, mut segments, mut sum) = (0, 0, 0_u64);

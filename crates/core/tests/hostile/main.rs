@@ -67,7 +67,7 @@ fn number((variable, otherwise): (&str, u64)) -> u64 {
     said.map_or(otherwise, |said| said.parse().expect("a number"))
 }
 
-/// The beginnings of all recordings, by name.
+/// Returns the beginnings of all recordings, by name.
 fn seeds() -> Vec<Seed> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut seeds = Vec::new();
@@ -85,7 +85,7 @@ fn seeds() -> Vec<Seed> {
     seeds
 }
 
-/// The captures in a folder and in those within it.
+/// Returns the captures in a folder and in those within it.
 fn captures(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let entries = fs::read_dir(folder);
@@ -113,7 +113,7 @@ fn beginning(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The capture as it is, then with damages. What fails is left in a file.
+/// Tries the capture as it is, then with damages. What fails is left in a file.
 fn try_damages(seeds: &[Seed], index: usize, seed: u64, rounds: u64) -> Result<(), Failed> {
     let own = &seeds[index].bytes;
     try_one(own, &seeds[index].name, 0)?;

@@ -1,6 +1,6 @@
 //! Damage to capture files, drawn from a seed.
 
-/// Of a pcap's file header and of a record's.
+/// Length of a pcap's file header.
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 const LITTLE_ENDIAN_PCAP: [[u8; 4]; 2] = [[0xd4, 0xc3, 0xb2, 0xa1], [0x4d, 0x3c, 0xb2, 0xa1]];
@@ -37,13 +37,13 @@ impl Draw {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `bound`; 0 where there is nothing to choose from.
+    /// Draws a number below `bound`; 0 where there is nothing to choose from.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % bound.max(1) as u64).unwrap_or(0)
     }
 }
 
-/// The file with one to eight damages; `other` is a file to take bytes from.
+/// Returns the file with one to eight damages; `other` is a file to take bytes from.
 pub(crate) fn damaged(file: &[u8], other: &[u8], draw: &mut Draw) -> Vec<u8> {
     let mut records = Records::of(file);
     let mut bytes = Vec::new();
@@ -67,12 +67,13 @@ pub(crate) fn damaged(file: &[u8], other: &[u8], draw: &mut Draw) -> Vec<u8> {
 /// A pcap by its records.
 struct Records {
     header: Vec<u8>,
-    /// Seconds, their parts, length on the wire, and what was captured.
+    /// Fields of each record's header (seconds, their parts, length on the wire), and its captured
+    /// bytes.
     list: Vec<([u32; 3], Vec<u8>)>,
 }
 
 impl Records {
-    /// `None` for what is no pcap of a little-endian machine.
+    /// Reads a pcap; `None` for what is no pcap of a little-endian machine.
     fn of(file: &[u8]) -> Option<Self> {
         let (header, mut rest) = file.split_at_checked(FILE_HEADER)?;
         if !LITTLE_ENDIAN_PCAP
@@ -132,7 +133,7 @@ fn edge(draw: &mut Draw) -> u32 {
     EDGES[draw.below(EDGES.len())]
 }
 
-/// One damage to any of the bytes.
+/// Does one damage to any of the bytes.
 fn damage(bytes: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
     let at = draw.below(bytes.len());
     let end = (at + 1 + draw.below(16)).min(bytes.len());

@@ -15,7 +15,7 @@ use crate::wire;
 /// The first number of such packets: no segment has it.
 const FIRST_NUMBER: u64 = 100_000;
 
-/// One of them.
+/// A packet besides segments.
 #[derive(Clone, Debug)]
 pub(crate) enum Aside {
     /// A DNS message, over UDP or in a segment.
@@ -30,19 +30,19 @@ pub(crate) enum Aside {
     Arp { is_answer: bool },
     /// An ICMP error about the client's SYN on this connection.
     Unreachable { code: u8, connection: u16 },
-    /// A ping of the client's to the server, or what became of it.
+    /// A ping of the client's to the server, or its outcome.
     Ping { seq: u16, step: EchoStep },
 }
 
-/// The router that says so of pings.
+/// The router that sends ICMP errors about pings.
 const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 254));
 
-/// The resolver whose address ends so.
+/// Returns the resolver whose address ends so.
 fn resolver(last: u8) -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, last)), 53)
 }
 
-/// Everybody on the link who speaks that protocol.
+/// Returns the multicast address of everybody on the link who speaks that protocol.
 fn on_link(last: u8, port: u16) -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(224, 0, 0, last)), port)
 }
@@ -151,7 +151,7 @@ fn encode(id: u16, flags: [u8; 2], kind: u16, name: &str, addresses: &[IpAddr]) 
 }
 
 impl Aside {
-    /// Hands it to the analysis.
+    /// Hands the packet to the analysis.
     pub(crate) fn observe(&self, index: usize, at: Timestamp, analyzer: &mut Analyzer) {
         let number = FIRST_NUMBER + index as u64;
         let point = PointId::default();
@@ -164,9 +164,10 @@ impl Aside {
                 message,
             } => {
                 let client = Endpoint::new(wire::client(0).addr, *port);
-                let (source, destination) = match is_answer {
-                    true => (*asked, client),
-                    false => (client, *asked),
+                let (source, destination) = if *is_answer {
+                    (*asked, client)
+                } else {
+                    (client, *asked)
                 };
                 let transport = if *is_stream {
                     Transport::Tcp
@@ -238,7 +239,7 @@ impl Aside {
     }
 }
 
-/// The same host's address of version 6.
+/// Returns the same host's address of version 6.
 pub(crate) fn over_ipv6(endpoint: Endpoint) -> Endpoint {
     let IpAddr::V4(address) = endpoint.addr else {
         return endpoint;

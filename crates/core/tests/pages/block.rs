@@ -1,4 +1,4 @@
-//! A trace block: its settings, its script, what is expected of it.
+//! Trace blocks: the settings, the script and the expectations of each.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ struct Setting {
     variables: Vec<(String, Vec<Nanos>)>,
 }
 
-/// Where the capture is taken.
+/// The place where the capture is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     Client,
@@ -34,7 +34,7 @@ pub(crate) enum Point {
     Middle,
 }
 
-/// One combination of a block's settings.
+/// A combination of a block's settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) point: Point,
@@ -85,7 +85,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Every combination of the settings.
+    /// Returns every combination of the settings.
     pub(crate) fn runs(&self) -> Vec<Run> {
         let mut runs = Vec::new();
         for &point in &self.setting.points {
@@ -198,7 +198,7 @@ impl Point {
 }
 
 impl Run {
-    /// Plays the script and observes what the analysis makes of it.
+    /// Plays the script and observes the result of the analysis.
     pub(crate) fn play(&self, script: &[Item]) -> Result<Observation, String> {
         Observation::of(self, script)
     }

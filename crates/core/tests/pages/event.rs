@@ -1,4 +1,4 @@
-//! Events from their lines: what was observed besides segments.
+//! Events from their lines: observations besides segments.
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use lagtrace_core::observed::event::{
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::kernel_span::{
-    Asked, Departure, Held, ServedTurn, ThreadTimes, Throttling, WatchTally,
+    Asked, Departure, Held, RequestSpan, ThreadTimes, Throttling, WatchTally,
 };
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::stats::histogram::Distribution;
@@ -19,7 +19,7 @@ use crate::script::number_of;
 use crate::sum::{Sum, Values};
 use crate::wire::server;
 
-/// Slices of time that a load run is told in.
+/// The number of slices of time that a load run is told in.
 const SLICES: u32 = 5;
 
 /// The words of a line, taken one by one.
@@ -49,7 +49,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The events of one line.
+/// Returns the events of one line.
 pub(crate) fn make(
     words: &[String],
     at: Timestamp,
@@ -73,7 +73,7 @@ pub(crate) fn make(
     }
 }
 
-/// A name that this host's own resolver found: `resolved NAME SUM`.
+/// Returns a name that this host's own resolver found: `resolved NAME SUM`.
 fn resolved(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let name = words.operand("resolved")?.to_owned();
     let took = words.duration("resolved")?;
@@ -159,7 +159,7 @@ fn start(at: Timestamp, phase: Phase, experiment: Option<Experiment>, is_observe
     Event::here(at, phase, EventBody::PhaseStarted(start))
 }
 
-/// `count` requests in slices whose latencies differ by a percent or so.
+/// Returns `count` requests in slices whose latencies differ by a percent or so.
 fn clusters(
     at: Timestamp,
     phase: Phase,
@@ -391,7 +391,7 @@ fn counter(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     )])
 }
 
-/// A turn as the server's kernel saw it, and what its group's quota did.
+/// Returns a turn as the server's kernel saw it, and the throttling of its group by a quota.
 fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut thread, mut throttling) = (ThreadTimes::default(), None);
     let (mut asked, mut refused, mut stolen) = (None, None, None);
@@ -426,7 +426,7 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let sent = read + program + thread.slept;
     let peer = core::net::IpAddr::from([10, 77, 0, 1]);
     let behind = core::net::IpAddr::from([10, 77, 0, 9]);
-    let turn = ServedTurn {
+    let turn = RequestSpan {
         local: server(),
         remote: Endpoint::new(peer, 40_000),
         program: None,

@@ -1,14 +1,14 @@
-//! What a trace must lead to.
+//! Expectations: the findings and notes that a trace must lead to.
 
-use lagtrace_core::cause::LayerId;
 use lagtrace_core::exchange::wait::Owner;
+use lagtrace_core::registry::LayerId;
 use lagtrace_core::report::Finding;
 
 use crate::block::Run;
 use crate::observation::Observation;
 use crate::sum::{Sum, Values};
 
-/// What the `expect:`, `may:` and `expect-not:` lines say.
+/// Content of the `expect:`, `may:` and `expect-not:` lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expectation {
     findings: Vec<Expected>,
@@ -48,25 +48,25 @@ impl Expectation {
         self.is_open() && self.excluded.is_empty()
     }
 
-    /// Whether only exclusions count.
+    /// Returns true if only exclusions count.
     fn is_open(&self) -> bool {
         self.findings.is_empty() && self.notes.is_empty() && !self.is_nothing
     }
 
-    /// Whether the trace shows this cause.
+    /// Returns true if the trace shows this cause.
     pub(crate) fn names(&self, id: &str) -> bool {
         self.findings.iter().any(|finding| finding.cause == id)
             || self.notes.iter().any(|n| n == id)
     }
 
-    /// Whether the trace must not be taken for this cause.
+    /// Returns true if the trace must not be taken for this cause.
     pub(crate) fn excludes(&self, id: &str) -> bool {
         let is_welcome = self.welcome.iter().any(|welcome| welcome == id);
         let is_excluded = self.excluded.iter().any(|excluded| excluded == id);
         is_excluded || (!self.is_open() && !self.names(id) && !is_welcome)
     }
 
-    /// What came out otherwise.
+    /// Lists what came out otherwise.
     pub(crate) fn check(&self, run: &Run, observed: &Observation) -> Vec<String> {
         let mut wrong = observed.untiled.clone();
         if !self.welcome.iter().any(|id| id == "unknown") {
@@ -182,7 +182,7 @@ impl Expected {
     }
 }
 
-/// Whether the report says that the point stands where it does not.
+/// Returns the fault of a report that says that the point stands where it does not.
 fn misplaced(run: &Run, observed: &Observation) -> Option<String> {
     let point = observed.report.capture.as_ref()?.points.first()?;
     let is_known = observed.has_handshake && run.rtt >= 1_000_000;
@@ -190,8 +190,8 @@ fn misplaced(run: &Run, observed: &Observation) -> Option<String> {
         .then(|| format!("the point was taken to stand at: {}", point.vantage))
 }
 
-/// The finding whose layer accuses the server of what somebody else has to change; `None` where
-/// it does not.
+/// Returns the finding whose layer accuses the server of what another owner has to change; `None`
+/// where it does not.
 fn unjust(finding: &Finding) -> Option<String> {
     let is_servers = matches!(finding.culprit, Owner::Server | Owner::Proxy);
     let (cause, culprit) = (finding.cause, word(&finding.culprit));
@@ -199,7 +199,7 @@ fn unjust(finding: &Finding) -> Option<String> {
         .then(|| format!("`{cause}`, of the {culprit}, accuses the server's layer"))
 }
 
-/// A word as it stands in the report.
+/// Returns a word as it stands in the report.
 fn word(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_value(value).expect("an enum of plain words");
     json.as_str().unwrap_or_default().to_owned()
@@ -219,8 +219,9 @@ fn told(findings: &[Finding]) -> String {
             )
         })
         .collect();
-    match list.is_empty() {
-        true => "nothing".to_owned(),
-        false => list.join("; "),
+    if list.is_empty() {
+        "nothing".to_owned()
+    } else {
+        list.join("; ")
     }
 }

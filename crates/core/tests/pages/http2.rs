@@ -2,7 +2,7 @@
 
 use crate::script::number_of;
 
-/// The frames that a list of words names, one after the other. `KIND:STREAM:SIZE`.
+/// Returns the frames that a list of words names, one after the other. `KIND:STREAM:SIZE`.
 pub(crate) fn frames(words: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for word in words.split(',') {
@@ -28,7 +28,7 @@ pub(crate) fn frames(words: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// RFC 9113 §4.1.
+/// Returns a frame (RFC 9113 §4.1).
 fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = (body.len() as u32).to_be_bytes()[1..].to_vec();
     bytes.extend([kind, flags]);

@@ -122,7 +122,8 @@ mod tls;
 mod wire;
 
 use block::Block;
-use lagtrace_core::cause::{self, Cause};
+use lagtrace_core::cause;
+use lagtrace_core::registry::Cause;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// The headings that a page must have, in this order.
@@ -145,7 +146,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// The tests of one cause's page.
+/// Returns the tests of one cause's page.
 fn of_page(cause: &'static Cause) -> [Trial; 3] {
     let trial = |what: &str, test: fn(&Cause) -> Result<(), Failed>| {
         Trial::test(format!("{what}::{}", cause.id), move || test(cause))
@@ -157,15 +158,14 @@ fn of_page(cause: &'static Cause) -> [Trial; 3] {
     ]
 }
 
-/// Checks that each page belongs to a cause: one that no cause names is read by
-/// nobody.
+/// Checks that each page belongs to a cause: a page that no cause names is never read.
 fn all_pages() -> Result<(), Failed> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cause");
     let mut pages = 0;
     for entry in std::fs::read_dir(folder)? {
         let file = entry?.file_name().into_string().unwrap_or_default();
         if let Some(id) = file.strip_suffix(".md") {
-            let cause: Result<cause::Id, _> = id.parse();
+            let cause: Result<lagtrace_core::registry::Id, _> = id.parse();
             cause.map_err(|_| format!("{file} is the page of no cause"))?;
             pages += 1;
         }
@@ -177,7 +177,7 @@ fn all_pages() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The trace blocks of a page, each with the line it begins at.
+/// Returns the trace blocks of a page, each with the line it begins at.
 fn blocks(cause: &Cause) -> Result<Vec<(usize, Block)>, Failed> {
     let mut found = Vec::new();
     let mut open: Option<(usize, String)> = None;

@@ -1,4 +1,4 @@
-//! Runs the analysis and keeps what came of it.
+//! Runs the analysis and keeps its results.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,15 +14,15 @@ use crate::block::Run;
 use crate::script::Item;
 use crate::wire;
 
-/// What the analysis made of one run.
+/// Result of the analysis of one run.
 #[derive(Debug)]
 pub(crate) struct Observation {
     pub(crate) report: Report,
     /// Exchanges whose waits do not add up.
     pub(crate) untiled: Vec<String>,
-    /// Whole ones with time that nothing explains.
+    /// Whole exchanges with time that nothing explains.
     pub(crate) unknown: Vec<String>,
-    /// Whether the capture saw a connection from its beginning.
+    /// True if the capture saw a connection from its beginning.
     pub(crate) has_handshake: bool,
 }
 
@@ -80,7 +80,8 @@ fn name(exchange: &Exchange) -> String {
     )
 }
 
-/// Waits tile an exchange: in order, without gap or overlap, to the nanosecond.
+/// Returns the fault of waits that do not tile an exchange: in order, without gap or overlap, to
+/// the nanosecond.
 fn misfit(exchange: &Exchange) -> Option<String> {
     if exchange.outcome == Outcome::Cut {
         return None;

@@ -14,9 +14,9 @@ pub(crate) enum Item {
     Handshake(Sum),
     Repeat(u32, Vec<Item>),
     Connections(u32, Sum, Vec<Item>),
-    /// A time and what passes then besides segments.
+    /// A time and a packet that passes then besides segments.
     Aside(usize, Time, Vec<String>),
-    /// The same from the server's host to what it asks itself.
+    /// Connections from the server's host to what it asks itself.
     Legs(u32, Sum, Vec<Item>),
     Event(Line),
 }
@@ -31,11 +31,11 @@ pub(crate) struct SegmentLine {
     pub(crate) flags: TcpFlags,
     pub(crate) payload: Vec<u8>,
     pub(crate) again: Option<String>,
-    /// Whether the repetition is a copy that the path or the capture made.
+    /// True if the repetition is a copy that the path or the capture made.
     pub(crate) is_copy: bool,
-    /// So much of what `again` repeats.
+    /// The number of bytes of what `again` repeats.
     pub(crate) part: Option<usize>,
-    /// Reported as arrived beyond missing data, or as arrived twice.
+    /// Label of a segment that is reported as arrived beyond missing data, or as arrived twice.
     pub(crate) sack: Option<String>,
     pub(crate) dsack: Option<String>,
     pub(crate) late: Option<Sum>,
@@ -46,21 +46,21 @@ pub(crate) struct SegmentLine {
     pub(crate) ttl: u8,
     pub(crate) has_id: bool,
     pub(crate) unless: Option<String>,
-    /// Acknowledges something else.
+    /// True if it acknowledges something else.
     pub(crate) is_alien: bool,
     pub(crate) is_ipv6: bool,
     pub(crate) at_port: Option<u16>,
     pub(crate) from_port: Option<u16>,
 }
 
-/// When a segment passes the point.
+/// The time when a segment passes the point.
 #[derive(Clone, Debug)]
 pub(crate) enum Time {
     After(Sum),
     From(String, Sum),
 }
 
-/// One end of a connection.
+/// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Client,
@@ -76,16 +76,16 @@ impl End {
     }
 }
 
-/// What becomes of a segment.
+/// The fate of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
     #[default]
     Arrives,
-    /// Before the point.
+    /// Lost before the point.
     Lost,
-    /// Behind the point.
+    /// Lost behind the point.
     LostBehind,
-    /// Arrives, but the capture missed it.
+    /// Arrived, but the capture missed it.
     Unseen,
 }
 
@@ -132,9 +132,10 @@ fn block<'a>(lines: &mut impl Iterator<Item = &'a Line>, inner: bool) -> Result<
         };
         items.push(item);
     }
-    match inner {
-        true => Err("a block is not closed".to_owned()),
-        false => Ok(items),
+    if inner {
+        Err("a block is not closed".to_owned())
+    } else {
+        Ok(items)
     }
 }
 
@@ -218,7 +219,7 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
     Ok(line)
 }
 
-/// `FROM..TO` of what a line would carry: a segment's part of it.
+/// Returns the part `FROM..TO` of what a line would carry: a segment's part of it.
 fn slice(whole: &[u8], range: &str) -> Result<Vec<u8>, String> {
     let (from, to) = range.split_once("..").ok_or("a range is FROM..TO")?;
     let end = match to {
@@ -242,7 +243,7 @@ fn time_of(word: &str) -> Result<Time, String> {
     Ok(Time::From(label.to_owned(), Sum::parse(sum)?))
 }
 
-/// tcpdump's letters.
+/// Reads tcpdump's letters.
 fn flags_of(word: &str) -> Result<TcpFlags, String> {
     word.chars().try_fold(TcpFlags::default(), |flags, letter| {
         let flag = match letter {
@@ -257,7 +258,7 @@ fn flags_of(word: &str) -> Result<TcpFlags, String> {
     })
 }
 
-/// A request's or a response's head, with as much of the body as `len` says.
+/// Returns a request's or a response's head, with as much of the body as `len` says.
 fn message<'a>(
     first: &str,
     rest: &mut core::iter::Peekable<impl Iterator<Item = &'a str>>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Nanoseconds, which may be negative.
+/// A number of nanoseconds, which may be negative.
 pub(crate) type Nanos = i64;
 
 /// A sum as it was written.
@@ -29,7 +29,7 @@ enum Atom {
     Spread(Nanos, Nanos),
 }
 
-/// What names stand for, and the state of the spread.
+/// Values of names, and the state of the spread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
     pub(crate) named: BTreeMap<String, Nanos>,
@@ -104,8 +104,8 @@ impl Values {
         }
     }
 
-    /// The next of a sequence that looks random and is always the same
-    /// (SplitMix64), within `0..width`.
+    /// Returns the next number of a sequence that looks random and is always the same (SplitMix64),
+    /// within `0..width`.
     fn spread(&mut self, width: Nanos) -> Nanos {
         self.drawn = self.drawn.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.drawn;
@@ -116,7 +116,7 @@ impl Values {
     }
 }
 
-/// A duration with its unit, or a bare 0.
+/// Returns the nanoseconds of a duration with its unit, or of a bare 0.
 pub(crate) fn nanos(text: &str) -> Option<Nanos> {
     if text == "0" {
         return Some(0);

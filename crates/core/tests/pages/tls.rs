@@ -10,7 +10,7 @@ const RETRY: [u8; 32] = [
 ];
 const NAME: &[u8] = b"www.lab.test";
 
-/// The records that a list of words names, one after the other.
+/// Returns the records that a list of words names, one after the other.
 pub(crate) fn records(words: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for word in words.split(',') {
@@ -70,7 +70,7 @@ fn extension(kind: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A ClientHello (RFC 8446 §4.1.2) with a name, and the versions it offers.
+/// Returns a ClientHello (RFC 8446 §4.1.2) with a name, and the versions it offers.
 fn client(versions: &[u16], has_session: bool) -> Vec<u8> {
     let mut name = ((NAME.len() + 3) as u16).to_be_bytes().to_vec();
     name.push(0);
@@ -84,9 +84,10 @@ fn client(versions: &[u16], has_session: bool) -> Vec<u8> {
     }
     let mut body = vec![3, 3];
     body.extend(RANDOM);
-    match has_session {
-        true => body.extend([&[32_u8][..], &[7; 32]].concat()),
-        false => body.push(0),
+    if has_session {
+        body.extend([&[32_u8][..], &[7; 32]].concat())
+    } else {
+        body.push(0)
     }
     body.extend([0, 2, 0x13, 0x01, 1, 0]);
     body.extend((extensions.len() as u16).to_be_bytes());
@@ -94,7 +95,7 @@ fn client(versions: &[u16], has_session: bool) -> Vec<u8> {
     body
 }
 
-/// A ServerHello (RFC 8446 §4.1.3).
+/// Returns a ServerHello (RFC 8446 §4.1.3).
 fn server(random: &[u8; 32], version: Option<u16>, has_key: bool) -> Vec<u8> {
     let mut extensions = Vec::new();
     if let Some(version) = version {

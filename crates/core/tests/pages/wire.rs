@@ -1,4 +1,4 @@
-//! Plays a script: what the two ends send, and what passes the point.
+//! Plays a script: sends the segments of the two ends, and observes what passes the point.
 
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use crate::event;
 use crate::script::{End, Fate, Item, SegmentLine, Time};
 use crate::sum::{Nanos, Sum, Values};
 
-/// An immediate answer of a kernel.
+/// The time that a kernel takes for an immediate answer.
 const KERNEL: Nanos = 5_000;
-/// When every trace begins.
+/// The begin of every trace.
 const START: Nanos = 1_700_000_000_000_000_000;
 const WINDOW_SHIFT: u8 = 7;
 const WINDOW: u32 = 64_128;
@@ -26,7 +26,7 @@ pub(crate) fn server() -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), 8080)
 }
 
-/// Connections with this bit go from the server's host to its upstream.
+/// The bit of connections that go from the server's host to its upstream.
 const LEGS: u16 = 1 << 13;
 
 /// The client of a connection.
@@ -46,10 +46,10 @@ fn server_of(connection: u16) -> Endpoint {
     }
 }
 
-/// What a script comes to.
+/// Result of playing a script.
 #[derive(Debug, Default)]
 pub(crate) struct Played {
-    /// In the order in which they pass the point.
+    /// Segments in the order in which they pass the point.
     pub(crate) segments: Vec<(Segment, Vec<u8>)>,
     pub(crate) asides: Vec<(Timestamp, Aside)>,
     pub(crate) events: Vec<Event>,
@@ -60,10 +60,10 @@ pub(crate) struct Played {
 struct Sent {
     connection: u16,
     line: SegmentLine,
-    /// When it would pass the point, were it not late.
+    /// The time when it would pass the point, were it not late.
     at: Nanos,
     passes: Nanos,
-    /// How long of that it stood in a queue before the point.
+    /// The part of that time for which it stood in a queue before the point.
     queued: Nanos,
     again: Option<usize>,
     acks: Option<usize>,
@@ -122,7 +122,7 @@ pub(crate) fn play(run: &Run, script: &[Item]) -> Result<Played, String> {
     })
 }
 
-/// From the point to an end and back.
+/// Returns the round trip from the point to an end.
 fn travel(run: &Run, to: End) -> Nanos {
     match (run.point, to) {
         (Point::Client, End::Server) | (Point::Server, End::Client) => run.rtt,
@@ -224,7 +224,7 @@ impl Player<'_> {
     fn segment(&mut self, line: &SegmentLine) -> Result<(), String> {
         let at = self.time(&line.time)?;
         if let Some(label) = &line.unless {
-            // It counts what had reached this segment's sender by then.
+            // The label counts if its segment had reached this one's sender by then.
             if self.label(label)?.0 <= at - travel(self.run, line.by) {
                 return Ok(());
             }
@@ -266,8 +266,8 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// A label's time; one that is written further down has the time that it
-    /// had in the round before.
+    /// Returns a label's time; one that is written further down has the time that it had in the
+    /// round before.
     fn label(&self, label: &str) -> Result<(Nanos, Option<usize>), String> {
         if label == "start" {
             return Ok((START, None));
@@ -337,7 +337,7 @@ fn number(sent: &mut [Sent], mss: u16) {
     }
 }
 
-/// What passes the point, with what each segment acknowledges.
+/// Returns the segments that pass the point, with what each acknowledges.
 fn observe(run: &Run, sent: &[Sent]) -> Vec<(Segment, Vec<u8>)> {
     let mut order: Vec<&Sent> = sent.iter().collect();
     order.sort_by_key(|segment| segment.passes);
@@ -363,7 +363,7 @@ fn observe(run: &Run, sent: &[Sent]) -> Vec<(Segment, Vec<u8>)> {
         .collect()
 }
 
-/// How far the sender of `segment` had its peer's bytes when it sent it.
+/// Returns the end of the peer's bytes that the sender of `segment` had when it sent it.
 fn arrived(run: &Run, order: &[&Sent], segment: &Sent) -> u32 {
     let by = segment.line.by;
     let until = segment.at - travel(run, by);
@@ -402,7 +402,7 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
     if line.is_ipv6 {
         (client, server) = (aside::over_ipv6(client), aside::over_ipv6(server));
     }
-    // Who comes back from a port begins at other numbers.
+    // A client that comes back from a port begins at other numbers.
     let anew = match line.from_port {
         Some(_) => u32::from(sent.connection) * 1_000_003,
         None => 0,
@@ -451,7 +451,7 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
     }
 }
 
-/// TSval: the sender's milliseconds when it made the segment.
+/// Returns the TSval: the sender's milliseconds when it made the segment.
 fn stamp(run: &Run, sent: &Sent) -> u32 {
     let made = sent.at - travel(run, sent.line.by) / 2 - sent.queued;
     ((made - START) / 1_000_000 + 10_000) as u32

@@ -1,4 +1,4 @@
-//! Bringing up the real servers that have a process of their own, and what controls a
+//! Bringing up the real servers with a process of their own, and the processes that stop or watch a
 //! service's processes.
 
 use std::process::Command;
@@ -42,7 +42,7 @@ impl Crew {
         self.start(run, &service.name, command, program.ends_by)
     }
 
-    /// Starts what stops a service's processes, or tells how often they were throttled.
+    /// Starts the processes that stop a service's processes or log how often they were throttled.
     pub(super) fn start_watches(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
         for service in run.scenario.services.clone() {
             if service.stop.is_none() && service.cpu_quota.is_none() {
@@ -69,7 +69,7 @@ impl Crew {
     }
 }
 
-/// What the process is called that serves a service.
+/// Returns the role of the process that serves a service.
 fn role(service: &Service) -> &str {
     match service.server {
         Server::Nginx(_) => NGINX,
@@ -77,7 +77,7 @@ fn role(service: &Service) -> &str {
     }
 }
 
-/// Where a service's server says what happens.
+/// Returns the log of a service's server.
 pub(crate) fn server_log(run: &Run, service: &Service) -> std::path::PathBuf {
     match service.server {
         Server::Nginx(_) => nginx::service_log(&run.folder(), &service.name),
@@ -85,7 +85,8 @@ pub(crate) fn server_log(run: &Run, service: &Service) -> std::path::PathBuf {
     }
 }
 
-/// Puts what a command starts into a control group, if one of its services has a quota.
+/// Puts the processes that a command starts into a control group, if one of its services has a CPU
+/// quota.
 pub(super) fn enter_group(
     run: &Run,
     services: &[&Service],

@@ -1,4 +1,4 @@
-//! Asking: the connections of one client, and what each does.
+//! The connections of one client, and their requests.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
@@ -13,12 +13,13 @@ use super::incoming::Incoming;
 use super::{Asked, Ending, OwnClient};
 use crate::server::own::{realtime_ns, text};
 
-/// How long connecting may take.
+/// The longest time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Asks over all connections and says what came of it.
+/// Does the actions of all connections and prints their outcomes.
 pub(super) fn all(client: &OwnClient, to: SocketAddr) -> io::Result<()> {
-    // A sleeping client means the time it says: without slack. Threads inherit it.
+    // Without timer slack, so that a client sleeps for the time that it is set to. Threads inherit
+    // it.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let asking = Asking {
         client,
@@ -37,18 +38,18 @@ pub(super) fn all(client: &OwnClient, to: SocketAddr) -> io::Result<()> {
     })
 }
 
-/// What all connections of a client share.
+/// The state that all connections of a client share.
 struct Asking<'a> {
     client: &'a OwnClient,
     to: SocketAddr,
     writes: Vec<Vec<u8>>,
     begun: Instant,
-    /// Actions that somebody has taken on.
+    /// The number of actions that a connection has taken on.
     wanted: AtomicU64,
 }
 
 impl Asking<'_> {
-    /// What one connection does from its beginning to its end.
+    /// Runs one connection from its beginning to its end.
     fn connection(&self) -> io::Result<()> {
         let mut open = None;
         for _ in 0..self.client.requests {
@@ -74,7 +75,7 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Waits for the time at which the next action is wanted, if there is one; that time.
+    /// Waits for the time at which the next action is wanted, if it has one, and returns that time.
     fn wait_until_wanted(&self) -> Option<Instant> {
         if self.client.every.is_zero() {
             return None;
@@ -86,8 +87,8 @@ impl Asking<'_> {
         Some(due)
     }
 
-    /// One action. If a connection that was open before turns out to be dead, it is repeated
-    /// once on a new one, as every pool does.
+    /// Does one action. If a connection that was open before turns out to be dead, the action is
+    /// repeated once on a new one, as every pool does.
     fn act(&self, open: &mut Option<TcpStream>) -> io::Result<()> {
         if let Some(connection) = open.take() {
             let mut incoming = Incoming::new(&connection, &self.client.response);
@@ -132,7 +133,7 @@ impl Asking<'_> {
         Ok(connection)
     }
 
-    /// The requests of one action.
+    /// Does the requests of one action.
     fn exchange_all(
         &self,
         connection: &TcpStream,
@@ -174,7 +175,7 @@ impl Asking<'_> {
     }
 }
 
-/// The request's bytes, cut into writes.
+/// Returns the request's bytes, cut into writes.
 fn writes(client: &OwnClient) -> Vec<Vec<u8>> {
     let Some(length) = client.request.body else {
         return vec![b"GET / HTTP/1.1\r\nHost: lab\r\n\r\n".to_vec()];
@@ -195,7 +196,7 @@ fn writes(client: &OwnClient) -> Vec<Vec<u8>> {
     writes
 }
 
-/// One line in one write: lines of several threads never mix.
+/// Prints one action in one write, so that lines of several threads never mix.
 fn say(asked: &Asked) -> io::Result<()> {
     let mut line = serde_json::to_vec(asked)?;
     line.push(b'\n');

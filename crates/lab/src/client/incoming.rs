@@ -1,5 +1,5 @@
-//! Reading responses, as fast or as slowly as the client is to, as far as it needs them: where
-//! one ends. Bounded; what is no response is an error.
+//! Reading responses, as fast or as slowly as the client's settings ask, and parsed only far enough
+//! to find their end. Bounded; anything that is no response is an error.
 
 use std::io::{self, Read};
 use std::thread::sleep;
@@ -9,27 +9,27 @@ use super::Taking;
 /// The longest header, in bytes. Bodies are read and not kept.
 const LONGEST_HEADER: usize = 64 << 10;
 
-/// What ends a chunked body that is not empty (RFC 9112 §7.1).
+/// The end of a chunked body that is not empty (RFC 9112 §7.1).
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
 /// A connection's responses, one after the other.
 pub(super) struct Incoming<'a, R> {
     from: R,
     taking: &'a Taking,
-    /// Read and not yet part of a response.
+    /// Bytes that were read and are not yet part of a response.
     buffered: Vec<u8>,
-    /// Whether anything came at all.
+    /// True once any byte came.
     pub(super) has_begun: bool,
-    /// Whether the connection ended, or the server said that it would.
+    /// True once the connection ended, or the server said that it would.
     pub(super) has_ended: bool,
 }
 
-/// How a response says where its body ends.
+/// The length of a response's body, as its header tells it.
 #[derive(Debug, PartialEq, Eq)]
 enum Body {
     Length(u64),
     Chunked,
-    /// It ends when the connection does.
+    /// The body ends when the connection does.
     Close,
 }
 
@@ -53,7 +53,7 @@ impl<'a, R: Read> Incoming<'a, R> {
         Ok(())
     }
 
-    /// Reads the next response to its end; interim ones (1xx) are passed over.
+    /// Reads the next response to its end; interim ones (1xx) are skipped.
     pub(super) fn response(&mut self) -> io::Result<()> {
         self.begin()?;
         loop {
@@ -103,7 +103,8 @@ impl<'a, R: Read> Incoming<'a, R> {
         Ok(())
     }
 
-    /// The servers of the lab write plain text, which never holds the last chunk's bytes.
+    /// Skips a chunked body. The servers of the lab write plain text, which never holds the last
+    /// chunk's bytes.
     fn skip_chunks(&mut self) -> io::Result<()> {
         loop {
             let seen = &self.buffered;
@@ -127,7 +128,7 @@ impl<'a, R: Read> Incoming<'a, R> {
         Err(io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// One read; `false` at the end of the connection.
+    /// Reads once; returns false at the end of the connection.
     fn read_more(&mut self) -> io::Result<bool> {
         let mut room = [0; 16 << 10];
         let piece = self.taking.piece.map_or(u64::MAX, |size| size.bytes());
@@ -146,7 +147,7 @@ fn says_close(header: &[u8]) -> bool {
     text.contains("\r\nconnection: close\r\n")
 }
 
-/// What the header says of the body; `None` for an interim response.
+/// Returns the body's length as the header tells it; `None` for an interim response.
 fn body(header: &[u8]) -> io::Result<Option<Body>> {
     let text = String::from_utf8_lossy(header).to_ascii_lowercase();
     let status: Option<u16> = text

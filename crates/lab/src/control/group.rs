@@ -1,6 +1,6 @@
-//! Control groups of a run: made beside those of the machine, entered by the run's processes
-//! only, removed with the run. No group of the machine's own is changed, but that cgroup v2
-//! must have the `cpu` controller on for the children of its root.
+//! Control groups of a run: made beside those of the machine, entered by the run's processes only,
+//! removed with the run. No group of the machine's own is changed, except that cgroup v2 must have
+//! the `cpu` controller on for the children of its root.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,13 +13,13 @@ use super::CpuQuota;
 use crate::error::Error;
 use crate::namespace::before_exec;
 
-/// Where cgroup v2 is mounted on a machine that has only that.
+/// The mount point of cgroup v2 on a machine without v1.
 const V2: &str = "/sys/fs/cgroup";
 
-/// Where the CPU controller of v1 may be mounted.
+/// The possible mount points of v1's CPU controller.
 const V1: [&str; 2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"];
 
-/// How long a group may stay busy after its last process was killed.
+/// The longest time for which a group may stay busy after its last process was killed.
 const EMPTY_LIMIT: Duration = Duration::from_secs(2);
 
 /// A control group.
@@ -28,7 +28,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The group of this name, made or not. The name begins with what [`remove_all`] is told.
+    /// Returns the group of this name, which need not exist yet. The name begins with the prefix
+    /// that [`remove_all`] is given.
     pub(crate) fn named(name: &str) -> Self {
         let root = v1_root().unwrap_or(Path::new(V2));
         Self {
@@ -36,7 +37,7 @@ impl Group {
         }
     }
 
-    /// Makes it, with a quota.
+    /// Makes the group, with a quota.
     pub(crate) fn create(&self, quota: CpuQuota) -> Result<(), Error> {
         let (quota_us, period_us) = (quota.quota.as_micros(), quota.period.as_micros());
         if v1_root().is_none() {
@@ -46,7 +47,7 @@ impl Group {
         if v1_root().is_none() {
             return self.write("cpu.max", &format!("{quota_us} {period_us}"));
         }
-        // The period first: the quota is checked against it.
+        // The period first: the kernel checks the quota against it.
         self.write("cpu.cfs_period_us", &period_us.to_string())?;
         self.write("cpu.cfs_quota_us", &quota_us.to_string())
     }
@@ -56,7 +57,7 @@ impl Group {
         fs::write(&file, value).map_err(Error::file("write", file))
     }
 
-    /// The child that a command makes will be in the group, and what it starts.
+    /// Makes a command's child start in the group, and so the processes that it starts.
     pub(crate) fn enter(&self, command: &mut Command) -> Result<(), Error> {
         let procs = self.folder.join("cgroup.procs");
         let file = OpenOptions::new().write(true).open(&procs);
@@ -65,7 +66,7 @@ impl Group {
         Ok(())
     }
 
-    /// Where the kernel counts how often the group was throttled.
+    /// Returns the file in which the kernel counts how often the group was throttled.
     pub(crate) fn statistics(&self) -> PathBuf {
         self.folder.join("cpu.stat")
     }
@@ -77,7 +78,7 @@ fn v1_root() -> Option<&'static Path> {
     roots.find(|root| root.join("tasks").exists())
 }
 
-/// Lets the groups below the root of cgroup v2 have quotas.
+/// Lets the groups below the root of cgroup v2 have CPU quotas.
 fn allow_quotas() -> Result<(), Error> {
     let switch = Path::new(V2).join("cgroup.subtree_control");
     let on = fs::read_to_string(&switch).map_err(Error::file("read", &switch))?;
@@ -87,7 +88,7 @@ fn allow_quotas() -> Result<(), Error> {
     fs::write(&switch, "+cpu").map_err(Error::file("switch the CPU controller on in", switch))
 }
 
-/// Removes every group whose name begins so, once their processes have ended.
+/// Removes every group whose name begins with the prefix, once its processes have ended.
 pub(crate) fn remove_all(prefix: &str) -> Result<(), Error> {
     let roots = V1.iter().map(Path::new).chain([Path::new(V2)]);
     for root in roots {

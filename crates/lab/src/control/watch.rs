@@ -1,8 +1,8 @@
-//! The process that stops a service's processes and lets them go on, and that writes into the
-//! service's log what was done to them: each stop, and each time the kernel throttled them.
+//! The process that stops a service's processes and lets them go on, and that writes both each stop
+//! and each time the kernel throttled them into the service's log.
 //!
-//! However it is told to end, it lets them go on first; a killed one leaves that to the keeper,
-//! which ends them.
+//! Whatever signal asks it to end, it lets them go on first; a killed one leaves that to the
+//! keeper, which ends them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -20,28 +20,28 @@ use super::Stop;
 use crate::error::Error;
 use crate::process::Process;
 
-/// What the process is told.
+/// The plan for the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WatchPlan {
     /// The service's first process; its descendants belong to it.
     pub(crate) process: Process,
     pub(crate) stop: Option<Stop>,
-    /// The statistics of its control group, where it has one.
+    /// The statistics of the service's control group, where it has one.
     pub(crate) statistics: Option<PathBuf>,
     /// The service's log.
     pub(crate) log: PathBuf,
 }
 
-/// How often it looks: fine enough for stops of a few milliseconds.
+/// The interval of the main loop: fine enough for stops of a few milliseconds.
 const TICK: Duration = Duration::from_millis(1);
 
-/// How often it reads the group's statistics.
+/// The interval at which the group's statistics are read.
 const READ_EVERY: Duration = Duration::from_millis(20);
 
-/// A process has no more descendants than this that are looked for.
+/// The most processes of a service that are looked for.
 const MOST_PROCESSES: usize = 256;
 
-/// Stops and watches until the service or the process itself is ended.
+/// Stops and watches processes until the service or this process is ended.
 pub(crate) fn run(plan: WatchPlan) -> Result<(), Error> {
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
@@ -61,7 +61,7 @@ pub(crate) fn run(plan: WatchPlan) -> Result<(), Error> {
 struct Watch {
     plan: WatchPlan,
     log: File,
-    /// How often the group had been throttled when it was last read.
+    /// The number of throttled periods when the statistics were last read.
     throttled: u64,
     is_over: Arc<AtomicBool>,
 }
@@ -124,7 +124,8 @@ impl Watch {
     }
 }
 
-/// `nr_throttled N` of a group's `cpu.stat`: in how many periods the quota ran out.
+/// Returns `nr_throttled N` of a group's `cpu.stat`: the number of periods in which the quota ran
+/// out.
 fn throttled(statistics: &str) -> Option<u64> {
     let line = statistics
         .lines()
@@ -132,7 +133,7 @@ fn throttled(statistics: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// A process and its descendants, parents first.
+/// Returns a process and its descendants, parents first.
 fn family(first: Process) -> Vec<Process> {
     let mut all = vec![first];
     let mut next = 0;

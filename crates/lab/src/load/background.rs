@@ -15,8 +15,8 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Lays the files of the service's load, which these programs may use as well, and starts
-    /// them.
+    /// Writes the files of the service's load, which these programs may use as well, and starts the
+    /// programs.
     pub(crate) fn start(lab: &Lab, service: &Service, family: Family) -> Result<Self, Error> {
         lay_files(&lab.run().folder(), &service.load)?;
         let words = Words::of(lab, service, family);
@@ -49,7 +49,7 @@ impl Background {
     }
 }
 
-/// The Debian package of a program: most are called as their program is.
+/// Returns the Debian package of a program: most have the program's name.
 fn package_of(program: &str) -> &str {
     match program {
         "psql" => "postgresql-client",

@@ -1,4 +1,4 @@
-//! One program run to its end, or to its deadline.
+//! A program run to its end, or to its deadline.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::error::Error;
 use crate::process::Process;
 
-/// What one run of a program said.
+/// The outcome of one run of a program.
 pub(super) struct Output {
     pub(super) text: String,
     pub(super) is_success: bool,
@@ -27,7 +27,7 @@ pub(super) fn run_to_end(
     let mut stdout = child.stdout.take().expect("its stdout was piped");
     let reader = std::thread::spawn(move || {
         let mut text = Vec::new();
-        // What a program says before it is ended counts.
+        // Output that a program wrote before it was ended counts.
         let _ = stdout.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     });
@@ -55,7 +55,7 @@ fn start(mut command: Command, program: &str) -> Result<Child, Error> {
         })
 }
 
-/// Waits for a program's end, and brings it about at the deadline; whether it ended well.
+/// Waits for a program's end, and ends it at the deadline; returns true if it ended with success.
 fn wait_until(child: &mut Child, deadline: Instant) -> bool {
     loop {
         match child.try_wait() {
@@ -69,7 +69,7 @@ fn wait_until(child: &mut Child, deadline: Instant) -> bool {
     }
 }
 
-/// Ends a program: with a word first, by force a little later.
+/// Ends a program: with SIGTERM first, by SIGKILL half a second later.
 pub(super) fn end(child: &mut Child) {
     let process = i32::try_from(child.id()).ok().and_then(Process::with_pid);
     if let Some(process) = process {

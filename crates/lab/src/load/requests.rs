@@ -1,25 +1,25 @@
-//! What the clients of a load say of their own requests.
+//! The requests of a load, as its clients measured them.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What the clients say of their own requests.
+/// The requests of a load, as its clients measured them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
     /// Requests that were answered.
     pub count: u64,
-    /// Requests that were not.
+    /// Requests that were not answered.
     pub errors: u64,
     /// Mean time of an answered request, in nanoseconds.
     pub mean_ns: u64,
-    /// Its median.
+    /// Median time of an answered request, in nanoseconds.
     pub p50_ns: u64,
-    /// Its 99th percentile.
+    /// 99th percentile of the time of an answered request, in nanoseconds.
     pub p99_ns: u64,
 }
 
-/// One client after the other's words: a request's time, or that it failed.
+/// The requests of all clients, one client after the other: each request's time, or a failure.
 pub(super) type Times = Vec<Result<Duration, ()>>;
 
 impl Requests {
@@ -31,7 +31,8 @@ impl Requests {
             .collect();
         answered.sort_unstable();
         let count = answered.len();
-        // The smallest time that so many of a hundred do not exceed.
+        // Nearest rank: the smallest time that this share, in percent, of the requests does not
+        // exceed.
         let percentile = |share: usize| {
             let rank = (count * share).div_ceil(100).max(1);
             answered.get(rank - 1).copied().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Running a load on the client, and what its clients say of their own requests.
+//! Running a load on the client, and reading its clients' own measurements.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,13 +17,13 @@ use crate::lab::{Family, Lab};
 use crate::scenario::Service;
 use crate::tool;
 
-/// No load lasts longer.
+/// The longest time of a load.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long curl waits for one response.
+/// The longest wait of curl for one response, in seconds.
 const CURL_LIMIT_S: &str = "30";
 
-/// What curl says after each transfer: the status, 000 if there was none, and the seconds.
+/// The output of curl after each transfer: the status, 000 if there was none, and the seconds.
 const CURL_SAYS: &str = "%{http_code} %{time_total}\n";
 
 /// Runs a service's load to its end.
@@ -46,7 +46,7 @@ pub(crate) fn run(
     Ok(Requests::of(&times))
 }
 
-/// What a load's arguments may ask to have filled in.
+/// The values of the placeholders in a load's arguments.
 pub(crate) struct Words {
     filled: [(&'static str, String); 4],
 }
@@ -95,11 +95,12 @@ fn curls(lab: &Lab, curl: &Curl, words: &Words, deadline: Instant) -> Result<Tim
         all.push(format!("{base}{}{joint}n={numbers}", curl.path));
         all
     };
-    let runs = match curl.fresh {
-        true => (1..=curl.requests)
+    let runs = if curl.fresh {
+        (1..=curl.requests)
             .map(|n| arguments(n.to_string()))
-            .collect(),
-        false => vec![arguments(format!("[1-{}]", curl.requests))],
+            .collect()
+    } else {
+        vec![arguments(format!("[1-{}]", curl.requests))]
     };
     let outputs = side_by_side(lab, "curl", curl.connections, &runs, deadline)?;
     Ok(outputs
@@ -109,7 +110,7 @@ fn curls(lab: &Lab, curl: &Curl, words: &Words, deadline: Instant) -> Result<Tim
         .collect())
 }
 
-/// A line of [`CURL_SAYS`].
+/// Parses a line of [`CURL_SAYS`].
 fn curl_said(line: &str) -> Option<Result<Duration, ()>> {
     let (status, seconds) = line.split_once(' ')?;
     let status: u16 = status.parse().ok()?;
@@ -147,7 +148,7 @@ fn programs(lab: &Lab, load: &Program, words: &Words, deadline: Instant) -> Resu
     })
 }
 
-/// The requests of one run: `each` for a match, and a failure if the run failed.
+/// Returns the requests of one run: `each` for a match, and a failure if the run failed.
 fn program_said(pattern: &Regex, each: u32, output: &Output) -> Times {
     let times = pattern.captures_iter(&output.text).filter_map(|found| {
         let millis: f64 = found.get(1)?.as_str().parse().ok()?;
@@ -183,14 +184,17 @@ fn own_client(
         .text
         .lines()
         .filter_map(|line| serde_json::from_str::<Asked>(line).ok());
-    let took = |asked: Asked| match asked.ok {
-        true => Ok(Duration::from_nanos(asked.latency_ns)),
-        false => Err(()),
+    let took = |asked: Asked| {
+        if asked.ok {
+            Ok(Duration::from_nanos(asked.latency_ns))
+        } else {
+            Err(())
+        }
     };
     Ok(asked.map(took).collect())
 }
 
-/// Lays the files that a load's arguments name.
+/// Writes the files that a load's arguments name.
 pub(super) fn lay_files(folder: &Path, load: &Load) -> Result<(), Error> {
     let files = match load {
         Load::Curl(curl) => &curl.files,
@@ -204,7 +208,7 @@ pub(super) fn lay_files(folder: &Path, load: &Load) -> Result<(), Error> {
     Ok(())
 }
 
-/// So many clients at a time, each of which does all the runs, one after the other.
+/// Runs this number of clients at a time, each of which does all the runs, one after the other.
 fn side_by_side(
     lab: &Lab,
     program: &str,

@@ -1,4 +1,4 @@
-//! What a rate does: a policer drops what exceeds it, a bottleneck lets it wait.
+//! Links of a limited rate: a policer drops what exceeds it, a bottleneck queues it.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::scenario::quantity::{Rate, Size};
 
-/// A token bucket that drops.
+/// A policer: a token bucket that drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicerSpec {
-    /// How fast the bucket fills.
+    /// The rate at which the bucket fills.
     pub rate: Rate,
-    /// How much it holds, at least one packet of 1,500 bytes.
+    /// The capacity of the bucket, at least one packet of 1,500 bytes.
     pub burst: Size,
 }
 
@@ -41,7 +41,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes `size` bytes out of the bucket if they are there.
+    /// Takes `size` bytes out of the bucket if they are there; returns true if they were.
     pub(super) fn take(&mut self, now: Duration, size: u64) -> bool {
         let elapsed = now.saturating_sub(self.filled_at).as_nanos();
         let gained = elapsed.saturating_mul(u128::from(self.rate.bits_per_second()));
@@ -73,8 +73,8 @@ impl Bottleneck {
         }
     }
 
-    /// When the packet's last bit has left, or `None` if the queue, what is being sent
-    /// included, has no room for it.
+    /// Returns when the packet's last bit has left, or `None` if the queue, together with the
+    /// packet being sent, has no room for it.
     pub(super) fn enqueue(&mut self, arrival: Duration, size: u64) -> Option<Duration> {
         let backlog = self.rate.bytes_in(self.busy_until.saturating_sub(arrival));
         if backlog.saturating_add(size) > self.queue.bytes() {

@@ -1,6 +1,7 @@
-//! What chance decides, drawn from a seed: the same seed gives the same sequence in every run.
+//! Random events, drawn from a seed: the same seed gives the same sequence in every run.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every seed is a good one.
+/// A pseudorandom number generator: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), for which
+/// every seed is a good one.
 #[derive(Debug, Clone)]
 pub(crate) struct Chance {
     state: u64,
@@ -11,20 +12,20 @@ impl Chance {
         Self { state: seed }
     }
 
-    /// 64 bits, each equally likely to be set.
+    /// Draws 64 bits, each equally likely to be set.
     pub(crate) fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.state)
     }
 
-    /// Whether something strikes that strikes with this share; 0 never does, 1 always.
+    /// Draws whether an event of this probability happens; 0 never does, 1 always.
     pub(crate) fn strikes(&mut self, share: f64) -> bool {
         // 2⁶⁴ · share; a float to integer cast saturates, so no share can overflow it.
         let threshold = (share * 18_446_744_073_709_551_616.0) as u128;
         u128::from(self.draw()) < threshold
     }
 
-    /// A number above 0 and up to 1.
+    /// Draws a number above 0 and up to 1.
     pub(crate) fn unit(&mut self) -> f64 {
         ((self.draw() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }

@@ -1,35 +1,36 @@
-//! What a path did, in numbers: what proves that a fault was there.
+//! Counters of a path, which prove that a fault was there.
 
 use serde::{Deserialize, Serialize};
 
-/// One late packet in so many is noticed: a finding takes a few exchanges of hundreds.
+/// The least share of packets that matters if they are late, one in this number: a finding takes a
+/// few exchanges of hundreds.
 const LATE_IN: u64 = 500;
 
-/// Why a packet is not delivered.
+/// The reason why a packet is not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
-    /// It exceeded the policer.
+    /// The packet exceeded the policer.
     Policer,
-    /// It was lost by chance.
+    /// The packet was lost by chance.
     Loss,
-    /// The scenario chose it.
+    /// The scenario chose the packet.
     Chosen,
     /// The queue before the bottleneck was full.
     Queue,
-    /// It was larger than the next link takes, and was not to be cut up.
+    /// The packet was larger than the next link takes, and may not be fragmented.
     Mtu,
-    /// It ended at a router: its time to live did, or it was addressed to it.
+    /// The packet ended at a router: its time to live did, or it was addressed to the router.
     Hop,
-    /// An acknowledgement that a later one took the place of.
+    /// The packet was an acknowledgement, and a later one took its place.
     Thinned,
-    /// The emulator itself holds as much as it may, or the far device refused it. No property
-    /// of the path that was asked for: a run where this is not 0 proves nothing.
+    /// The emulator itself holds as much as it may, or the far device refused the packet. No
+    /// property of the path that was asked for: a run where this is not 0 proves nothing.
     Overflow,
 }
 
-/// What one direction of the path did so far.
+/// The counters of one direction of the path.
 ///
-/// `offered + duplicated + fragments + answers` is `delivered`, what was dropped, and what is
+/// `offered + duplicated + fragments + answers` equals `delivered` plus the drops plus the packets
 /// under way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneCounters {
@@ -51,7 +52,7 @@ pub struct LaneCounters {
     pub dropped_mtu: u64,
     /// Packets that ended at a router.
     pub dropped_hop: u64,
-    /// Acknowledgements that a later one took the place of.
+    /// Acknowledgements replaced by a later one.
     pub dropped_thinned: u64,
     /// Packets that the emulator could not hold or hand over ([`DropReason::Overflow`]).
     pub dropped_overflow: u64,
@@ -59,30 +60,30 @@ pub struct LaneCounters {
     pub duplicated: u64,
     /// Packets that overtook an earlier one.
     pub reordered: u64,
-    /// Further packets that came of cutting one up.
+    /// Further packets that fragmentation made.
     pub fragments: u64,
     /// Packets of routers: errors and echo replies.
     pub answers: u64,
-    /// Packets handed over more than 2 ms after they were due, because the machine kept the
-    /// emulator waiting: a delay that nobody asked for, and as real as any.
+    /// Packets delivered more than 2 ms after they were due, because the machine kept the emulator
+    /// waiting: a delay that nobody asked for, and as real as any.
     #[serde(default)]
     pub late: u64,
 }
 
-/// What the emulated path did so far, at most 0.1 s ago.
+/// The counters of the emulated path, at most 0.1 s old.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathCounters {
-    /// From the client to the server.
+    /// The counters of the direction from the client to the server.
     pub to_server: LaneCounters,
-    /// From the server to the client.
+    /// The counters of the direction from the server to the client.
     pub to_client: LaneCounters,
-    /// Whether the kernel lets the emulator run ahead of ordinary programs. Without, delays
-    /// err by as much as the machine's other work keeps it waiting.
+    /// True if the kernel lets the emulator run ahead of ordinary programs. Otherwise delays err by
+    /// as much as the machine's other work keeps it waiting.
     pub is_real_time: bool,
 }
 
 impl LaneCounters {
-    /// Packets that were dropped for any reason.
+    /// Returns the number of packets dropped for any reason.
     pub fn dropped(&self) -> u64 {
         self.dropped_policer
             + self.dropped_loss
@@ -94,7 +95,7 @@ impl LaneCounters {
             + self.dropped_overflow
     }
 
-    /// Whether so many packets were late that who asks a service there notices.
+    /// Returns true if enough packets were late for a client of a service there to notice.
     pub fn is_late(&self) -> bool {
         self.late * LATE_IN >= self.delivered.max(1)
     }

@@ -1,8 +1,7 @@
-//! Packets on their way: what was admitted and is not yet due, earliest first.
+//! Packets on their way: admitted and not yet due, earliest first.
 //!
-//! Pure: time is an argument. Bounded in bytes. It keeps packets that are due at the same time
-//! in the order of their arrival, and is indifferent to whether due times come in order, so
-//! that a path may reorder.
+//! Pure: time is an argument. Bounded in bytes. Packets that are due at the same time keep the
+//! order of their arrival, and due times need not come in order, so that a path may reorder.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,20 +16,21 @@ pub(crate) struct DelayLine {
     limit: usize,
 }
 
-/// What is to become of a packet when its time comes.
+/// The action on a packet when it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Errand {
-    /// It reaches the far host.
+    /// Delivers the packet to the far host.
     Deliver,
-    /// It reaches a router, which is to answer.
+    /// Brings the packet to this router, which is to answer.
     Hop(usize),
-    /// It reaches a router whose next link takes only packets of so many bytes.
+    /// Brings the packet to this router, whose next link has this MTU in bytes.
     Narrow(usize, u16),
-    /// It was held under this ticket and asks whether it is still needed.
+    /// Releases the packet, which was held under this ticket, if it is still needed.
     Held(u64),
 }
 
-/// Ordered by due time, then by arrival; the content never decides, for numbers are unique.
+/// A waiting packet, ordered by due time, then by arrival; the content never decides, for numbers
+/// are unique.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Waiting {
     due: Duration,
@@ -39,11 +39,11 @@ struct Waiting {
     packet: Vec<u8>,
 }
 
-/// What a waiting packet costs besides its bytes.
+/// The memory that a waiting packet takes besides its bytes.
 const OVERHEAD: usize = size_of::<Waiting>();
 
 impl DelayLine {
-    /// A line that holds at most `limit` bytes, its own overhead included.
+    /// Returns a line that holds at most `limit` bytes, its own overhead included.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             waiting: BinaryHeap::new(),
@@ -53,7 +53,7 @@ impl DelayLine {
         }
     }
 
-    /// Takes a packet in; `false` if there is no room.
+    /// Takes a packet in; returns false if there is no room.
     pub(crate) fn push(&mut self, due: Duration, errand: Errand, packet: &[u8]) -> bool {
         let cost = packet.len() + OVERHEAD;
         if self.held + cost > self.limit {
@@ -70,12 +70,12 @@ impl DelayLine {
         true
     }
 
-    /// When the earliest packet is due.
+    /// Returns when the earliest packet is due.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         self.waiting.peek().map(|Reverse(first)| first.due)
     }
 
-    /// The earliest packet, if it is due at `now`.
+    /// Removes and returns the earliest packet, if it is due at `now`.
     pub(crate) fn pop_due(&mut self, now: Duration) -> Option<(Errand, Vec<u8>)> {
         if self.next_due()? > now {
             return None;

@@ -1,4 +1,4 @@
-//! Packets out of order, and packets that come twice.
+//! Reordered and duplicated packets.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::chance::Chance;
 use super::loss::check_share;
 use crate::scenario::quantity::duration;
 
-/// Some packets take a longer way than the others, or come twice.
+/// A fault of some packets: they take longer than the others, or come twice.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DisorderSpec {
-    /// The share of packets that it happens to, 0 to 1.
+    /// The share of packets with this fault, 0 to 1.
     pub share: f64,
-    /// How much later they, or their copies, come. What follows more closely overtakes them.
+    /// The delay of these packets or their copies. Packets that follow more closely overtake them.
     #[serde(with = "duration")]
     pub gap: Duration,
 }
@@ -25,7 +25,7 @@ impl DisorderSpec {
     }
 }
 
-/// The station that does it.
+/// The stage that delays or duplicates some packets.
 #[derive(Debug, Clone)]
 pub(super) struct Disorder {
     spec: DisorderSpec,
@@ -40,7 +40,7 @@ impl Disorder {
         }
     }
 
-    /// When the chosen packet, or its copy, leaves; `None` for the others.
+    /// Returns when the packet, or its copy, leaves if it is chosen; `None` for the others.
     pub(super) fn strikes(&mut self, arrival: Duration) -> Option<Duration> {
         let struck = self.chance.strikes(self.spec.share);
         struck.then(|| arrival.saturating_add(self.spec.gap))

@@ -9,38 +9,40 @@ use serde::{Deserialize, Serialize};
 use super::packet::{ACK, FIN, Flow, ICMP, ICMP6, PSH, Packet, RST, SYN, TCP, UDP};
 use crate::scenario::quantity::{Size, optional_duration};
 
-/// Which packets are dropped: those that match everything that is said here.
+/// The packets that are dropped: those that match every condition here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DropSpec {
-    /// What kind of TCP segment.
+    /// The kind of TCP segment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flags: Option<Flags>,
-    /// Of which protocol.
+    /// The protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
-    /// From or to this TCP or UDP port.
+    /// The source or destination port, of TCP or UDP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Not smaller than this, IP header included.
+    /// The least size, IP header included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_size: Option<Size>,
-    /// Not larger than this, IP header included.
+    /// The largest size, IP header included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_size: Option<Size>,
-    /// Only so long after the first packet of the connection (with `per_flow`) or of the path.
+    /// The time after the first packet of the connection (with `per_flow`) or of the path in which
+    /// packets match.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub within: Option<Duration>,
-    /// Of the packets that match, the ones with these numbers, the first being 1; all if empty.
+    /// The numbers of the matching packets that are dropped, the first being 1; all if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nth: Vec<u64>,
-    /// Counting begins anew after so many: `nth = [1, 2, 3], of = 4` drops three of four.
+    /// The number of packets after which counting begins anew: `nth = [1, 2, 3], of = 4` drops
+    /// three of four.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<u64>,
-    /// Each connection is counted for itself, repetitions of data not at all.
+    /// True to count the packets of each connection by themselves, and retransmissions not at all.
     pub per_flow: bool,
-    /// How often a TCP segment that is dropped is dropped: with 2, its next repetition is lost
-    /// too. Repetitions that are dropped are not counted by `nth`. 1 unless said otherwise.
+    /// The number of times that a TCP segment is dropped if it is: with 2, its first retransmission
+    /// is lost too. Dropped retransmissions are not counted by `nth`. 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
 }
@@ -49,19 +51,19 @@ pub struct DropSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Flags {
-    /// A SYN that is no SYN/ACK.
+    /// A SYN without ACK.
     Syn,
     /// A SYN/ACK.
     SynAck,
-    /// With FIN.
+    /// A segment with FIN.
     Fin,
-    /// With RST.
+    /// A segment with RST.
     Rst,
-    /// Nothing but an acknowledgement.
+    /// A pure acknowledgement.
     PureAck,
-    /// With data.
+    /// A segment with data.
     Data,
-    /// With data and PSH: the last segment of a write.
+    /// A segment with data and PSH: the last one of a write.
     Psh,
 }
 
@@ -143,13 +145,13 @@ impl Flags {
     }
 }
 
-/// Flows that are counted for themselves at most; further ones go unharmed.
+/// The most flows counted by themselves; those beyond lose nothing.
 const FLOW_LIMIT: usize = 65_536;
 
-/// Segments whose repetitions are waited for at most.
+/// The most segments whose retransmissions are waited for.
 const REPEAT_LIMIT: usize = 4_096;
 
-/// The station that drops chosen packets.
+/// The stage that drops chosen packets.
 #[derive(Debug, Clone)]
 pub(super) struct Drops {
     spec: DropSpec,
@@ -176,11 +178,12 @@ impl Drops {
         }
     }
 
-    /// Whether this packet is dropped; `now` is counted from the path's first.
+    /// Returns true if this packet is dropped; `now` is counted from the path's first.
     pub(super) fn strikes(&mut self, packet: &Packet<'_>, now: Duration) -> bool {
-        let begun = match self.spec.per_flow {
-            true => self.note_flow(packet, now),
-            false => Some(Duration::ZERO),
+        let begun = if self.spec.per_flow {
+            self.note_flow(packet, now)
+        } else {
+            Some(Duration::ZERO)
         };
         let Some(begun) = begun else {
             return false;
@@ -207,8 +210,8 @@ impl Drops {
         chosen
     }
 
-    /// When the packet's connection began; a SYN begins a new one. `None` for what is no IP,
-    /// or one flow too many.
+    /// Returns when the packet's connection began; a SYN begins a new one. `None` if the packet is
+    /// not IP, or of one flow too many.
     fn note_flow(&mut self, packet: &Packet<'_>, now: Duration) -> Option<Duration> {
         let flow = packet.headers()?.flow;
         let is_full = self.flows.len() >= FLOW_LIMIT;
@@ -216,7 +219,7 @@ impl Drops {
         match self.flows.entry(flow) {
             Entry::Occupied(known) => {
                 let count = known.into_mut();
-                // A repeated SYN is no new connection: it comes soon.
+                // A retransmitted SYN begins no new connection: it comes soon after the first.
                 const REPEATED: Duration = Duration::from_secs(10);
                 if begins && now.saturating_sub(count.begun) > REPEATED {
                     *count = Count::default();
@@ -235,7 +238,7 @@ impl Drops {
         }
     }
 
-    /// Whether a connection that is counted for itself carried these data before.
+    /// Returns true if a connection counted by itself carried these data before.
     fn note_data(&mut self, packet: &Packet<'_>) -> bool {
         let Some(tcp) = packet.tcp().filter(|tcp| tcp.payload > 0) else {
             return false;
@@ -255,9 +258,10 @@ impl Drops {
 
     fn count(&mut self, packet: &Packet<'_>) -> u64 {
         let flow = packet.headers().map(|headers| headers.flow);
-        let own = match self.spec.per_flow {
-            true => flow.and_then(|flow| self.flows.get_mut(&flow)),
-            false => None,
+        let own = if self.spec.per_flow {
+            flow.and_then(|flow| self.flows.get_mut(&flow))
+        } else {
+            None
         };
         let count = own.unwrap_or(&mut self.whole);
         count.matched += 1;
@@ -292,7 +296,7 @@ impl Drops {
     }
 }
 
-/// What a TCP segment and its repetitions have in common.
+/// Returns the flow and sequence number that a TCP segment and its retransmissions share.
 fn segment(packet: &Packet<'_>) -> Option<(Flow, u32)> {
     Some((packet.headers()?.flow, packet.tcp()?.sequence))
 }
@@ -310,7 +314,7 @@ mod tests {
         Drops::new(spec)
     }
 
-    /// Which of these packets are dropped, a millisecond apart.
+    /// Returns the indexes of those packets, sent a millisecond apart, that are dropped.
     fn struck(drops: &mut Drops, packets: &[Vec<u8>]) -> Vec<usize> {
         let ages = (0..).map(|n| MS * n);
         let fates = packets.iter().zip(ages);

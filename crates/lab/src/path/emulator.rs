@@ -1,7 +1,7 @@
 //! The process that carries real packets between the two hosts' TUN devices.
 //!
-//! One thread does it all: it reads what the hosts send, asks the [`Transit`] when to deliver,
-//! and sleeps until just before the earliest due time; the rest it spends reading, for a timer
+//! One thread does it all: it reads what the hosts send, asks the [`Transit`] when to deliver, and
+//! sleeps until just before the earliest due time; the rest it spends reading, since a timer
 //! alone is late by tens of microseconds. A second thread writes the counters to a file.
 
 use std::io;
@@ -21,30 +21,31 @@ use crate::host::Side;
 use crate::link::INTERFACE;
 use crate::namespace::Namespace;
 
-/// How long before a due time the emulator stops sleeping.
+/// The time before a due time at which the emulator stops sleeping.
 const SPIN: Duration = Duration::from_micros(60);
 
-/// How many packets are read from one device before the other gets its turn.
+/// The most packets read from one device before the other gets its turn.
 const BATCH: usize = 64;
 
-/// How often the counters are written.
+/// The interval at which the counters are written.
 const COUNTERS_EVERY: Duration = Duration::from_millis(100);
 
-/// What an emulator is told.
+/// The plan for an emulator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct EmulatorPlan {
     pub(crate) path: PathSpec,
     pub(crate) client_namespace: String,
     pub(crate) server_namespace: String,
-    /// Where the counters go.
+    /// The file of the counters.
     pub(crate) counters: PathBuf,
 }
 
 /// Makes the two devices and carries packets until the process is ended.
 pub(crate) fn run(plan: &EmulatorPlan) -> Result<(), Error> {
-    let head = match plan.path.is_offloaded() {
-        true => Head::VirtioNet,
-        false => Head::None,
+    let head = if plan.path.is_offloaded() {
+        Head::VirtioNet
+    } else {
+        Head::None
     };
     let client = Tun::create(&Namespace::named(&plan.client_namespace), INTERFACE, head)?;
     let server = Tun::create(&Namespace::named(&plan.server_namespace), INTERFACE, head)?;
@@ -78,7 +79,7 @@ pub(crate) fn run(plan: &EmulatorPlan) -> Result<(), Error> {
 }
 
 struct Emulator {
-    /// When the first packet came.
+    /// The time at which the first packet came.
     begun: Option<Instant>,
     client: Tun,
     server: Tun,
@@ -87,7 +88,7 @@ struct Emulator {
 }
 
 impl Emulator {
-    /// Takes in what was sent and delivers what is due, both ways.
+    /// Admits what was sent and delivers what is due, both ways.
     fn turn(&mut self) {
         for from in [Side::Client, Side::Server] {
             self.admit(from);
@@ -147,16 +148,17 @@ impl Emulator {
     }
 }
 
-/// An error if a device is gone, with its namespace or by somebody's hand: it would be ready
-/// for ever and never have a packet.
+/// Returns an error if a device is gone, with its namespace or by somebody's hand: it would be
+/// ready for ever and never have a packet.
 fn check(devices: &[PollFd<'_>]) -> io::Result<()> {
     let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
-    match devices
+    if devices
         .iter()
         .any(|device| device.revents().intersects(gone))
     {
-        true => Err(io::Error::from(io::ErrorKind::NotConnected)),
-        false => Ok(()),
+        Err(io::Error::from(io::ErrorKind::NotConnected))
+    } else {
+        Ok(())
     }
 }
 
@@ -173,7 +175,7 @@ fn publish(counters: &Mutex<PathCounters>, file: &Path) {
     }
 }
 
-/// Replaces the file at once, so that no reader sees half of it.
+/// Replaces the file atomically, so that no reader sees half of it.
 fn write_counters(file: &Path, counters: PathCounters) -> Result<(), Error> {
     let text = serde_json::to_string(&counters).expect("counters are numbers");
     crate::run::replace_file(file, text.as_bytes())

@@ -1,5 +1,5 @@
-//! What a router does with an IPv4 packet that is larger than the next link takes (RFC 791
-//! §3.2): it cuts it up, if the packet allows that.
+//! Fragmentation of an IPv4 packet that is larger than the next link's MTU, by a router (RFC 791
+//! §3.2).
 
 use super::icmp::checksum;
 use super::packet::u16_at;
@@ -8,8 +8,8 @@ const DONT: u16 = 0x4000;
 const MORE: u16 = 0x2000;
 const OFFSET: u16 = 0x1FFF;
 
-/// The fragments of a packet for a link of this MTU, in order; `None` if it may not be cut:
-/// it says so (DF), or is IPv6, or nonsense.
+/// Returns the fragments of a packet for a link of this MTU, in order; `None` if it must not be
+/// fragmented (DF), is IPv6, or malformed.
 pub(super) fn fragments(packet: &[u8], mtu: usize) -> Option<Vec<Vec<u8>>> {
     let first = *packet.first()?;
     let head = usize::from(first & 15) * 4;
@@ -33,7 +33,7 @@ pub(super) fn fragments(packet: &[u8], mtu: usize) -> Option<Vec<Vec<u8>>> {
     data.chunks(step).enumerate().map(cut).collect()
 }
 
-/// The options are copied into every fragment, which is what most of them ask for.
+/// Returns a fragment. The options are copied into each, which is what most of them ask for.
 fn fragment(header: &[u8], part: &[u8], field: u16) -> Option<Vec<u8>> {
     let mut whole = header.to_vec();
     let length = u16::try_from(header.len() + part.len()).ok()?;
@@ -52,7 +52,7 @@ mod tests {
     use super::super::packet::tests::{datagram_v6, segment};
     use super::*;
 
-    /// A packet that may be cut.
+    /// Returns a packet that may be fragmented.
     fn packet(payload: usize) -> Vec<u8> {
         let mut packet = segment((1, 2), ACK, 7, payload);
         packet[6..8].fill(0);

@@ -1,7 +1,7 @@
 //! The routers on a path.
 //!
-//! They stand in a row between the hosts. What is addressed to them, or dies there, goes no
-//! further, and they answer or not as they like. Pure: time is an argument.
+//! The routers stand in a row between the hosts. A packet that is addressed to one, or whose time
+//! to live ends there, goes no further; the router answers it or not. Pure: time is an argument.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -17,42 +17,41 @@ use crate::scenario::quantity::{Rate, Size, duration};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HopSpec {
-    /// From the hop before it, or the client, to this one, in either direction. It is part of
-    /// the path's delay, not on top of it.
+    /// The delay to this hop from the one before it, or the client, in either direction. It is part
+    /// of the path's delay, not on top of it.
     #[serde(with = "duration")]
     pub delay: Duration,
-    /// Whether it answers when a packet's time to live ends there, and echo requests.
+    /// The answers to packets whose time to live ends there, and to echo requests.
     pub answers: Answers,
-    /// How many answers a second it gives if it `answers = "limited"`: 1 unless said otherwise.
+    /// The answers per second if `answers = "limited"`: 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
-    /// Its IPv4 address, within 10.77.1.0/24: 10.77.1.N for the N-th hop unless said otherwise.
-    /// Its IPv6 address ends in the same number: fd77:0:0:1::N.
+    /// The router's IPv4 address, within 10.77.1.0/24: 10.77.1.N for the N-th hop unless said
+    /// otherwise. Its IPv6 address ends in the same number: fd77:0:0:1::N.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
 }
 
-/// How willingly a router answers.
+/// The rate at which a router answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answers {
-    /// Every time.
+    /// Answers every time.
     #[default]
     Always,
-    /// Never: a traceroute shows `*`.
+    /// Never answers: a traceroute shows `*`.
     Never,
-    /// A few times a second, as most routers do.
+    /// Answers a few times per second, as most routers do.
     Limited,
 }
 
-/// No path has more routers.
+/// The most routers of a path.
 pub(super) const HOP_LIMIT: usize = 32;
 
-/// The network that the routers' addresses are in.
+/// The network of the routers' addresses.
 const NETWORK: [u8; 3] = [10, 77, 1];
 
-/// The last number of the address of the router that stands before a narrow link of a path
-/// without hops.
+/// The last number of the address of the router before a narrow link, on a path without hops.
 const NAMELESS: u8 = 254;
 
 pub(super) fn check(hops: &[HopSpec], one_way: Duration) -> Result<(), String> {
@@ -70,9 +69,10 @@ pub(super) fn check(hops: &[HopSpec], one_way: Duration) -> Result<(), String> {
     let sum = hops
         .iter()
         .try_fold(Duration::ZERO, |sum, hop| sum.checked_add(hop.delay));
-    match sum.is_none_or(|sum| sum > one_way) {
-        true => Err("its hops are farther away than the other host".to_owned()),
-        false => Ok(()),
+    if sum.is_none_or(|sum| sum > one_way) {
+        Err("its hops are farther away than the other host".to_owned())
+    } else {
+        Ok(())
     }
 }
 
@@ -80,7 +80,7 @@ pub(super) fn check(hops: &[HopSpec], one_way: Duration) -> Result<(), String> {
 #[derive(Debug, Clone)]
 pub(super) struct Hops {
     hops: Vec<Hop>,
-    /// Behind how many of them the lanes' faults are.
+    /// The number of routers, from the client, before the link with the lanes' faults.
     faults_after: usize,
 }
 
@@ -117,26 +117,25 @@ impl Hops {
         self.hops.len()
     }
 
-    /// The hop where a packet ends that comes from this side: it is addressed to it, or its
-    /// time to live does not reach further.
+    /// Returns the hop where a packet from this side ends: it is addressed to the hop, or its time
+    /// to live does not reach further.
     pub(super) fn where_ends(&self, from: Side, time_to_live: u8, to: IpAddr) -> Option<usize> {
         let own = |hop: &Hop| to == IpAddr::V4(hop.address.v4) || to == IpAddr::V6(hop.address.v6);
-        // A router takes one off before it sends a packet on, and needs one left.
+        // A router lowers the time to live by one before it forwards a packet, and needs one left.
         let reached = usize::from(time_to_live.max(1));
         let dies = (reached <= self.count()).then(|| self.in_order(from, reached));
         let addressed = self.hops.iter().position(own).map(|at| at + 1);
         match (dies, addressed) {
-            (Some(dies), Some(own)) => {
-                Some(match self.steps(from, own) <= self.steps(from, dies) {
-                    true => own,
-                    false => dies,
-                })
-            }
+            (Some(dies), Some(own)) => Some(if self.steps(from, own) <= self.steps(from, dies) {
+                own
+            } else {
+                dies
+            }),
             (dies, own) => dies.or(own),
         }
     }
 
-    /// The number of the n-th hop from a side.
+    /// Returns the number of the n-th hop from a side.
     fn in_order(&self, from: Side, n: usize) -> usize {
         match from {
             Side::Client => n,
@@ -144,12 +143,12 @@ impl Hops {
         }
     }
 
-    /// How many hops it is from a side to this hop, itself included.
+    /// Returns the number of hops from a side to this hop, itself included.
     pub(super) fn steps(&self, from: Side, hop: usize) -> usize {
         self.in_order(from, hop)
     }
 
-    /// How long it takes between a side and a hop, the whole way taking `whole`.
+    /// Returns the delay between a side and a hop, of the path's whole delay `whole`.
     pub(super) fn distance(&self, side: Side, hop: usize, whole: Duration) -> Duration {
         let Some(from_client) = self.at(hop).map(|hop| hop.from_client) else {
             return whole / 2;
@@ -160,7 +159,7 @@ impl Hops {
         }
     }
 
-    /// Whether the lanes' faults are between a side and a hop.
+    /// Returns true if the lanes' faults are between a side and a hop.
     pub(super) fn is_behind_faults(&self, side: Side, hop: usize) -> bool {
         match side {
             Side::Client => hop > self.faults_after,
@@ -168,8 +167,8 @@ impl Hops {
         }
     }
 
-    /// The router that stands before the faulty link for a packet from this side; 0, a nameless
-    /// one, where no hop does.
+    /// Returns the router before the faulty link for a packet from this side; 0, a nameless one,
+    /// where no hop stands there.
     pub(super) fn before_faults(&self, from: Side) -> usize {
         match from {
             Side::Client => self.faults_after,
@@ -178,7 +177,7 @@ impl Hops {
         }
     }
 
-    /// Whether a hop is willing to answer now, and from which address.
+    /// Returns the address from which a hop answers, if it is willing to answer now.
     pub(super) fn answers(&mut self, hop: usize, now: Duration) -> Option<RouterAddress> {
         let Some(hop) = hop.checked_sub(1).and_then(|at| self.hops.get_mut(at)) else {
             return Some(address(NAMELESS));
@@ -204,7 +203,8 @@ fn address(number: u8) -> RouterAddress {
     }
 }
 
-/// So many answers a second, each counted as one byte; one at once.
+/// Returns the token bucket of this number of answers per second: each is one byte, and the burst
+/// is one.
 fn allowance(rate: u32) -> TokenBucket {
     let bits = u64::from(rate.max(1)) * 8;
     TokenBucket::new(PolicerSpec {

@@ -1,20 +1,20 @@
-//! What the routers of a path answer: time exceeded, packet too big, echo replies.
+//! ICMP messages of the routers of a path: time exceeded, packet too big, echo replies.
 //!
-//! In: the packet that is answered, as it stood before the router. Out: a whole IP packet with
+//! Input: the packet that is answered, as it arrived at the router. Output: a whole IP packet with
 //! right checksums; `None` where a router has to be silent (RFC 1812 §4.3.2.7, RFC 4443 §2.4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::packet::{ICMP, ICMP6, Packet, u16_at};
 
-/// What a router has to say.
+/// The ICMP message of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The packet's time to live ended here.
+    /// Time exceeded: the packet's time to live ended at the router.
     TimeExceeded,
-    /// The next link takes packets of so many bytes.
+    /// Packet too big: the next link has this MTU in bytes.
     TooBig(u16),
-    /// It was asked for an echo.
+    /// Echo reply.
     Echo,
 }
 
@@ -25,17 +25,17 @@ pub(super) struct RouterAddress {
     pub(super) v6: Ipv6Addr,
 }
 
-/// Routers send with a full time to live.
+/// The time to live of the routers' packets.
 const TIME_TO_LIVE: u8 = 255;
 
-/// An ICMP error is no longer than this (RFC 1812 §4.3.2.3).
+/// The longest ICMP error, in bytes (RFC 1812 §4.3.2.3).
 const LONGEST_V4: usize = 576;
 
-/// An ICMPv6 error is no longer than this (RFC 4443 §2.4 c).
+/// The longest ICMPv6 error, in bytes (RFC 4443 §2.4 c).
 const LONGEST_V6: usize = 1280;
 
 impl Answer {
-    /// The packet that says so, from a router to whoever sent `packet`.
+    /// Returns the message as a packet from a router to the sender of `packet`.
     pub(super) fn to(self, packet: &Packet<'_>, router: RouterAddress) -> Option<Vec<u8>> {
         let flow = packet.headers()?.flow;
         match (flow.source, flow.destination) {
@@ -98,7 +98,7 @@ impl Answer {
     }
 }
 
-/// An error message with as much of the packet as fits into `limit` bytes.
+/// Returns an error message with as much of the packet as fits into `limit` bytes.
 fn error(packet: &Packet<'_>, kind_and_code: [u8; 2], next: u32, limit: usize) -> Vec<u8> {
     let mut message = kind_and_code.to_vec();
     message.extend([0, 0]);
@@ -108,7 +108,7 @@ fn error(packet: &Packet<'_>, kind_and_code: [u8; 2], next: u32, limit: usize) -
     message
 }
 
-/// The reply to an echo request, its checksum left 0.
+/// Returns the reply to an echo request, its checksum left 0.
 fn echo_reply(packet: &Packet<'_>, request: u8, reply: u8) -> Option<Vec<u8>> {
     let headers = packet.headers()?;
     if headers.is_later_fragment || !matches!(headers.flow.protocol, ICMP | ICMP6) {
@@ -123,7 +123,8 @@ fn echo_reply(packet: &Packet<'_>, request: u8, reply: u8) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Errors answer no error, no later fragment, and nobody who is not a single host.
+/// Returns true if a packet may be answered by an error: it is no error and no later fragment, and
+/// its addresses are those of single hosts.
 fn may_answer_v4(packet: &Packet<'_>, sender: Ipv4Addr) -> bool {
     let Some(headers) = packet.headers() else {
         return false;
@@ -152,8 +153,8 @@ fn may_answer_v6(packet: &Packet<'_>, sender: Ipv6Addr) -> bool {
     is_host && !to.is_multicast() && !is_error && !headers.is_later_fragment
 }
 
-/// The internet checksum (RFC 1071) of some bytes, which begin at an even place, and of a sum
-/// of words before them.
+/// Returns the internet checksum (RFC 1071) of some bytes, which begin at an even offset, and of a
+/// sum of words before them.
 pub(super) fn checksum(before: u32, bytes: &[u8]) -> u16 {
     let mut sum = sum_of(before, bytes);
     while sum > 0xFFFF {
@@ -162,7 +163,7 @@ pub(super) fn checksum(before: u32, bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// At most 64 kB are summed, which no sum of 32 bits overflows.
+/// Sums up words of at most 64 kB, which no sum of 32 bits overflows.
 fn sum_of(before: u32, bytes: &[u8]) -> u32 {
     bytes.chunks(2).fold(before, |sum, pair| {
         let low = pair.get(1).copied().unwrap_or(0);
@@ -170,8 +171,8 @@ fn sum_of(before: u32, bytes: &[u8]) -> u32 {
     })
 }
 
-/// Takes so many hops off a packet's time to live, which must be at least as large, and mends
-/// the checksum of an IPv4 header (RFC 1624).
+/// Lowers a packet's time to live, which must be at least `hops`, by that number, and updates the
+/// checksum of an IPv4 header (RFC 1624).
 pub(super) fn age(packet: &mut [u8], hops: u8) {
     match packet.first().map(|first| first >> 4) {
         Some(4) if packet.len() >= 20 => {
@@ -190,7 +191,7 @@ pub(super) fn age(packet: &mut [u8], hops: u8) {
     }
 }
 
-/// A packet's time to live or hop limit; `None` for what is no IP.
+/// Returns a packet's time to live or hop limit; `None` if it is not IP.
 pub(super) fn time_to_live(packet: &[u8]) -> Option<u8> {
     match packet.first()? >> 4 {
         4 if packet.len() >= 20 => Some(packet[8]),
@@ -210,7 +211,7 @@ mod tests {
         v6: Ipv6Addr::new(0xfd77, 0, 0, 1, 0, 0, 0, 3),
     };
 
-    /// The checksum over a whole ICMPv6 packet, 0 if it is right.
+    /// Returns the checksum over a whole ICMPv6 packet, 0 if it is right.
     fn check_v6(whole: &[u8]) -> u16 {
         let pseudo = (whole.len() - 40) as u32 + u32::from(ICMP6);
         checksum(sum_of(pseudo, &whole[8..40]), &whole[40..])
@@ -268,7 +269,7 @@ mod tests {
             .expect("answers");
         assert_eq!((answer[20], &answer[24..]), (0, &asked[24..]));
         assert_eq!(checksum(0, &answer[20..]), 0);
-        // What it answered is no request.
+        // A packet that was answered is no request.
         assert_eq!(Answer::Echo.to(&Packet::new(&answer), ROUTER), None);
     }
 

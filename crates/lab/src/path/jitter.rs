@@ -11,10 +11,10 @@ use crate::scenario::quantity::duration;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JitterSpec {
-    /// How it varies.
+    /// The distribution of the delay.
     pub distribution: Distribution,
-    /// Whether packets stay in order, as behind one another in a queue: what would overtake
-    /// waits for what is before it. Yes unless said otherwise.
+    /// True if packets stay in order, as in a queue: one that would overtake waits for those before
+    /// it. Yes by default.
     #[serde(default = "yes")]
     pub keep_order: bool,
 }
@@ -23,55 +23,55 @@ fn yes() -> bool {
     true
 }
 
-/// How a delay varies.
+/// The distribution of a varying delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Distribution {
     /// Every delay up to `most` is equally likely.
     Uniform {
-        /// The longest.
+        /// The longest delay.
         #[serde(with = "duration")]
         most: Duration,
     },
     /// A normal distribution, clipped at 0 and at `mean` + 4 · `deviation`.
     Normal {
-        /// Its mean.
+        /// The mean.
         #[serde(with = "duration")]
         mean: Duration,
-        /// Its standard deviation.
+        /// The standard deviation.
         #[serde(with = "duration")]
         deviation: Duration,
     },
     /// A long tail (Pareto, type II): most delays are below `scale`, few are many times as
     /// long; P(delay > d) = (1 + d / `scale`)^−`shape`.
     Pareto {
-        /// What is short.
+        /// The scale: most delays are below it.
         #[serde(with = "duration")]
         scale: Duration,
-        /// How fast the tail thins out: 1 is a very long tail, 5 a short one.
+        /// The shape, by which the tail thins out: 1 is a very long tail, 5 a short one.
         shape: f64,
-        /// None is longer.
+        /// The longest delay.
         #[serde(with = "duration")]
         most: Duration,
     },
-    /// Now and then the path holds its breath: packets that come while a spike `lasts` take
-    /// `delay` longer, the others nothing.
+    /// Spikes: now and then the path stalls. Packets that come while a spike `lasts` take `delay`
+    /// longer, the others nothing.
     Spikes {
-        /// How much longer.
+        /// The additional delay.
         #[serde(with = "duration")]
         delay: Duration,
-        /// For how long.
+        /// The duration of a spike.
         #[serde(with = "duration")]
         lasts: Duration,
-        /// From the beginning of one spike to that of the next; the first comes so long after
-        /// the first packet.
+        /// The time from the beginning of one spike to that of the next, and from the first packet
+        /// to the first spike.
         #[serde(with = "duration")]
         every: Duration,
     },
 }
 
 impl JitterSpec {
-    /// The longest delay that it adds.
+    /// Returns the longest delay that the jitter adds.
     pub(super) fn longest(&self) -> Duration {
         match self.distribution {
             Distribution::Uniform { most } | Distribution::Pareto { most, .. } => most,
@@ -95,7 +95,7 @@ impl JitterSpec {
     }
 }
 
-/// The station that varies the delay.
+/// The stage that varies the delay.
 #[derive(Debug, Clone)]
 pub(super) struct Jitter {
     spec: JitterSpec,
@@ -112,7 +112,7 @@ impl Jitter {
         }
     }
 
-    /// When a packet that arrives at `arrival` leaves.
+    /// Returns when a packet that arrives at `arrival` leaves.
     pub(super) fn pass(&mut self, arrival: Duration) -> Duration {
         let leaves = arrival.saturating_add(self.draw(arrival));
         if !self.spec.keep_order {
@@ -127,9 +127,10 @@ impl Jitter {
             Distribution::Uniform { most } => times(most, self.chance.unit()),
             Distribution::Normal { mean, deviation } => {
                 let offset = times(deviation, self.normal().abs().min(4.0));
-                match self.chance.strikes(0.5) {
-                    true => mean.saturating_add(offset),
-                    false => mean.saturating_sub(offset),
+                if self.chance.strikes(0.5) {
+                    mean.saturating_add(offset)
+                } else {
+                    mean.saturating_sub(offset)
                 }
             }
             Distribution::Pareto { scale, shape, most } => {
@@ -142,22 +143,23 @@ impl Jitter {
                 every,
             } => {
                 let phase = arrival.as_nanos() % every.as_nanos().max(1);
-                match arrival >= every && phase < lasts.as_nanos() {
-                    true => delay,
-                    false => Duration::ZERO,
+                if arrival >= every && phase < lasts.as_nanos() {
+                    delay
+                } else {
+                    Duration::ZERO
                 }
             }
         }
     }
 
-    /// A draw from the normal distribution (Box and Muller, 1958).
+    /// Draws from the standard normal distribution (Box and Muller, 1958).
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.chance.unit().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.chance.unit()).cos()
     }
 }
 
-/// A multiple of a time; the longest time if it would be longer.
+/// Returns a multiple of a time; the longest time if it would be longer.
 fn times(time: Duration, factor: f64) -> Duration {
     Duration::try_from_secs_f64(time.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }
@@ -176,7 +178,7 @@ mod tests {
         Jitter::new(spec, 7)
     }
 
-    /// The delays of packets that are far apart, sorted, in milliseconds.
+    /// Returns the delays of packets that are far apart, sorted, in milliseconds.
     fn delays(distribution: Distribution) -> Vec<f64> {
         let mut jitter = jitter(distribution, false);
         let mut delays: Vec<f64> = (1..20_001)

@@ -1,7 +1,7 @@
-//! One direction of the path as a pure function of time: what happens to a packet.
+//! Lanes, which are one direction of the path as a pure function of time.
 //!
-//! In: when a packet arrives, and the packet. Out: when it is to be delivered, or why it is
-//! not. No clock, no device.
+//! Input: a packet and the time of its arrival. Output: the time of its delivery, or the reason why
+//! it is not delivered. No clock, no device.
 
 use std::time::Duration;
 
@@ -16,33 +16,33 @@ use super::packet::Packet;
 use super::stage::Stage;
 use crate::scenario::quantity::Size;
 
-/// How many bytes wait before a bottleneck unless the scenario says otherwise.
+/// The queue before a bottleneck unless the scenario says otherwise.
 pub(super) const DEFAULT_QUEUE: Size = Size::from_bytes(64_000);
 
-/// One direction of the path.
+/// A direction of the path.
 #[derive(Debug, Clone)]
 pub struct Lane {
     stages: Vec<Stage>,
     duplicate: Option<Disorder>,
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is delivered at this time after the path's first packet.
+    /// The packet is delivered at this time after the path's first packet.
     Deliver(Duration),
-    /// It is delivered, and a copy of it later.
+    /// The packet is delivered, and a copy of it later.
     Duplicate(Duration, Duration),
-    /// It is never delivered.
+    /// The packet is never delivered.
     Drop(DropReason),
 }
 
 impl Lane {
-    /// A lane as specified, with its delay and the seed of its chances. What concerns a
-    /// packet's content (MTU, thinning) or both directions (a sleeping radio) is not its
-    /// business.
+    /// Returns a lane as specified, with its delay and the seed of its random events. Faults that
+    /// depend on a packet's content (MTU, thinning) or on both directions (a sleeping radio) are
+    /// not part of it.
     pub fn new(spec: &LaneSpec, delay: Duration, seed: u64) -> Self {
-        // The same number would let two stations strike the same packets.
+        // With the same seed, two stages could strike the same packets.
         let other = |station: u64| seed ^ station.wrapping_mul(0xA076_1D64_78BD_642F);
         let policer = spec.policer.map(|p| Stage::Policer(TokenBucket::new(p)));
         let drops = spec
@@ -75,7 +75,7 @@ impl Lane {
         }
     }
 
-    /// What becomes of a packet that arrives at `now`, counted from the path's first packet.
+    /// Returns the fate of a packet that arrives at `now`, counted from the path's first packet.
     /// Times must not go back from call to call.
     pub fn admit(&mut self, now: Duration, packet: &Packet<'_>) -> Fate {
         let leaves = self
@@ -108,7 +108,8 @@ mod tests {
         Rate::from_bits_per_second(n * 1_000_000).expect("not zero")
     }
 
-    /// Offers packets of one size at the given milliseconds; delivery times in microseconds.
+    /// Offers packets of one size at the given milliseconds; returns delivery times in
+    /// microseconds.
     fn offer(lane: &mut Lane, size: usize, at_ms: &[u32]) -> Vec<Result<u128, DropReason>> {
         let bytes = vec![0; size];
         let packet = Packet::new(&bytes);

@@ -1,4 +1,4 @@
-//! One direction of a path, as a scenario describes it.
+//! The description of one direction of a path in a scenario.
 
 use std::time::Duration;
 
@@ -14,16 +14,17 @@ use super::radio::SleepSpec;
 use super::thin_acks::ThinAcksSpec;
 use crate::scenario::quantity::{Rate, Size, duration, optional_duration};
 
-/// One direction of the path: its parts, in the order in which a packet meets them.
+/// A direction of the path: its parts, in the order in which a packet meets them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LaneSpec {
-    /// A link in the middle of the path that takes smaller packets than the hosts send, in
-    /// bytes, 1,280 at least. What is larger is cut up if it is IPv4 without DF, else dropped.
+    /// The MTU of a link in the middle of the path that takes smaller packets than the hosts send,
+    /// in bytes, 1,280 at least. A larger packet is fragmented if it is IPv4 without DF, else
+    /// dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u16>,
     /// True if the router before that link tells senders so, as it should (ICMP type 3 code 4,
-    /// ICMPv6 type 2): yes unless said otherwise.
+    /// ICMPv6 type 2): yes by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icmp: Option<bool>,
     /// Thinning of acknowledgements.
@@ -32,10 +33,10 @@ pub struct LaneSpec {
     /// A radio link that sleeps when idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sleep: Option<SleepSpec>,
-    /// A policer: what exceeds it is dropped, what conforms is not delayed.
+    /// A policer: packets that exceed it are dropped, those that conform are not delayed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policer: Option<PolicerSpec>,
-    /// Chosen packets that are dropped: each that any of these choose.
+    /// Chosen packets that are dropped: each that any of these chooses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drop: Vec<DropSpec>,
     /// The share of packets that are lost by chance, 0 to 1.
@@ -46,8 +47,8 @@ pub struct LaneSpec {
     /// The bottleneck's rate: packets leave it one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// The most bytes that wait before the bottleneck, 64 kB unless said otherwise. What finds it
-    /// full is dropped.
+    /// The most bytes that wait before the bottleneck, 64 kB by default. A packet that
+    /// finds it full is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Size>,
     /// Delay that varies.
@@ -87,8 +88,8 @@ pub struct StepSpec {
 const LEAST_MTU: u16 = 1280;
 
 impl LaneSpec {
-    /// Checks that it makes sense for hosts that send packets of up to `largest` bytes; the error
-    /// is the reason.
+    /// Checks that the direction makes sense for hosts that send packets of up to `largest` bytes;
+    /// the error is the reason.
     pub(super) fn check(&self, largest: u64) -> Result<(), String> {
         check_share(self.loss)?;
         self.check_rates(largest)?;
@@ -120,11 +121,12 @@ impl LaneSpec {
             return Err("it has a queue but no rate that would fill it".to_owned());
         }
         let too_small = |policer: PolicerSpec| policer.burst.bytes() < largest;
-        match self.policer.is_some_and(too_small) {
-            true => Err(format!(
+        if self.policer.is_some_and(too_small) {
+            Err(format!(
                 "its policer's burst does not hold one packet of {largest} bytes"
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 
@@ -153,11 +155,12 @@ impl LaneSpec {
         let queue = self
             .rate
             .map(|_| self.queue.unwrap_or(super::lane::DEFAULT_QUEUE));
-        match is_small(self.policer.map(|policer| policer.burst)) || is_small(queue) {
-            true => Err(format!(
+        if is_small(self.policer.map(|policer| policer.burst)) || is_small(queue) {
+            Err(format!(
                 "with offload, its queue and its policer's burst have to hold {WHOLE} bytes"
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 }

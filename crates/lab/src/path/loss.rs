@@ -1,20 +1,20 @@
-//! Loss by chance: each packet for itself, or in bursts.
+//! Random loss: of each packet by itself, or in bursts.
 
 use serde::{Deserialize, Serialize};
 
 use super::chance::Chance;
 
-/// Loss that comes in bursts, as from interference or a full queue further on: a path that is
-/// well or ill by turns (Gilbert, 1960; Elliott, 1963).
+/// Loss in bursts, as from interference or a full queue further on: a path that is good or bad by
+/// turns (Gilbert, 1960; Elliott, 1963).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BurstLossSpec {
-    /// The chance that a well path falls ill with the next packet.
+    /// The probability that a good path turns bad with the next packet.
     pub enter: f64,
-    /// The chance that an ill path gets well with the next packet: 1 / `leave` packets is how
-    /// long a burst lasts.
+    /// The probability that a bad path turns good with the next packet: a burst lasts 1 / `leave`
+    /// packets on average.
     pub leave: f64,
-    /// The share that an ill path loses: all unless said otherwise.
+    /// The share of packets that a bad path loses: all by default.
     #[serde(default = "all")]
     pub loss: f64,
 }
@@ -31,15 +31,16 @@ impl BurstLossSpec {
     }
 }
 
-/// An error unless it is one: a share of the packets.
+/// Checks that a share of the packets is from 0 to 1; the error says that it is not.
 pub(super) fn check_share(share: f64) -> Result<(), String> {
-    match (0.0..=1.0).contains(&share) {
-        true => Ok(()),
-        false => Err(format!("{share} is no share from 0 to 1")),
+    if (0.0..=1.0).contains(&share) {
+        Ok(())
+    } else {
+        Err(format!("{share} is no share from 0 to 1"))
     }
 }
 
-/// Loss of each packet for itself: the n-th packet of a lane has the same fate in every run.
+/// Loss of each packet by itself: the n-th packet of a lane has the same fate in every run.
 #[derive(Debug, Clone)]
 pub(super) struct Loss {
     share: f64,
@@ -77,9 +78,10 @@ impl BurstLoss {
     }
 
     pub(super) fn strikes(&mut self) -> bool {
-        let turns = match self.is_ill {
-            true => self.spec.leave,
-            false => self.spec.enter,
+        let turns = if self.is_ill {
+            self.spec.leave
+        } else {
+            self.spec.enter
         };
         self.is_ill ^= self.chance.strikes(turns);
         self.is_ill && self.chance.strikes(self.spec.loss)

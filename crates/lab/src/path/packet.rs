@@ -1,7 +1,7 @@
-//! A packet as a path sees it. Its headers are read only by who asks for them.
+//! Packets as a path sees them. Headers are parsed only when somebody asks for them.
 //!
-//! Hosts may send anything into a TUN device: what does not read as a header is `None`, and no
-//! length in a packet is believed beyond the packet's end.
+//! Hosts may send anything into a TUN device: a malformed header is `None`, and no length in a
+//! packet is believed beyond the packet's end.
 
 use std::cell::OnceCell;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub(super) const RST: u8 = 0x04;
 pub(super) const PSH: u8 = 0x08;
 pub(super) const ACK: u8 = 0x10;
 
-/// One IP packet, or a super-segment that a network card would cut into packets.
+/// An IP packet, or a super-segment that a network card would cut into packets.
 #[derive(Debug)]
 pub struct Packet<'a> {
     bytes: &'a [u8],
@@ -28,45 +28,45 @@ pub struct Packet<'a> {
     headers: OnceCell<Option<Headers>>,
 }
 
-/// What identifies a flow, in the direction in which the packet goes.
+/// The identity of a flow, in the direction in which the packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Flow {
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
     pub(super) protocol: u8,
-    /// Source and destination; 0 where there are none.
+    /// Source and destination port; 0 where there are none.
     pub(super) ports: (u16, u16),
 }
 
-/// What stations ask of a packet's headers.
+/// The headers of a packet, as far as stages need them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Headers {
     pub(super) flow: Flow,
-    /// Where the transport's header begins.
+    /// The offset of the transport header.
     pub(super) transport: usize,
-    /// Whether it is a later fragment, without a transport header.
+    /// True for a fragment other than the first, which has no transport header.
     pub(super) is_later_fragment: bool,
     pub(super) tcp: Option<Tcp>,
 }
 
-/// What stations ask of a TCP header.
+/// The TCP header, as far as stages need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tcp {
     pub(super) sequence: u32,
     pub(super) flags: u8,
-    /// Bytes of data.
+    /// The bytes of data.
     pub(super) payload: usize,
-    /// Where the data begin.
+    /// The offset of the data.
     pub(super) data: usize,
 }
 
 impl<'a> Packet<'a> {
-    /// A packet of its own.
+    /// Returns a packet that stands for itself.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self::cut_to(bytes, None)
     }
 
-    /// A packet that stands for several, each with so many bytes of data.
+    /// Returns a packet that stands for several, each with this number of bytes of data.
     pub(super) fn cut_to(bytes: &'a [u8], segment: Option<usize>) -> Self {
         Self {
             bytes,
@@ -75,17 +75,17 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// From the IP header on.
+    /// Returns the bytes from the IP header on.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Its length in bytes, IP header included.
+    /// Returns the length in bytes, IP header included.
     pub(super) fn size(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// The length of the largest packet that crosses a link for it.
+    /// Returns the length of the largest packet that crosses a link in its place.
     pub(super) fn largest_on_a_link(&self) -> usize {
         let (Some(segment), Some(headers)) = (self.segment, self.headers()) else {
             return self.bytes.len();
@@ -102,13 +102,13 @@ impl<'a> Packet<'a> {
         self.headers()?.tcp.as_ref()
     }
 
-    /// Whether it carries nothing but an acknowledgement.
+    /// Returns true if the packet is a pure acknowledgement.
     pub(super) fn is_pure_ack(&self) -> bool {
         let bare = |tcp: &Tcp| tcp.payload == 0 && tcp.flags & (ACK | SYN | FIN | RST) == ACK;
         self.tcp().is_some_and(bare)
     }
 
-    /// What tells flows apart, spread over 64 bits; 0 if it is no IP.
+    /// Returns the hash of the packet's flow, over 64 bits; 0 if it is not IP.
     pub(super) fn flow_hash(&self, seed: u64) -> u64 {
         let Some(headers) = self.headers() else {
             return 0;
@@ -160,7 +160,7 @@ fn read_v4(bytes: &[u8]) -> Option<Headers> {
     ))
 }
 
-/// Extension headers other than a fragment's are not looked behind.
+/// Parses the headers of an IPv6 packet. Of extension headers only a fragment's is looked behind.
 fn read_v6(bytes: &[u8]) -> Option<Headers> {
     let address = |at: usize| {
         let octets: [u8; 16] = bytes.get(at..at + 16)?.try_into().ok()?;
@@ -220,7 +220,7 @@ fn read_tcp(bytes: &[u8], transport: usize) -> Option<Tcp> {
 pub(super) mod tests {
     use super::*;
 
-    /// An IPv4 TCP segment from 10.77.0.1 to 10.77.0.2, TTL 64, DF.
+    /// Returns an IPv4 TCP segment from 10.77.0.1 to 10.77.0.2, TTL 64, DF.
     pub(in super::super) fn segment(
         ports: (u16, u16),
         flags: u8,
@@ -243,7 +243,7 @@ pub(super) mod tests {
         bytes
     }
 
-    /// An IPv6 UDP datagram from fd77::1 to fd77::2, hop limit 64.
+    /// Returns an IPv6 UDP datagram from fd77::1 to fd77::2, hop limit 64.
     pub(in super::super) fn datagram_v6(payload: usize) -> Vec<u8> {
         let length = u16::try_from(8 + payload).expect("fits");
         let mut bytes = vec![0x60, 0, 0, 0];

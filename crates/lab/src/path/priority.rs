@@ -1,20 +1,20 @@
-//! Asks the kernel to run the emulator promptly. Every wish may be refused; the emulator then
+//! Requests to the kernel to run the emulator promptly. Each may be refused; the emulator then
 //! works with a little more error.
 
 #![allow(unsafe_code)]
 
 use std::time::Duration;
 
-/// What the kernel granted.
+/// The requests that the kernel granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Granted {
-    /// Whether this thread runs ahead of all ordinary ones (`SCHED_FIFO`).
+    /// True if this thread runs ahead of all ordinary ones (`SCHED_FIFO`).
     pub(super) is_real_time: bool,
 }
 
-/// Timers of this thread fire without slack, and it runs before ordinary threads.
+/// Asks that timers of this thread fire without slack, and that it runs before ordinary threads.
 pub(super) fn ask() -> Granted {
-    // An error leaves the 50 µs that are usual.
+    // An error leaves the default slack of 50 µs.
     let slack = Duration::from_nanos(1).subsec_nanos();
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(u64::from(slack)));
     let lowest = libc::sched_param { sched_priority: 1 };

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::scenario::quantity::duration;
 
-/// A radio that sleeps when nothing crossed the path, either way, for a while. What comes in
-/// this direction then waits until it is awake; what goes the other way wakes it at once,
-/// unless that direction has such a line too.
+/// A radio that sleeps when nothing crossed the path, either way, for a while. Packets in this
+/// direction then wait until it is awake; packets in the other wake it at once, unless that
+/// direction has such a setting too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SleepSpec {
-    /// It falls asleep after so much idleness.
+    /// The idle time after which it falls asleep.
     #[serde(with = "duration")]
     pub after: Duration,
-    /// How long it takes to wake.
+    /// The time to wake up.
     #[serde(with = "duration")]
     pub wake: Duration,
 }
@@ -28,7 +28,7 @@ pub(super) struct Radio {
 }
 
 impl Radio {
-    /// When a packet that arrives at `arrival` is sent.
+    /// Returns when a packet that arrives at `arrival` is sent.
     pub(super) fn pass(&mut self, arrival: Duration, sleep: Option<SleepSpec>) -> Duration {
         let Some(SleepSpec { after, wake }) = sleep else {
             self.last = self.last.max(Some(arrival));
@@ -60,7 +60,7 @@ mod tests {
         let sent =
             [0, 10, 100, 250, 400, 601, 650, 700].map(|at| radio.pass(MS * at, sleep).as_millis());
         assert_eq!(sent, [80, 80, 100, 250, 400, 681, 681, 700]);
-        // What goes the other way keeps it awake.
+        // Packets of the other direction keep it awake.
         assert_eq!(radio.pass(1_000 * MS, None), 1_000 * MS);
         assert_eq!(radio.pass(1_150 * MS, sleep), 1_150 * MS);
         assert_eq!(radio.pass(1_351 * MS, sleep), 1_431 * MS);

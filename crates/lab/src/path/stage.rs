@@ -1,6 +1,6 @@
-//! The stations of one direction of the path. Each is told when a packet arrives and may look
-//! at it, and says when the packet leaves, or why it never does. Pure: time is an argument,
-//! counted from the path's first packet.
+//! The stages of one direction of the path. Each is told when a packet arrives, may look at the
+//! packet, and returns when it leaves, or why it never does. Pure: time is an argument, counted
+//! from the path's first packet.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::lane_spec::StepSpec;
 use super::loss::{BurstLoss, Loss};
 use super::packet::Packet;
 
-/// One station of a lane. A richer path is more kinds of station, or more of them in a row.
+/// A stage of a lane. A richer path is more kinds of stages, or more of them in a row.
 #[derive(Debug, Clone)]
 pub(super) enum Stage {
     Policer(TokenBucket),
@@ -28,16 +28,13 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    /// When a packet that arrives at `arrival` leaves this station.
+    /// Returns when a packet that arrives at `arrival` leaves this stage.
     pub(super) fn pass(
         &mut self,
         arrival: Duration,
         packet: &Packet<'_>,
     ) -> Result<Duration, DropReason> {
-        let survives = |strikes: bool, reason| match strikes {
-            true => Err(reason),
-            false => Ok(arrival),
-        };
+        let survives = |strikes: bool, reason| if strikes { Err(reason) } else { Ok(arrival) };
         match self {
             Self::Policer(bucket) => {
                 survives(!bucket.take(arrival, packet.size()), DropReason::Policer)
@@ -59,7 +56,7 @@ impl Stage {
     }
 }
 
-/// The route that is taken at a time, if it is another than at first.
+/// Returns the change of the route in force at a time, if there is one.
 pub(super) fn taken(steps: &[StepSpec], now: Duration) -> Option<&StepSpec> {
     steps.iter().rev().find(|step| step.at <= now)
 }

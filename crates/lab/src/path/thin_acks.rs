@@ -1,5 +1,5 @@
-//! Acknowledgements that are thinned out, as cable modems, radio links and offloading network
-//! cards do: several are held, and only the last is sent on.
+//! Thinned acknowledgements, as by cable modems, radio links and offloading network cards: several
+//! are held, and only the last is sent on.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,32 +9,33 @@ use serde::{Deserialize, Serialize};
 use super::packet::{Flow, Packet};
 use crate::scenario::quantity::duration;
 
-/// Pure acknowledgements of a connection are held, and only the last of several is sent on.
-/// None is lost for good: one that no other follows is sent after a while, and one that data
-/// follow is contained in them.
+/// Thinning of the pure acknowledgements of a connection: they are held, and only the last of
+/// several is sent on. None is lost for good: one that no other follows is sent after a while, and
+/// one that data follow is contained in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThinAcksSpec {
-    /// Of so many in a row only the last is sent on, at least 2.
+    /// The number of acknowledgements in a row of which only the last is sent on, at least 2.
     pub of: u32,
-    /// An acknowledgement is held so long at most.
+    /// The longest time for which an acknowledgement is held.
     #[serde(with = "duration")]
     pub wait: Duration,
 }
 
 impl ThinAcksSpec {
     pub(super) fn check(&self) -> Result<(), String> {
-        match self.of < 2 {
-            true => Err("ACKs are thinned by 2 at least".to_owned()),
-            false => Ok(()),
+        if self.of < 2 {
+            Err("ACKs are thinned by 2 at least".to_owned())
+        } else {
+            Ok(())
         }
     }
 }
 
-/// Connections with a held acknowledgement at most; those of further ones pass.
+/// The most connections with a held acknowledgement; the acknowledgements of further ones pass.
 const LIMIT: usize = 4_096;
 
-/// The station that holds acknowledgements.
+/// The stage that holds acknowledgements.
 #[derive(Debug, Clone)]
 pub(super) struct ThinAcks {
     spec: ThinAcksSpec,
@@ -44,7 +45,7 @@ pub(super) struct ThinAcks {
 
 #[derive(Debug, Clone, Copy)]
 struct Held {
-    /// Of the last one.
+    /// The ticket of the last acknowledgement.
     ticket: u64,
     count: u32,
 }
@@ -58,8 +59,8 @@ impl ThinAcks {
         }
     }
 
-    /// If the packet is to be held: how long, and with which ticket it is to ask again. Else it
-    /// passes, and what was held before it is not needed any more.
+    /// Returns, if the packet is to be held, for how long, and the ticket with which it is to ask
+    /// again. Otherwise it passes, and no packet held before it is needed any more.
     pub(super) fn hold(&mut self, packet: &Packet<'_>) -> Option<(Duration, u64)> {
         let flow = packet.headers()?.flow;
         if !packet.is_pure_ack() {
@@ -83,7 +84,7 @@ impl ThinAcks {
         Some((self.spec.wait, held.ticket))
     }
 
-    /// Whether a held packet, its time being up, is sent on: nothing took its place.
+    /// Returns true if a held packet, its time being up, is sent on: nothing took its place.
     pub(super) fn release(&mut self, packet: &Packet<'_>, ticket: u64) -> bool {
         let Some(headers) = packet.headers() else {
             return false;

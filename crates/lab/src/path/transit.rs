@@ -21,12 +21,12 @@ use super::tun::Head;
 use super::{LaneSpec, PathSpec};
 use crate::host::Side;
 
-/// The most that one direction holds: 10 s of 50 Mbit/s, or 50 ms of 10 Gbit/s.
+/// The most bytes that one direction holds: 10 s of 50 Mbit/s, or 50 ms of 10 Gbit/s.
 const HELD_LIMIT: usize = 64 << 20;
-/// A packet this long after its time is late: many times what the emulator errs by itself.
+/// The delay beyond its due time from which a packet is late: many times the emulator's own error.
 const LATE: Duration = Duration::from_millis(2);
 
-/// The path with what is under way on it.
+/// The path with the packets under way on it.
 pub(super) struct Transit {
     to_server: Way,
     to_client: Way,
@@ -35,13 +35,13 @@ pub(super) struct Transit {
     head: Head,
 }
 
-/// One direction.
+/// A direction of the path.
 struct Way {
     spec: LaneSpec,
     delay: Duration,
     lane: Lane,
     members: Vec<Lane>,
-    /// What members are chosen by.
+    /// The seed of the hash that chooses a packet's member.
     seed: u64,
     thin_acks: Option<ThinAcks>,
     line: DelayLine,
@@ -49,7 +49,7 @@ struct Way {
     counters: LaneCounters,
 }
 
-/// Which part of the way a packet goes.
+/// The part of the way that a packet takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leg {
     Whole,
@@ -72,7 +72,7 @@ impl Transit {
         }
     }
 
-    /// Takes in a packet that the host on this side sends, at `now`. It may be changed.
+    /// Admits a packet that the host on this side sends at `now`. Its bytes may be changed.
     pub(super) fn admit(&mut self, from: Side, now: Duration, raw: &mut [u8]) {
         self.way(from).counters.offered += 1;
         let Some(hop) = self.where_ends(from, raw) else {
@@ -83,13 +83,13 @@ impl Transit {
         self.cross(from, now, raw, Leg::ToHop(hop));
     }
 
-    /// When something is to be done next.
+    /// Returns when something is to be done next.
     pub(super) fn next_due(&self) -> Option<Duration> {
         let lines = [&self.to_server.line, &self.to_client.line];
         lines.into_iter().filter_map(DelayLine::next_due).min()
     }
 
-    /// A packet from this side that the other host is to get by now.
+    /// Removes and returns a packet from this side that is due at the other host by now.
     pub(super) fn take_due(&mut self, from: Side, now: Duration) -> Option<Vec<u8>> {
         loop {
             let way = self.way(from);
@@ -113,20 +113,19 @@ impl Transit {
         }
     }
 
-    /// A packet from this side was handed over, or refused.
+    /// Counts a packet from this side as delivered, or as refused.
     pub(super) fn count_delivery(&mut self, from: Side, raw: &[u8], is_taken: bool) {
         let size = raw.len().saturating_sub(self.head.length()) as u64;
         let counters = &mut self.way(from).counters;
-        match is_taken {
-            true => {
-                counters.delivered += 1;
-                counters.delivered_bytes += size;
-            }
-            false => counters.count_drop(DropReason::Overflow),
+        if is_taken {
+            counters.delivered += 1;
+            counters.delivered_bytes += size;
+        } else {
+            counters.count_drop(DropReason::Overflow)
         }
     }
 
-    /// To the server, to the client.
+    /// Returns the counters of the directions to the server and to the client.
     pub(super) fn counters(&self) -> (LaneCounters, LaneCounters) {
         (self.to_server.counters, self.to_client.counters)
     }
@@ -138,7 +137,7 @@ impl Transit {
         }
     }
 
-    /// The hop that a packet does not get past.
+    /// Returns the hop that a packet does not get past.
     fn where_ends(&self, from: Side, raw: &[u8]) -> Option<usize> {
         if self.hops.count() == 0 {
             return None;
@@ -149,7 +148,8 @@ impl Transit {
         self.hops.where_ends(from, time_to_live, to)
     }
 
-    /// The first thing on the way that may stop a packet.
+    /// Sends a packet over the narrow link, which comes first: fragmented, or dropped and answered,
+    /// if it is too large.
     fn pass_narrow_link(&mut self, from: Side, now: Duration, raw: &mut [u8]) {
         let Some(mtu) = self.way(from).spec.mtu else {
             return self.leave_hops(from, now, raw);
@@ -173,12 +173,12 @@ impl Transit {
                 let earlier = self.hops.steps(from, hop) - 1;
                 self.age(raw, earlier);
             }
-            // No room costs the answer; the packet is counted already.
+            // Without room only the answer is lost; the packet is counted already.
             let _ = self.way(from).line.push(due, Errand::Narrow(hop, mtu), raw);
         }
     }
 
-    /// Every router takes one off the time to live.
+    /// Sends a packet past the routers, each of which takes one off its time to live.
     fn leave_hops(&mut self, from: Side, now: Duration, raw: &mut [u8]) {
         let more = taken(&self.way(from).spec.steps, now).map_or(0, |step| step.ttl);
         let routers = self.hops.count() + usize::from(more);
@@ -221,9 +221,10 @@ impl Transit {
             Side::Client => (&mut self.to_server, &mut self.radio),
             Side::Server => (&mut self.to_client, &mut self.radio),
         };
-        let fate = match meets_faults {
-            true => way.meet_faults(radio, now, &self.head.packet(raw)),
-            false => Fate::Deliver(now),
+        let fate = if meets_faults {
+            way.meet_faults(radio, now, &self.head.packet(raw))
+        } else {
+            Fate::Deliver(now)
         };
         let travel = match far {
             None => way.delay,
@@ -240,7 +241,7 @@ impl Transit {
         }
     }
 
-    /// A router answers the host on a side for a packet of its.
+    /// Answers the host on this side from a router, for a packet of that host.
     fn answer(&mut self, to: Side, now: Duration, hop: usize, mtu: Option<u16>, raw: &[u8]) {
         let packet = self.head.packet(raw);
         let Some(headers) = packet.headers() else {
@@ -301,7 +302,7 @@ impl Way {
         }
     }
 
-    /// Everything that the lane does, but for its distance.
+    /// Returns the fate of a packet by everything that the lane does, except its distance.
     fn meet_faults(&mut self, radio: &mut Radio, now: Duration, packet: &Packet<'_>) -> Fate {
         let sleep: Option<SleepSpec> = self.spec.sleep;
         let fate = self.lane.admit(radio.pass(now, sleep), packet);
@@ -315,7 +316,7 @@ impl Way {
             Fate::Duplicate(at, again) => {
                 match (member.admit(at, packet), member.admit(again, packet)) {
                     (Fate::Deliver(at), Fate::Deliver(again)) => Fate::Duplicate(at, again),
-                    // One copy is lost: what is left is a packet.
+                    // One copy is lost: the other is delivered, as a single packet.
                     (Fate::Drop(_), one) | (one, _) => one,
                 }
             }
@@ -348,7 +349,8 @@ mod tests {
         Transit::new(&spec, Head::None)
     }
 
-    /// Everything that leaves the path: when, in milliseconds, from which side it came, what.
+    /// Returns every packet that leaves the path: when, in milliseconds, from which side, its
+    /// bytes.
     fn leave(transit: &mut Transit) -> Vec<(u128, Side, Vec<u8>)> {
         let mut left = Vec::new();
         while let Some(due) = transit.next_due() {
@@ -414,7 +416,7 @@ mod tests {
                 assert_eq!(path.to_server.counters.dropped_hop, 1);
                 assert_eq!(path.to_client.counters.answers, u64::from(answer.is_some()));
                 if let Some((_, _, packet)) = left.first() {
-                    // What is quoted arrived with a time to live of 1.
+                    // The quoted packet arrived with a time to live of 1.
                     let quoted = &packet[if packet[0] >> 4 == 4 { 28 } else { 48 }..];
                     assert_eq!(quoted, with_ttl(asked.clone(), 1));
                 }

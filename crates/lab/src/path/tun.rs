@@ -1,5 +1,5 @@
-//! A TUN device: what a host sends comes out of it as bare IP packets, and what is written
-//! into it, the host receives. It goes away with its descriptor.
+//! TUN devices: a host's packets come out of the device as bare IP packets, and the host receives
+//! those written into it. The device goes away with its descriptor.
 //!
 //! With offload each packet has a [`Head`] of ten bytes, `struct virtio_net_hdr`
 //! (include/uapi/linux/virtio_net.h), and may be a super-segment whose checksum is left open.
@@ -21,13 +21,13 @@ use crate::namespace::Namespace;
 /// The longest packet that a device hands over, its head included.
 pub(super) const LONGEST: usize = 65_535 + Head::LENGTH;
 
-/// One host's end of an emulated path.
+/// The end of an emulated path at one host.
 #[derive(Debug)]
 pub(super) struct Tun {
     device: File,
 }
 
-/// What is before a packet's IP header: something only if the hosts offload.
+/// The header before a packet's IP header, there only if the hosts offload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
     None,
@@ -36,8 +36,8 @@ pub(super) enum Head {
 
 impl Head {
     const LENGTH: usize = 10;
-    /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the sum from `csum_start` on is to be put so far behind
-    /// that; a sum of the pseudo-header is there already.
+    /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the sum from `csum_start` on is to be stored `csum_offset`
+    /// behind that; a sum of the pseudo-header is there already.
     const NEEDS_CHECKSUM: u8 = 1;
 
     pub(super) fn length(self) -> usize {
@@ -47,7 +47,7 @@ impl Head {
         }
     }
 
-    /// The packet behind the head. Fields are in this machine's byte order.
+    /// Returns the packet behind the head. Fields are in this machine's byte order.
     pub(super) fn packet(self, raw: &[u8]) -> Packet<'_> {
         let (head, ip) = raw.split_at(self.length().min(raw.len()));
         let is_super = head.get(1).is_some_and(|gso_type| *gso_type != 0);
@@ -55,14 +55,15 @@ impl Head {
         Packet::cut_to(ip, segment)
     }
 
-    /// A packet of our own with a head that says nothing.
+    /// Returns a packet of the emulator's own behind an empty head.
     pub(super) fn before(self, ip: &[u8]) -> Vec<u8> {
         let mut raw = vec![0; self.length()];
         raw.extend_from_slice(ip);
         raw
     }
 
-    /// What `cut` makes of the packet, its checksum completed; no super-segment is cut.
+    /// Returns the packets that `cut` makes of a packet, its checksum completed; no super-segment
+    /// is cut.
     pub(super) fn fragments(
         self,
         raw: &[u8],
@@ -128,7 +129,7 @@ impl Tun {
         Ok(Self { device })
     }
 
-    /// The next packet that the host sent, or `None` if there is none now.
+    /// Returns the next packet that the host sent, or `None` if there is none now.
     pub(super) fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a mut [u8]>> {
         match (&self.device).read(buffer) {
             Ok(length) => Ok(Some(&mut buffer[..length])),
@@ -137,7 +138,7 @@ impl Tun {
         }
     }
 
-    /// Hands the host a packet.
+    /// Sends a packet to the host.
     pub(super) fn send(&self, packet: &[u8]) -> io::Result<()> {
         (&self.device).write_all(packet)
     }
@@ -149,7 +150,7 @@ impl AsFd for Tun {
     }
 }
 
-/// A request for a device of bare IP packets with this name.
+/// Returns a request for a device of bare IP packets with this name.
 fn tun_request(name: &str, head: Head) -> io::Result<libc::ifreq> {
     let mut ifr_name = [0; libc::IFNAMSIZ];
     if name.len() >= ifr_name.len() {

@@ -1,4 +1,4 @@
-//! The parameters in which a recording differs from what the scenario says: drawn by chance, and
+//! Parameters in which a recording differs from the scenario's own settings: drawn by chance, and
 //! named in its label.
 
 use std::fmt;
@@ -11,10 +11,10 @@ use crate::scenario::quantity::Size;
 use crate::scenario::{CaptureFormat, HostSpec, Scenario, Service};
 use crate::server::{Answer, Server};
 
-/// The setting of a client's kernel that bounds what it buffers of a connection.
+/// The client's kernel setting that bounds a connection's receive buffer.
 pub(super) const RECEIVE_BUFFER: &str = "net.ipv4.tcp_rmem";
 
-/// Parameters drawn by chance. What is not set is as the scenario has it.
+/// Parameters drawn by chance. Those not set are as the scenario has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Drawn {
@@ -27,14 +27,13 @@ pub struct Drawn {
     /// The client's receive buffer of a connection (`tcp_rmem`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
-    /// The number of connections that ask side by side; the requests are as many as before, or a
-    /// few more.
+    /// The number of connections side by side; the requests are as many as before, or a few more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// The service's port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The size of responses, in percent of what the scenario says.
+    /// The size of responses, in percent of the scenario's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_percent: Option<u64>,
     /// The bytes kept of each packet.
@@ -98,7 +97,7 @@ impl Drawn {
     }
 }
 
-/// Spreads as many requests as before, or a few more, over so many connections.
+/// Spreads as many requests as before, or a few more, over this number of connections.
 fn spread(load: &mut Load, connections: u32) {
     let each = |before: u32, requests: u32| (before * requests).div_ceil(connections);
     match load {

@@ -1,4 +1,4 @@
-//! The files of a recording: captured into a scratch folder, made what the scenario asks for,
+//! The files of a recording: captured into a scratch folder, converted as the scenario asks,
 //! compressed, and moved to their place at once.
 
 use std::fs;
@@ -40,12 +40,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is hidden, and in the way of nothing.
+        // A folder that cannot be removed is hidden, and in nobody's way.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Makes a capture what the scenario asks for, and returns its path.
+/// Converts a capture as the scenario asks, and returns its path.
 pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBuf, Error> {
     if let Some(vlan) = spec.vlan {
         super::vlan::tag(file, vlan)?;
@@ -55,9 +55,10 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
         return Ok(file.to_owned());
     }
     tool::require("editcap", "wireshark-common")?;
-    let shaped = match is_pcapng {
-        true => file.with_extension("pcapng"),
-        false => file.with_extension("less.pcap"),
+    let shaped = if is_pcapng {
+        file.with_extension("pcapng")
+    } else {
+        file.with_extension("less.pcap")
     };
     let mut editcap = tool::command("editcap");
     editcap.args(["-F", kind(spec.format)]);
@@ -71,7 +72,7 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
     Ok(file.to_owned())
 }
 
-/// Applies what was drawn to a capture that is otherwise finished, and returns its path.
+/// Applies the drawn parameters to a capture that is otherwise finished, and returns its path.
 pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<PathBuf, Error> {
     let &Drawn {
         snapshot,
@@ -108,7 +109,7 @@ pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<Pat
     Ok(place)
 }
 
-/// The name of a format for editcap.
+/// Returns the name of a format for editcap.
 fn kind(format: CaptureFormat) -> &'static str {
     match format {
         CaptureFormat::Pcap => "nsecpcap",
@@ -117,7 +118,7 @@ fn kind(format: CaptureFormat) -> &'static str {
     }
 }
 
-/// The numbers of the packets to leave out of a file: evenly spread, shifted by the seed.
+/// Returns the numbers of the packets to leave out of a file: evenly spread, shifted by the seed.
 fn left_out(file: &Path, share: f64, seed: u64) -> Result<Vec<String>, Error> {
     if share == 0.0 {
         return Ok(Vec::new());

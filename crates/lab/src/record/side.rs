@@ -1,4 +1,4 @@
-//! One side of a recording: the scenario with its fault, or with the fault switched off.
+//! Runs of a scenario that is recorded: one with its fault, one with the fault switched off.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,20 +20,20 @@ use crate::recording::{Recorded, Recording, RecordingOptions};
 use crate::scenario::{CaptureFormat, Scenario, Service, Witness};
 use crate::tool;
 
-/// What runs beside a load gets so long to begin.
+/// The head start of the programs beside a load.
 const BACKGROUND_HEAD_START: Duration = Duration::from_millis(200);
 
-/// The emulator writes its counters ten times a second.
+/// The wait for the emulator's counters, which it writes ten times a second.
 const COUNTERS_SETTLE: Duration = Duration::from_millis(250);
 
-/// What came of one side.
+/// The outcome of one run.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) scenario: String,
     pub(super) requests: Requests,
     /// The captures: the client's and the server's, or the one of a loopback.
     pub(super) files: Vec<PathBuf>,
-    /// What each of the service's proofs counted, in their order.
+    /// The counts of the service's proofs, in their order.
     pub(super) counted: Vec<u64>,
 }
 
@@ -123,8 +123,8 @@ pub(super) fn load_and_record(
     Ok((requests, files))
 }
 
-/// A recording that lacks packets, or a lab of which a part died, shows something else than the
-/// scenario.
+/// Fails if the recording lacks packets, or a part of the lab died: it shows something else than
+/// the scenario.
 fn check_whole(lab: &Lab, service: &Service, recorded: &[Recorded]) -> Result<(), Error> {
     let dropped: u64 = recorded.iter().map(|end| end.dropped).sum();
     let path = lab.path_counters()?;
@@ -190,7 +190,7 @@ fn nstat(host: &Host) -> Result<BTreeMap<String, u64>, Error> {
         .collect())
 }
 
-/// What witnesses look at.
+/// The data of a run that witnesses count in.
 struct View<'a> {
     lab: &'a Lab,
     files: &'a [PathBuf],
@@ -227,7 +227,7 @@ impl View<'_> {
         }
     }
 
-    /// A counter of the emulator by its place, such as `to_client.dropped_loss`; 0 where no
+    /// Returns a counter of the emulator by its place, such as `to_client.dropped_loss`; 0 where no
     /// path is emulated.
     fn path_counter(&self, name: &str) -> Result<u64, Error> {
         sleep(COUNTERS_SETTLE);
@@ -245,18 +245,18 @@ impl View<'_> {
     }
 }
 
-/// How many packets of a file match a display filter.
+/// Counts the packets of a file that match a display filter.
 pub(super) fn count_packets(file: &Path, filter: &str) -> Result<u64, Error> {
     tool::require("tshark", "tshark")?;
     let mut tshark = tool::command("tshark");
-    // Two passes: some fields look ahead. Names are not resolved: nobody is asked.
+    // Two passes: some fields look ahead. -n: no name is looked up.
     tshark.args(["-n", "-2", "-r"]).arg(file);
     tshark.args(["-Y", filter, "-T", "fields", "-e", "frame.number"]);
     let text = tool::output_of(tshark)?;
     Ok(text.lines().filter(|line| !line.trim().is_empty()).count() as u64)
 }
 
-/// How many lines of the run's logs have a text in them.
+/// Counts the lines with a text in the run's logs.
 fn count_lines(folder: &Path, text: &str) -> Result<u64, Error> {
     let mut lines = 0;
     let entries = fs::read_dir(folder).map_err(Error::file("list", folder))?;

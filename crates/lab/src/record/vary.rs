@@ -1,10 +1,10 @@
-//! Variation of a scenario in everything that its truth does not depend on: what was tuned to one
+//! Variation of a scenario in everything that its truth does not depend on, so that tuning to one
 //! recording does not help with the next.
 //!
-//! What may change follows from the scenario where it can be read there (a path that it says
-//! something of stays that path, a port that a rule names stays that port); what else its truth
-//! depends on, it says itself ([`CaptureSpec::fixed`](crate::scenario::CaptureSpec)). Its proof
-//! has the last word.
+//! What may change follows from the scenario where it can be read there (a path with settings of
+//! its own stays that path, a port that a rule names stays that port); whatever else its truth
+//! depends on, it says itself ([`CaptureSpec::fixed`](crate::scenario::CaptureSpec)). Its proof has
+//! the last word.
 
 mod said;
 
@@ -45,13 +45,13 @@ const RECEIVE_BUFFERS: [u64; 2] = [16_384, 65_536];
 /// The least ratio of a receive buffer to the response that goes into it: no window fills.
 const ROOM: u64 = 8;
 
-/// The most connections that ask side by side.
+/// The most connections side by side.
 const MOST_CONNECTIONS: u64 = 24;
 
 /// The range of the share of packets missing from a recording without its beginning, in percent.
 const BEGIN: (u64, u64) = (5, 35);
 
-/// The fewest requests of a connection whose beginning may be missing.
+/// The fewest requests of a connection for its beginning to be left out.
 const LEAST_REQUESTS: u32 = 8;
 
 /// The range of the bytes kept of a packet where its headers are whole, HTTP's too.
@@ -61,8 +61,8 @@ const SNAPSHOT: (u64, u64) = (600, 1500);
 const SNAPSHOT_SHORT: (u64, u64) = (96, 200);
 
 impl Request {
-    /// Returns the same recording with a seed, and with what the truth does not depend on drawn
-    /// from it: equal seeds give equal recordings.
+    /// Returns the same recording with a seed, and with everything that the truth does not depend
+    /// on drawn from it: equal seeds give equal recordings.
     #[must_use]
     pub fn vary(&self, scenario: &Scenario, seed: u64) -> Self {
         let name = self.service.as_ref().unwrap_or(&scenario.target);
@@ -98,7 +98,7 @@ struct Dice<'a> {
 }
 
 impl Dice<'_> {
-    /// A sequence of draws for one circumstance, independent of those for the others.
+    /// Returns a sequence of draws for one circumstance, independent of those for the others.
     fn chance(&self, what: Circumstance) -> Chance {
         let name = self.scenario.name.bytes();
         let of_name = name.fold(self.seed, |sum, byte| {
@@ -107,7 +107,7 @@ impl Dice<'_> {
         Chance::new(mix(of_name) ^ mix(what as u64 + 1))
     }
 
-    /// Returns true if any of these words is in what the scenario says.
+    /// Returns true if any of these words is in the scenario.
     fn says(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.text.contains(word))
     }
@@ -116,7 +116,7 @@ impl Dice<'_> {
         self.scenario.recording.fixed.contains(&what)
     }
 
-    /// Draws what lies between the hosts.
+    /// Draws the path's parameters.
     fn path(&self, request: &mut Request, drawn: &mut Drawn) {
         let near = Duration::ZERO;
         let own = self.scenario.path.round_trip;
@@ -146,7 +146,7 @@ impl Dice<'_> {
         }
     }
 
-    /// A round trip between the least and the largest at which the scenario is recorded, each
+    /// Draws a round trip between the least and the largest at which the scenario is recorded, each
     /// order of magnitude as likely as the others.
     fn distance(&self, distances: &[Duration]) -> Duration {
         let far = distances.iter().filter(|distance| !distance.is_zero());
@@ -158,10 +158,12 @@ impl Dice<'_> {
             let which = chance.draw() % distances.len() as u64;
             return distances[usize::try_from(which).unwrap_or_default()];
         }
-        let (low, high) = match least == most {
-            _ if distances.contains(&Duration::ZERO) => (NEAR.min(most), most),
-            true => (least.mul_f64(DISTANCE.0), most.mul_f64(DISTANCE.1)),
-            false => (least, most),
+        let (low, high) = if distances.contains(&Duration::ZERO) {
+            (NEAR.min(most), most)
+        } else if least == most {
+            (least.mul_f64(DISTANCE.0), most.mul_f64(DISTANCE.1))
+        } else {
+            (least, most)
         };
         let seconds = log_between(&mut chance, low.as_secs_f64(), high.as_secs_f64());
         whole_microseconds(Duration::from_secs_f64(seconds))
@@ -175,7 +177,7 @@ impl Dice<'_> {
         chance.strikes(0.66).then_some(mtu)
     }
 
-    /// Returns true if nothing that the scenario says is about two hosts.
+    /// Returns true if no setting of the scenario needs two hosts.
     fn may_be_loopback(&self) -> bool {
         let scenario = self.scenario;
         let has_own_device = |host: &HostSpec| {
@@ -197,7 +199,7 @@ impl Dice<'_> {
                 .is_ok()
     }
 
-    /// Draws what is asked and answered.
+    /// Draws the parameters of requests and responses.
     fn traffic(&self, request: &mut Request, drawn: &mut Drawn) {
         if self.may_be_ipv6(drawn) {
             request.ipv6 |= self.chance(Circumstance::Ip).strikes(0.3);
@@ -206,7 +208,7 @@ impl Dice<'_> {
             let port = between(&mut self.chance(Circumstance::Port), PORTS);
             drawn.port = u16::try_from(port).ok();
         }
-        // A path that chooses what it drops by its size or place means the size it says.
+        // A path that drops packets by their size or place depends on the size in the scenario.
         let is_resizable = !chooses(&self.scenario.path)
             && self.service.load.is_for_root()
             && has_size(&self.service.server);
@@ -219,7 +221,7 @@ impl Dice<'_> {
 
     fn may_be_ipv6(&self, drawn: &Drawn) -> bool {
         let is_large_enough = drawn.mtu.is_none_or(|mtu| f64::from(mtu) >= IPV6_MTU);
-        // The client's own library decides where a name is asked for.
+        // The client's own library decides over which version of IP a name is looked up.
         let has_names = !self.scenario.client.files.is_empty()
             || matches!(&self.service.load, Load::Curl(curl) if curl.host.is_some());
         let words = [
@@ -235,7 +237,7 @@ impl Dice<'_> {
             && !chooses(&self.scenario.path) && !self.is_fixed(Circumstance::Ip) && !self.says(&words)
     }
 
-    /// Returns true if the service's port stands nowhere else in the scenario: no rule, directive
+    /// Returns true if the service's port appears nowhere else in the scenario: no rule, directive
     /// or argument would miss it.
     fn is_port_said_once(&self) -> bool {
         self.text.matches(&self.service.port.to_string()).count() == 1
@@ -254,8 +256,8 @@ impl Dice<'_> {
             return None;
         }
         let connections = u64::from(connections);
-        // Each has half as many requests as before, at least: what comes once a connection
-        // keeps its share.
+        // Each connection has at least half as many requests as before: events that come once per
+        // connection keep their share.
         let most = (connections * 2).min(MOST_CONNECTIONS).max(connections);
         let most = if requests > 2 { most } else { connections };
         let least = connections.div_ceil(2);
@@ -282,7 +284,7 @@ impl Dice<'_> {
         (largest * ROOM <= buffer).then(|| Size::from_bytes(buffer))
     }
 
-    /// Draws how it is captured.
+    /// Draws the parameters of the capture.
     fn file(&self, drawn: &mut Drawn) {
         let spec = &self.scenario.recording;
         let is_open = |what| !self.is_fixed(what);

@@ -1,16 +1,16 @@
-//! The tag of a VLAN (IEEE 802.1Q) put into a capture's frames, as on the mirror port of a
-//! switch: not every kernel that the lab runs on has VLAN devices.
+//! VLAN tags (IEEE 802.1Q) added to a capture's frames, as on the mirror port of a switch: not
+//! every kernel that the lab runs on has VLAN devices.
 
 use std::fs;
 use std::path::Path;
 
 use crate::error::Error;
 
-/// The file's header and each record's (draft-ietf-opsawg-pcap §4, §5).
+/// The lengths of the file's header and of each record's (draft-ietf-opsawg-pcap §4, §5).
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
-/// Destination and source, which the tag follows.
+/// The length of the destination and source addresses, which the tag follows.
 const ADDRESSES: usize = 12;
 
 /// The link type of Ethernet.
@@ -29,7 +29,7 @@ pub(super) fn tag(file: &Path, vlan: u16) -> Result<(), Error> {
     fs::write(file, tagged).map_err(Error::file("write", file))
 }
 
-/// The capture with tags; `None` if it is no whole capture of Ethernet frames.
+/// Returns the capture with tags; `None` if it is no whole capture of Ethernet frames.
 fn tagged(capture: &[u8], vlan: u16) -> Option<Vec<u8>> {
     let (head, mut rest) = capture.split_at_checked(FILE_HEADER)?;
     if word(head, 20)? != ETHERNET {
@@ -54,7 +54,7 @@ fn tagged(capture: &[u8], vlan: u16) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A number of the machine's own byte order at a place.
+/// Returns the number at an offset, in the machine's own byte order.
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..at + 4)?;
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))

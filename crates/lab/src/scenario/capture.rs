@@ -10,18 +10,18 @@ use super::quantity::{optional_duration, parse_duration};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptureSpec {
-    /// The round trips at which it is recorded; the path's own if empty.
+    /// The round trips at which the scenario is recorded; the path's own if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub round_trips: Vec<String>,
-    /// With and without segmentation offload; as the path has it if empty.
+    /// The settings of segmentation offload, on or off; the path's own if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offload: Vec<bool>,
     /// True if the client asks over IPv6.
     pub ipv6: bool,
-    /// The device that is listened to in place of the path's own: `any` for all.
+    /// The device to listen on in place of the path's own: `any` for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// The bytes kept of each packet; all if not said.
+    /// The bytes kept of each packet; all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<u32>,
     /// The time that the load runs before the recording begins.
@@ -38,7 +38,7 @@ pub struct CaptureSpec {
     /// changes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fixed: Vec<Circumstance>,
-    /// True if nothing may be recorded beside it: what is true of it depends on how much the
+    /// True if nothing may be recorded beside the scenario: its truth depends on how much the
     /// processors have to do.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
@@ -50,7 +50,7 @@ pub struct CaptureSpec {
 pub enum Circumstance {
     /// The round trip, between the least and the largest at which the scenario is recorded.
     Distance,
-    /// One host as client and server, or two.
+    /// The number of hosts: one that is client and server, or two.
     Loopback,
     /// The MTU of the hosts' devices.
     Mtu,
@@ -62,7 +62,7 @@ pub enum Circumstance {
     Port,
     /// The client's receive buffer of a connection.
     ReceiveBuffer,
-    /// The number of connections that ask side by side.
+    /// The number of connections side by side.
     Connections,
     /// The size of responses.
     Size,
@@ -78,10 +78,10 @@ pub enum Circumstance {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CaptureFormat {
-    /// pcap with stamps in nanoseconds.
+    /// pcap with timestamps in nanoseconds.
     #[default]
     Pcap,
-    /// pcap with stamps in microseconds.
+    /// pcap with timestamps in microseconds.
     PcapMicro,
     /// pcapng.
     Pcapng,
@@ -106,7 +106,7 @@ impl Default for CaptureSpec {
 }
 
 impl CaptureSpec {
-    /// The round trips at which it is recorded; `own` if none is said.
+    /// Returns the round trips at which the scenario is recorded; `own` if it names none.
     pub fn distances(&self, own: Duration) -> Vec<Duration> {
         let said: Vec<_> = self
             .round_trips

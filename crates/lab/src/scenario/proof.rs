@@ -1,5 +1,5 @@
-//! How something other than lagtrace shows that a fault is there: tshark, a counter of the
-//! kernel, the server's log, the emulator, the client's own clock.
+//! Evidence other than lagtrace's that a fault is there: from tshark, a counter of the kernel, the
+//! server's log, the emulator, the client's own clock.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::quantity::{format_duration, optional_duration};
 use crate::host::Side;
 
-/// One thing that shows the fault: exactly one of its witnesses is named.
+/// A proof of the fault: exactly one of its witnesses is named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Proof {
@@ -16,12 +16,12 @@ pub struct Proof {
     /// the service's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tshark: Option<String>,
-    /// Whose recording tshark reads.
+    /// The host whose recording tshark reads.
     pub end: Side,
     /// The growth of a kernel counter, by nstat's name for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
-    /// Whose counter.
+    /// The host whose counter it is.
     pub host: Side,
     /// Lines with this text in the logs of the lab's servers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,15 +29,15 @@ pub struct Proof {
     /// A counter of the path's emulator, such as `to_client.dropped_loss`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Requests that failed by the client's own account.
+    /// True to count requests that failed by the client's own account.
     pub errors: bool,
-    /// By how much the mean request takes longer with the fault than without, on the client's
+    /// The time by which the mean request takes longer with the fault than without, on the client's
     /// own clock.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub slower_by: Option<Duration>,
-    /// What the witness must count with the fault, at least.
+    /// The least count with the fault.
     pub at_least: u64,
-    /// What it may count without, at most.
+    /// The largest count without the fault.
     pub at_most: u64,
 }
 
@@ -58,7 +58,7 @@ impl Default for Proof {
     }
 }
 
-/// What tells.
+/// The witness of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witness<'a> {
     /// Packets of one end's recording that match a display filter.
@@ -76,7 +76,7 @@ pub enum Witness<'a> {
 }
 
 impl Proof {
-    /// What tells; `None` if nothing or too much is named.
+    /// Returns the witness; `None` if none or several are named.
     pub(crate) fn witness(&self) -> Option<Witness<'_>> {
         let named = [
             self.tshark
@@ -94,7 +94,7 @@ impl Proof {
         named.next().filter(|_| named.next().is_none())
     }
 
-    /// The proof in words.
+    /// Describes the proof in words.
     pub fn describe(&self) -> String {
         let bounds = format!(
             "at least {} with the fault, at most {} without",

@@ -1,7 +1,7 @@
 //! Quantities as people write them in a scenario: `8ms`, `5Mbit`, `16kB`.
 //!
-//! In: text. Out: a [`Duration`], a [`Rate`] or a [`Size`]; and back, so that a scenario
-//! can travel to another process and be read there.
+//! Input: text. Output: a [`Duration`], a [`Rate`] or a [`Size`]; and back, so that a scenario can
+//! be passed to another process and parsed there.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,29 +9,30 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A rate of transfer in bits per second, written `64kbit`, `5Mbit` or `1Gbit` (powers of 1000).
+/// A transfer rate in bits per second, written `64kbit`, `5Mbit` or `1Gbit` (powers of 1000).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rate(u64);
 
 impl Rate {
-    /// The rate of so many bits per second; `None` for zero, which would never deliver anything.
+    /// Returns the rate of `bits` per second; `None` for zero, which would never deliver anything.
     pub(crate) fn from_bits_per_second(bits: u64) -> Option<Self> {
         (bits > 0).then_some(Self(bits))
     }
 
-    /// Bits per second, at least 1.
+    /// Returns the bits per second, at least 1.
     pub(crate) fn bits_per_second(self) -> u64 {
         self.0
     }
 
-    /// How long a link of this rate is busy with so many bytes, rounded up to a nanosecond.
+    /// Returns the time for which `bytes` keep a link of this rate busy, rounded up to a
+    /// nanosecond.
     pub(crate) fn time_for(self, bytes: u64) -> Duration {
         let nanos = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(self.0));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// How many bytes a link of this rate carries in a time, rounded down.
+    /// Returns the bytes that a link of this rate carries in a time, rounded down.
     pub(crate) fn bytes_in(self, time: Duration) -> u64 {
         let bytes = time.as_nanos().saturating_mul(u128::from(self.0)) / 8_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -44,12 +45,12 @@ impl Rate {
 pub struct Size(u64);
 
 impl Size {
-    /// So many bytes.
+    /// Returns the amount of `bytes` bytes.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// The amount in bytes.
+    /// Returns the amount in bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
@@ -69,7 +70,7 @@ const RATES: [(&str, u64); 4] = [
 ];
 const SIZES: [(&str, u64); 3] = [("MB", 1_000_000), ("kB", 1_000), ("B", 1)];
 
-/// A text that is no quantity of the wanted kind.
+/// The error of a text that is no quantity of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {kind}: write a whole number and one of {units}")]
 pub struct BadQuantity {
@@ -98,7 +99,8 @@ fn parse(text: &str, kind: &'static str, units: &[(&str, u64)]) -> Result<u64, B
     number.checked_mul(*factor).ok_or_else(bad)
 }
 
-/// The largest unit that leaves a whole number: what [`parse`] reads back without loss.
+/// Writes an amount in the largest unit that leaves a whole number: [`parse`] reads it back without
+/// loss.
 fn format(amount: u64, units: &[(&str, u64)]) -> String {
     let (name, factor) = units
         .iter()

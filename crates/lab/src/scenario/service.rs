@@ -1,4 +1,4 @@
-//! One port of the server: what listens, what asks, and the truth about it.
+//! Services: a port of the server, its server and load, and the truth about it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::firewall::Firewall;
 use crate::load::Load;
 use crate::server::Server;
 
-/// One port of the server, what answers there, and the truth about it.
+/// A port of the server, the server there, and the truth about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
@@ -17,40 +17,40 @@ pub struct Service {
     pub name: String,
     /// The TCP port, the same over IPv4 and IPv6.
     pub port: u16,
-    /// What listens there.
+    /// The server that listens there.
     pub server: Server,
-    /// What the server's packet filter does to this port.
+    /// The packet filter of this port on the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
-    /// The CPU time that the server's processes get. All nginx services of a scenario are one
+    /// The quota of CPU time of the server's processes. All nginx services of a scenario are one
     /// nginx and share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_quota: Option<CpuQuota>,
-    /// When all of the server's processes are stopped.
+    /// The times at which all of the server's processes are stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
-    /// What asks while the service is recorded.
+    /// The clients' load while the service is recorded.
     #[serde(default)]
     pub load: Load,
     /// Programs that run on the client while the load does, each with its arguments; they are
     /// ended after it. The same words are filled in as in a load's arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Vec<String>>,
-    /// What a right diagnosis of this service says and does not say.
+    /// The content of a right diagnosis of this service: what it says and does not say.
     #[serde(default)]
     pub truth: Truth,
-    /// How something other than lagtrace shows that the fault is there.
+    /// The evidence, other than lagtrace's, that the fault is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proof: Vec<Proof>,
-    /// What takes the place of the service's own parts where the fault is switched off.
+    /// The parts that replace the service's own where the fault is switched off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<ServiceWithout>,
 }
 
 impl Service {
-    /// Whether it is a case by itself. A database behind a server, or the resolver that the
-    /// client's library asks, only belongs to another service's case, unless the scenario says
-    /// how it is asked.
+    /// Returns true if the service is a case by itself. A database behind a server, or the resolver
+    /// that the client's library asks, only belongs to another service's case, unless the scenario
+    /// gives it a load of its own.
     pub fn is_asked(&self) -> bool {
         self.server.is_for_pages() || !self.load.is_plain()
     }

@@ -1,4 +1,4 @@
-//! The scenarios that travel inside the program: one file each in the repository's `lab/`.
+//! The scenarios that are built into the program: one file each in the repository's `lab/`.
 
-/// Name and text of every shipped scenario, by name.
+/// The name and text of every shipped scenario, by name.
 pub(super) const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));

@@ -1,6 +1,6 @@
-//! What makes a scenario, and that every shipped one is one.
+//! Tests of the rules for scenarios, and that every shipped file follows them.
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use std::time::Duration;
 
 use super::*;
@@ -17,7 +17,7 @@ port = 80
 server = { kind = "nginx" }
 "#;
 
-/// The minimal scenario with lines before its service.
+/// Parses the minimal scenario with lines before its service.
 fn parse_with(lines: &str) -> Result<Scenario, Error> {
     Scenario::parse(
         "test",
@@ -25,7 +25,7 @@ fn parse_with(lines: &str) -> Result<Scenario, Error> {
     )
 }
 
-/// The reason for which a scenario is refused.
+/// Returns the reason for which a scenario is refused.
 fn reason(result: Result<Scenario, Error>) -> String {
     result.expect_err("it should be refused").chain()
 }

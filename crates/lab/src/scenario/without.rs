@@ -1,4 +1,4 @@
-//! The same scenario with its fault switched off: what shows that the fault makes the difference.
+//! The scenario with its fault switched off, which shows that the fault makes the difference.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,37 +8,37 @@ use crate::load::Load;
 use crate::path::PathSpec;
 use crate::server::Server;
 
-/// Parts of a scenario without the fault. Each takes the place of the scenario's own, whole.
+/// Parts of a scenario without the fault. Each replaces the scenario's own as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Without {
     /// The path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathSpec>,
-    /// The host that asks.
+    /// The host that sends requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<HostSpec>,
-    /// The host that answers.
+    /// The host that answers requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<HostSpec>,
 }
 
-/// Parts of a service without the fault. Each takes the place of the service's own, whole.
+/// Parts of a service without the fault. Each replaces the service's own as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceWithout {
-    /// What listens.
+    /// The server that listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<Server>,
-    /// What the packet filter does: `open` for nothing.
+    /// The packet filter: `open` for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
-    /// Whether the server's processes are neither stopped nor given a quota.
+    /// True if the server's processes are neither stopped nor given a quota.
     pub no_control: bool,
-    /// What asks.
+    /// The clients' load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
-    /// What runs beside the load.
+    /// The programs beside the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<Vec<Vec<String>>>,
 }
@@ -50,7 +50,7 @@ impl Without {
 }
 
 impl Scenario {
-    /// Whether the scenario says how its fault is switched off.
+    /// Returns true if the scenario has parts with its fault switched off.
     pub(crate) fn has_off_switch(&self) -> bool {
         !self.without.is_empty()
             || self
@@ -59,8 +59,8 @@ impl Scenario {
                 .any(|service| service.without.is_some())
     }
 
-    /// The scenario with its fault switched off. The round trip stays what it is here, for it
-    /// may have been asked for.
+    /// Returns the scenario with its fault switched off. The round trip stays as it is here, since
+    /// it may have been asked for.
     #[must_use]
     pub(crate) fn switched_off(mut self) -> Self {
         let without = std::mem::take(&mut self.without);

@@ -1,4 +1,4 @@
-//! Taking connections, each on a thread of its own: what our own servers share.
+//! Accepting connections, each on a thread of its own, for all of the lab's own servers.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// A connection's thread needs little.
+/// The stack size of a connection's thread, which needs little.
 const STACK: usize = 128 << 10;
 
-/// Serves each connection on a thread of its own, for as long as the process lives; of
-/// connections beyond `most` at a time, further ones are closed. After each one that was taken
-/// the listener rests for `between`.
+/// Serves each connection on a thread of its own, for as long as the process lives; connections
+/// beyond `most` at a time are closed. After each one that was taken, the listener rests for
+/// `between`.
 pub(super) fn serve_all<S>(listener: &TcpListener, most: usize, between: Duration, serve: S)
 where
     S: Fn(&TcpStream) + Send + Sync + 'static,
@@ -20,8 +20,8 @@ where
     let open = Arc::new(AtomicUsize::new(0));
     for connection in listener.incoming() {
         let Ok(connection) = connection else {
-            // A client that was gone before it was accepted, or too many open files: which
-            // would be so again at once.
+            // The client was gone before it was accepted, or too many files are open, which would
+            // fail again at once.
             thread::sleep(Duration::from_millis(1));
             continue;
         };

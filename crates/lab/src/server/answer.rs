@@ -1,13 +1,13 @@
-//! What an nginx of the lab answers with.
+//! The responses of an nginx of the lab.
 
 use serde::{Deserialize, Serialize};
 
 use crate::scenario::quantity::Size;
 
-/// No file that is answered with is larger: the run's folder lies in memory.
+/// The largest file of a response: the run's folder lies in memory.
 const LARGEST_FILE: Size = Size::from_bytes(50_000_000);
 
-/// What an nginx answers.
+/// The responses of an nginx.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -16,18 +16,18 @@ pub enum Answer {
     Page,
     /// `return STATUS` with a short text: header and body leave in one write.
     Return(u16),
-    /// Files of text of these sizes: one size, or a list of them. The first is what `/` asks
-    /// for; each is also to be had by its size, as `/300kB`.
+    /// Files of text of these sizes: one size, or a list of them. The first is served at `/`; each
+    /// is also served at its size, as `/300kB`.
     Bytes(Sizes),
 }
 
-/// The sizes of the files that an nginx answers with, at least one.
+/// The sizes of an nginx's files, at least one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "OneOrMany", into = "Vec<Size>")]
 pub struct Sizes(Vec<Size>);
 
 impl Sizes {
-    /// The sizes, the first of which is the one of `/`.
+    /// Returns the sizes, the first of which is that of `/`.
     pub fn as_slice(&self) -> &[Size] {
         &self.0
     }

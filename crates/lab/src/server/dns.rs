@@ -1,4 +1,4 @@
-//! A DNS server of our own that answers late: the one that a resolver asks if it has nothing
+//! A DNS server of the lab's own that answers late: the one that a resolver asks if it has nothing
 //! cached.
 //!
 //! It answers over UDP and TCP (RFC 1035), every name alike, with the addresses of the lab's
@@ -49,9 +49,10 @@ const fn an_hour() -> u32 {
 
 impl SlowDns {
     pub(super) fn check(&self) -> Result<(), String> {
-        match self.time > LONGEST_SLEEP {
-            true => Err("it sleeps for more than 60 s".to_owned()),
-            false => Ok(()),
+        if self.time > LONGEST_SLEEP {
+            Err("it sleeps for more than 60 s".to_owned())
+        } else {
+            Ok(())
         }
     }
 }
@@ -81,7 +82,7 @@ pub(crate) fn run(plan: DnsPlan) -> Result<(), Error> {
     let sender = socket
         .try_clone()
         .map_err(Error::file("share", address.to_string()))?;
-    // TCP last: whoever waits for this server looks there.
+    // TCP last: it is by this port that others wait for the server.
     let listener =
         TcpListener::bind(address).map_err(Error::file("listen on", address.to_string()))?;
     let (queue, waiting) = sync_channel(MOST_WAITING);
@@ -98,7 +99,7 @@ fn receive(socket: &UdpSocket, plan: &DnsPlan, queue: &SyncSender<Waiting>) {
     let mut query = [0; LONGEST_QUERY];
     loop {
         let Ok((length, to)) = socket.recv_from(&mut query) else {
-            // What ICMP reported of an answer sent earlier.
+            // An ICMP error for an answer sent earlier.
             thread::sleep(Duration::from_millis(1));
             continue;
         };
@@ -114,7 +115,7 @@ fn receive(socket: &UdpSocket, plan: &DnsPlan, queue: &SyncSender<Waiting>) {
 fn send_when_due(socket: &UdpSocket, waiting: Receiver<Waiting>) {
     for Waiting { due, to, answer } in waiting {
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        // Whoever asked may be gone.
+        // The client may be gone.
         let _ = socket.send_to(&answer, to);
     }
 }
@@ -132,7 +133,7 @@ fn serve_streams(listener: &TcpListener, plan: &DnsPlan) {
     );
 }
 
-/// Messages with their length before them (RFC 1035 §4.2.2), one after the other.
+/// Serves messages with their length before them (RFC 1035 §4.2.2), one after the other.
 fn serve_stream(mut connection: &TcpStream, plan: &DnsPlan) -> io::Result<()> {
     connection.set_read_timeout(Some(IDLE_LIMIT))?;
     connection.set_nodelay(true)?;
@@ -156,7 +157,7 @@ const TYPE_A: u16 = 1;
 const TYPE_AAAA: u16 = 28;
 const CLASS_IN: u16 = 1;
 
-/// The answer to a query with one question; `None` to anything else.
+/// Returns the answer to a query with one question; `None` to anything else.
 fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
     let word = |at: usize| Some(u16::from_be_bytes([*query.get(at)?, *query.get(at + 1)?]));
     let (flags, questions) = (word(2)?, word(4)?);
@@ -173,8 +174,8 @@ fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
     };
     let has_answer = !address.is_empty();
     let mut message = query[..2].to_vec();
-    // A response (QR), authoritative (AA); recursion as desired (RD) and had (RA): RFC 1035
-    // §4.1.1.
+    // A response (QR), authoritative (AA); recursion desired (RD) as in the query, and available
+    // (RA): RFC 1035 §4.1.1.
     let flags = 0x8480 | flags & 0x0100;
     for word in [flags, 1, u16::from(has_answer), 0, 0] {
         message.extend_from_slice(&word.to_be_bytes());
@@ -192,7 +193,8 @@ fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// The offset at which the question's name ends: labels without pointers, at most 255 bytes in all.
+/// Returns the offset at which the question's name ends: labels without pointers, at most 255 bytes
+/// in all.
 fn end_of_name(query: &[u8]) -> Option<usize> {
     let mut at = HEADER;
     loop {
@@ -217,7 +219,7 @@ mod tests {
         v6: Ipv6Addr::LOCALHOST,
     };
 
-    /// A query with id 0x0707, recursion desired, for `www.lab.test`.
+    /// Returns a query with id 0x0707, recursion desired, for `www.lab.test`.
     fn query(kind: u16) -> Vec<u8> {
         let mut bytes = vec![7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         bytes.extend_from_slice(b"\x03www\x03lab\x04test\0");

@@ -1,4 +1,4 @@
-//! dnsmasq as a service: a real resolver with a cache, its own records and its own log.
+//! A dnsmasq for a service: a real resolver with a cache, its own records and its own log.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use crate::host_files::fill_in;
 use crate::path::PathSpec;
 use crate::scenario::Service;
 
-/// No dnsmasq is given more arguments.
+/// The most arguments of a dnsmasq.
 const MOST_ARGUMENTS: usize = 256;
 
-/// dnsmasq on the service's port, over UDP and TCP. It logs every query and reads neither the
+/// A dnsmasq on the service's port, over UDP and TCP. It logs every query and reads neither the
 /// machine's configuration nor its `/etc/hosts` nor its `/etc/resolv.conf`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dnsmasq {
-    /// Its records and all that is particular to it, as `--host-record=www.lab.test,{server}`.
-    /// `{server}`, `{server6}`, `{client}` and `{client6}` stand for addresses.
+    /// The records and all other arguments, as `--host-record=www.lab.test,{server}`. `{server}`,
+    /// `{server6}`, `{client}` and `{client6}` stand for addresses.
     pub arguments: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Dnsmasq {
     }
 }
 
-/// How it is started, in the foreground.
+/// Returns the program that runs dnsmasq in the foreground.
 pub(super) fn lay(
     folder: &Path,
     service: &Service,

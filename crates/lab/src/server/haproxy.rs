@@ -24,7 +24,7 @@ pub struct Haproxy {
     pub backend: Vec<String>,
 }
 
-/// Lays the configuration.
+/// Writes the configuration and returns the program.
 pub(super) fn lay(folder: &Path, service: &Service, haproxy: &Haproxy) -> Result<Program, Error> {
     let file = folder.join(format!("{}.haproxy.cfg", service.name));
     fs::write(&file, configure(folder, service, haproxy)).map_err(Error::file("write", &file))?;

@@ -1,5 +1,5 @@
-//! Which ports are listened on in a namespace, read from the kernel's tables: a trial
-//! connection would show in recordings and counters.
+//! The listening ports of a namespace, read from the kernel's tables: a trial connection would show
+//! in recordings and counters.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::io;
 use crate::error::Error;
 use crate::namespace::Namespace;
 
-/// The TCP ports that something listens on inside a namespace, over either IP version.
+/// Returns the TCP ports that something listens on inside a namespace, over either IP version.
 pub(crate) fn ports(namespace: &Namespace) -> Result<BTreeSet<u16>, Error> {
     namespace.within("read the listening ports", || {
         let mut ports = BTreeSet::new();
@@ -24,7 +24,8 @@ pub(crate) fn ports(namespace: &Namespace) -> Result<BTreeSet<u16>, Error> {
     })
 }
 
-/// `sl local_address rem_address st …`: the local port, if the state is TCP_LISTEN (0A).
+/// Returns the local port of a line `sl local_address rem_address st …`, if the state is TCP_LISTEN
+/// (0A).
 fn listening_port(line: &str) -> Option<u16> {
     let mut columns = line.split_whitespace().skip(1);
     let local = columns.next()?;

@@ -1,5 +1,5 @@
-//! A mail server, as far as a client needs one to hand over a message (RFC 5321): here the
-//! server speaks first, which HTTP servers never do.
+//! A mail server, as far as a client needs one to deliver a message (RFC 5321): here the server
+//! speaks first, which HTTP servers never do.
 
 #![allow(unsafe_code)]
 
@@ -13,25 +13,24 @@ use serde::{Deserialize, Serialize};
 use super::accept::serve_all;
 use crate::error::Error;
 
-/// So many connections are served at a time; further ones are closed.
+/// The most connections that are served at a time; further ones are closed.
 const MOST_CONNECTIONS: usize = 256;
 
-/// A connection on which nothing comes for so long is closed.
+/// The idle time after which a connection is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// So many bytes are read of one connection, and no more.
+/// The most bytes that are read from one connection.
 const LONGEST_DIALOGUE: u64 = 1 << 20;
 
-/// `TCP_DEFER_ACCEPT` is asked for in whole seconds; no scenario waits longer.
+/// The longest `TCP_DEFER_ACCEPT` of a scenario, in whole seconds, the option's unit.
 const LONGEST_DEFERRAL_S: u8 = 60;
 
 /// A mail server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mail {
-    /// `TCP_DEFER_ACCEPT` of so many seconds on the listening socket: the program hears of a
-    /// connection only when data has come, or when the kernel has repeated its SYN/ACK for so
-    /// long.
+    /// The seconds of `TCP_DEFER_ACCEPT` on the listening socket: the program hears of a connection
+    /// only once data have come, or once the kernel has retransmitted its SYN/ACK for that long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defer_accept_s: Option<u8>,
 }
@@ -47,7 +46,7 @@ impl Mail {
     }
 }
 
-/// What the process of one such service is told.
+/// The plan for the process of one such service.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MailPlan {
     pub(crate) mail: Mail,
@@ -91,7 +90,7 @@ fn converse(connection: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// What is said to a command, or to the end of a message.
+/// Returns the reply to a command, or to the end of a message.
 fn answer(line: &[u8], is_message: bool) -> &'static str {
     let verb = line.get(..4).unwrap_or(line).to_ascii_uppercase();
     match &verb[..] {

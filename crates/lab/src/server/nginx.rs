@@ -1,4 +1,4 @@
-//! One nginx for all services of a scenario that are nginx: its folder, its configuration.
+//! The one nginx for all nginx services of a scenario: its folder, its configuration.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,10 +11,11 @@ use crate::run::open_up;
 use crate::scenario::Service;
 use crate::scenario::quantity::Size;
 
-/// How many workers it has unless a service says otherwise: like the machines on which the case was told, more than one.
+/// The number of workers unless a service sets another: more than one, like the machines on which
+/// the case was observed.
 const WORKERS: u8 = 2;
 
-/// How many workers the nginx of these services has.
+/// Returns the number of workers of the nginx of these services.
 pub(crate) fn workers(services: &[Service]) -> u8 {
     blocks(services)
         .filter_map(|(_, nginx)| nginx.workers)
@@ -22,7 +23,7 @@ pub(crate) fn workers(services: &[Service]) -> u8 {
         .unwrap_or(WORKERS)
 }
 
-/// The services that are nginx.
+/// Returns the nginx services and their blocks.
 fn blocks(services: &[Service]) -> impl Iterator<Item = (&Service, &Nginx)> {
     services.iter().filter_map(|service| match &service.server {
         Server::Nginx(nginx) => Some((service, nginx)),
@@ -30,23 +31,23 @@ fn blocks(services: &[Service]) -> impl Iterator<Item = (&Service, &Nginx)> {
     })
 }
 
-/// Where nginx says what happens at a service.
+/// Returns the error log of a service.
 pub(crate) fn service_log(folder: &Path, service: &str) -> PathBuf {
     folder.join("nginx").join(format!("{service}.error.log"))
 }
 
-/// Where a service's nginx writes its stamps, within the folder of the lab's run.
+/// Returns the access log of a service, within the folder of the lab's run.
 pub(crate) fn access_log(folder: &Path, service: &str) -> PathBuf {
     folder.join("nginx").join(format!("{service}.access.log"))
 }
 
-/// Where nginx says what is wrong.
+/// Returns nginx's own error log.
 pub(crate) fn error_log(folder: &Path) -> PathBuf {
     folder.join("nginx").join("error.log")
 }
 
-/// Lays nginx's folder: page and configuration. `None` if no service is nginx; otherwise the
-/// arguments to start it with.
+/// Writes nginx's folder: page and configuration. Returns the arguments to start nginx with; `None`
+/// if no service is nginx.
 pub(crate) fn lay(
     folder: &Path,
     services: &[Service],
@@ -83,7 +84,7 @@ pub(crate) fn lay(
     ]))
 }
 
-/// Lays the files of a service that answers with some.
+/// Writes the files of a service that serves some.
 fn lay_files(home: &Path, service: &Service) -> Result<(), Error> {
     let Server::Nginx(Nginx {
         answer: Answer::Bytes(sizes),
@@ -109,12 +110,12 @@ fn lay_files(home: &Path, service: &Service) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the files of a service are that answers with some.
+/// Returns the folder of the files that a service serves.
 fn files(home: &Path, service: &str) -> PathBuf {
     home.join(format!("{service}.files"))
 }
 
-/// So much text: numbered lines, which any compression shrinks well.
+/// Returns a text of this size: numbered lines, which any compression shrinks well.
 fn text(size: Size) -> String {
     let length = usize::try_from(size.bytes()).unwrap_or(usize::MAX);
     let mut text = String::with_capacity(length.saturating_add(64));
@@ -131,7 +132,7 @@ fn text(size: Size) -> String {
     text
 }
 
-/// The user that distributions run a web server's workers as; root where there is none.
+/// Returns the user as whom distributions run a web server's workers; root where there is none.
 fn worker_user() -> &'static str {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let exists = |user: &&str| {
@@ -145,7 +146,7 @@ fn worker_user() -> &'static str {
         .unwrap_or("root")
 }
 
-/// The configuration, laid out as an administrator would.
+/// Returns the configuration, laid out as an administrator would.
 fn configure(home: &Path, user: &str, services: &[Service]) -> String {
     let workers = workers(services);
     let home = home.display().to_string();
@@ -184,7 +185,7 @@ fn configure(home: &Path, user: &str, services: &[Service]) -> String {
     text
 }
 
-/// A service's `server` block.
+/// Returns a service's `server` block.
 fn block(home: &str, service: &Service, nginx: &Nginx) -> String {
     let Service { name, port, .. } = service;
     let mut words = nginx.listen.clone().unwrap_or_default();
@@ -234,7 +235,8 @@ fn block(home: &str, service: &Service, nginx: &Nginx) -> String {
     text
 }
 
-/// A directive as the file has it: a block stands as it is, anything else ends in a semicolon.
+/// Returns a directive as the file has it: a block stands as it is, anything else ends in a
+/// semicolon.
 fn written(directive: &str, home: &str) -> String {
     let directive = directive.trim().replace("{folder}", home);
     if directive.ends_with(['}', ';']) {

@@ -1,4 +1,4 @@
-//! openssl's responder: it says whether a certificate is revoked (OCSP, RFC 6960).
+//! openssl's OCSP responder, which says whether a certificate is revoked (RFC 6960).
 
 use std::path::Path;
 
@@ -13,11 +13,12 @@ use crate::scenario::Service;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ocsp {
-    /// The service, an nginx that speaks TLS with a chain of two or more.
+    /// The service, an nginx that speaks TLS with a chain of two or more certificates.
     pub of: String,
 }
 
-/// How it is started. The certificate's issuer, number 1 of its chain, answers for it.
+/// Returns the program that runs the responder. The certificate's issuer, number 1 of its chain,
+/// signs its answers.
 pub(super) fn lay(folder: &Path, service: &Service, ocsp: &Ocsp) -> Program {
     let home = certificates(&folder.join("nginx"), &ocsp.of);
     let file = |name: &str| home.join(name).display().to_string();

@@ -1,4 +1,4 @@
-//! Our own small servers: one process a service, one thread a connection, plain HTTP/1.1.
+//! The lab's own small servers: one process per service, one thread per connection, plain HTTP/1.1.
 
 mod answer;
 mod nonsense;
@@ -28,27 +28,27 @@ use super::stamp::Stamp;
 use super::{Server, request};
 use crate::error::Error;
 
-/// No server serves more connections at a time; further ones are closed.
+/// The most connections that a server serves at a time; further ones are closed.
 const MOST_CONNECTIONS: usize = 4096;
 
-/// A connection on which nothing comes for so long is closed.
+/// The idle time after which a connection is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(120);
 
 /// The backlog of `listen(2)` unless a scenario says otherwise.
 const BACKLOG: u16 = 128;
 
-/// What the process of one service is told.
+/// The plan for the process of one service.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ServePlan {
     pub(crate) server: Server,
     pub(crate) port: u16,
-    /// Where the server's own stamps go, if it keeps any.
+    /// The file of the server's own timestamps, if it keeps any.
     pub(crate) stamps: Option<PathBuf>,
 }
 
 /// Serves until the process is ended.
 pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
-    // A sleeping server means the time it says: without slack.
+    // Without timer slack, so that a server sleeps for the time that it is set to.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     allow_many_files();
     let own = plan.server.as_own().unwrap_or_default();
@@ -79,7 +79,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
     Ok(())
 }
 
-/// As many open files as connections, where that is allowed.
+/// Allows as many open files as connections, where that is permitted.
 fn allow_many_files() {
     let wanted = Some(MOST_CONNECTIONS as u64 + 64);
     let limit = Rlimit {
@@ -89,8 +89,8 @@ fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// A listener whose accepted sockets inherit their buffers' sizes from it: a receive buffer set
-/// later would not be in the window scale.
+/// Returns a listener whose accepted sockets inherit their buffers' sizes from it: a receive buffer
+/// set later would not be in the window scale.
 fn listen(
     address: SocketAddr,
     accepting: &Accepting,
@@ -136,7 +136,7 @@ impl Service {
         }
     }
 
-    /// Answers every request of a connection and notes when.
+    /// Answers every request of a connection and notes the times.
     fn converse(&self, connection: &TcpStream) -> io::Result<()> {
         set_options(connection, &self.own.socket)?;
         let peer = plain_address(connection.peer_addr()?);
@@ -163,7 +163,8 @@ impl Service {
         Ok(())
     }
 
-    /// One request and its response: when it was read, and when each write returned.
+    /// Reads one request and writes its response; returns when the request was read, and when each
+    /// write returned.
     fn exchange(
         &self,
         connection: &TcpStream,
@@ -192,7 +193,7 @@ impl Service {
         Ok(Some((read_ns, written_ns)))
     }
 
-    /// One line in one write: the file is open for appending, so lines of several threads
+    /// Writes one line in one write: the file is open for appending, so lines of several threads
     /// never mix.
     fn note(&self, stamp: &Stamp) -> io::Result<()> {
         let Some(mut file) = self.stamps.as_ref() else {
@@ -218,7 +219,8 @@ fn set_options(connection: &TcpStream, options: &SocketOptions) -> io::Result<()
     })
 }
 
-/// The address as the client knows it: an IPv4 client of a dual-stack socket is `::ffff:a.b.c.d`.
+/// Returns the address as the client knows it: an IPv4 client of a dual-stack socket is
+/// `::ffff:a.b.c.d`.
 fn plain_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4),
@@ -227,7 +229,8 @@ fn plain_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Now, on the clock of a recording's packets.
+/// Returns the current time on the clock of a recording's packets, CLOCK_REALTIME, in ns since
+/// 1970.
 pub(crate) fn realtime_ns() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

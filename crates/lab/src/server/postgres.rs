@@ -19,24 +19,25 @@ use crate::run::open_up;
 use crate::scenario::Service;
 use crate::tool;
 
-/// A PostgreSQL. Clients are the user `postgres` of the database `postgres`, without a password.
+/// A PostgreSQL. Clients connect as the user `postgres` to the database `postgres`, without a
+/// password.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Postgres {
     /// Settings, `name=value`.
     pub settings: Vec<String>,
-    /// SQL that is run before anybody asks.
+    /// The SQL that is run before any client asks.
     pub prepare: Vec<String>,
 }
 
 /// The user that owns clusters: the server refuses to run as root.
 const OWNER: &str = "postgres";
 
-/// How long it may take until it lets clients in.
+/// The longest time until it lets clients in.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a run that lasts seconds needs: nothing of it survives, and nothing of it lies outside
-/// the cluster's folder. Statements and lock waits that a person would notice are logged.
+/// The settings of a cluster for a run of seconds: nothing of it survives, and nothing of it lies
+/// outside its folder. Statements and lock waits that a person would notice are logged.
 const SETTINGS: [&str; 10] = [
     "fsync=off",
     "synchronous_commit=off",
@@ -50,7 +51,7 @@ const SETTINGS: [&str; 10] = [
     "deadlock_timeout=20ms",
 ];
 
-/// Makes the cluster.
+/// Makes the cluster and returns the program.
 pub(super) fn lay(folder: &Path, service: &Service, postgres: &Postgres) -> Result<Program, Error> {
     let missing = || Error::MissingTool {
         tool: "postgres",
@@ -75,7 +76,7 @@ pub(super) fn lay(folder: &Path, service: &Service, postgres: &Postgres) -> Resu
         tool: "postgres",
         arguments,
         user: Some(user),
-        // At once: what is written is not wanted any more.
+        // Immediate shutdown: the data are not wanted any more.
         ends_by: Signal::QUIT,
     })
 }
@@ -99,7 +100,7 @@ fn make_cluster(home: &Path, user: User) -> Result<(), Error> {
 pub(super) fn prepare(folder: &Path, service: &Service, postgres: &Postgres) -> Result<(), Error> {
     let home = home(folder, service);
     let begun = Instant::now();
-    // It listens before it has started up; the last line of this file then says so.
+    // The server listens before it has started up; the last line of this file tells when it has.
     let state = data(&home).join("postmaster.pid");
     while !fs::read_to_string(&state).is_ok_and(|text| text.trim_end().ends_with("ready")) {
         if begun.elapsed() > READY_LIMIT {

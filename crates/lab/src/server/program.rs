@@ -1,5 +1,5 @@
-//! Real servers with a process of their own: how such a process is started, made ready and
-//! ended. What each kind is told stands in its own module.
+//! Real servers with a process of their own: starting such a process, making it ready and ending
+//! it. The configuration of each kind is in its own module.
 
 use std::fs;
 
@@ -7,13 +7,13 @@ use rustix::process::{Gid, Signal, Uid};
 
 use super::{Nginx, Server};
 
-/// A server that is laid and may be started.
+/// A server whose files are written and that may be started.
 pub(crate) struct Program {
     pub(crate) tool: &'static str,
     pub(crate) arguments: Vec<String>,
-    /// Whom it runs as; root where nobody is named.
+    /// The user as whom it runs; root if absent.
     pub(crate) user: Option<User>,
-    /// What makes it end at once, and what it started too.
+    /// The signal that makes it, and the processes that it started, end at once.
     pub(crate) ends_by: Signal,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The user of this name, if the machine has one.
+    /// Returns the user of this name, if the machine has one.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let passwd = fs::read_to_string("/etc/passwd").ok()?;
         let mut lines = passwd.lines().map(|line| line.split(':'));
@@ -41,7 +41,7 @@ impl User {
     }
 }
 
-/// What a real server needs to be installed: programs and the Debian package of each.
+/// Returns the programs that a real server needs installed, and the Debian package of each.
 pub(crate) fn requirements(server: &Server) -> &'static [(&'static str, &'static str)] {
     match server {
         Server::Nginx(Nginx { tls: Some(_), .. }) => {

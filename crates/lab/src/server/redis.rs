@@ -15,13 +15,13 @@ use crate::tool;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Redis {
-    /// Settings as on its command line, `name value`.
+    /// The settings as on its command line, `name value`.
     pub settings: Vec<String>,
-    /// Commands that it is given before anybody asks, such as `DEBUG POPULATE 1000`.
+    /// The commands that it is given before any client asks, such as `DEBUG POPULATE 1000`.
     pub prepare: Vec<String>,
 }
 
-/// Lays the folder of a Redis.
+/// Makes the folder of a Redis and returns the program.
 pub(super) fn lay(folder: &Path, service: &Service, redis: &Redis) -> Result<Program, Error> {
     let home = folder.join(&service.name);
     fs::create_dir(&home).map_err(Error::file("create", &home))?;
@@ -48,7 +48,7 @@ pub(super) fn lay(folder: &Path, service: &Service, redis: &Redis) -> Result<Pro
     })
 }
 
-/// Gives a Redis that listens its first commands, over its own socket and not the network.
+/// Sends a listening Redis its first commands, over its own socket and not the network.
 pub(super) fn prepare(folder: &Path, service: &Service, redis: &Redis) -> Result<(), Error> {
     for line in &redis.prepare {
         let mut command = tool::command("redis-cli");

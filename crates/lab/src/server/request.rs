@@ -1,26 +1,26 @@
-//! Reading HTTP/1.1 requests off a kept-alive connection, as far as our servers need it: where
-//! one ends. Bounded; what is no request ends the connection.
+//! Reading HTTP/1.1 requests off a kept-alive connection, parsed only as far as the lab's own
+//! servers need it: to find their end. Bounded; malformed input ends the connection.
 
 use std::io::{self, Read};
 
 /// The longest header, in bytes. Bodies are read and not kept.
 const LONGEST_HEADER: usize = 64 << 10;
 
-/// What tells a client to go on with the body that it announced (RFC 9110 §10.1.1).
+/// The response that tells a client to go on with the body that it announced (RFC 9110 §10.1.1).
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What a request's header says about its body.
+/// The parts of a request's header that concern its body.
 pub(super) struct Head {
-    /// Its length in bytes: `Content-Length` (RFC 9112 §6.3), or nothing.
+    /// The body's length in bytes: `Content-Length` (RFC 9112 §6.3), or 0 without it.
     body: u64,
-    /// Whether the client waits to be told to send it.
+    /// True if the client waits for `100 Continue` before it sends the body.
     pub(super) expects: bool,
 }
 
 /// A connection's requests, one after the other.
 pub(super) struct Requests<R> {
     from: R,
-    /// Read and not yet part of a request.
+    /// Bytes that were read and are not yet part of a request.
     buffered: Vec<u8>,
 }
 
@@ -32,12 +32,12 @@ impl<R: Read> Requests<R> {
         }
     }
 
-    /// Whether bytes of the next request have been read already.
+    /// Returns true if bytes of the next request have been read already.
     pub(super) fn has_begun(&self) -> bool {
         !self.buffered.is_empty()
     }
 
-    /// Reads the next request to its end; `false` if the client has no more.
+    /// Reads the next request to its end; returns false if the client has no more.
     pub(super) fn next(&mut self) -> io::Result<bool> {
         match self.head()? {
             Some(head) => self.body(&head),
@@ -63,7 +63,7 @@ impl<R: Read> Requests<R> {
         Ok(Some(head))
     }
 
-    /// Reads the body that follows a header; `false` if the client ends within it.
+    /// Reads the body that follows a header; returns false if the client ends within it.
     pub(super) fn body(&mut self, head: &Head) -> io::Result<bool> {
         let mut body = head.body;
         while body > 0 {
@@ -87,7 +87,7 @@ impl<R: Read> Requests<R> {
     }
 }
 
-/// How long the header is, its empty line included, once it is complete.
+/// Returns the length of the header, its empty line included, once it is complete.
 fn header_length(bytes: &[u8]) -> Option<usize> {
     bytes
         .windows(4)

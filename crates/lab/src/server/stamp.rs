@@ -1,4 +1,4 @@
-//! The servers' own view of when things happened, for comparison with a diagnosis.
+//! Timestamps of the servers' own, for comparison with a diagnosis.
 
 use std::fs;
 use std::io;
@@ -9,41 +9,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// One request as the `think` or `pause` server saw it. All stamps are CLOCK_REALTIME,
+/// A request as the `think` or `pause` server saw it. All timestamps are CLOCK_REALTIME,
 /// nanoseconds since 1970, the clock of a recording's packets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// The client's address and port; an IPv4 client is given as such.
+    /// The client's address and port; an IPv4 client has its IPv4 address.
     pub peer: SocketAddr,
-    /// Which request of its connection, from 1.
+    /// The request's number on its connection, from 1.
     pub number: u64,
-    /// When the whole request had been read.
+    /// The time at which the whole request had been read.
     pub read_ns: u64,
-    /// When each `write` of the response had returned, in order.
+    /// The times at which each `write` of the response had returned, in order.
     pub written_ns: Vec<u64>,
 }
 
-/// One line of an nginx's access log, kept when the service says `access_log = true`.
+/// A line of an nginx's access log, kept if the service sets `access_log = true`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessLine {
-    /// `$msec`: when the response had been handed to the kernel; seconds since 1970, to the ms.
+    /// The time at which the response had been handed to the kernel (`$msec`), in seconds since
+    /// 1970, to the ms.
     pub written_s: f64,
-    /// `$request_time`: from the request's first bytes read to the log line; seconds, to the ms.
+    /// The time from the request's first bytes read to the log line (`$request_time`), in seconds,
+    /// to the ms.
     pub request_time_s: f64,
     /// The client's address and port.
     pub peer: SocketAddr,
-    /// `$connection_requests`: which request of its connection, from 1.
+    /// The request's number on its connection, from 1 (`$connection_requests`).
     pub number: u64,
     /// The response's status.
     pub status: u16,
 }
 
-/// Where a service's own stamps go, within the folder of the lab's run.
+/// Returns the file of a service's own timestamps, within the folder of the lab's run.
 pub(crate) fn stamp_log(folder: &Path, service: &str) -> PathBuf {
     folder.join(format!("{service}.stamps.ndjson"))
 }
 
-/// Reads what a `think` or `pause` server wrote so far; none if it was asked for nothing yet.
+/// Reads the timestamps that a `think` or `pause` server wrote so far; none before its first
+/// request.
 pub(crate) fn read_stamps(path: &Path) -> Result<Vec<Stamp>, Error> {
     let text = read_or_empty(path)?;
     let lines = complete_lines(&text).enumerate();
@@ -58,7 +61,7 @@ pub(crate) fn read_stamps(path: &Path) -> Result<Vec<Stamp>, Error> {
         .collect()
 }
 
-/// Reads an nginx's access log; lines that are no access lines are skipped.
+/// Reads an nginx's access log; other lines are skipped.
 pub(crate) fn read_access_log(path: &Path) -> Result<Vec<AccessLine>, Error> {
     let text = read_or_empty(path)?;
     Ok(complete_lines(&text).filter_map(access_line).collect())
@@ -72,7 +75,7 @@ fn read_or_empty(path: &Path) -> Result<String, Error> {
     }
 }
 
-/// The lines that are written to their end; the last may be under way.
+/// Returns the complete lines; the last may still be being written.
 fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
     let end = text.rfind('\n').map_or(0, |last| last + 1);
     text[..end].lines()

@@ -1,4 +1,4 @@
-//! TLS at an nginx: its directives, and certificates that openssl makes when the lab comes up.
+//! TLS of an nginx: its directives, and certificates that openssl makes when the lab comes up.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,19 +20,19 @@ const LONGEST_CHAIN: u8 = 8;
 /// The most names in one certificate.
 const MOST_NAMES: u16 = 2000;
 
-/// How a server speaks TLS. What is not said is left to nginx's own default.
+/// The settings of a server's TLS. Those that are absent are left to nginx's own default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
     /// The key of each certificate.
     pub key: Key,
-    /// How many certificates the server sends: its own, then those that vouch for it. The root
-    /// is not sent.
+    /// The number of certificates that the server sends: its own, then their issuers'. The root is
+    /// not sent.
     pub chain: u8,
-    /// How many further names the server's certificate holds, about 30 bytes each.
+    /// The number of further names in the server's certificate, about 30 bytes each.
     pub names: u16,
-    /// The port of the responder that the server's certificate names: where clients ask whether
-    /// it is revoked (OCSP, RFC 6960). Such a server is [`Ocsp`](super::Ocsp).
+    /// The port of the OCSP responder that the server's certificate names, which clients ask
+    /// whether the certificate is revoked (RFC 6960). Such a server is [`Ocsp`](super::Ocsp).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ocsp_port: Option<u16>,
     /// The directive `ssl_protocols`: `TLSv1.2`, `TLSv1.3`, or both, which is the default here;
@@ -82,7 +82,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// What `openssl req -newkey` calls it.
+    /// Returns the arguments of `openssl req` for a new key of this kind.
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::EcdsaP256 => &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"],
@@ -125,7 +125,7 @@ impl Tls {
         }
     }
 
-    /// The directives of its nginx block, after the certificates were made.
+    /// Returns the directives of the service's nginx block, after the certificates were made.
     pub(super) fn directives(&self, home: &Path, service: &str) -> Vec<String> {
         let folder = certificates(home, service);
         let mut lines = vec![
@@ -136,9 +136,12 @@ impl Tls {
         if !self.groups.is_empty() {
             lines.push(format!("ssl_ecdh_curve {}", self.groups.join(":")));
         }
-        lines.extend(self.session_cache.map(|on| match on {
-            true => format!("ssl_session_cache shared:{service}:1m"),
-            false => "ssl_session_cache off".to_owned(),
+        lines.extend(self.session_cache.map(|on| {
+            if on {
+                format!("ssl_session_cache shared:{service}:1m")
+            } else {
+                "ssl_session_cache off".to_owned()
+            }
         }));
         lines.extend(self.session_tickets.map(|on| {
             let word = if on { "on" } else { "off" };
@@ -151,8 +154,8 @@ impl Tls {
         lines
     }
 
-    /// Makes the keys and certificates of a service: number 0 is the server's own, each is
-    /// vouched for by the next, and the last by a root that is not sent.
+    /// Makes the keys and certificates of a service: number 0 is the server's own, each is issued
+    /// by the next, and the last by a root that is not sent.
     pub(super) fn lay(&self, home: &Path, service: &str, hosts: &PathSpec) -> Result<(), Error> {
         let folder = certificates(home, service);
         fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
@@ -195,9 +198,10 @@ impl Tls {
     ) -> Result<(), Error> {
         let names = folder.join(format!("{number}.names"));
         let is_server = number == 0;
-        let text = match is_server {
-            true => self.describe_server(hosts),
-            false => describe_authority(number),
+        let text = if is_server {
+            self.describe_server(hosts)
+        } else {
+            describe_authority(number)
         };
         fs::write(&names, text).map_err(Error::file("write", &names))?;
         let mut command = tool::command("openssl");
@@ -224,18 +228,19 @@ fn vouch(command: &mut Command, by: usize) {
         .args(["-CAkey", &format!("{by}.key")]);
 }
 
-/// Where the certificates of a service are.
+/// Returns the folder of a service's certificates.
 pub(super) fn certificates(home: &Path, service: &str) -> PathBuf {
     home.join(format!("{service}.tls"))
 }
 
-/// The number of each server's certificate.
+/// The serial number of each server's certificate.
 const SERIAL: &str = "4C6162";
 
-/// What openssl's responder reads: one certificate, valid, not revoked.
+/// The database of openssl's responder: one certificate, valid, not revoked.
 const REGISTER: &str = "V\t491231235959Z\t\t4C6162\tunknown\t/O=lagtrace lab/CN=www.lab.test\n";
 
-/// What openssl is told of a certificate, its own extensions to follow.
+/// Returns the configuration of a certificate for openssl; the certificate's own extensions are to
+/// follow.
 fn describe(subject: &str, constraint: &str) -> String {
     format!(
         "[req]\nprompt = no\ndistinguished_name = subject\nx509_extensions = extensions\n\
@@ -246,7 +251,7 @@ fn describe(subject: &str, constraint: &str) -> String {
 
 fn describe_authority(number: usize) -> String {
     describe(
-        &format!("lagtrace lab authority {number}"),
+        &format!("lagtrace-lab authority {number}"),
         "critical,CA:TRUE",
     )
 }

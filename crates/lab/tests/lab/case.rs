@@ -1,11 +1,11 @@
-//! The case as the story tells it: under load from wrk, one server is slow and its twin is not.
+//! The case that the lab was made for: under load from wrk, one server is slow and its twin is not.
 
 use lagtrace_lab::{Family, Lab};
 use lagtrace_trial::live;
 
 use crate::up;
 
-/// wrk's median latency in milliseconds and its requests per second.
+/// Returns wrk's median latency in milliseconds and its requests per second.
 fn wrk(lab: &Lab, service: &str) -> Option<(f64, f64)> {
     let url = lab.url(lab.service(service).expect("a service"), Family::V4);
     let words = ["--latency", "-c100", "-t2", "-d1s", &url];

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use lagtrace_lab::server::stamp::Stamp;
 use lagtrace_lab::{Family, Host, Lab};
 
-/// One request and its response, on the client's clock.
+/// A request and its response, on the client's clock.
 #[derive(Debug, Clone)]
 pub(crate) struct Fetched {
     pub(crate) status: u16,
-    /// From the request's write to the whole header.
+    /// The time from the request's write to the whole header.
     pub(crate) header: Duration,
-    /// From the whole header to the whole body.
+    /// The time from the whole header to the whole body.
     pub(crate) body: Duration,
     pub(crate) length: usize,
 }
@@ -32,7 +32,7 @@ pub(crate) fn address(lab: &Lab, service: &str, family: Family) -> SocketAddr {
     SocketAddr::new(lab.server().address(family), port)
 }
 
-/// Connects from a host; how long it took.
+/// Connects from a host; returns the connection and how long connecting took.
 pub(crate) fn connect(
     from: &Host,
     to: SocketAddr,
@@ -49,7 +49,7 @@ pub(crate) fn connect(
     Ok((stream, took))
 }
 
-/// So many requests one after the other on one kept-alive connection, from connecting on.
+/// Sends this number of requests, one after the other, on one new kept-alive connection.
 pub(crate) fn fetch(lab: &Lab, service: &str, requests: usize) -> Vec<Fetched> {
     let to = address(lab, service, Family::V4);
     let (mut stream, _) = connect(lab.client(), to, Duration::from_secs(10)).expect("connects");
@@ -58,7 +58,7 @@ pub(crate) fn fetch(lab: &Lab, service: &str, requests: usize) -> Vec<Fetched> {
         .collect()
 }
 
-/// One request and its response.
+/// Sends a request and reads its response.
 pub(crate) fn exchange(stream: &mut TcpStream, host: &str) -> io::Result<Fetched> {
     let begun = Instant::now();
     stream.write_all(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())?;
@@ -104,8 +104,8 @@ fn read_more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-/// A service's stamps once there are so many, for one is written after its response; or those
-/// that there are after a while.
+/// Returns a service's timestamps once there are this many, since each is written after its
+/// response; or those that there are after 5 s.
 pub(crate) fn stamps_once(lab: &Lab, service: &str, count: usize) -> Vec<Stamp> {
     let begun = Instant::now();
     loop {
@@ -117,7 +117,7 @@ pub(crate) fn stamps_once(lab: &Lab, service: &str, count: usize) -> Vec<Stamp> 
     }
 }
 
-/// The median of some times.
+/// Returns the median of some times.
 pub(crate) fn median(times: impl IntoIterator<Item = Duration>) -> Duration {
     let mut times: Vec<Duration> = times.into_iter().collect();
     times.sort();

@@ -1,4 +1,4 @@
-//! However a lab's owner or keeper ends, nothing stays.
+//! Tests that nothing of a lab stays, however its owner or keeper ends.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,10 +8,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{up, wait_until_gone};
 
-/// Set for the copy of this program that is an owner to be ended.
+/// The environment variable set for the copy of this program that is an owner to be ended.
 const IS_OWNER: &str = "LAGTRACE_LAB_TEST_IS_OWNER";
 
-/// Not a test by itself: the owner in another process, which holds a lab until it is ended.
+/// The owner in another process, which holds a lab until it is ended; not a test by itself.
 #[test]
 fn owner_to_be_ended() {
     if std::env::var_os(IS_OWNER).is_none() {
@@ -24,7 +24,7 @@ fn owner_to_be_ended() {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-/// Starts an owner and waits for its lab; `None` where there can be none.
+/// Starts an owner and waits for its lab; returns `None` where there can be none.
 fn start_owner() -> Option<(Child, Run)> {
     let this = std::env::current_exe().expect("this program's path");
     let mut command = Command::new(this);
@@ -76,7 +76,7 @@ fn what_a_killed_keeper_left_the_next_run_removes() {
     };
     let run = lab.run().clone();
     send(run.keeper.pid, Signal::KILL);
-    // Its processes end with it; namespaces and files are left.
+    // The keeper's processes end with it; namespaces and files are left.
     for _ in 0..500 {
         if run
             .processes
@@ -97,7 +97,7 @@ fn what_a_killed_keeper_left_the_next_run_removes() {
     let Some(next) = up("never-answers", 0) else {
         return;
     };
-    // Another test's run may be at it.
+    // A run of another test may be cleaning up.
     assert_eq!(wait_until_gone(&run), Vec::<String>::new());
     next.take_down().expect("comes down");
 }

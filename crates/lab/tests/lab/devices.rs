@@ -11,7 +11,7 @@ use lagtrace_lab::{Error, Family, Host, Lab, RecordingOptions, Scenario};
 use crate::client::{address, connect, exchange, fetch};
 use crate::{helper, remains, skip, up, up_as};
 
-/// A lab whose server answers with 300 kB, with lines that say what is particular to it.
+/// Brings up a lab whose server answers with 300 kB, with these further lines in its scenario.
 fn up_with(lines: &str) -> Option<Lab> {
     let text = format!(
         "name = \"devices\"\ntitle = \"t\"\ntarget = \"large\"\n{lines}\n[[service]]\n\
@@ -26,7 +26,7 @@ fn read(host: &Host, file: &str) -> String {
         .unwrap_or_else(|error| panic!("{file}: {}", error.chain()))
 }
 
-/// The length of the longest IP packet of a capture.
+/// Returns the length of the longest IP packet of a capture.
 fn longest_packet(capture: &Path) -> u32 {
     const FILE_HEADER: usize = 24;
     const RECORD_HEADER: usize = 16;
@@ -42,7 +42,7 @@ fn longest_packet(capture: &Path) -> u32 {
     longest - header
 }
 
-/// The longest packet of a large response, as the server's host hands it over.
+/// Returns the longest packet of a large response, as the server's host sends it.
 fn longest_sent(lab: &Lab) -> Option<u32> {
     let folder = tempfile::tempdir().expect("a folder");
     let files = ["client.pcap", "server.pcap"].map(|name| folder.path().join(name));

@@ -1,4 +1,4 @@
-//! Bringing up and taking down: what is there meanwhile, and that nothing is afterwards.
+//! Bringing up and taking down: what is there meanwhile, and that nothing is left afterwards.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -35,8 +35,8 @@ fn dropping_takes_down_as_well() {
 
 #[test]
 fn the_machines_own_network_sees_nothing_of_it() {
-    // What the kernel tells about devices, addresses and routes of the machine's own network
-    // while labs come and go: anything transient would show.
+    // The kernel's messages on devices, addresses and routes of the machine's own network while
+    // labs come and go: anything transient would show.
     let monitor = Command::new("ip")
         .args(["monitor", "link", "address", "route"])
         .stdout(Stdio::piped())

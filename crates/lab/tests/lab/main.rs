@@ -1,6 +1,6 @@
-//! The lab on the real kernel: hosts, path, servers, and that nothing is ever left behind.
+//! Tests of the lab on the real kernel: hosts, path, servers, and that nothing is ever left behind.
 //!
-//! Needs root, nginx and nft; what is missing is said, and is a failure where
+//! Needs root, nginx and nft. A test without them says so and is skipped, or fails where
 //! `LAGTRACE_REQUIRE_ALL` is set.
 
 #![allow(clippy::print_stdout)]
@@ -26,8 +26,7 @@ fn helper() -> Helper {
     Helper::program(env!("CARGO_BIN_EXE_lagtrace-lab-helper"))
 }
 
-/// A shipped scenario, up at a round trip of so many milliseconds; `None` if this machine
-/// cannot.
+/// Brings up a shipped scenario at this round trip in milliseconds; `None` if this machine cannot.
 fn up(name: &str, round_trip_ms: u64) -> Option<Lab> {
     let scenario = Scenario::by_name(name).expect("a shipped scenario");
     up_as(&scenario.with_round_trip(Duration::from_millis(round_trip_ms)))
@@ -55,7 +54,7 @@ fn skip(reason: &str) {
     println!("skipped: needs {reason}");
 }
 
-/// Everything that would be left of a run, by name; empty if nothing is.
+/// Returns the names of everything that is left of a run.
 fn remains(run: &Run) -> Vec<String> {
     let mut found = Vec::new();
     for namespace in [run.client_namespace(), run.server_namespace()] {
@@ -79,7 +78,8 @@ fn remains(run: &Run) -> Vec<String> {
     found
 }
 
-/// Waits until nothing of a run is left, for a keeper clears up after its owner by itself.
+/// Waits until nothing of a run is left, since a keeper cleans up after its owner by itself;
+/// returns what is left after 10 s.
 fn wait_until_gone(run: &Run) -> Vec<String> {
     for _ in 0..1000 {
         if remains(run).is_empty() {

@@ -1,5 +1,4 @@
-//! Name resolution: files that are a host's own, dnsmasq, a slow DNS server, and packet filters
-//! by rule.
+//! Name resolution: a host's own files, dnsmasq, a slow DNS server, and packet filters by rule.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +11,7 @@ use crate::up_as;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A lab with a resolver on the server, which the client's C library asks.
+/// Brings up a lab with a resolver on the server, which the client's C library asks.
 fn up_with(extra: &str) -> Option<Lab> {
     let text = format!(
         r#"
@@ -39,7 +38,7 @@ server = {{ kind = "slow-dns", time = "300ms" }}
     up_as(&Scenario::parse("names", &text).expect("a scenario"))
 }
 
-/// What `getent` resolves a name to on a host, over IPv4, and how long that takes.
+/// Returns the output of `getent` for a name on a host, over IPv4, and how long that takes.
 fn resolve(host: &Host, name: &str) -> (String, Duration) {
     let begun = Instant::now();
     let output = host

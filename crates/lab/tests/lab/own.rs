@@ -1,4 +1,4 @@
-//! Our own servers and clients have the faults that their options say, and no others.
+//! Tests that the lab's own servers and clients have the faults of their options, and no others.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use lagtrace_trial::live;
 use crate::client::{address, connect, exchange, fetch, median, stamps_once};
 
 const MS: Duration = Duration::from_millis(1);
-/// The part of a test's time that the machine may stand still before a median of its requests
-/// means nothing.
+/// The part of a test's time that the machine may stand still before a median of its requests means
+/// nothing.
 const SHARE: f64 = 0.2;
 
-/// A lab with one server of our own with these options.
+/// Brings up a lab with one server of its own kind with these options.
 fn up_with(options: &str) -> Option<Lab> {
     let text = format!(
         "name = \"own\"\ntitle = \"t\"\ntarget = \"own\"\n[[service]]\nname = \"own\"\nport = 8080\n\
@@ -23,7 +23,7 @@ fn up_with(options: &str) -> Option<Lab> {
     crate::up_as(&Scenario::parse("test", &text).expect("a scenario"))
 }
 
-/// How long requests on one connection took.
+/// Returns the times of requests on one connection.
 fn totals(options: &str, requests: usize) -> Option<Vec<Duration>> {
     let lab = up_with(options)?;
     let fetched = fetch(&lab, "own", requests);
@@ -65,7 +65,7 @@ fn a_server_that_looks_at_times_makes_requests_wait_for_them() {
             let Some(times) = totals("reading.tick = \"50ms\"", 6) else {
                 return;
             };
-            // One after the other: each begins when the server has just looked.
+            // Sequential requests: each begins when the server has just looked.
             let took = median(times[1..].iter().copied());
             assert!(took > 35 * MS && took < 80 * MS, "{took:?}");
         });
@@ -105,7 +105,7 @@ fn a_stop_stops_every_connection() {
         let begun = Instant::now();
         let mut slow = 0;
         while begun.elapsed() < Duration::from_secs(2) {
-            // One after the other: the first of a stop meets nearly all of it.
+            // Sequential requests: the first of a stop waits for nearly all of it.
             let took = fetch(&lab, "own", 1)[0].total();
             slow += u32::from(took > 120 * MS);
         }
@@ -144,7 +144,7 @@ fn a_length_that_is_wrong_is_noticed_when_the_connection_ends() {
     assert!(begun.elapsed() >= 200 * MS);
 }
 
-/// What a client of our own with these options says of its requests.
+/// Runs one of the lab's own clients with these options and returns its actions.
 fn ask(lab: &Lab, client: &str) -> Vec<Asked> {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = folder.path().join("plan.json");

@@ -1,5 +1,5 @@
-//! The emulated path as real connections find it. Times are bounded generously: how exact the
-//! emulator is, a benchmark measures.
+//! The emulated path as real connections see it. Times are bounded generously: a benchmark measures
+//! how exact the emulator is.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ fn a_connection_takes_the_round_trip_that_was_asked_for() {
                     .expect("connects")
                     .1
             });
-            // What a busy machine adds, it does not add to all of them.
+            // The least of several: a busy machine does not delay all of them.
             let shortest = times.min().expect("twenty of them");
             let asked = MS * u32::try_from(round_trip_ms).expect("small");
             assert!(
@@ -43,7 +43,7 @@ fn a_connection_takes_the_round_trip_that_was_asked_for() {
     });
 }
 
-/// Asks on many connections until `is_enough`, and counts the responses.
+/// Sends requests on many connections until `is_enough`, and counts the responses.
 fn load(lab: &Lab, service: &str, is_enough: impl Fn() -> bool + Sync) -> usize {
     let to = address(lab, service, Family::V4);
     let ask = || {
@@ -65,7 +65,7 @@ fn load(lab: &Lab, service: &str, is_enough: impl Fn() -> bool + Sync) -> usize 
     })
 }
 
-/// A condition that holds once the path's counters show what is waited for, or after 20 s.
+/// Returns a condition that holds once the path's counters satisfy `is_there`, or after 20 s.
 fn until(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool + Sync) -> impl Fn() -> bool + Sync {
     let begun = Instant::now();
     move || {
@@ -75,8 +75,8 @@ fn until(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool + Sync) -> impl Fn(
     }
 }
 
-/// The counters once they show what is waited for, as they are written at intervals only; or what
-/// they show after 5 s.
+/// Returns the counters once they satisfy `is_there`, since they are written at intervals only; or
+/// as they are after 5 s.
 fn counters_once(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool) -> PathCounters {
     let begun = Instant::now();
     loop {
@@ -89,8 +89,8 @@ fn counters_once(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool) -> PathCou
     }
 }
 
-/// The counters of a path that carries nothing any more: nothing is on its way, and they have
-/// not changed for longer than it takes to write them.
+/// Returns the counters of a path that carries nothing any more: nothing is on its way, and they
+/// have not changed for longer than it takes to write them.
 fn counters(lab: &Lab) -> PathCounters {
     let mut last = counters_once(lab, |_| true);
     loop {
@@ -169,7 +169,7 @@ fn chance_loses_about_the_share_that_was_asked_for() {
     let Some(lab) = up("packet-loss", 8) else {
         return;
     };
-    // Of so many a fiftieth is 60, give or take 8 (one standard deviation).
+    // A fiftieth of 3,000 packets is 60, give or take 8 (one standard deviation).
     load(
         &lab,
         "good",
@@ -183,7 +183,7 @@ fn chance_loses_about_the_share_that_was_asked_for() {
     );
 }
 
-/// A lab with an nginx of these files and a path of one's own; `None` if this machine cannot.
+/// Brings up a lab with an nginx of these files and this path; `None` if this machine cannot.
 fn up_with_path(path: &str) -> Option<Lab> {
     let text = format!(
         "name = 'path-of-a-test'\ntitle = 'a path'\ntarget = 'good'\n[path]\n{path}\n\
@@ -197,7 +197,7 @@ const HOPS: &str = "round_trip = '20ms'\nhops = [\n\
     { delay = '1ms' }, { delay = '2ms', answers = 'never' }, { delay = '3ms' },\n\
     { delay = '1ms', answers = 'limited' }]";
 
-/// The output of a program on the client; `None` if it is not installed.
+/// Returns the output of a program on the client; `None` if it is not installed.
 fn said(lab: &Lab, program: &str, arguments: &[&str]) -> Option<String> {
     let mut command = lab.client().command(program).expect("the lab is up");
     match command.args(arguments).output() {
@@ -209,7 +209,7 @@ fn said(lab: &Lab, program: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// The lines of a traceroute as (hop, address, milliseconds); silence has no address.
+/// Returns the lines of a traceroute as (hop, address, milliseconds); silence has no address.
 fn hops(said: &str) -> Vec<(u32, String, f64)> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -246,7 +246,7 @@ fn trace_by_every_kind(family: &str, network: &str, server: &str) {
         (Some("3"), 12.0),
         (Some("4"), 14.0),
     ];
-    // Of each hop: what a busy machine adds, it does not add to all of them.
+    // The least for each hop: a busy machine does not delay all of them.
     let mut least = [f64::MAX; 4];
     for kind in ["-T", "-U", "-I"] {
         // One probe each, none ahead of another; a limited router has an answer by now.
@@ -374,7 +374,8 @@ fn a_silent_narrow_link_swallows_what_is_large_and_cuts_what_may_be_cut() {
     assert_eq!(counters.to_server.fragments, 1);
 }
 
-/// The largest frame, as it was, that either end recorded while 2 MB came.
+/// Returns the size of the largest frame, before it was cut, that either end recorded while 2 MB
+/// came.
 fn largest_frame(lab: &Lab) -> u32 {
     let folder = tempfile::tempdir().expect("a folder");
     let files = ["client", "server"].map(|end| folder.path().join(end));
@@ -418,9 +419,10 @@ fn super_segments_cross_only_where_the_scenario_says_so() {
             return;
         };
         let largest = largest_frame(&lab);
-        match crosses {
-            true => assert!(largest > 10_000, "{path}: {largest}"),
-            false => assert!((1500..=1514).contains(&largest), "{path}: {largest}"),
+        if crosses {
+            assert!(largest > 10_000, "{path}: {largest}")
+        } else {
+            assert!((1500..=1514).contains(&largest), "{path}: {largest}")
         }
         if lab.scenario().path.is_emulated() {
             assert_eq!(counters(&lab).to_client.dropped(), 0, "{path}");
@@ -441,7 +443,8 @@ fn a_super_segment_is_lost_as_a_whole_and_small_ones_pass_a_narrow_link() {
     assert_eq!(way.dropped_overflow, 0);
 }
 
-/// Sends 20,000 packets of nonsense through the device: headers that look right and lie.
+/// A program that sends 20,000 malformed packets through the device: headers that look right and
+/// lie.
 const NONSENSE: &str = "
 import random, socket, struct
 random.seed(7)

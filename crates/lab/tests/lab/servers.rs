@@ -1,4 +1,5 @@
-//! Every kind of server does what its description says, as a client on the other host sees it.
+//! Tests that every kind of server does what its description says, as a client on the other host
+//! sees it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ const MS: Duration = Duration::from_millis(1);
 /// means nothing.
 const SHARE: f64 = 0.2;
 
-/// How long the header took, and the body after it, in the median of the later requests: the
+/// Returns the median times of the header, and of the body after it, of the later requests: the
 /// first of a connection are acknowledged at once.
 fn usual(fetched: &[Fetched]) -> (Duration, Duration) {
     let later = &fetched[3..];
@@ -236,7 +237,7 @@ fn a_lost_first_syn_costs_a_second() {
         });
 }
 
-/// What a service that speaks no HTTP answers to a request, until it closes or is silent.
+/// Returns what a service that speaks no HTTP answers to a request, until it closes or is silent.
 fn answer(scenario: &str) -> Option<(Vec<u8>, bool)> {
     let lab = up(scenario, 0)?;
     let to = address(&lab, &lab.scenario().target, Family::V6);

@@ -1,4 +1,4 @@
-//! nginx that speaks TLS as a scenario says, seen by `openssl s_client`.
+//! TLS of an nginx as a scenario configures it, seen by `openssl s_client`.
 
 use std::process::Stdio;
 
@@ -22,7 +22,7 @@ server = {{ kind = "nginx", tls = {{ {tls} }} }}
     up_as(&Scenario::parse("tls", &text).expect("a scenario"))
 }
 
-/// What `openssl s_client` says of a handshake.
+/// Returns the output of `openssl s_client` for a handshake.
 fn handshake(lab: &Lab, arguments: &[&str]) -> String {
     let mut command = lab.client().command("openssl").expect("a host");
     command.args(["s_client", "-connect", "10.77.0.2:443", "-showcerts"]);

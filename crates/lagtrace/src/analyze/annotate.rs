@@ -1,4 +1,4 @@
-//! `--annotate`: the capture with comments that Wireshark shows.
+//! The option `--annotate`, which writes the capture with comments for Wireshark.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::render;
 
-/// Packets with comments at most.
+/// The most packets with comments.
 const MAX_PACKETS: usize = 1 << 18;
 
-/// Comments as they gather.
+/// The comments collected so far.
 #[derive(Clone, Default)]
 pub(super) struct Annotation {
     comments: Arc<Mutex<Comments>>,
 }
 
-/// Refuses what cannot be read twice, and a file that would be its own copy.
+/// Fails for a file that cannot be read twice, and for one that would be its own copy.
 pub(super) fn check(files: &[PathBuf], output: &Path) -> Result<()> {
     let [path] = files else {
         let failure = Failure::new("--annotate copies one capture");
@@ -49,7 +49,7 @@ pub(super) fn check(files: &[PathBuf], output: &Path) -> Result<()> {
 }
 
 impl Annotation {
-    /// A sink that comments on the packets of each exchange and hands it on.
+    /// Returns a sink that comments on the packets of each exchange and hands the exchange on.
     pub(super) fn sink(&self, mut next: Option<Sink>) -> Sink {
         let comments = Arc::clone(&self.comments);
         Box::new(move |exchange: &Exchange| {
@@ -64,7 +64,7 @@ impl Annotation {
         })
     }
 
-    /// Writes the copy, with comments on what shows the findings too.
+    /// Writes the copy, with comments also on the packets that show the findings.
     pub(super) fn write(
         &self,
         path: &Path,

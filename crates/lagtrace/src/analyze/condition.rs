@@ -7,8 +7,8 @@
 //! test      = field operator value
 //! operator  = "=" | "==" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "!~"
 //! ```
-//! What an exchange does not have (a status, where it is no HTTP) is equal to
-//! nothing, and neither less nor more than anything.
+//! A property that an exchange lacks (a status, where it is not HTTP) is equal to nothing, and
+//! neither less nor more than anything.
 
 mod field;
 mod parse;
@@ -20,20 +20,20 @@ use lagtrace_core::report::ExchangeRecord;
 
 pub(super) use field::Field;
 
-/// A condition that an exchange meets or does not.
+/// A condition on an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// Both.
+    /// Both conditions hold.
     And(Box<Condition>, Box<Condition>),
-    /// One or both.
+    /// At least one of the conditions holds.
     Or(Box<Condition>, Box<Condition>),
-    /// Not this.
+    /// The condition does not hold.
     Not(Box<Condition>),
-    /// A field held against a value.
+    /// A field compared with a value.
     Test(Field, Operator, Value),
 }
 
-/// How a field is held against a value.
+/// An operator of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     /// `=`
@@ -46,34 +46,34 @@ pub(crate) enum Operator {
     More,
     /// `>=`
     AtLeast,
-    /// `~`: contains.
+    /// `~`: the text contains the value.
     Contains,
 }
 
-/// What a field is held against.
+/// The value with which a field is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// Nanoseconds, or a count.
+    /// A number: nanoseconds, or a count.
     Number(u64),
-    /// Words.
+    /// A text.
     Text(String),
     /// An address, a port, or both.
     End(Option<std::net::IpAddr>, Option<u16>),
 }
 
-/// What cannot be read, and where.
+/// The error of an expression that cannot be parsed, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The whole expression.
     text: String,
-    /// The character that it begins at, from 0.
+    /// The index of the character at which the error is, from 0.
     at: usize,
-    /// What is wrong.
+    /// The message.
     what: String,
 }
 
 impl Condition {
-    /// Whether `record` meets it.
+    /// Returns true if `record` meets the condition.
     pub(super) fn holds(&self, record: &ExchangeRecord) -> bool {
         match self {
             Self::And(one, other) => one.holds(record) && other.holds(record),
@@ -84,7 +84,7 @@ impl Condition {
     }
 }
 
-/// The field of that name, if it can be sorted by.
+/// Returns the field of that name, if exchanges can be sorted by it.
 pub(super) fn field_to_sort_by(name: &str) -> Result<Field, String> {
     match parse::field(name)? {
         field if field.is_number() => Ok(field),
@@ -103,7 +103,7 @@ impl FromStr for Condition {
 impl std::error::Error for Fault {}
 
 impl fmt::Display for Fault {
-    /// What is wrong, and the expression with a mark under the place.
+    /// Writes the message, and the expression with a mark under the place.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} at character {}", self.what, self.at + 1)?;
         writeln!(f, "  {}", self.text.replace(char::is_control, " "))?;

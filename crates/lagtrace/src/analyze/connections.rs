@@ -1,4 +1,4 @@
-//! `lagtrace analyze --connections`: connections one by one.
+//! The option `--connections` of `lagtrace analyze`: connections one by one.
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
@@ -6,11 +6,11 @@ use lagtrace_core::analyzer::{self, Analyzer};
 use lagtrace_core::report::Report;
 use lagtrace_core::views::connections::{Key, Wanted};
 
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
+use crate::output::Format;
 use crate::{conclusion, render};
 
 use super::listing::Listing;
@@ -36,7 +36,7 @@ pub(crate) struct ConnectionOptions {
     connections_by: Option<Column>,
 }
 
-/// What connections are sorted by.
+/// The column that connections are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Column(Key);
 
@@ -60,8 +60,8 @@ impl ValueEnum for Column {
 }
 
 impl ConnectionOptions {
-    /// An analyzer of so many files that collects them; where lines are
-    /// written, each becomes one as it ends.
+    /// Returns an analyzer of this number of files that collects connections; where lines are
+    /// written, each connection becomes one as it ends.
     pub(super) fn analyzer(
         self,
         files: usize,
@@ -91,8 +91,7 @@ impl ConnectionOptions {
         }
     }
 
-    /// Shows the report with the connections that were asked for: as text they
-    /// take its place.
+    /// Shows the report with the connections that were asked for: as text they take its place.
     pub(super) fn show(&self, report: &Report, console: &Console) -> Result<Outcome> {
         let listed = report.connections.as_ref();
         match (listed, console.output().format) {
@@ -105,8 +104,8 @@ impl ConnectionOptions {
     }
 }
 
-/// Writes to each connection the name of the file that it was seen in, a file
-/// having room for so many points.
+/// Writes to each connection the name of the file in which it was seen; each file has room for
+/// `room` points.
 pub(super) fn name_files(report: &mut Report, names: &[String], room: usize) {
     let list = report.connections.iter_mut().flat_map(|c| &mut c.list);
     for record in list.filter(|_| names.len() > 1) {

@@ -1,4 +1,4 @@
-//! Files and standard input, read with progress and given up on Ctrl-C.
+//! Files and standard input, read with progress and abandoned on Ctrl-C.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
 
-/// How long a read waits before it looks whether the user asked to stop.
+/// The wait of a read before it checks whether the user asked to stop.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -24,7 +24,7 @@ pub(super) struct Input {
     interrupt: Interrupt,
 }
 
-/// Opens `path`, or standard input for `-`, and says what to call it.
+/// Opens `path`, or standard input for `-`, and returns its name with it.
 pub(super) fn open(
     path: &Path,
     progress: &ProgressBar,
@@ -48,7 +48,7 @@ pub(super) fn open(
     Ok((name, input))
 }
 
-/// Whether packets may still be written while they are read.
+/// Returns true if packets may still be written while they are read.
 pub(super) fn is_live(files: &[PathBuf]) -> bool {
     let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.is_file());
     !files.iter().all(is_file)

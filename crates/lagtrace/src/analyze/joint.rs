@@ -16,7 +16,7 @@ use super::{conclusion, open};
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
 
-/// Exchanges whose time is told by place at most.
+/// The most exchanges whose time is divided by place.
 const MAX_EXCHANGES: usize = 1 << 18;
 
 /// Two captures that were read once and hold the same connections.
@@ -27,8 +27,8 @@ pub(super) struct Joint {
 }
 
 impl Joint {
-    /// Reads the files, if they are two that can be read again, and says
-    /// whether they hold the same connections.
+    /// Reads the files, if they are two that can be read again; returns `None` unless they hold the
+    /// same connections.
     pub(super) fn recognise(
         files: &[PathBuf],
         limit: u64,
@@ -47,8 +47,8 @@ impl Joint {
         let Some(recognised) = joining.recognise() else {
             return Ok(None);
         };
-        // What was enough to recognise them need not be all: each is read to
-        // its end, for the report says how much there is.
+        // Recognition may need only part of a file: each is read to its end, since the report
+        // states its size.
         if limit == u64::MAX {
             for capture in &mut captures {
                 next_while(capture, limit, interrupt, |_| true);
@@ -61,17 +61,17 @@ impl Joint {
         }))
     }
 
-    /// Which of the files shows the exchanges as the clients saw them.
+    /// Returns the index of the file that shows the exchanges as the clients saw them.
     pub(super) fn client(&self) -> usize {
         self.recognised.client()
     }
 
-    /// What was read of each file.
+    /// Returns the summaries of both files.
     pub(super) fn summaries(&self) -> &[CaptureSummary] {
         &self.summaries
     }
 
-    /// A sink that remembers when exchanges ran and hands them on.
+    /// Returns a sink that remembers when exchanges ran and hands them on.
     pub(super) fn sink(&self, mut next: Option<Sink>) -> Sink {
         let spans = Arc::clone(&self.spans);
         Box::new(move |exchange| {
@@ -85,7 +85,7 @@ impl Joint {
         })
     }
 
-    /// What both show together.
+    /// Returns the result of both captures together.
     pub(super) fn conclude(&self) -> Option<Joined> {
         let [first, second] = self.summaries.as_slice() else {
             return None;

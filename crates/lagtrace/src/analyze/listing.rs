@@ -15,9 +15,8 @@ use serde_json::json;
 
 use super::condition::{Condition, Field};
 
-/// The exchanges that a user asked for, one by one. Shared between the
-/// analyzer, which hands out exchanges, and the reader, which numbers
-/// connections.
+/// The exchanges that a user asked for, one by one. Shared between the analyzer, which hands out
+/// exchanges, and the reader, which numbers connections.
 #[derive(Clone)]
 pub(crate) struct Listing {
     state: Arc<Mutex<State>>,
@@ -25,9 +24,9 @@ pub(crate) struct Listing {
 
 struct State {
     files: Vec<(String, StreamNumbers)>,
-    /// How many observation points a file has room for.
+    /// The number of observation points for which a file has room.
     points: usize,
-    /// Whether packets' numbers lead anywhere.
+    /// True if packet numbers refer to a file.
     is_of_files: bool,
     condition: Option<Condition>,
     seen: u64,
@@ -35,35 +34,35 @@ struct State {
     to: Target,
 }
 
-/// Where they go.
+/// The destination of exchanges.
 pub(crate) enum Target {
-    /// One JSON object a line, at once.
+    /// Lines, written at once: one JSON object each.
     Lines {
-        /// Where to.
+        /// The output.
         to: Box<dyn Write + Send>,
-        /// Whether somebody waits for each line.
+        /// True if a reader waits for each line.
         is_live: bool,
-        /// Why it ended.
+        /// The error that ended the output.
         fault: Option<io::Error>,
     },
-    /// Those with the most of a field are kept.
+    /// A table of the exchanges with the most of a field.
     Most {
         /// The field.
         by: Field,
-        /// How many.
+        /// The most exchanges to keep.
         limit: usize,
-        /// Those so far, most first.
+        /// The exchanges so far, the one with the most first.
         kept: Vec<(u64, ExchangeRecord)>,
     },
 }
 
-/// What came of it.
+/// The outcome of a listing.
 pub(crate) struct Listed {
-    /// Exchanges that closed.
+    /// The number of exchanges that closed.
     pub(super) seen: u64,
-    /// Those that the condition holds for.
+    /// The number of exchanges for which the condition holds.
     pub(super) met: u64,
-    /// Where they went.
+    /// The destination of the exchanges.
     pub(super) to: Target,
 }
 
@@ -80,8 +79,8 @@ impl Target {
 }
 
 impl Listing {
-    /// A listing of what is in files of these names, each with room for so
-    /// many observation points.
+    /// Returns a listing of exchanges in files of these names, each with room for `points`
+    /// observation points.
     pub(super) fn new(
         names: Vec<String>,
         points: usize,
@@ -103,8 +102,8 @@ impl Listing {
         }
     }
 
-    /// A listing of what is watched live, in no file: lines, handed on when
-    /// they are [flushed](Self::flush).
+    /// Returns a listing of exchanges that are watched live, in no file: lines, handed on when they
+    /// are [flushed](Self::flush).
     pub(crate) fn of_watch(to: Box<dyn Write + Send>) -> Self {
         let points = usize::from(u16::MAX) + 1;
         let listing = Self::new(
@@ -128,25 +127,25 @@ impl Listing {
         });
     }
 
-    /// What the analyzer hands its exchanges to.
+    /// Returns the sink for the analyzer's exchanges.
     pub(crate) fn sink(&self) -> Sink {
         let listing = self.clone();
         Box::new(move |exchange| listing.with(|state| state.take(exchange)))
     }
 
-    /// Whether what it gets becomes lines at once.
+    /// Returns true if exchanges and connections become lines at once.
     pub(super) fn writes_lines(&self) -> bool {
         self.with(|state| matches!(state.to, Target::Lines { .. }))
     }
 
-    /// What the analyzer hands its connections to.
+    /// Returns the sink for the analyzer's connections.
     pub(super) fn connection_sink(&self) -> ConnectionSink {
         let listing = self.clone();
         Box::new(move |record| listing.with(|state| state.connection(record)))
     }
 
-    /// Numbers the connection of a segment that the analyzer has had, or of one
-    /// that an ICMP error quotes.
+    /// Numbers the connection of a segment that the analyzer has taken in, or of one that an ICMP
+    /// error quotes.
     pub(super) fn number(&self, packet: &Packet<'_>) {
         let point = match packet {
             Packet::Tcp(segment, _) => segment.point,
@@ -166,12 +165,12 @@ impl Listing {
         });
     }
 
-    /// Whether nobody reads on.
+    /// Returns true if the output has failed, as when nobody reads on.
     pub(crate) fn has_failed(&self) -> bool {
         self.with(|state| matches!(&state.to, Target::Lines { fault: Some(_), .. }))
     }
 
-    /// What came of it, once the analyzer is done.
+    /// Returns the outcome, once the analyzer is done.
     pub(crate) fn finish(self) -> Listed {
         self.with(|state| Listed {
             seen: state.seen,
@@ -231,7 +230,7 @@ impl Target {
                 if is_full && kept.last().is_none_or(|(least, _)| *least >= weight) {
                     return;
                 }
-                // Of equal ones the earlier stays before.
+                // Equal weights keep the order of their arrival.
                 let at = kept.partition_point(|(other, _)| *other >= weight);
                 kept.insert(at, (weight, record));
                 kept.truncate(*limit);

@@ -1,4 +1,4 @@
-//! One capture or several, read in time order.
+//! Reading one capture or several in time order.
 //!
 //! Files that go on where another one ends are pieces of one capture, as
 //! `tcpdump -C` or `dumpcap -b` leave them, in whatever order they are named:
@@ -15,26 +15,26 @@ use lagtrace_sources::capture::{FileCapture, Packets};
 
 use super::pieces::{Assumed, Trail, are_named_alike};
 
-/// How many packets of a file are read ahead while others are due.
+/// The number of packets of a file that are read ahead while others are due.
 const AHEAD: usize = 1024;
-/// Packets of several files that are handed on at once,
+/// The most packets of several files that are handed on at once.
 const BATCH: usize = 4096;
-/// and the bytes of payload beyond which they are.
+/// The bytes of payload from which packets of several files are handed on, however few they are.
 const BATCH_BYTES: usize = 1 << 19;
-/// Stamps of several processors' packets may be out of order by this much
-/// where one file ends and the next begins.
+/// The time by which timestamps of several processors' packets may be out of order where one file
+/// ends and the next begins.
 const DISORDER: Duration = Duration::from_millis(1);
 
-/// The packets of one file or several, each up to a number of segments of TCP,
-/// in time order across captures that are each in time order.
+/// The packets of one file or several, each up to a number of TCP segments, in time order across
+/// captures that are each in time order.
 pub(super) enum Merged<'a> {
-    /// Nothing to be merged with: no need to look at times.
+    /// A single capture: no need to compare times.
     One(&'a mut FileCapture, u64),
     Several(Lanes<'a>),
 }
 
 impl<'a> Merged<'a> {
-    /// At most `limit` segments of each capture, and what else bears on flows
+    /// Returns at most `limit` segments of each capture, and the other packets that bear on flows
     /// between them.
     pub(super) fn new(captures: &'a mut [FileCapture], limit: u64) -> Self {
         match captures {
@@ -43,7 +43,7 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// What was assumed of files that follow each other.
+    /// Returns notes on the assumptions about files that follow each other.
     pub(super) fn notes(&self) -> Vec<Note> {
         match self {
             Self::One(..) => Vec::new(),
@@ -51,7 +51,7 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// Reads the next packets in place of those in `packets`; none at the end.
+    /// Replaces `packets` by the next ones; by none at the end.
     pub(super) fn next(&mut self, packets: &mut Packets) {
         match self {
             Self::One(capture, left) => *left -= capture.next_packets(packets, *left),
@@ -65,17 +65,17 @@ impl<'a> Merged<'a> {
     }
 }
 
-/// All files: those to come by when they begin, those under way, those over.
+/// All files: those to come in order of their beginnings, those under way, those over.
 pub(super) struct Lanes<'a> {
-    /// The next one last.
+    /// The files to come, the next one last.
     to_come: Vec<Lane<'a>>,
     under_way: Vec<Lane<'a>>,
-    /// Ended, and continued by none so far.
+    /// The files that have ended and that no other has continued so far.
     over: Vec<Lane<'a>>,
     assumed: Assumed,
 }
 
-/// One file and what was read of it ahead of its time.
+/// A file and the packets read ahead of their time.
 struct Lane<'a> {
     capture: &'a mut FileCapture,
     ahead: Packets,
@@ -83,11 +83,11 @@ struct Lane<'a> {
     left: u64,
     /// The time of the last packet handed on.
     last: Timestamp,
-    /// Which point its first one is, on its own and as a piece.
+    /// The point of the file's first interface, on its own and as a piece.
     points: (u16, u16),
-    /// Packets of the pieces before it.
+    /// The number of packets of the pieces before it.
     numbers: u64,
-    /// Where its flows stand, for those that may go on.
+    /// The state of its flows, to recognise those that go on.
     trail: Trail,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Hands on the packet that is due; whether there was one.
+    /// Hands on the packet that is due; returns false if there was none.
     fn take(&mut self, into: &mut Packets) -> bool {
         let due = (0..self.under_way.len()).min_by_key(|&index| self.head_of(index));
         let at = due.map(|index| self.head_of(index));
@@ -119,7 +119,7 @@ impl<'a> Lanes<'a> {
         let Some(lane) = self.under_way.get_mut(index) else {
             return false;
         };
-        // Only what is to come may go on with it.
+        // The trail is needed only while a file to come may continue this one.
         lane.take(into, !self.to_come.is_empty());
         if !lane.refill() {
             self.over.push(self.under_way.remove(index));
@@ -131,7 +131,7 @@ impl<'a> Lanes<'a> {
         self.under_way.get(index).map_or(Timestamp::MAX, Lane::head)
     }
 
-    /// The next file begins: it goes on with one that ended before, if any.
+    /// Begins the next file, as the continuation of one that ended before, if it is.
     fn begin(&mut self) {
         let Some(mut lane) = self.to_come.pop() else {
             return;
@@ -178,19 +178,19 @@ impl<'a> Lane<'a> {
             numbers: 0,
             trail: Trail::default(),
         };
-        // The first packet says when it is due; the rest can wait.
+        // The first packet tells when the file is due; the rest can wait.
         lane.read(1);
         lane
     }
 
-    /// When the next packet was seen; the end of time where there is none.
+    /// Returns when the next packet was seen; the end of time where there is none.
     fn head(&self) -> Timestamp {
         let packet = self.ahead.at(self.next);
         let at = packet.map(|(packet, _)| packet.at().unwrap_or(self.last));
         at.unwrap_or(Timestamp::MAX)
     }
 
-    /// Whether it is the next piece of the capture that `before` is one of.
+    /// Returns true if the file is the next piece of the capture that `before` is one of.
     fn continues(&self, before: &Self) -> bool {
         let (one, other) = (before.capture.summary().name, self.capture.summary().name);
         let links = before.capture.link().zip(self.capture.link());
@@ -213,7 +213,7 @@ impl<'a> Lane<'a> {
         into.push(&moved(*packet, points, self.numbers), payload);
     }
 
-    /// Reads on if all that was read is gone; whether there is a packet.
+    /// Reads on if all packets read ahead are gone; returns true if there is a packet.
     fn refill(&mut self) -> bool {
         if self.next == self.ahead.len() {
             self.ahead.clear();
@@ -236,7 +236,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// The packet as another capture's: seen at another point, numbered on.
+/// Returns the packet as another capture's: seen at another point, numbered on.
 fn moved<'a>(
     mut packet: Packet<'a>,
     points: impl Fn(PointId) -> PointId,

@@ -1,10 +1,9 @@
-//! Whether a file goes on where another one ends.
+//! Recognition of a file that goes on where another one ends.
 //!
-//! Capturing programs that begin a new file now and then leave pieces of one
-//! capture: connections that were under way in one go on in the next. What was
-//! recorded on another day, or elsewhere, does not go on, though its packets are
-//! later too; if it counted as the same capture, a connection that happens to
-//! have the same ports would be taken for the same connection.
+//! Capturing programs that begin a new file now and then leave pieces of one capture: connections
+//! that were under way in one go on in the next. A file that was recorded on another day, or
+//! elsewhere, does not go on, though its packets are later too; if it counted as the same capture,
+//! a connection that happens to have the same ports would be taken for the same connection.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,20 +13,20 @@ use lagtrace_core::observed::event::Note;
 use lagtrace_core::observed::flow::{Direction, FlowKey};
 use lagtrace_core::observed::segment::{Segment, TcpFlags};
 
-/// Flows of a file that are remembered: those of the end are what matters, and
-/// more are not under way at a time without being seen again.
+/// The most flows of a file that are remembered: those of the end are what matters, and more are
+/// not under way at a time without being seen again.
 const MAX_FLOWS: usize = 1 << 16;
-/// A segment goes on with what was seen before if its sequence number is no
-/// farther away than this: a window's length (RFC 7323 §2.3 allows more, which
-/// nobody fills). Of flows that are not the same, one of 1000 is as near.
+/// The largest distance of a segment's sequence number from the last one's end for the segment to
+/// continue the flow: a window's length (RFC 7323 §2.3 allows more, which nobody fills). Of flows
+/// that are not the same, one of 1000 is as near.
 const NEAR: u32 = 1 << 21;
-/// Files that are named alike are pieces even if nothing went on between them,
-/// as in the night, where no more than this passes between them.
+/// The longest pause between two files that are pieces because they are named alike, even if no
+/// connection went on between them, as in the night.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Files named in a remark.
+/// The most files named in a remark.
 const NAMED: usize = 4;
 
-/// Where the flows of a file stand.
+/// The state of a file's flows.
 #[derive(Debug, Default)]
 pub(super) struct Trail {
     next: HashMap<(FlowKey, bool), u32>,
@@ -44,12 +43,12 @@ impl Trail {
             let end = segment.seq.wrapping_add(segment.sequence_len());
             self.next.insert(key, end);
         } else {
-            // Those that are still under way come again.
+            // Flows that are still under way come again.
             self.next.clear();
         }
     }
 
-    /// Whether the segment is one of a flow that was under way.
+    /// Returns true if the segment is one of a flow that was under way.
     pub(super) fn goes_on(&self, segment: &Segment) -> bool {
         let key = (segment.flow, segment.direction == Direction::Forward);
         let is_new = segment.flags.contains(TcpFlags::SYN);
@@ -61,8 +60,8 @@ impl Trail {
     }
 }
 
-/// Whether files are named as one program names its pieces: `x.pcap`,
-/// `x.pcap1`, `x_00002_20260102.pcapng` differ in their digits only.
+/// Returns true if files are named as one program names its pieces: `x.pcap`, `x.pcap1`,
+/// `x_00002_20260102.pcapng` differ in their digits only.
 pub(super) fn are_named_alike(one: &str, other: &str, pause: Duration) -> bool {
     let stem = |path: &str| -> String {
         let path = Path::new(path);
@@ -72,7 +71,7 @@ pub(super) fn are_named_alike(one: &str, other: &str, pause: Duration) -> bool {
     pause <= PAUSE && stem(one) == stem(other)
 }
 
-/// What was assumed of files whose times do not overlap.
+/// The assumptions about files whose times do not overlap.
 #[derive(Debug, Default)]
 pub(super) struct Assumed {
     joined: Vec<String>,
@@ -80,8 +79,8 @@ pub(super) struct Assumed {
 }
 
 impl Assumed {
-    /// The file was read as a piece of one capture with one before it, or not,
-    /// though it begins where another one ended.
+    /// Notes that a file was read as a piece of one capture with one before it, or not, though it
+    /// begins where another one ended.
     pub(super) fn tell(&mut self, name: &str, is_piece: bool) {
         let list = if is_piece {
             &mut self.joined
@@ -91,7 +90,7 @@ impl Assumed {
         list.push(name.to_owned());
     }
 
-    /// What the report should say.
+    /// Returns the notes for the report.
     pub(super) fn notes(&self) -> Vec<Note> {
         let joined = (
             &self.joined,

@@ -1,12 +1,11 @@
-//! Packets are taken in on one thread or several.
+//! Taking in packets on one thread or several.
 //!
-//! They are read and dealt out in rounds, a batch each; every shard of the
-//! analyzer takes the packets of its own flows from one batch after the other,
-//! and what closed with a batch is told when all of them have. Whoever is free
-//! takes the next task that is due. No shard waits for another, nor for the
-//! reading, which is some rounds ahead; yet what comes of it is the same for
-//! any number of threads: each shard sees its packets in their order, and what
-//! closed is told batch by batch, in the order in which it did.
+//! Packets are read and dealt out in rounds, a batch each; every shard of the analyzer takes the
+//! packets of its own flows from one batch after the other, and the results that closed with a
+//! batch are delivered when all shards have. Whoever is free takes the next task that is due. No
+//! shard waits for another, nor for the reading, which is some rounds ahead; yet the result is the
+//! same for any number of threads: each shard sees its packets in their order, and results are
+//! delivered batch by batch, in the order in which they closed.
 
 mod progress;
 
@@ -20,9 +19,8 @@ use lagtrace_sources::capture::Packets;
 
 use progress::{AHEAD, Progress, Task};
 
-/// Hands the packets that `read` leaves in its argument, until it leaves none,
-/// to the analyzer, and each segment and ICMP error to `watch` after what closed
-/// with it was told.
+/// Hands the packets that `read` leaves in its argument, until it leaves none, to the analyzer, and
+/// each segment and ICMP error to `watch` after the results that closed with it were delivered.
 pub(super) fn run(
     analyzer: &mut Analyzer,
     threads: NonZeroUsize,
@@ -76,44 +74,44 @@ fn alone(
     }
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Rounds<'a, R> {
     progress: Mutex<Progress>,
-    /// Another task may be due.
+    /// Signalled when another task may be due.
     changed: Condvar,
-    /// Those of the rounds under way, each at its number's remainder.
+    /// The batches of the rounds under way, each at its number's remainder.
     batches: [RwLock<Batch>; AHEAD],
     reader: Mutex<Reader<'a, R>>,
     workers: Vec<Mutex<Worker<'a>>>,
 }
 
-/// Packets of a round.
+/// The packets of a round.
 #[derive(Default)]
 struct Batch {
     packets: Packets,
-    /// The number of the first one less one.
+    /// The number of the first packet less one.
     before: u64,
-    /// There are no packets: all have been taken.
+    /// True if there are no packets: all have been taken.
     is_last: bool,
-    /// For each shard.
+    /// The share of each shard.
     shares: Vec<Mutex<Share>>,
 }
 
-/// What a shard has to do in a round, and to tell then.
+/// The work of a shard in a round, and its results.
 #[derive(Default)]
 struct Share {
     dealt: Vec<Dealt>,
     tidings: Tidings,
 }
 
-/// A packet of a shard: its place in the batch.
+/// A packet of a shard: its index in the batch.
 struct Dealt {
     index: usize,
-    /// `None` if it is no segment.
+    /// The admission of a segment; `None` for any other packet.
     admission: Option<Admission>,
 }
 
-/// Reads packets and deals them out.
+/// The reader, which reads packets and deals them out.
 struct Reader<'a, R> {
     read: &'a mut R,
     entrance: &'a mut Entrance,
@@ -137,7 +135,7 @@ impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
         }
     }
 
-    /// Does what is due until all is done; one thread alone is to `tell`.
+    /// Does due tasks until all are done; only one thread has `tell`.
     fn work(&self, mut tell: Option<impl FnMut(&Batch, &mut Entrance)>) {
         let _alarm = Alarm(self);
         while let Some(task) = self.next(tell.is_some()) {
@@ -166,7 +164,7 @@ impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
         }
     }
 
-    /// The next task, as soon as one is due; `None` when all is done.
+    /// Waits for the next task that is due; `None` when all are done.
     fn next(&self, tells: bool) -> Option<Task> {
         let mut progress = lock(&self.progress);
         loop {
@@ -182,7 +180,7 @@ impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
     }
 }
 
-/// Lets the others end when a thread panics; its scope then does, too.
+/// A guard that lets the others end when a thread panics; the threads' scope then ends too.
 struct Alarm<'a, 'b, R>(&'a Rounds<'b, R>);
 
 impl<R> Drop for Alarm<'_, '_, R> {
@@ -229,7 +227,7 @@ impl<R: FnMut(&mut Packets)> Reader<'_, R> {
 }
 
 impl Batch {
-    /// A shard takes its packets.
+    /// Takes in the packets of a shard.
     fn take(&self, shard: usize, worker: &mut Worker<'_>) {
         let mut share = lock(&self.shares[shard]);
         for Dealt { index, admission } in share.dealt.drain(..) {
@@ -248,7 +246,7 @@ impl Batch {
     }
 }
 
-/// Tells what closed with the packets of `batch`.
+/// Delivers the results that closed with the packets of `batch`.
 fn tell(entrance: &mut Entrance, batch: &Batch, watch: &mut Option<impl FnMut(&Packet<'_>)>) {
     for share in &batch.shares {
         entrance.gather(mem::take(&mut lock(share).tidings));

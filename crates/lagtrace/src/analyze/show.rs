@@ -1,4 +1,4 @@
-//! Shows exchanges one by one, as the user asked for them.
+//! The display of exchanges one by one, as the user asked for them.
 
 use std::io::Write as _;
 
@@ -7,13 +7,13 @@ use lagtrace_core::report::{ExchangeRecord, Report};
 use serde_json::json;
 
 use super::listing::{Listed, Target};
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::failure::Result;
+use crate::output::Format;
 use crate::render;
 
-/// Ends the lines with the report's, or shows the exchanges that were kept.
+/// Writes the report's line after the exchanges' lines, or shows the exchanges that were kept.
 pub(crate) fn listed(listed: Listed, report: &Report, console: &Console) -> Result<()> {
     let Listed { seen, met, to } = listed;
     let kept = match to {

@@ -1,4 +1,4 @@
-//! `--stream N`: one connection in full.
+//! The option `--stream N`: one connection in full.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,15 +16,15 @@ use lagtrace_sources::capture::Comments;
 use serde_json::{Value, json};
 
 use super::{conclusion, open_one};
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render::{self, Plot, Stream};
 
-/// Packets of one connection that are kept.
+/// The most packets of one connection that are kept.
 const MAX_SEGMENTS: usize = 1 << 20;
 
 /// How a connection is shown.
@@ -81,7 +81,7 @@ fn text(stream: &Stream, views: &[View], console: &Console) -> String {
     text
 }
 
-/// Everything that the views show but the bytes.
+/// Returns everything that the views show, except the bytes.
 fn document(stream: &Stream, path: &Path) -> Value {
     let name = path.display().to_string();
     let record = |x: &Exchange| ExchangeRecord::new(x, &name, Some(stream.number));
@@ -178,7 +178,7 @@ fn assemble(
     is_cut: bool,
 ) -> Stream {
     exchanges.sort_by_key(|exchange| (exchange.begin, exchange.ordinal));
-    // The analysis knows better who asks, where it found exchanges.
+    // Where the analysis found exchanges, it knows better which end is the client.
     let asking = exchanges.first().map(|exchange| exchange.client);
     let up = match asking {
         Some(client) if client == flow.ends().0 => {

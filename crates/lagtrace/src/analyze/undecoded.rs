@@ -1,4 +1,4 @@
-//! Captures of which nothing can be decoded.
+//! Captures without a packet that can be decoded.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,10 @@ use lagtrace_core::observed::event::CaptureSummary;
 
 use crate::failure::{Failure, Result};
 
-/// Lets pass what holds at least one packet of a link type that is decoded, or
-/// no packet at all.
+/// Refuses captures that hold packets, but none of a link type that is decoded.
 ///
 /// # Errors
-/// When every packet is of a link type that is not: there is nothing to report.
+/// If no packet is of a link type that is decoded: there is nothing to report.
 pub(super) fn refuse(summaries: &[CaptureSummary]) -> Result<()> {
     let packets: u64 = summaries.iter().map(|summary| summary.packets).sum();
     let unread = || summaries.iter().flat_map(|summary| &summary.unread_links);

@@ -12,10 +12,10 @@ use super::{input, refused};
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
 
-/// The files that are captures, and why each of the others is none.
+/// Returns the files that are captures, and remarks on why each of the others is none.
 ///
 /// # Errors
-/// The first one's, where none can be read.
+/// The first file's error, where none can be read.
 pub(super) fn part(
     files: &[PathBuf],
     interrupt: &Interrupt,
@@ -40,8 +40,8 @@ pub(super) fn part(
     }
 }
 
-/// Looks at how a file begins. What cannot be read twice is read once only, and
-/// so is the only one, whose error is the command's.
+/// Checks the beginning of a file. A file that cannot be read twice is not checked, nor is an only
+/// file, whose error is the command's.
 fn check(path: &PathBuf, files: usize, interrupt: &Interrupt) -> Result<()> {
     let may_be_opened = fs::metadata(path).is_ok_and(|about| !about.is_file());
     if files == 1 || may_be_opened || path.as_os_str() == "-" {

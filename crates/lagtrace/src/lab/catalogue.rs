@@ -1,18 +1,19 @@
-//! `lagtrace lab list`: the scenarios by what they show, and the labs that are up.
+//! The command `lagtrace-lab list`: the scenarios and what they show, and the running labs.
 
-use lagtrace_core::cause::Id;
+mod page;
+
+use lagtrace_core::registry::Id;
 use lagtrace_lab::Scenario;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::failed;
 use super::score::case::Kind;
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
-use crate::render;
+use crate::output::Format;
 
 /// The scenarios of one cause, or the healthy ones.
 #[derive(Debug)]
@@ -30,21 +31,21 @@ pub(crate) struct Group {
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) title: String,
-    /// What there is of it to this program.
+    /// The kind of the scenario's recordings.
     kind: Kind,
     /// The causes to be found, the largest first; of several in one place any one will do.
     expected: Vec<Vec<Id>>,
-    /// The Debian packages that it takes.
+    /// The Debian packages that the scenario needs.
     pub(crate) needs: Vec<String>,
-    /// Those of them that are not installed.
+    /// The packages that are not installed.
     pub(crate) missing: Vec<String>,
 }
 
-/// Prints them.
+/// Prints the scenarios and the running labs.
 pub(super) fn list(console: &Console) -> Result<Outcome> {
     let scenarios = Scenario::all().map_err(failed)?;
     let entries: Vec<_> = scenarios.iter().map(Entry::of).collect();
-    // Only root keeps labs, and only root need be told of what cannot be read.
+    // Only root keeps labs, and only root needs to hear of records that cannot be read.
     let runs = lagtrace_lab::runs().unwrap_or_default();
     let up: Vec<_> = runs
         .into_iter()
@@ -52,7 +53,7 @@ pub(super) fn list(console: &Console) -> Result<Outcome> {
         .collect();
     let as_json = |(name, id): &(String, String)| json!({"scenario": name, "id": id});
     let document = match console.output().format {
-        Format::Text => render::catalogue(&groups(entries), &up, &console.style()),
+        Format::Text => page::text(&groups(entries), &up, &console.style()),
         Format::Json => {
             let up: Vec<_> = up.iter().map(as_json).collect();
             format!("{:#}\n", json!({"scenarios": entries, "up": up}))
@@ -88,8 +89,8 @@ impl Entry {
     }
 }
 
-/// The entries by cause, the healthy ones last. Within a group they keep the order in which a
-/// person should meet them.
+/// Groups the entries by cause, the healthy ones last. Within a group they keep the order in which
+/// a person should meet them.
 fn groups(entries: Vec<Entry>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for entry in entries {

@@ -22,9 +22,9 @@ off; what shows the fault (tshark, a counter of the kernel, a server's log, the
 client's own clock) has to tell the two apart, otherwise nothing is recorded.
 
 Examples:
-  sudo lagtrace lab record nagle-delayed-ack
-  sudo lagtrace lab record --all --output corpus
-  sudo lagtrace lab record slow-start --rtt 80ms --seed 7")]
+  sudo lagtrace-lab record nagle-delayed-ack
+  sudo lagtrace-lab record --all --output corpus
+  sudo lagtrace-lab record slow-start --rtt 80ms --seed 7")]
 pub(super) struct Options {
     /// The scenarios, or files of the same form (*.toml)
     #[arg(value_name = "NAME", required_unless_present = "all")]
@@ -50,7 +50,7 @@ pub(super) struct Options {
     ipv6: bool,
 }
 
-/// Records one after the other. Found is what could not be recorded.
+/// Records one after the other. The outcome is `Found` if one could not be recorded.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let helper = Helper::this_program(HELPER);
@@ -63,8 +63,8 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
             match record(&scenario, &request, &helper, &options.output) {
                 Ok((_, label)) => console.outcome("recorded", &describe(&label)),
                 Err(_) if interrupt.is_requested() => return Ok(Outcome::Interrupted),
-                // One that shows nothing, or needs what is not here, does not keep the others
-                // from being recorded.
+                // A scenario whose fault does not show, or that needs a missing program, does not
+                // keep the others from being recorded.
                 Err(error) if options.all => {
                     refused += 1;
                     console.outcome("refused", &error.chain());
@@ -107,7 +107,7 @@ fn requests(options: &Options, scenario: &Scenario) -> Vec<Request> {
     requests
 }
 
-/// The first distance of a scenario, whose recordings stand for those at another.
+/// Returns the first distance of a scenario, whose recordings stand for those at another.
 fn requests_first(scenario: &Scenario) -> Option<Duration> {
     Request::all_of(scenario).first()?.round_trip
 }

@@ -1,28 +1,26 @@
-//! One scenario from its beginning to its end, diagnosed like any service.
+//! The command `lagtrace-lab run`: one scenario, diagnosed like any service.
 
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use clap::Args;
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::Report;
 use lagtrace_lab::record::watch;
 use lagtrace_lab::server::Server;
 use lagtrace_lab::{Family, Helper, Lab, Service, Side};
 use serde_json::{Value, json};
 
-use super::{Choice, HELPER, failed, truth};
-use crate::arguments::Format;
+use super::{Choice, HELPER, failed, lagtrace, truth};
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render;
 
-/// Where this program is, even if its file was replaced since.
-const THIS_PROGRAM: &str = "/proc/self/exe";
-/// A user without any rights.
+/// The id of a user without any rights.
 const NOBODY: &str = "65534";
 
 /// What to run.
@@ -48,15 +46,15 @@ pub(super) struct Options {
 struct Diagnosis {
     service: String,
     url: String,
-    /// What is not as it is in truth; `None` for a diagnosis that was broken off.
+    /// The differences from the truth; `None` for a diagnosis that was interrupted.
     misses: Option<Vec<String>>,
-    /// Whether the machine kept the emulated path from being on time.
+    /// True if the machine kept the emulated path from being on time.
     path_was_late: bool,
     report: Report,
 }
 
-/// Brings the scenario up, diagnoses, takes it down. Found is what the truth
-/// did not expect, or missed.
+/// Brings the scenario up, diagnoses its services, takes it down. The outcome is `Found` if a
+/// finding was not expected by the truth, or missed.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let lab = options.choice.bring_up()?;
@@ -69,9 +67,10 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     }
     let is_right = |diagnosis: &Diagnosis| diagnosis.misses.as_ref().is_none_or(Vec::is_empty);
-    Ok(match diagnoses.iter().all(is_right) {
-        true => Outcome::Clean,
-        false => Outcome::Found,
+    Ok(if diagnoses.iter().all(is_right) {
+        Outcome::Clean
+    } else {
+        Outcome::Found
     })
 }
 
@@ -99,9 +98,10 @@ fn diagnose_all(
             "service",
             &format!("{} on port {}", service.name, service.port),
         );
-        let diagnosed = match service.load.is_plain() {
-            true => diagnose(options, lab, service, console),
-            false => analyze(options, lab, service),
+        let diagnosed = if service.load.is_plain() {
+            diagnose(options, lab, service, console)
+        } else {
+            analyze(options, lab, service)
         };
         match diagnosed {
             Ok(mut diagnosis) => {
@@ -146,20 +146,20 @@ fn diagnose(
     Ok(judged(lab, service, url, report))
 }
 
-/// Where the fault lies in how the service is asked: runs its own load, records it, and has
-/// lagtrace analyse what the client saw.
+/// Runs the service's own load, records it, and analyses the client's capture: for a fault that
+/// lies in how the service is asked.
 fn analyze(options: &Options, lab: &Lab, service: &Service) -> Result<Diagnosis> {
     let family = if options.ipv6 { Family::V6 } else { Family::V4 };
     let helper = Helper::this_program(HELPER);
     let (_, captures) = watch(lab, service, family, &helper).map_err(failed)?;
-    let mut command = Command::new(THIS_PROGRAM);
+    let mut command = Command::new(lagtrace()?);
     command.arg("analyze").args(captures.first());
     command.args(["--format", "json", "--quiet"]);
     let report = report(command)?;
     Ok(judged(lab, service, lab.url(service, family), report))
 }
 
-/// What a lagtrace of its own has to say.
+/// Runs lagtrace and returns its report.
 fn report(mut command: Command) -> Result<Report> {
     let output = command
         .stdin(Stdio::null())
@@ -174,7 +174,7 @@ fn report(mut command: Command) -> Result<Report> {
 }
 
 fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosis {
-    // Both ways of asking see what the client sees; on loopback that is all there is.
+    // Both kinds of diagnosis see the client's packets; on loopback there are no others.
     let mut truth = if lab.scenario().path.loopback {
         service.truth.seen_from_both()
     } else {
@@ -182,7 +182,7 @@ fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosi
     };
     let path_was_late = was_late(lab);
     if path_was_late {
-        // Then the path did delay packets, whatever the scenario says.
+        // The path did delay packets then, whatever the scenario says.
         truth.allowed.extend([Id::PathJitter, Id::PathQueueing]);
     }
     Diagnosis {
@@ -194,13 +194,13 @@ fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosi
     }
 }
 
-/// Whether packets of the emulated path came later than the scenario asks for.
+/// Returns true if packets of the emulated path came later than the scenario asks for.
 fn was_late(lab: &Lab) -> bool {
     let counters = lab.path_counters().ok().flatten();
     counters.is_some_and(|path| path.to_server.is_late() || path.to_client.is_late())
 }
 
-/// The name that a service is to be asked by, where it goes by one.
+/// Returns the host name for requests to a service, if it has one.
 fn server_name(service: &Service) -> Option<&str> {
     match &service.server {
         Server::Nginx(nginx) => nginx.server_name.as_deref(),
@@ -210,14 +210,12 @@ fn server_name(service: &Service) -> Option<&str> {
 
 fn command(options: &Options, lab: &Lab) -> Result<Command> {
     if !options.unprivileged {
-        return lab.client().command(THIS_PROGRAM).map_err(failed);
+        return lab.client().command(lagtrace()?).map_err(failed);
     }
-    // Of the program's own path nobody may be able to read every folder.
     let mut command = lab.client().command("setpriv").map_err(failed)?;
     command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
     command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]);
-    let program = std::env::current_exe().context("find this program's own file")?;
-    command.arg(program);
+    command.arg(lagtrace()?);
     Ok(command)
 }
 

@@ -1,8 +1,7 @@
-//! `lagtrace lab score`: how often the diagnosis is right where the truth is known.
+//! The command `lagtrace-lab score`: how often the diagnosis is right where the truth is known.
 //!
-//! The very analysis of `lagtrace analyze` runs over each recording, once from
-//! each end alone, and what it finds first is held against the truth beside
-//! the recording.
+//! The very analysis of `lagtrace analyze` runs over each recording, once from each end alone, and
+//! its first finding is compared with the truth beside the recording.
 
 use std::path::{Path, PathBuf};
 
@@ -10,17 +9,17 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
 use crate::analyze;
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::render;
+use crate::output::Format;
 
 pub(crate) mod case;
 mod corpus;
 pub(crate) mod fresh;
+mod page;
 pub(crate) mod sum;
 
 use case::{Case, End};
@@ -33,7 +32,7 @@ const CORPUS: &str = "corpus";
 /// What to score.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each recording is a folder as `lagtrace lab record` makes it: what the client
+Each recording is a folder as `lagtrace-lab record` makes it: what the client
 saw, what the server saw, and the truth. It is diagnosed from each end alone, as
 `lagtrace analyze` would. Causes that this version has no rule for are listed as
 such: of them it can only say nothing, or something wrong. -v lists every
@@ -47,11 +46,11 @@ equal parameters. What a scenario's proof does not bear out is not scored; it is
 again, twice at most. That needs root.
 
 Examples:
-  lagtrace lab score
-  lagtrace lab score --only nagle --vantage server
-  lagtrace lab score /tmp/recordings --format json -o score.json
-  sudo lagtrace lab score --fresh --scenarios packet-loss,server-think
-  sudo lagtrace lab score --fresh --seed 51 --draws 5 --jobs 2 --keep /tmp/wrong")]
+  lagtrace-lab score
+  lagtrace-lab score --only nagle --vantage server
+  lagtrace-lab score /tmp/recordings --format json -o score.json
+  sudo lagtrace-lab score --fresh --scenarios packet-loss,server-think
+  sudo lagtrace-lab score --fresh --seed 51 --draws 5 --jobs 2 --keep /tmp/wrong")]
 pub(super) struct Options {
     /// The folder of recordings, or one recording's folder; `corpus` unless given
     #[arg(value_name = "FOLDER", conflicts_with = "fresh")]
@@ -102,7 +101,7 @@ enum Vantage {
     Both,
 }
 
-/// Scores the recordings. Found is what is wrong.
+/// Scores the recordings. The outcome is `Found` if any diagnosis is wrong.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     if options.fresh {
@@ -153,21 +152,21 @@ fn default_folder() -> Result<&'static Path> {
     if folder.is_dir() {
         return Ok(folder);
     }
-    let hint = "name a folder of recordings, or make one: sudo lagtrace lab record --all";
+    let hint = "name a folder of recordings, or make one: sudo lagtrace-lab record --all";
     Err(Failure::new(format!("there is no folder `{CORPUS}` here")).hint(hint))
 }
 
 fn none(folder: &Path, only: &str) -> Failure {
     let folder = folder.display();
     if only.is_empty() {
-        let hint = format!("sudo lagtrace lab record --all -o {folder} makes some");
+        let hint = format!("sudo lagtrace-lab record --all -o {folder} makes some");
         Failure::new(format!("there are no recordings in {folder}")).hint(hint)
     } else {
         Failure::new(format!("no recording in {folder} has `{only}` in its name"))
     }
 }
 
-/// The cases by recording and end; `None` if the user asked to stop.
+/// Returns the cases by recording and end; `None` if the user asked to stop.
 fn diagnose_all(
     recordings: &[Recording],
     vantage: Vantage,
@@ -208,14 +207,15 @@ impl Vantage {
 
 fn conclude(score: &Score, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {
-        Format::Text => render::score(score, &console.style()),
+        Format::Text => page::text(score, &console.style()),
         Format::Json => score.json(),
         Format::Ndjson => score.ndjson(),
     };
     deliver(console, &document)?;
-    Ok(match score.is_wrong() {
-        true => Outcome::Found,
-        false => Outcome::Clean,
+    Ok(if score.is_wrong() {
+        Outcome::Found
+    } else {
+        Outcome::Clean
     })
 }
 

@@ -1,4 +1,4 @@
-//! `lagtrace lab show`: what a scenario consists of, in words.
+//! The command `lagtrace-lab show`: the parts of a scenario, in words.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::truth;
-use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
+use crate::output::Format;
 use crate::words;
 
-/// Columns of a line's name.
+/// The columns of a line's name.
 const NAMES: usize = 14;
 
-/// Prints a scenario: its path, its hosts, and each of its services with what
-/// asks, what shows the fault, and the truth.
+/// Prints a scenario: its path, its hosts, and each of its services with its load, its proofs, and
+/// the truth.
 pub(super) fn show(scenario: &Scenario, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {
         Format::Text => text(scenario),
@@ -89,7 +89,7 @@ fn service(text: &mut String, scenario: &Scenario, service: &Service) {
     }
 }
 
-/// A server, as far as it is not as its kind is by default.
+/// Describes a server's settings that differ from the default of its kind.
 fn server(server: &Server) -> String {
     let default = match server {
         Server::Nginx(_) => value(Server::Nginx(Nginx::default())),
@@ -99,7 +99,7 @@ fn server(server: &Server) -> String {
     spoken(&changed(value(server), &default))
 }
 
-/// What is said of a service besides what has a line of its own.
+/// Returns the settings of a service without a line of their own.
 fn others(service: &Service) -> Map<String, Value> {
     const OWN_LINES: [&str; 7] = [
         "name", "port", "server", "load", "truth", "proof", "without",
@@ -111,7 +111,7 @@ fn others(service: &Service) -> Map<String, Value> {
     parts
 }
 
-/// A line for each part.
+/// Writes a line for each part.
 fn parts(text: &mut String, name: &str, value: Value) {
     if let Value::Object(parts) = value {
         for (part, value) in parts {
@@ -131,7 +131,7 @@ fn value(part: impl Serialize) -> Value {
     serde_json::to_value(part).expect("scenarios have string keys only")
 }
 
-/// What of a value is not as it is by default, and the kind of thing it is.
+/// Returns the parts of a value that differ from the default, and its kind.
 fn changed(value: Value, default: &Value) -> Value {
     let (Value::Object(parts), Value::Object(defaults)) = (&value, default) else {
         return value;
@@ -154,7 +154,7 @@ fn changed(value: Value, default: &Value) -> Value {
     Value::Object(kept)
 }
 
-/// A value as words: `nginx, tcp nodelay no, answer page`.
+/// Returns a value as words: `nginx, tcp nodelay no, answer page`.
 fn spoken(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -179,7 +179,7 @@ fn spoken(value: &Value) -> String {
     }
 }
 
-/// The same within another value.
+/// Returns a value within another as words, in brackets where it has parts.
 fn nested(value: &Value) -> String {
     match (value, spoken(value)) {
         (Value::Object(_), said) if !said.is_empty() => format!("({said})"),

@@ -1,18 +1,18 @@
-//! Whether a report says what is true of a service of the lab.
+//! Comparison of a report with the truth of a service of the lab.
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::Owner;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Finding, Report};
 use lagtrace_lab::{Culprit, Expectation, Side, Truth};
 
 use crate::words;
 
-/// Everything that the report misses or claims wrongly; empty when it is right.
+/// Returns everything that the report misses or claims wrongly; empty if it is right.
 pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
     let mut misses = Vec::new();
     let mut rest = report.causes();
     for expectation in &truth.expected {
-        // The largest comes first: each is looked for behind the one before it.
+        // The largest comes first: each expectation is looked for behind the finding of the last.
         if !rest.any(|finding| fulfils(finding, expectation)) {
             let order = report.causes().any(|f| fulfils(f, expectation));
             let what = expected(expectation);
@@ -34,13 +34,13 @@ pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
     misses
 }
 
-/// The causes that the report names and the truth does not admit.
+/// Returns the causes that the report names and the truth does not admit.
 pub(super) fn accused(truth: &Truth, report: &Report) -> Vec<Id> {
     let findings = report.causes().map(|finding| finding.cause);
     findings.filter(|&cause| !truth.admits(cause)).collect()
 }
 
-/// The findings of causes that are expected, whoever is named for them.
+/// Returns the findings of expected causes, whoever is named for them.
 pub(super) fn of_expected<'a>(
     truth: &'a Truth,
     report: &'a Report,
@@ -52,7 +52,7 @@ pub(super) fn of_expected<'a>(
     report.causes().filter(is_expected)
 }
 
-/// The truth in words, a line each.
+/// Describes the truth in words, a line each.
 pub(super) fn describe(truth: &Truth) -> Vec<String> {
     let expectations = truth.expected.iter();
     let mut lines: Vec<_> = expectations
@@ -89,7 +89,7 @@ pub(super) fn describe(truth: &Truth) -> Vec<String> {
     lines
 }
 
-/// Whether this is what was expected, and of whom.
+/// Returns true if the finding has an expected cause and an expected culprit.
 pub(super) fn fulfils(finding: &Finding, expectation: &Expectation) -> bool {
     expectation.cause.contains(&finding.cause) && is_of(finding, expectation)
 }

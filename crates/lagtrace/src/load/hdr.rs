@@ -1,4 +1,4 @@
-//! The latencies of a run as an HdrHistogram log, which others' tools read.
+//! The latencies of a run as an HdrHistogram log, which other programs read.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,13 +15,12 @@ use lagtrace_core::stats::histogram::Distribution;
 
 use crate::failure::Result;
 
-/// Significant digits of a value: as exact as what lagtrace keeps itself.
+/// The significant digits of a value: as exact as lagtrace's own figures.
 const DIGITS: u8 = 3;
-/// The largest values of the lines are said in milliseconds, as usual.
+/// The divisor of the lines' largest values, which are given in milliseconds, as usual.
 const NANOS_PER_MILLI: f64 = 1e6;
 
-/// The file of a log, there before the load begins: a path that cannot be
-/// written costs no run.
+/// The file of a log, created before the load begins: a path that cannot be written costs no run.
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
@@ -29,7 +28,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Makes the file, or empties it.
+    /// Creates the file, or empties it.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
         let path = path.to_owned();
@@ -42,7 +41,7 @@ impl Log {
 pub(super) struct Seconds(BTreeMap<u32, Distribution>);
 
 impl Seconds {
-    /// Takes what belongs into the log.
+    /// Takes in an event, if it belongs into the log.
     pub(super) fn observe(&mut self, event: &Event) {
         if let (Phase::Baseline, EventBody::Load(cluster)) = (event.phase, &event.body)
             && cluster.target == TargetId::Subject
@@ -54,7 +53,7 @@ impl Seconds {
         }
     }
 
-    /// Writes them to `log`, as of a run counted from `begun` on.
+    /// Writes the latencies to `log`, as of a run counted from `begun` on.
     pub(super) fn save(&self, log: &Log, begun: SystemTime) -> Result<()> {
         let mut file = BufWriter::new(&log.file);
         self.write(&mut file, begun)

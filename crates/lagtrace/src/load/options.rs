@@ -1,4 +1,4 @@
-//! What can be asked of `lagtrace load`.
+//! The options of `lagtrace load`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use lagtrace_sources::load::Method;
 
 use super::steps::Steps;
 use super::urls::Urls;
-use crate::arguments::duration;
-use crate::arguments::tls::Tls;
+use crate::duration;
+use crate::tls::Tls;
 
 /// What to ask for, and how hard.
 #[derive(Clone, Debug, Args)]
@@ -190,11 +190,12 @@ fn cookies(text: &str) -> std::result::Result<String, String> {
         let name = pair.split_once('=').map_or("", |(name, _)| name.trim());
         !name.is_empty() && !pair.bytes().any(|byte| byte.is_ascii_control())
     };
-    match text.split(';').all(is_pair) {
-        true => Ok(text.trim().to_owned()),
-        false => Err(format!(
+    if text.split(';').all(is_pair) {
+        Ok(text.trim().to_owned())
+    } else {
+        Err(format!(
             "`{text}` holds no cookies: write them as NAME=VALUE; NAME=VALUE"
-        )),
+        ))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The plan that the options amount to.
+//! The plan of a load, made from the options.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::failure::{Failure, Result};
 use crate::lookup::{self, Family};
 use crate::words;
 
-/// More requests at once than this take `--heavy`.
+/// The most requests at once without `--heavy`.
 const USUAL_AT_ONCE: u32 = 2_000;
-/// So does a higher rate.
+/// The highest rate without `--heavy`, in requests per second.
 const USUAL_RATE: f64 = 20_000.0;
 /// The longest run that ends with a number of requests.
 const LONGEST_COUNTED: Duration = Duration::from_secs(3600);
-/// Longest request body read from a file.
+/// The largest request body read from a file, in bytes.
 const MAX_BODY: u64 = 64 * 1024 * 1024;
 
 impl Options {
@@ -65,9 +65,10 @@ impl Options {
         let Some(url) = urls.first().map(|first| first.url.clone()) else {
             return Err(Failure::new("there is no URL to ask for"));
         };
-        let carried = match self.connection.http2 {
-            true => Carried::Http2,
-            false => Carried::Http1,
+        let carried = if self.connection.http2 {
+            Carried::Http2
+        } else {
+            Carried::Http1
         };
         let tls = self.tls.client([&url], carried)?;
         let unix = self.connection.unix_socket.as_ref();
@@ -135,7 +136,7 @@ impl Options {
         Ok(plan)
     }
 
-    /// No more than there are requests for.
+    /// Returns the number of connections, no more than there are requests for.
     fn connections(&self) -> u32 {
         let most = u32::try_from(self.requests.unwrap_or(u64::MAX)).unwrap_or(u32::MAX);
         self.load.connections.min(most)
@@ -157,7 +158,7 @@ impl Options {
 }
 
 impl Request {
-    /// The header fields that are given, cookies among them.
+    /// Returns the header fields that are given, cookies among them.
     fn fields(&self) -> Vec<String> {
         let mut fields = self.headers.clone();
         if !self.cookie.is_empty() {
@@ -178,15 +179,17 @@ impl Connection {
         }
     }
 
-    /// Requests that each may have under way.
+    /// Returns the number of requests that each connection may have under way.
     fn at_once(&self) -> u32 {
-        match self.http2 {
-            true => self.streams,
-            false => self.pipeline,
+        if self.http2 {
+            self.streams
+        } else {
+            self.pipeline
         }
     }
 
-    /// What is different about its connections.
+    /// Returns the experiment that the connections' settings amount to, if they are not the usual
+    /// ones.
     fn manner(&self) -> Option<Experiment> {
         match (self.fresh, self.think, self.quickack) {
             (true, ..) => Some(Experiment::FreshConnection),

@@ -1,16 +1,16 @@
-//! What must be known to read the figures of a load.
+//! Remarks needed to interpret the figures of a load.
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::registry::Id;
 use lagtrace_sources::load::{Ending, LaneSummary, Plan, Summary};
 
-use crate::arguments::tls;
 use crate::interrupt::Interrupt;
+use crate::tls;
 
 /// A note's stable name and its text.
 type Remark = (&'static str, String);
 
-/// All that applies, what went wrong first before what it led to.
+/// Returns the remarks that apply, a fault before its consequences.
 pub(super) fn remarks(
     plan: &Plan,
     summary: &Summary,
@@ -32,7 +32,7 @@ pub(super) fn remarks(
     .collect()
 }
 
-/// That what was asked in HTTP/2 may have been heard as HTTP/1.
+/// Remarks that HTTP/2 requests may have been taken for HTTP/1.
 fn no_http2(plan: &Plan, summary: &Summary) -> Option<Remark> {
     let is_clear = plan.http2 && plan.lanes.iter().all(|lane| !lane.target.url.is_tls());
     let is_strange = |lane: &LaneSummary| {

@@ -9,7 +9,7 @@ use lagtrace_sources::load::{Pace, Plan};
 use super::warm_up;
 use crate::failure::{Failure, Result};
 
-/// Shortest step: shorter ones are of what came before.
+/// The shortest step: a shorter one would still show the load before it.
 const SHORTEST: Duration = Duration::from_millis(500);
 
 /// Whether the load ascends, and how.
@@ -33,12 +33,12 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// The most connections and the highest rate that it comes to.
+    /// Returns the most connections and the highest rate of all steps.
     pub(super) fn heaviest(&self) -> (Option<u32>, Option<f64>) {
         (self.sweep.map(|(_, to)| to), self.ramp.map(|(_, to)| to))
     }
 
-    /// What ascends, and the plan of each step, made of `plan`; `None` for a
+    /// Returns the quantity that ascends, and the plan of each step, made from `plan`; `None` for a
     /// load without steps.
     pub(super) fn plans(
         &self,
@@ -84,7 +84,7 @@ impl Steps {
     }
 }
 
-/// The report of a load in steps: that of its knee, or of the last step.
+/// Returns the report of a load in steps: that of its knee, or of the last step.
 pub(super) fn join(over: &str, reports: Vec<Report>) -> Option<Report> {
     let loads = reports.iter().filter_map(|report| report.load.as_ref());
     let sweep = Sweep::new(over, loads.map(SweepStep::from).collect());

@@ -1,4 +1,4 @@
-//! What is asked for: one URL, or several by weight.
+//! The URLs of a load: one, or several by weight.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use lagtrace_sources::url::Url;
 
 use crate::failure::{Failure, Result};
 
-/// Longest file of URLs.
+/// The largest file of URLs, in bytes.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 /// The URLs.
@@ -30,7 +30,7 @@ pub(super) struct Urls {
 }
 
 impl Urls {
-    /// All of them, at least one; the first is what the load is of.
+    /// Returns all URLs, at least one; the first is the load's subject.
     pub(super) fn all(&self) -> Result<Vec<WeightedUrl>> {
         let file = self.read()?;
         let lines = file.lines().map(|line| match line.split_once('#') {
@@ -44,10 +44,11 @@ impl Urls {
             let next = weighted(text, first)?;
             all.push(next);
         }
-        match all.is_empty() {
-            true => Err(Failure::new("the file of --urls holds no URL")
-                .hint("write one a line, as http[s]://HOST[:PORT]/PATH or WEIGHT@URL")),
-            false => Ok(all),
+        if all.is_empty() {
+            Err(Failure::new("the file of --urls holds no URL")
+                .hint("write one a line, as http[s]://HOST[:PORT]/PATH or WEIGHT@URL"))
+        } else {
+            Ok(all)
         }
     }
 

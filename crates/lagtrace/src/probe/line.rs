@@ -1,4 +1,4 @@
-//! An answer in a line.
+//! The line of an answer.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use lagtrace_core::observed::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::is_good;
-use crate::conclusion;
+use crate::clock;
 use crate::words;
 
-/// For people, as `hping3` prints it; with the target where there are several.
+/// Returns the line for people, as `hping3` prints it; with the target where there are several.
 pub(super) fn text(sample: &ProbeSample, with_target: bool) -> String {
     let mut words = vec![format!("#{:<3}", sample.number)];
     if with_target {
@@ -49,7 +49,7 @@ pub(super) fn text(sample: &ProbeSample, with_target: bool) -> String {
     words.join(" ")
 }
 
-/// What a probe of a sweep differs in; ports are told with the packet.
+/// Returns the value of a sweep that the probe has; ports are told with the packet.
 fn step(step: ProbeStep) -> Option<String> {
     match step {
         ProbeStep::SourcePort(_) => None,
@@ -58,7 +58,7 @@ fn step(step: ProbeStep) -> Option<String> {
     }
 }
 
-/// ICMP knows no ports.
+/// Returns the target, without the port for ICMP, which has none.
 fn target(sample: &ProbeSample) -> String {
     match sample.method {
         ProbeMethod::Icmp => sample.endpoint.addr.to_string(),
@@ -100,7 +100,7 @@ fn segment(segment: &ReplySegment) -> String {
     words.join(" ")
 }
 
-/// What the time went to, in its order.
+/// Describes the phases of the time, in order.
 fn spent(phases: &ProbePhases) -> String {
     let names = ["resolve", "connect", "TLS", "", "first byte", "rest"];
     let hello = phases.hello.map_or_else(String::new, |hello| {
@@ -128,13 +128,13 @@ fn agreed(tls: &ProbeTls) -> String {
     format!("{resumed} {version} {}{ends}", tls.cipher)
 }
 
-/// The day of an instant, as YYYY-MM-DD.
+/// Returns the day of a time, as YYYY-MM-DD.
 fn day(at: Timestamp) -> String {
-    let text = conclusion::started(Some(at.as_nanos()));
+    let text = clock::started(Some(at.as_nanos()));
     text.split('T').next().unwrap_or_default().to_owned()
 }
 
-/// What came back, in a word or two.
+/// Returns the answer in a word or two.
 pub(super) fn answer(answer: ProbeAnswer) -> String {
     match answer {
         ProbeAnswer::Open => "open".to_owned(),
@@ -154,7 +154,7 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
     }
 }
 
-/// For programs: one object.
+/// Returns the line for programs: one JSON object.
 pub(super) fn json(sample: &ProbeSample, at: Timestamp, is_loaded: bool) -> String {
     let reply = sample.reply.as_deref();
     let segment = reply.and_then(|reply| reply.segment);
@@ -200,7 +200,7 @@ pub(super) fn json(sample: &ProbeSample, at: Timestamp, is_loaded: bool) -> Stri
     line.to_string()
 }
 
-/// What the time went to; `tls_first_byte_ns` is a part of `tls_ns`.
+/// Returns the fields of the time's phases; `tls_first_byte_ns` is a part of `tls_ns`.
 fn phase_fields(phases: &ProbePhases) -> Map<String, Value> {
     let took = |took: Duration| Value::from(took.as_nanos() as u64);
     let named = ProbePhases::NAMES.iter().zip(phases.all());
@@ -215,7 +215,7 @@ fn phase_fields(phases: &ProbePhases) -> Map<String, Value> {
     if let Some(tls) = &phases.tls {
         let end = tls
             .certificate_ends
-            .map(|end| conclusion::started(Some(end.as_nanos())));
+            .map(|end| clock::started(Some(end.as_nanos())));
         fields.extend([
             (
                 "tls_version".to_owned(),

@@ -1,4 +1,4 @@
-//! The same probes once more while a load of ours runs.
+//! The repetition of the probes while a load of lagtrace's own runs.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,8 @@ use crate::conclusion;
 use crate::failure::{Failure, Result};
 use crate::lookup::{self, Family};
 
-/// How long the load runs before it is probed beside: connections are made, and
-/// queues fill.
+/// The time for which the load runs before the probes beside it: connections are made, and queues
+/// fill.
 pub(super) const WARM_UP: Duration = Duration::from_millis(700);
 /// The longest load; the probes beside it end with it.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ pub(super) struct Loaded {
 }
 
 impl Options {
-    /// The load that was asked for.
+    /// Returns the load that was asked for.
     pub(super) fn load(&self, events: &mut Vec<Event>) -> Result<Option<Plan>> {
         let Some(text) = &self.queueing.loaded else {
             return Ok(None);
@@ -75,7 +75,7 @@ impl Options {
     }
 }
 
-/// Loads until `stop` is set; hands out what bears on probes.
+/// Runs the load until `stop` is set; passes on the events that bear on probes.
 pub(super) fn run(plan: &Plan, stop: &AtomicBool, mut sink: impl FnMut(Event)) -> Result<()> {
     let summary = load::run(plan, &|_| {}, stop, |event| {
         // Flows and samples of requests bear on packets and findings.
@@ -92,10 +92,10 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool, mut sink: impl FnMut(Event)) -
     Ok(())
 }
 
-/// What makes the load none.
+/// Returns a remark if the load was none.
 fn remark(summary: &Summary) -> Option<String> {
     if let Some(fault) = &summary.tls_fault {
-        return Some(crate::arguments::tls::sentence(fault));
+        return Some(crate::tls::sentence(fault));
     }
     let answered: u64 = summary.lanes.iter().map(load::LaneSummary::responses).sum();
     match (summary.ending, answered) {

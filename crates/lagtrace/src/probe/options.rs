@@ -1,4 +1,4 @@
-//! What to probe, and how, as it was told.
+//! The options of `lagtrace probe`.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use lagtrace_sources::url::{Host, Url};
 use super::loaded::Loaded;
 use super::packet::{Packet, Request};
 use super::targets::{self, Ports, Target};
-use crate::arguments::duration;
-use crate::arguments::tls::Tls;
+use crate::duration;
 use crate::failure::{Failure, Result};
+use crate::tls::Tls;
 
-/// Probes where none are told: of a series, and of each value of a sweep.
+/// The number of probes if none is given: of a series, and of each value of a sweep.
 const USUAL_COUNT: u32 = 10;
 const EACH_STEP: u32 = 3;
-/// What `ping` sends.
+/// The payload of an echo request, in bytes, as `ping` sends it.
 const ECHO_SIZE: u16 = 56;
 
 /// What to probe, and how.
@@ -116,14 +116,14 @@ pub(super) enum Method {
 /// A series of probes.
 #[derive(Clone, Debug)]
 pub(super) enum Plan {
-    /// At a steady pace.
+    /// Probes at a steady pace.
     Steady(SteadyPlan),
-    /// One handshake or request after the other.
+    /// Handshakes or requests, one after the other.
     Request(RequestPlan),
 }
 
 impl Options {
-    /// What the target is asked, and how.
+    /// Returns the plan of the target's probes.
     pub(super) fn plan(&self, target: &Target, tls: Option<&TlsClient>) -> Result<Plan> {
         if let Some(url) = &target.url {
             return self.request_plan(target, url, tls).map(Plan::Request);
@@ -183,19 +183,20 @@ impl Options {
         })
     }
 
-    /// Refuses what only requests have a use for.
+    /// Fails if options are given that only requests use.
     fn check_request(&self) -> Result<()> {
         let request = &self.request;
-        match request.head || request.path != "/" {
-            true => Err(
+        if request.head || request.path != "/" {
+            Err(
                 Failure::new("--head and --path are for `--method http` only")
                     .hint("add `--method http`, or leave them out"),
-            ),
-            false => Ok(()),
+            )
+        } else {
+            Ok(())
         }
     }
 
-    /// What a target is asked for where it takes a request or a handshake.
+    /// Returns the target's URL, if it is probed by a request or a handshake.
     pub(super) fn url(&self, text: &str, host: &Host, port: Option<u16>) -> Result<Option<Url>> {
         let is_url = text.contains("://");
         let (scheme, path) = match self.method {
@@ -220,7 +221,7 @@ impl Options {
         }
     }
 
-    /// Refuses what a method would leave out without a word.
+    /// Fails if options are given that the method would silently ignore.
     fn check(&self, method: SteadyMethod) -> Result<()> {
         let packet = &self.packet;
         let told = match method {
@@ -241,8 +242,8 @@ impl Options {
         Err(Failure::new(told).hint("leave one of them out, or ask by another method"))
     }
 
-    /// Whether another method may stand in where the best is not permitted: not
-    /// where it would not do what was asked for.
+    /// Returns true if another method may replace the best where that is not permitted: not where
+    /// it would not do what was asked for.
     pub(super) fn may_stand_in(&self, plan: &SteadyPlan) -> bool {
         let is_told = self.packet.has_flags() || self.packet.size.is_some();
         self.method == Method::Auto && (plan.method == SteadyMethod::Icmp || !is_told)

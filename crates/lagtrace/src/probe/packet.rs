@@ -1,4 +1,4 @@
-//! What probes' packets and requests look like, as it was told.
+//! The options for the packets and requests of probes.
 
 use clap::Args;
 use lagtrace_core::observed::segment::TcpFlags;
@@ -6,8 +6,8 @@ use lagtrace_sources::probe::{Sizes, SourcePorts};
 
 use super::targets::{self, Flags};
 
-/// What open and closed ports answer differently, and filters let pass or not:
-/// `nmap`'s SYN, ACK, FIN, Maimon, Xmas and NULL scans, and SYN/ACK.
+/// The flags of `--matrix`, which open and closed ports answer differently, and filters let pass or
+/// not: those of `nmap`'s SYN, ACK, FIN, Maimon, Xmas and NULL scans, and SYN/ACK.
 const MATRIX: [TcpFlags; 7] = [
     TcpFlags::SYN,
     TcpFlags::ACK,
@@ -68,7 +68,7 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    /// Control bits other than a SYN's; none for SYNs only.
+    /// Returns control bits other than a SYN's; empty for SYNs only.
     pub(super) fn flags(&self) -> Vec<TcpFlags> {
         match (&self.flags, self.matrix) {
             (Some(Flags(flags)), _) if flags[..] == [TcpFlags::SYN] => Vec::new(),
@@ -78,7 +78,7 @@ impl Packet {
         }
     }
 
-    /// Whether nobody told anything of packets.
+    /// Returns true if no option for packets is given.
     pub(super) fn is_usual(&self) -> bool {
         let is_told = self.source_port.is_some()
             || self.interface.is_some()
@@ -90,15 +90,16 @@ impl Packet {
         !is_told && !self.has_flags()
     }
 
-    /// Whether somebody told which segments to send.
+    /// Returns true if an option chooses the segments to send.
     pub(super) fn has_flags(&self) -> bool {
         self.matrix || self.flags.is_some()
     }
 }
 
 fn path(text: &str) -> std::result::Result<String, String> {
-    match text.starts_with('/') {
-        true => Ok(text.to_owned()),
-        false => Err("must begin with `/`".to_owned()),
+    if text.starts_with('/') {
+        Ok(text.to_owned())
+    } else {
+        Err("must begin with `/`".to_owned())
     }
 }

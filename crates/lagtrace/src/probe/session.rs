@@ -1,4 +1,4 @@
-//! Probing under way: a thread for each series, what they tell in lines.
+//! A session of probes: a thread for each series, whose answers become lines.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,38 +14,38 @@ use lagtrace_sources::probe::{ProbeError, SteadyMethod, SteadyPlan, request, ste
 
 use super::options::{Options, Plan};
 use super::{line, loaded};
-use crate::arguments::Format;
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::words;
 
-/// ICMP errors that Linux sends to one host at once, and then one in each
+/// The number of ICMP errors that Linux sends to one host at once; after them it sends one in each
 /// `net.ipv4.icmp_ratelimit` (`XRLIM_BURST_FACTOR` in `net/ipv4/route.c`).
 const ICMP_BURST: u32 = 6;
 const ICMP_PACE: Duration = Duration::from_secs(1);
 
-/// How often it is looked at whether somebody wants an end.
+/// The interval of checks whether the user asked to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What the series have to tell.
+/// The messages of the series.
 enum Told {
     Event(Box<Event>),
     Ended(std::result::Result<(), ProbeError>),
 }
 
-/// Probing under way.
+/// A session that is under way.
 pub(super) struct Session<'a> {
     options: &'a Options,
     console: &'a Console,
     pub(super) analyzer: Analyzer,
     pub(super) lines: Box<dyn Write + Send>,
     pub(super) has_measured: bool,
-    /// Whether several series share the lines.
+    /// True if several series share the lines.
     is_crowd: bool,
-    /// Whether the load runs.
+    /// True while the load runs.
     is_loaded: bool,
 }
 
@@ -75,7 +75,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The same while the load runs. Both end with the first that does.
+    /// Measures as [`measure`](Self::measure) does while the load runs. Both end with the first
+    /// that does.
     pub(super) fn measure_under(
         &mut self,
         load: &load::Plan,
@@ -104,8 +105,7 @@ impl<'a> Session<'a> {
             let (probes, answers) = channel();
             self.begin_all(scope, plans, &stop, &probes);
             drop((sender, probes));
-            // The load's own come first: what is probed is told to be loaded by
-            // them.
+            // The load's events come first: the probes' targets are known as loaded by them.
             let forwarded = told.try_iter().try_for_each(|told| self.hear(told));
             let outcome = forwarded.and_then(|()| self.listen(&answers, interrupt, &stop));
             stop.store(true, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A thread for each series.
+    /// Starts a thread for each series.
     fn begin_all<'scope>(
         &self,
         scope: &'scope thread::Scope<'scope, '_>,
@@ -176,9 +176,10 @@ impl<'a> Session<'a> {
             return error.into();
         };
         let packet = &self.options.packet;
-        let otherwise = match packet.has_flags() || packet.size.is_some() {
-            true => "",
-            false => ", or ask by `--method connect`",
+        let otherwise = if packet.has_flags() || packet.size.is_some() {
+            ""
+        } else {
+            ", or ask by `--method connect`"
         };
         let hint = format!(
             "run it as root or give the program the right (`setcap {}+ep`){otherwise}",
@@ -208,7 +209,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// One target's series, on a thread of its own.
+/// Runs one target's series, on a thread of its own.
 fn series(plan: &Plan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<Told>) {
     // Nobody listens any more after a failure.
     let send = |event| {
@@ -230,23 +231,21 @@ fn series(plan: &Plan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<To
     let _ = sender.send(Told::Ended(outcome));
 }
 
-/// Whether a host's limit on ICMP errors would be met. This host's own
-/// loopback has none.
+/// Returns true if a host's limit on ICMP errors would be met. This host's own loopback has none.
 fn is_limited(plan: &SteadyPlan) -> bool {
     !plan.address.ip().is_loopback() && plan.count.is_none_or(|count| count > ICMP_BURST)
 }
 
-/// How to ask where the best way needs a privilege that is missing.
+/// Returns the plan to use where the best needs a privilege that is missing, and a remark on it.
 fn without_privilege(plan: &SteadyPlan, needs: &str) -> (SteadyPlan, String) {
     let mut plan = plan.clone();
     let text = if plan.method == SteadyMethod::Icmp {
         plan.method = SteadyMethod::Udp;
-        let paced = match is_limited(&plan) {
-            true => {
-                plan.interval = plan.interval.max(ICMP_PACE);
-                " One a second only, as most hosts send no more ICMP errors."
-            }
-            false => "",
+        let paced = if is_limited(&plan) {
+            plan.interval = plan.interval.max(ICMP_PACE);
+            " One a second only, as most hosts send no more ICMP errors."
+        } else {
+            ""
         };
         format!(
             "Asked by UDP to port {}, which a host answers by ICMP where nobody listens: an echo \

@@ -1,4 +1,4 @@
-//! Which addresses and ports to probe.
+//! The addresses and ports to probe.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::lookup::{self, Family};
 
-/// The greatest payload: with headers it fits into an IP packet.
+/// The largest payload in bytes: with headers it fits into an IP packet.
 const MAX_SIZE: u16 = 65_000;
-/// Lengths of a sweep, and kinds of segments.
+/// The most lengths of a sweep, and kinds of segments.
 const MAX_SIZES: u32 = 4_096;
 const MAX_FLAGS: usize = 64;
-/// Ports of a list.
+/// The most ports of a list.
 const MAX_PORTS: usize = 1024;
-/// Where `traceroute` begins: hardly anybody listens there.
+/// The first port of `traceroute`: hardly anybody listens there.
 const UDP_PORT: u16 = 33_434;
 
 /// An address to probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) address: SocketAddr,
-    /// Whether somebody named the port.
+    /// True if the user named the port.
     pub(super) has_port: bool,
-    /// What to ask for, where it is asked by a request or a handshake.
+    /// The URL, if the target is probed by a request or a handshake.
     pub(super) url: Option<Url>,
-    /// How long it took to find the address of its name.
+    /// The time that it took to resolve the target's name.
     pub(super) resolved: Option<Duration>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ports(pub(crate) Vec<u16>);
 
-/// The targets that the options name, and what was observed on the way.
+/// Returns the targets that the options name, and the events on the way.
 pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>, Vec<Event>)> {
     let mut targets = Vec::new();
     let mut events = Vec::new();
@@ -69,7 +69,7 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
                 let told = format!("`{text}` names no port, and TCP has to have one");
                 return Err(Failure::new(told).hint("give it as HOST:PORT or with -p"));
             }
-            // An echo knows no ports.
+            // ICMP echo has no ports.
             let port = port.filter(|_| options.method != Method::Icmp);
             let url = options.url(text, &host, port)?;
             let port = url.as_ref().map(Url::port).or(port);
@@ -79,7 +79,7 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
                 url,
                 resolved: resolved.filter(|_| matches!(host, Host::Name(_))),
             };
-            // Told twice, it is one: its answers could not be told apart.
+            // A target given twice is probed once: its answers could not be told apart.
             if !targets.contains(&target) {
                 targets.push(target);
             }
@@ -88,7 +88,7 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
     Ok((targets, events))
 }
 
-/// Reads a list of ports and ranges of them.
+/// Parses a list of ports and ranges of them.
 pub(crate) fn parse_ports(text: &str) -> std::result::Result<Ports, String> {
     let mut ports = Vec::new();
     for part in text.split(',') {
@@ -101,7 +101,7 @@ pub(crate) fn parse_ports(text: &str) -> std::result::Result<Ports, String> {
     Ok(Ports(ports))
 }
 
-/// Reads a payload's length, or a sweep of them.
+/// Parses a payload's length, or a sweep of them.
 pub(super) fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
     let number = |text: &str| {
         let number = text.trim().parse::<u16>().ok();
@@ -131,7 +131,7 @@ pub(super) fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Flags(pub(super) Vec<TcpFlags>);
 
-/// Reads a list of them.
+/// Parses a list of control bits.
 pub(super) fn parse_flags(text: &str) -> std::result::Result<Flags, String> {
     let one = |letter: char| match letter.to_ascii_uppercase() {
         'F' => Ok(TcpFlags::FIN),
@@ -166,7 +166,7 @@ pub(super) fn parse_flags(text: &str) -> std::result::Result<Flags, String> {
     }
 }
 
-/// Reads a port to send from, or a range of them.
+/// Parses a port to send from, or a range of them.
 pub(super) fn parse_source_ports(text: &str) -> std::result::Result<SourcePorts, String> {
     let (first, last) = range(text)?;
     Ok(SourcePorts::Range { first, last })

@@ -6,7 +6,7 @@ use super::page::{Page, Tone};
 use super::quantity::{count, counted, duration};
 use super::table::{Align, Table, dim, plain};
 use super::words;
-use crate::conclusion;
+use crate::clock;
 
 /// Rows of the table, unless all are asked for.
 const SHOWN: usize = 40;
@@ -130,7 +130,7 @@ fn span(of: &SocketSetting) -> String {
 
 /// The time of day.
 fn time(nanos: i64) -> String {
-    let text = conclusion::moment(nanos);
+    let text = clock::moment(nanos);
     text.get(11..23).unwrap_or(&text).to_owned()
 }
 

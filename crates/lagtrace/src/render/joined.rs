@@ -29,9 +29,10 @@ fn what(joined: &Joined) -> String {
         0 => String::new(),
         some => format!(" ({} through address translation)", quantity::count(some)),
     };
-    let partial = match joined.is_partial {
-        true => " Only the first packets of both were held against each other.",
-        false => "",
+    let partial = if joined.is_partial {
+        " Only the first packets of both were held against each other."
+    } else {
+        ""
     };
     format!(
         "{} at the client and {} at the server hold the same {}{translated}, {} of them. The \

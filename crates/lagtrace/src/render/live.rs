@@ -74,9 +74,10 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 
 fn one(page: &mut Page, socket: &LiveSocket) {
     let is_listener = socket.state == "LISTEN";
-    let ends = match is_listener || socket.state == "UNCONN" {
-        true => socket.local.clone(),
-        false => format!("{} ⇄ {}", socket.local, socket.remote),
+    let ends = if is_listener || socket.state == "UNCONN" {
+        socket.local.clone()
+    } else {
+        format!("{} ⇄ {}", socket.local, socket.remote)
     };
     let mut holders = names(&socket.holders);
     if !socket.peer.is_empty() {
@@ -155,12 +156,13 @@ fn names(holders: &[Holder]) -> String {
 
 fn queues(socket: &LiveSocket, is_listener: bool) -> String {
     let mut words = Vec::new();
-    match is_listener {
-        true => words.push(format!(
+    if is_listener {
+        words.push(format!(
             "{} of {} wait to be accepted",
             socket.receive_queue, socket.send_queue
-        )),
-        false => words.extend(unread(socket)),
+        ))
+    } else {
+        words.extend(unread(socket))
     }
     if let Some(timer) = &socket.timer {
         words.push(format!("{} in {}", timer.name, duration(timer.expires_ns)));

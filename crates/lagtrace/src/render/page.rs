@@ -10,7 +10,7 @@ use super::table::Table;
 
 /// What a piece of text is to the reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     /// Nothing special.
     #[default]
     Plain,
@@ -41,7 +41,7 @@ impl Tone {
 
 /// A page that is being written.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     text: String,
     width: usize,
     color: bool,
@@ -50,7 +50,7 @@ pub(super) struct Page {
 
 impl Page {
     /// An empty page.
-    pub(super) fn new(style: &Style) -> Self {
+    pub(crate) fn new(style: &Style) -> Self {
         Self {
             text: String::new(),
             width: style.width.clamp(40, 120),
@@ -60,45 +60,45 @@ impl Page {
     }
 
     /// Whether everything is to be shown.
-    pub(super) fn is_verbose(&self) -> bool {
+    pub(crate) fn is_verbose(&self) -> bool {
         self.verbose
     }
 
     /// The columns there are.
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.width
     }
 
     /// A section's title, after an empty line.
-    pub(super) fn heading(&mut self, title: &str) {
+    pub(crate) fn heading(&mut self, title: &str) {
         self.blank();
         self.flow(0, "", Tone::Plain, &[(Tone::Strong, title)]);
     }
 
     /// An empty line, unless the page just began.
-    pub(super) fn blank(&mut self) {
+    pub(crate) fn blank(&mut self) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
     }
 
     /// A paragraph of one tone.
-    pub(super) fn paragraph(&mut self, indent: usize, tone: Tone, text: &str) {
+    pub(crate) fn paragraph(&mut self, indent: usize, tone: Tone, text: &str) {
         self.flow(indent, "", Tone::Plain, &[(tone, text)]);
     }
 
     /// A paragraph of several tones, a space between them.
-    pub(super) fn spans(&mut self, indent: usize, spans: &[(Tone, &str)]) {
+    pub(crate) fn spans(&mut self, indent: usize, spans: &[(Tone, &str)]) {
         self.flow(indent, "", Tone::Plain, spans);
     }
 
     /// An item: a marker, and a paragraph that hangs right of it.
-    pub(super) fn item(&mut self, indent: usize, marker: &str, tone: Tone, spans: &[(Tone, &str)]) {
+    pub(crate) fn item(&mut self, indent: usize, marker: &str, tone: Tone, spans: &[(Tone, &str)]) {
         self.flow(indent, marker, tone, spans);
     }
 
     /// A table; nothing when it has no rows.
-    pub(super) fn table(&mut self, indent: usize, table: &Table) {
+    pub(crate) fn table(&mut self, indent: usize, table: &Table) {
         for row in table.lines(self.width.saturating_sub(indent)) {
             let mut line = " ".repeat(indent);
             for (tone, text) in &row {
@@ -110,7 +110,7 @@ impl Page {
     }
 
     /// The text, with a line feed at its end.
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.text
     }
 
@@ -159,7 +159,7 @@ impl Page {
 
 /// Columns a text takes. Wide characters count as one: they come from outside
 /// only, and only the look of their own line suffers.
-pub(super) fn length(text: &str) -> usize {
+pub(crate) fn length(text: &str) -> usize {
     text.chars().count()
 }
 

@@ -6,9 +6,10 @@ use lagtrace_core::report::Exemplar;
 /// What [`place`] says of all of these.
 pub(super) fn title<'a>(examples: impl IntoIterator<Item = &'a Exemplar>) -> &'static str {
     let mut examples = examples.into_iter();
-    match examples.any(|example| example.first_packet.is_some()) {
-        true => "packets",
-        false => "at (UTC)",
+    if examples.any(|example| example.first_packet.is_some()) {
+        "packets"
+    } else {
+        "at (UTC)"
     }
 }
 

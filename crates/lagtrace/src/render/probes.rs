@@ -6,7 +6,7 @@ use super::latency::statuses;
 use super::page::{Page, Tone};
 use super::table::{Align, Table, dim, plain};
 use super::{quantity, route};
-use crate::conclusion;
+use crate::clock;
 
 /// Writes the probes and the hops.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -101,7 +101,7 @@ fn phases(rows: &[ProbePhase]) -> Table {
 /// What the handshakes agreed on.
 fn agreed(tls: &ProbeTlsFacts) -> String {
     let ends = tls.certificate_ends_ns.map_or_else(String::new, |end| {
-        let end = conclusion::started(Some(end));
+        let end = clock::started(Some(end));
         let day = end.split('T').next().unwrap_or_default();
         format!(", a certificate that ends on {day}")
     });

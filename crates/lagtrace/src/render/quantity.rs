@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
 /// A duration with three significant digits: `43.6 ms`, `212 µs`, `1.20 s`.
-pub(super) fn duration(ns: u64) -> String {
+pub(crate) fn duration(ns: u64) -> String {
     let ns = ns as f64;
     // A unit ends where three digits would round up into the next one.
     for (unit, size) in [("ns", 1.0), ("µs", 1e3), ("ms", 1e6)] {
@@ -18,7 +18,7 @@ pub(super) fn duration(ns: u64) -> String {
 }
 
 /// A difference of durations with its sign.
-pub(super) fn difference(ns: i64) -> String {
+pub(crate) fn difference(ns: i64) -> String {
     let sign = match ns {
         0 => "±",
         1.. => "+",
@@ -28,7 +28,7 @@ pub(super) fn difference(ns: i64) -> String {
 }
 
 /// The ends of an interval.
-pub(super) fn interval(low: i64, high: i64) -> String {
+pub(crate) fn interval(low: i64, high: i64) -> String {
     let (low, high) = (difference(low), difference(high));
     if low == high {
         low
@@ -38,7 +38,7 @@ pub(super) fn interval(low: i64, high: i64) -> String {
 }
 
 /// A number with its thousands apart: `12,384`.
-pub(super) fn count(n: u64) -> String {
+pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut apart = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -51,13 +51,13 @@ pub(super) fn count(n: u64) -> String {
 }
 
 /// `n` things by name: `1 request`, `2,000 requests`.
-pub(super) fn counted(n: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
 /// A part of a whole, 0 to 1, in percent; tiny parts do not become nothing,
 /// and all but a little does not become all.
-pub(super) fn share(part: f64) -> String {
+pub(crate) fn share(part: f64) -> String {
     let percent = part * 100.0;
     match percent {
         p if !p.is_finite() => "–".to_owned(),
@@ -70,7 +70,7 @@ pub(super) fn share(part: f64) -> String {
 }
 
 /// Things a second: `2,283/s`, `3.5/s`.
-pub(super) fn rate(per_second: f64) -> String {
+pub(crate) fn rate(per_second: f64) -> String {
     if !per_second.is_finite() || per_second < 0.0 {
         "–".to_owned()
     } else if per_second < 99.95 {
@@ -81,7 +81,7 @@ pub(super) fn rate(per_second: f64) -> String {
 }
 
 /// Bytes in decimal units.
-pub(super) fn bytes(n: u64) -> String {
+pub(crate) fn bytes(n: u64) -> String {
     let n = n as f64;
     for (unit, size) in [("B", 1.0), ("kB", 1e3), ("MB", 1e6)] {
         if n / size < 999.5 {

@@ -102,9 +102,10 @@ fn table(hops: &[Hop], route: Option<&Route>, shown: &[Figure], words: Align) ->
         table.row(row);
     }
     if let (Some(first), Some(last)) = (silent.first(), silent.last()) {
-        let range = match first.ttl == last.ttl {
-            true => first.ttl.to_string(),
-            false => format!("{}–{}", first.ttl, last.ttl),
+        let range = if first.ttl == last.ttl {
+            first.ttl.to_string()
+        } else {
+            format!("{}–{}", first.ttl, last.ttl)
         };
         let mut row = vec![plain(range), dim("*")];
         row.resize_with(columns.len() - 1, || dim(""));
@@ -226,9 +227,10 @@ fn translation(hop: &Hop, is_changed: bool) -> Option<String> {
         end(&seen.destination, seen.destination_port),
         seen.checksum_shift
     );
-    Some(match is_changed {
-        true => format!("translated (NAT) before it: comes from {text}"),
-        false => "translated alike".to_owned(),
+    Some(if is_changed {
+        format!("translated (NAT) before it: comes from {text}")
+    } else {
+        "translated alike".to_owned()
     })
 }
 

@@ -76,9 +76,10 @@ fn agreement(joined: &JoinedTurns) -> String {
     let beyond = sentence(&joined.beyond, "had answered sooner than the packets say");
     let within = sentence(&joined.within, "took longer than the packets leave for it");
     let parts: Vec<_> = beyond.into_iter().chain(within).collect();
-    match parts.is_empty() {
-        true => "Packets and kernel agree on the server's time in all of them.".to_owned(),
-        false => parts.join(" "),
+    if parts.is_empty() {
+        "Packets and kernel agree on the server's time in all of them.".to_owned()
+    } else {
+        parts.join(" ")
     }
 }
 

@@ -75,14 +75,15 @@ pub(crate) fn bytes(stream: &Stream, is_hex: bool) -> String {
         for (end, missing) in ends.chain([(turn.bytes.len(), None)]) {
             let piece = turn.bytes.get(begin..end).unwrap_or_default();
             begin = end;
-            match is_hex {
-                true => hex(
+            if is_hex {
+                hex(
                     &mut text,
                     piece,
                     &mut offsets[usize::from(!is_client)],
                     !is_client,
-                ),
-                false => plain(&mut text, piece),
+                )
+            } else {
+                plain(&mut text, piece)
             }
             if let Some(missing) = missing {
                 writeln!(text, "[{missing} bytes missing in the capture]").expect("memory");
@@ -208,9 +209,10 @@ fn gap_line(text: &mut String, exchange: &Exchange, wait: &Wait, is_guilty: bool
 fn rung(text: &mut String, stream: &Stream, exchange: &Exchange, segment: &Segment, arrow: usize) {
     let label = format!(" {} ", label(segment));
     let line = "─".repeat(arrow.saturating_sub(label.chars().count() + 3));
-    let drawn = match segment.direction == stream.up {
-        true => format!("│──{label}{line}▶│"),
-        false => format!("│◀{line}{label}──│"),
+    let drawn = if segment.direction == stream.up {
+        format!("│──{label}{line}▶│")
+    } else {
+        format!("│◀{line}{label}──│")
     };
     let at = quantity::duration(nanos(exchange.begin, segment.at));
     writeln!(text, "{at:>10} {:>10}   {drawn}", segment.number).expect("memory takes all");

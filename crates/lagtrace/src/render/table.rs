@@ -13,7 +13,7 @@ const SHORTEST: usize = 8;
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     /// Words.
     Left,
     /// Names, left like words: never cut.
@@ -26,7 +26,7 @@ pub(super) enum Align {
 
 /// What a cell shows.
 #[derive(Clone, Debug)]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// Words or a number.
     Text(String),
     /// A part of a whole, 0 to 1.
@@ -36,26 +36,26 @@ pub(super) enum Content {
 }
 
 /// A cell: its tone and content.
-pub(super) type Cell = (Tone, Content);
+pub(crate) type Cell = (Tone, Content);
 
 /// A cell of any tone.
-pub(super) fn cell(tone: Tone, text: impl Into<String>) -> Cell {
+pub(crate) fn cell(tone: Tone, text: impl Into<String>) -> Cell {
     (tone, Content::Text(text.into()))
 }
 
 /// A plain cell.
-pub(super) fn plain(text: impl Into<String>) -> Cell {
+pub(crate) fn plain(text: impl Into<String>) -> Cell {
     cell(Tone::Plain, text)
 }
 
 /// A dim cell.
-pub(super) fn dim(text: impl Into<String>) -> Cell {
+pub(crate) fn dim(text: impl Into<String>) -> Cell {
     cell(Tone::Dim, text)
 }
 
 /// Rows under a dim head.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     columns: Vec<Align>,
     rows: Vec<Vec<Cell>>,
     has_head: bool,
@@ -63,7 +63,7 @@ pub(super) struct Table {
 
 impl Table {
     /// A table with these columns and their titles; empty titles: no head.
-    pub(super) fn new(columns: &[(Align, &str)]) -> Self {
+    pub(crate) fn new(columns: &[(Align, &str)]) -> Self {
         let has_head = columns.iter().any(|(_, title)| !title.is_empty());
         let head = columns.iter().map(|(_, title)| dim(*title)).collect();
         Self {
@@ -74,7 +74,7 @@ impl Table {
     }
 
     /// Adds a row.
-    pub(super) fn row(&mut self, cells: Vec<Cell>) {
+    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         let safe = |(tone, content)| match content {
             Content::Text(text) => cell(tone, escape(&text)),
             bar => (tone, bar),
@@ -83,12 +83,12 @@ impl Table {
     }
 
     /// Whether there is nothing but the head.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() <= usize::from(self.has_head)
     }
 
     /// The lines, padded, at most `width` wide where the columns allow it.
-    pub(super) fn lines(&self, width: usize) -> Vec<Vec<(Tone, String)>> {
+    pub(crate) fn lines(&self, width: usize) -> Vec<Vec<(Tone, String)>> {
         if self.is_empty() {
             return Vec::new();
         }
@@ -130,7 +130,7 @@ impl Table {
     }
 
     /// How wide it is if nothing gives way.
-    pub(super) fn wanted(&self) -> usize {
+    pub(crate) fn wanted(&self) -> usize {
         let gaps = GAP * self.columns.len().saturating_sub(1);
         let widths = (0..self.columns.len()).map(|at| self.widest(at));
         widths.sum::<usize>() + gaps

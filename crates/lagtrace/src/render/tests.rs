@@ -9,7 +9,7 @@ mod replay;
 use std::fs;
 use std::path::Path;
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Report, Verdict};
 use lagtrace_core::views::compare::compare;
 use serde_json::Value;

@@ -149,9 +149,10 @@ fn of_all_services(finding: &Finding, report: &Report) -> Option<String> {
 fn whole_request(finding: &Finding, mean: u64) -> u64 {
     let cost = finding.cost_ns as f64 / finding.affected.exchanges.max(1) as f64;
     let is_longer = cost > mean as f64 * finding.share * BESIDES;
-    match is_longer && finding.share > 0.0 {
-        true => (cost / finding.share) as u64,
-        false => mean,
+    if is_longer && finding.share > 0.0 {
+        (cost / finding.share) as u64
+    } else {
+        mean
     }
 }
 

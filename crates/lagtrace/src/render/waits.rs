@@ -17,12 +17,13 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         return;
     }
     let of = exchanges_of(exchanges);
-    page.heading(&match of == exchanges.count + exchanges.timeouts {
-        true => "Where the time went".to_owned(),
-        false => format!(
+    page.heading(&if of == exchanges.count + exchanges.timeouts {
+        "Where the time went".to_owned()
+    } else {
+        format!(
             "Where the time went ({} requests whose packets were seen)",
             quantity::count(of)
-        ),
+        )
     });
     let twin = report.twin.as_ref().filter(|twin| twin.count > 0);
     let mut columns = vec![

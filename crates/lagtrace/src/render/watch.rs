@@ -122,9 +122,10 @@ fn whom(asked: &AskedService) -> String {
 }
 
 fn one(service: &WatchedService) -> String {
-    let programs = match service.programs.is_empty() {
-        true => String::new(),
-        false => format!(", read by {}", service.programs.join(", ")),
+    let programs = if service.programs.is_empty() {
+        String::new()
+    } else {
+        format!(", read by {}", service.programs.join(", "))
     };
     format!(
         "{}{programs}: {} looked at one by one.",

@@ -76,14 +76,15 @@ fn now(watching: &Watching<'_>) -> String {
         let value = watching.latest.quantile(of).unwrap_or_default();
         quantity::duration(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
     };
-    let latest = match watching.latest.is_empty() {
-        true => "no requests now".to_owned(),
-        false => format!(
+    let latest = if watching.latest.is_empty() {
+        "no requests now".to_owned()
+    } else {
+        format!(
             "{} now: p50 {}, p99 {}",
             quantity::rate(watching.rate),
             quantile(0.5),
             quantile(0.99)
-        ),
+        )
     };
     let sampled = match tally.sampled_share {
         share if share > 0.0 && share < 1.0 => {

@@ -6,7 +6,7 @@ use lagtrace_core::report::{EvidenceKind, Verdict};
 use super::page::Tone;
 
 /// Whose time or fault it is.
-pub(super) fn owner(owner: Owner) -> &'static str {
+pub(crate) fn owner(owner: Owner) -> &'static str {
     match owner {
         Owner::Client => "client",
         Owner::Server => "server",
@@ -18,13 +18,13 @@ pub(super) fn owner(owner: Owner) -> &'static str {
 }
 
 /// What was waited for.
-pub(super) fn wait(kind: WaitKind) -> &'static str {
+pub(crate) fn wait(kind: WaitKind) -> &'static str {
     kind.in_words()
 }
 
 /// The certainty of the place, for a finding that does not say why, as the words that open
 /// its headline.
-pub(super) fn place_only(certainty: Verdict) -> (&'static str, Tone) {
+pub(crate) fn place_only(certainty: Verdict) -> (&'static str, Tone) {
     match certainty {
         Verdict::Proven => ("Where is proven, why is open:", Tone::Caution),
         Verdict::Strong => ("Where is well shown, why is open:", Tone::Caution),
@@ -33,7 +33,7 @@ pub(super) fn place_only(certainty: Verdict) -> (&'static str, Tone) {
 }
 
 /// How sure a finding is, as the word that opens its headline.
-pub(super) fn verdict(verdict: Verdict) -> (&'static str, Tone) {
+pub(crate) fn verdict(verdict: Verdict) -> (&'static str, Tone) {
     match verdict {
         Verdict::Proven => ("Proven:", Tone::Bad),
         Verdict::Strong => ("Strong evidence:", Tone::Bad),
@@ -42,7 +42,7 @@ pub(super) fn verdict(verdict: Verdict) -> (&'static str, Tone) {
 }
 
 /// Where evidence comes from.
-pub(super) fn evidence(kind: EvidenceKind) -> &'static str {
+pub(crate) fn evidence(kind: EvidenceKind) -> &'static str {
     match kind {
         EvidenceKind::Wire => "packets",
         EvidenceKind::OwnSocket => "our own sockets",
@@ -55,7 +55,7 @@ pub(super) fn evidence(kind: EvidenceKind) -> &'static str {
 }
 
 /// The same as a label.
-pub(super) fn evidence_label(kind: EvidenceKind) -> &'static str {
+pub(crate) fn evidence_label(kind: EvidenceKind) -> &'static str {
     match kind {
         EvidenceKind::Wire => "Packets",
         EvidenceKind::OwnSocket => "Our sockets",
@@ -68,7 +68,7 @@ pub(super) fn evidence_label(kind: EvidenceKind) -> &'static str {
 }
 
 /// `a, b and c`.
-pub(super) fn list<T: AsRef<str>>(items: &[T]) -> String {
+pub(crate) fn list<T: AsRef<str>>(items: &[T]) -> String {
     match items {
         [] => String::new(),
         [only] => only.as_ref().to_owned(),
@@ -80,7 +80,7 @@ pub(super) fn list<T: AsRef<str>>(items: &[T]) -> String {
 }
 
 /// `text` as a sentence: with a full stop unless it has an end.
-pub(super) fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() || text.ends_with(['.', '!', '?']) {
         text.to_owned()

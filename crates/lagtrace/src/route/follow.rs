@@ -1,5 +1,4 @@
-//! The trace itself: events to the analyzer, names beside it, what is shown
-//! meanwhile, and the report.
+//! The trace itself: its events, names beside it, the display meanwhile, and the report.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,7 +7,8 @@ use std::time::Duration;
 
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::observed::event::{Event, EventBody, Phase};
-use lagtrace_core::route::{RouteMethod, RouteTally};
+use lagtrace_core::observed::route::RouteMethod;
+use lagtrace_core::route::RouteTally;
 use lagtrace_sources::origin;
 use lagtrace_sources::trace::{Names, TraceError, trace};
 use lagtrace_sources::url::Host;
@@ -16,6 +16,7 @@ use lagtrace_sources::url::Host;
 use super::Options;
 use super::live::Live;
 use super::owners::Owners;
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::exit::Outcome;
@@ -23,9 +24,9 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::lookup::{self, Family};
 
-/// How long the report waits for names that were not told yet.
+/// The wait of the report for names that have not come yet.
 const NAMES: Duration = Duration::from_secs(1);
-/// Addresses whose owners are looked up, at most.
+/// The most addresses whose owners are looked up.
 const MAX_ADDRESSES: usize = 4_096;
 
 /// Traces and reports.
@@ -35,7 +36,7 @@ pub(super) fn run(
     console: &Console,
 ) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
-    let started = conclusion::now();
+    let started = clock::now();
     let mut trip = Trip::new(options, console);
     let mut resolved = Vec::new();
     let family = Family {
@@ -56,18 +57,18 @@ pub(super) fn run(
     let mut report = trip.finish();
     "route".clone_into(&mut report.command);
     report.subject.clone_from(&options.target);
-    report.started = conclusion::started(Some(started.as_nanos()));
+    report.started = clock::started(Some(started.as_nanos()));
     report.details = None;
     conclusion::conclude(&report, console)
 }
 
-/// What a trace feeds.
+/// The receivers of a trace's events.
 struct Trip<'a> {
     analyzer: Analyzer,
     tally: RouteTally,
     names: Option<Names>,
     owners: Option<Owners>,
-    /// Who answered.
+    /// The addresses that answered.
     addresses: BTreeSet<IpAddr>,
     live: Live<'a>,
     has_measured: bool,
@@ -80,7 +81,7 @@ impl<'a> Trip<'a> {
             analyzer: Analyzer::new(conclusion::options(Vec::new())),
             tally: RouteTally::default(),
             names: (!options.no_names).then(Names::begin),
-            // Only a table that is shown meanwhile has use for them before the end.
+            // Only a table that is displayed meanwhile needs owners before the end.
             owners: options
                 .look
                 .asn
@@ -93,7 +94,7 @@ impl<'a> Trip<'a> {
         }
     }
 
-    /// Traces in the best way that is permitted.
+    /// Traces by the best method that is permitted.
     fn go(
         &mut self,
         options: &Options,
@@ -110,7 +111,7 @@ impl<'a> Trip<'a> {
                     return Ok(());
                 }
                 Err(TraceError::NotPermitted { .. }) if ways.peek().is_some() => {}
-                // What was measured stands.
+                // The measurements so far stand.
                 Err(error) if self.has_measured => {
                     let text = format!("Not all was measured: {}.", Failure::from(error));
                     self.analyzer
@@ -152,24 +153,24 @@ impl<'a> Trip<'a> {
         self.analyzer.observe(event);
     }
 
-    /// Takes in the names that came by now, or come within `patience`.
+    /// Takes in the names that have come, or come within `patience`.
     fn name(&mut self, patience: Duration) {
         let names = self.names.as_mut();
         for (address, name) in names.map_or_else(Vec::new, |names| names.collect(patience)) {
             self.tally.name(address, name.clone());
             let body = EventBody::HopName(address, name);
             self.analyzer
-                .observe(Event::here(conclusion::now(), Phase::Baseline, body));
+                .observe(Event::here(clock::now(), Phase::Baseline, body));
         }
     }
 
-    /// Looks up whose the hops are.
+    /// Looks up the owners of the hops.
     fn find_owners(&mut self, path: &Path) {
         match origin::find(path, &self.addresses) {
             Ok(owners) => {
                 for (address, owner) in owners {
                     let body = EventBody::HopOrigin(address, owner);
-                    let event = Event::here(conclusion::now(), Phase::Baseline, body);
+                    let event = Event::here(clock::now(), Phase::Baseline, body);
                     self.analyzer.observe(event);
                 }
             }
@@ -180,7 +181,7 @@ impl<'a> Trip<'a> {
         }
     }
 
-    /// Says what the way of asking leaves open.
+    /// Remarks on what the method leaves open.
     fn explain(
         &mut self,
         options: &Options,

@@ -1,10 +1,11 @@
-//! What is shown while a trace runs: in rounds a table that is redrawn in place
-//! on a terminal, and a line for each round elsewhere.
+//! The display while a trace runs: in rounds a table that is redrawn in place on a terminal, and a
+//! line for each round elsewhere.
 
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use lagtrace_core::route::{HopSample, RouteTally};
+use lagtrace_core::observed::route::HopSample;
+use lagtrace_core::route::RouteTally;
 
 use crate::console::Console;
 use crate::render;
@@ -12,10 +13,10 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "route";
-/// How often the table is drawn anew, at most.
+/// The least time between two drawings of the table.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// What is shown.
+/// The display of a running trace.
 pub(super) struct Live<'a> {
     console: &'a Console,
     is_in_rounds: bool,
@@ -25,9 +26,10 @@ pub(super) struct Live<'a> {
 
 impl<'a> Live<'a> {
     pub(super) fn new(console: &'a Console, is_in_rounds: bool) -> Self {
-        let bar = match is_in_rounds {
-            true => console.panel(),
-            false => console.spinner(STEP),
+        let bar = if is_in_rounds {
+            console.panel()
+        } else {
+            console.spinner(STEP)
         };
         Self {
             console,
@@ -37,7 +39,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Something came back, or did not.
+    /// Shows a probe that was answered or lost.
     pub(super) fn show(&mut self, tally: &RouteTally, sample: &HopSample) {
         if !self.is_in_rounds {
             let hops = tally.hops();
@@ -53,7 +55,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// One line for each round: what became of the probe to the target.
+    /// Prints a line for each round: the fate of the probe to the target.
     fn line(&self, tally: &RouteTally, sample: &HopSample) {
         let distance = tally.route().and_then(|route| route.distance);
         if sample.flow != 0 || distance != Some(sample.ttl) {
@@ -77,7 +79,7 @@ impl<'a> Live<'a> {
         self.console.outcome(STEP, &text);
     }
 
-    /// Clears the place.
+    /// Clears the display.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
     }

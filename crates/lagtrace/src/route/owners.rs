@@ -1,17 +1,17 @@
-//! Whose the hops are, looked up beside the trace for what is shown meanwhile.
+//! Lookups of the hops' owners beside the trace, for the display meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
-use lagtrace_core::route::AutonomousSystem;
+use lagtrace_core::observed::route::AutonomousSystem;
 use lagtrace_sources::origin;
 
 type Found = BTreeMap<IpAddr, AutonomousSystem>;
 
-/// Lookups in a table. The file is read by one thread at a time, once for all
-/// addresses that are new by then.
+/// The lookups in a table. The file is read by one thread at a time, once for all addresses that
+/// are new by then.
 pub(super) struct Owners {
     path: PathBuf,
     new: BTreeSet<IpAddr>,
@@ -27,13 +27,13 @@ impl Owners {
         }
     }
 
-    /// Asks for an address that was not asked for before.
+    /// Adds an address that was not looked up before.
     pub(super) fn ask(&mut self, address: IpAddr) {
         self.new.insert(address);
     }
 
-    /// What was found by now. What the table does not say, or not any more, the
-    /// report says.
+    /// Returns the owners found so far. That an address is not in the table, or the table is gone,
+    /// is for the report to say.
     pub(super) fn collect(&mut self) -> Found {
         let mut found = Found::new();
         if let Some(reading) = self.reading.take_if(|reading| reading.is_finished()) {

@@ -1,5 +1,5 @@
-//! What is not to be had: flags that do not go together, and those of other tools
-//! that have no counterpart, or go by another name here.
+//! Refusals of flags that do not go together, and of those of other tools that have no counterpart,
+//! or another name here.
 
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -12,7 +12,7 @@ struct Flag {
     short: Option<char>,
     long: &'static str,
     has_value: bool,
-    /// What to do instead.
+    /// The advice on what to do instead.
     hint: &'static str,
 }
 
@@ -92,9 +92,10 @@ pub(super) struct Foreign(Option<usize>);
 impl Args for Foreign {
     fn augment_args(command: Command) -> Command {
         FLAGS.iter().fold(command, |command, flag| {
-            let action = match flag.has_value {
-                true => ArgAction::Append,
-                false => ArgAction::Count,
+            let action = if flag.has_value {
+                ArgAction::Append
+            } else {
+                ArgAction::Count
             };
             let arg = Arg::new(flag.long)
                 .long(flag.long)
@@ -114,9 +115,12 @@ impl Args for Foreign {
 
 impl FromArgMatches for Foreign {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, Error> {
-        let is_given = |flag: &Flag| match flag.has_value {
-            true => matches.contains_id(flag.long),
-            false => matches.get_count(flag.long) > 0,
+        let is_given = |flag: &Flag| {
+            if flag.has_value {
+                matches.contains_id(flag.long)
+            } else {
+                matches.get_count(flag.long) > 0
+            }
         };
         Ok(Self(FLAGS.iter().position(is_given)))
     }
@@ -140,7 +144,7 @@ impl Foreign {
     }
 }
 
-/// Refuses what would be ignored otherwise.
+/// Refuses flags that would be ignored otherwise.
 pub(super) fn check(options: &Options, port: Option<u16>) -> Result<()> {
     let (probes, look) = (&options.probes, &options.look);
     let method = probes.method();

@@ -1,4 +1,4 @@
-//! What changed from one look to the next.
+//! Changes of sockets from one look to the next.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -7,23 +7,23 @@ use lagtrace_core::observed::sockets::{LiveOptions, LiveSocket};
 use lagtrace_core::observed::time::Timestamp;
 use serde_json::json;
 
-use crate::conclusion;
+use crate::clock;
 use crate::render::harmless;
 
-/// A socket, whatever becomes of it: its namespace and cookie.
+/// The identity of a socket throughout its life: its namespace and cookie.
 pub(super) type Key = (Option<u64>, u64);
 
-/// The socket's own key.
+/// Returns the socket's key.
 pub(super) fn key(socket: &LiveSocket) -> Key {
     (socket.namespace, socket.cookie)
 }
 
-/// Something that happened to a socket.
+/// A change of a socket.
 #[derive(Debug)]
 pub(super) struct Change<'a> {
     what: What,
     socket: &'a LiveSocket,
-    /// What is different: its name, what it was, what it is.
+    /// The properties that differ: name, old value, new value.
     details: Vec<(&'static str, String, String)>,
 }
 
@@ -34,7 +34,7 @@ enum What {
     Changed,
 }
 
-/// What happened between two looks, in the order of sockets.
+/// Returns the changes between two looks, in the order of sockets.
 pub(super) fn between<'a>(
     before: &'a BTreeMap<Key, LiveSocket>,
     now: &'a BTreeMap<Key, LiveSocket>,
@@ -64,7 +64,7 @@ pub(super) fn between<'a>(
     changes
 }
 
-/// What differs and is worth a line. Figures that every packet changes are not;
+/// Returns the differences that are worth a line. Figures that every packet changes are not;
 /// `TCP_QUICKACK` and the segment size are the kernel's own state.
 fn details(old: &LiveSocket, new: &LiveSocket) -> Vec<(&'static str, String, String)> {
     let mut list = Vec::new();
@@ -153,7 +153,7 @@ fn note<T: PartialEq + Debug>(
     }
 }
 
-/// The value without the wrapping of what may not be read.
+/// Writes a value without the wrapping of one that may be unreadable.
 fn written(value: &impl Debug) -> String {
     let text = format!("{value:?}");
     let text = text
@@ -175,7 +175,7 @@ fn holders(socket: &LiveSocket) -> String {
 }
 
 impl Change<'_> {
-    /// For people.
+    /// Returns the line for people.
     pub(super) fn text(&self, at: Timestamp) -> String {
         let sign = match self.what {
             What::Opened => '+',
@@ -187,7 +187,7 @@ impl Change<'_> {
         let details = self.details.iter();
         let details = details.map(|(name, old, new)| format!("{name} {old} → {new}"));
         let details = details.collect::<Vec<_>>().join(", ");
-        let time = conclusion::started(Some(at.as_nanos()));
+        let time = clock::started(Some(at.as_nanos()));
         let line = format!(
             "{time} {sign} {state} {local} {remote} {} {details}",
             holders(self.socket)
@@ -195,7 +195,7 @@ impl Change<'_> {
         line.trim_end().to_owned()
     }
 
-    /// For programs.
+    /// Returns the line for programs.
     pub(super) fn json(&self, at: Timestamp) -> String {
         let what = match self.what {
             What::Opened => "opened",
@@ -208,7 +208,7 @@ impl Change<'_> {
             .collect();
         json!({
             "type": "socket-change",
-            "at": conclusion::started(Some(at.as_nanos())),
+            "at": clock::started(Some(at.as_nanos())),
             "what": what,
             "namespace": self.socket.namespace,
             "cookie": self.socket.cookie,

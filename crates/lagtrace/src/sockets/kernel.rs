@@ -1,4 +1,4 @@
-//! What the kernel counts and allows where the sockets live that are looked at.
+//! The kernel's counters and limits in the namespace of the sockets that are looked at.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,18 @@ use lagtrace_sources::counter::Counters;
 use lagtrace_sources::privilege::{HostError, NetworkNamespace};
 use lagtrace_sources::socket::limits;
 
-use crate::conclusion;
+use crate::clock;
 
-/// One network namespace's counters and settings.
+/// The counters and settings of one network namespace.
 pub(super) struct Kernel {
-    /// A process in it, where it is not ours.
+    /// A process in the namespace; `None` for lagtrace's own namespace.
     pid: Option<u32>,
     before: Result<Counters, HostError>,
 }
 
 impl Kernel {
-    /// Begins to count: in the namespace of the sockets that were asked for,
-    /// if they are all in one, else in ours.
+    /// Begins to count: in the namespace of the sockets that were asked for, if they are all in
+    /// one, else in lagtrace's own.
     pub(super) fn begin(sockets: &[LiveSocket]) -> Self {
         let chosen = || sockets.iter().filter(|socket| socket.is_chosen);
         let namespaces: BTreeSet<Option<u64>> = chosen().map(|socket| socket.namespace).collect();
@@ -40,16 +40,15 @@ impl Kernel {
         }
     }
 
-    /// Tells what was counted since; the settings alone where there was one
-    /// look only.
+    /// Reports the growth of the counters; the settings alone if there was only one look.
     pub(super) fn end(self, analyzer: &mut Analyzer, is_following: bool) {
         let mut tell = |body| {
-            analyzer.observe(Event::here(conclusion::now(), Phase::Baseline, body));
+            analyzer.observe(Event::here(clock::now(), Phase::Baseline, body));
         };
         let namespace = self
             .pid
             .map_or_else(NetworkNamespace::own, NetworkNamespace::of);
-        // A holder that is gone took its namespace with it.
+        // The namespace is gone if its only holder is.
         if let Ok(namespace) = namespace {
             tell(EventBody::KernelLimits(limits::read(&namespace)));
         }

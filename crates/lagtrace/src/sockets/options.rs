@@ -7,7 +7,7 @@ use lagtrace_sources::kernel::CallOptions;
 use lagtrace_sources::socket::cgroup::{Group, GroupError, Groups};
 use lagtrace_sources::socket::survey::{Choice, End, Protocols};
 
-use crate::arguments::duration;
+use crate::duration;
 use crate::failure::{Failure, Result};
 use crate::lookup;
 use crate::probe::{Ports, parse_ports};
@@ -129,7 +129,7 @@ impl Options {
         self.trace
     }
 
-    /// Whose calls on which sockets are asked for.
+    /// Returns the calls that were asked for: of which callers, on which sockets.
     pub(super) fn calls(&self) -> Result<CallOptions> {
         if let Some(path) = self.ends.iter().find(|text| is_path(text)) {
             let refusal = anyhow::anyhow!("--trace does not know calls by the path {path}");
@@ -141,12 +141,12 @@ impl Options {
         })
     }
 
-    /// What is asked for. Names are resolved, groups looked for.
+    /// Returns the sockets that were asked for. Names are resolved, groups looked for.
     pub(super) fn choice(&self) -> Result<Choice> {
         let mut ends = Vec::new();
         for text in self.ends.iter().filter(|text| !is_path(text)) {
             let (host, port) = lookup::parse(text)?;
-            // That a lookup took long is no matter of the sockets.
+            // The duration of the lookup is irrelevant to the sockets, so its events are dropped.
             let addresses = lookup::addresses(&host, &mut Vec::new())?;
             ends.extend(addresses.into_iter().map(|address| End { address, port }));
         }
@@ -169,7 +169,7 @@ impl Options {
         })
     }
 
-    /// A path names a Unix socket without -x.
+    /// Returns the protocols that were asked for. A path names a Unix socket without -x.
     fn protocols(&self) -> Protocols {
         let unix = self.unix || self.ends.iter().any(|text| is_path(text));
         let is_end = |text: &String| !is_path(text);
@@ -202,7 +202,7 @@ impl Options {
         })
     }
 
-    /// The same in words, for the report.
+    /// Returns the choice of sockets in words, for the report.
     pub(super) fn subject(&self) -> String {
         let ports = self.port.iter().flat_map(|ports| &ports.0);
         let words = self
@@ -218,7 +218,7 @@ impl Options {
     }
 }
 
-/// Whether it names a Unix socket.
+/// Returns true if the text names a Unix socket.
 fn is_path(text: &str) -> bool {
     text.starts_with(['/', '@'])
 }

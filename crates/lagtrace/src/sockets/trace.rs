@@ -1,4 +1,4 @@
-//! `lagtrace sockets --trace`: calls on sockets as they happen.
+//! The option `--trace` of `lagtrace sockets`: calls on sockets as they happen.
 
 mod line;
 
@@ -14,17 +14,18 @@ use lagtrace_core::report::Report;
 use lagtrace_sources::kernel::Calls;
 
 use super::Options;
-use crate::arguments::Format;
+use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
+use crate::output::Format;
 use crate::render;
 use crate::watch::refused;
 
-/// How long calls may wait in the kernel.
+/// The longest time for which calls wait in the kernel.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Traces until the user or the time ends it; then sums up.
@@ -37,7 +38,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         failure: None,
     };
     let mut calls = Calls::start(options.calls()?).map_err(refused)?;
-    let started = conclusion::now();
+    let started = clock::now();
     let end = options.duration.map(|duration| Instant::now() + duration);
     console.detail("the tracepoints are attached");
     while !interrupt.is_requested() && end.is_none_or(|end| Instant::now() < end) {
@@ -49,7 +50,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     session.flush()?;
     let (report, mut lines) = session.report(tally, |report| {
         report.subject = options.subject();
-        report.started = conclusion::started(Some(started.as_nanos()));
+        report.started = clock::started(Some(started.as_nanos()));
     });
     let document = match console.output().format {
         Format::Text => render::calls(&report, &console.style()),
@@ -63,12 +64,12 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
-/// Tracing under way.
+/// A trace that is under way.
 struct Session<'a> {
     console: &'a Console,
     analyzer: Analyzer,
     lines: Box<dyn Write + Send>,
-    /// Why a line could not be written.
+    /// The error with which a line could not be written.
     failure: Option<std::io::Error>,
 }
 
@@ -85,7 +86,7 @@ impl Session<'_> {
         }
         let body = EventBody::SocketCall(Box::new(call));
         self.analyzer
-            .observe(Event::here(conclusion::now(), Phase::Baseline, body));
+            .observe(Event::here(clock::now(), Phase::Baseline, body));
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -104,7 +105,7 @@ impl Session<'_> {
     ) -> (Report, Box<dyn Write + Send>) {
         let body = EventBody::Traced(tally);
         self.analyzer
-            .observe(Event::here(conclusion::now(), Phase::Baseline, body));
+            .observe(Event::here(clock::now(), Phase::Baseline, body));
         let mut report = self.analyzer.finish();
         "sockets".clone_into(&mut report.command);
         head(&mut report);

@@ -1,5 +1,5 @@
-//! What is shown while watching goes on: a page that is redrawn in place on a
-//! terminal, nothing elsewhere.
+//! The display while watching goes on: a page that is redrawn in place on a terminal, nothing
+//! elsewhere.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -11,28 +11,28 @@ use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::report::Report;
 use lagtrace_core::stats::histogram::Distribution;
 
-use crate::conclusion;
+use crate::clock;
 use crate::console::Console;
 use crate::render::{self, Watching};
 
-/// How often the page is drawn anew.
+/// The interval at which the page is redrawn.
 const REDRAW: Duration = Duration::from_secs(1);
-/// How often it is concluded from what there is so far.
+/// The least interval of conclusions from what was seen so far.
 const CONCLUDED_EVERY: Duration = Duration::from_secs(2);
-/// The pause after a conclusion is at least this many times what it took, so
-/// that concluding takes at most a twentieth of one processor.
+/// The least ratio of the pause after a conclusion to the conclusion's own time, so that concluding
+/// takes at most a twentieth of one processor.
 const PAUSE_PER_CONCLUSION: u32 = 19;
 
-/// The page and what is on it.
+/// The page and its content.
 pub(super) struct Live<'a> {
     console: &'a Console,
     panel: ProgressBar,
     drawn: Instant,
-    /// What had come when it was drawn last.
+    /// The latencies that had come when the page was last drawn.
     before: Distribution,
-    /// Concludes beside the watching, which must not wait for it.
+    /// The thread that concludes beside the watching, which must not wait for it.
     concluding: Option<JoinHandle<(Report, Duration)>>,
-    /// When to conclude next.
+    /// The time of the next conclusion.
     due: Instant,
     report: Option<Report>,
 }
@@ -42,9 +42,10 @@ impl<'a> Live<'a> {
         let now = Instant::now();
         Self {
             console,
-            panel: match console.has_lines_on_terminal() {
-                true => ProgressBar::hidden(),
-                false => console.panel(),
+            panel: if console.has_lines_on_terminal() {
+                ProgressBar::hidden()
+            } else {
+                console.panel()
             },
             drawn: now,
             before: Distribution::default(),
@@ -54,7 +55,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Draws it anew if it is time to.
+    /// Redraws the page if it is time to.
     pub(super) fn show(&mut self, analyzer: &mut Analyzer, tally: impl FnOnce() -> WatchTally) {
         let passed = self.drawn.elapsed();
         if self.panel.is_hidden() || passed < REDRAW {
@@ -77,7 +78,7 @@ impl<'a> Live<'a> {
         (self.drawn, self.before) = (Instant::now(), tally.latency);
     }
 
-    /// Takes what was concluded, and begins anew if it is time to.
+    /// Takes a finished conclusion, and begins another if it is time to.
     fn conclude(&mut self, analyzer: &mut Analyzer, tally: &WatchTally) {
         if let Some(done) = self.concluding.take_if(|it| it.is_finished())
             && let Ok((report, took)) = done.join()
@@ -90,7 +91,7 @@ impl<'a> Live<'a> {
         }
         let begun = Instant::now();
         let body = EventBody::Watched(tally.clone());
-        analyzer.observe(Event::here(conclusion::now(), Phase::Baseline, body));
+        analyzer.observe(Event::here(clock::now(), Phase::Baseline, body));
         let so_far = analyzer.so_far();
         self.concluding = Some(thread::spawn(move || {
             let report = so_far.conclude();
@@ -98,7 +99,7 @@ impl<'a> Live<'a> {
         }));
     }
 
-    /// Clears the place.
+    /// Clears the display.
     pub(super) fn end(self) {
         self.panel.finish_and_clear();
     }

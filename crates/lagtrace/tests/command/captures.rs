@@ -122,7 +122,7 @@ fn a_capture_that_tcpdump_is_writing_is_reported_when_both_are_interrupted() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // It says that it listens once it does.
+    // The program says that it listens once it does.
     let mut said = std::io::BufReader::new(tcpdump.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("listening on") {

@@ -1,6 +1,6 @@
-//! The case where a newcomer tries it first, and on wide links: on one host's loopback device
-//! and with jumbo frames, by `diagnose`, `watch` and `analyze`. `./figures case` draws many more
-//! paths, servers, buffers and loads.
+//! The case where a newcomer tries it first, and on wide links: on one host's loopback device and
+//! with jumbo frames, by `diagnose`, `watch` and `analyze`. `./figures case` draws many more paths,
+//! servers, buffers and loads.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -12,7 +12,7 @@ use super::program::{Run, has_root, lagtrace, may_run};
 
 const ID: &str = "4fa6e0f0c6786287e131c3852c58a2e01cc697a68231826813597e4994f1d6e2";
 
-/// Where version 2 is mounted.
+/// Returns the mount point of cgroup v2.
 fn mount() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let is_unified = |line: &&str| line.contains(" cgroup2 ");
@@ -20,7 +20,7 @@ fn mount() -> Option<PathBuf> {
     line.split(' ').nth(1).map(PathBuf::from)
 }
 
-/// A control group that is removed again, with one of a container's in it.
+/// A control group, with a container's in it, that is removed on drop.
 struct Group {
     mount: PathBuf,
     path: String,
@@ -47,17 +47,17 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         for path in [self.container(), self.path.clone()] {
-            // A failed test says more than that this failed, too.
+            // The error is ignored: a failed test tells more.
             let _ = fs::remove_dir(self.folder(&path));
         }
     }
 }
 
-/// A process in a control group that holds a connection to a listener of ours.
+/// A process in a control group that holds a connection to the test's listener.
 struct Member(Child);
 
 impl Member {
-    /// It goes on to the group `then` when it is connected.
+    /// Starts the process, which moves to the group `then` once it is connected.
     fn new(group: &Group, path: &str, then: &str, port: u16) -> Self {
         let enter = |path: &str| {
             let folder = group.folder(path);
@@ -87,7 +87,7 @@ impl Drop for Member {
     }
 }
 
-/// What the program shows with these arguments of sockets that are ours.
+/// Returns the sockets of the test that the program shows with these arguments.
 fn shown(arguments: &[&str], port: u16) -> Vec<Value> {
     let port = port.to_string();
     let all = ["sockets", "-p", &port, "--format", "json"];
@@ -126,7 +126,7 @@ fn sockets_of_a_control_group_are_told_from_others() {
         assert_eq!(list[0]["container"], ID[..12]);
         assert_eq!(list[0]["cgroup"], *group.container());
     }
-    // The kernel keeps what made it where its holder has left.
+    // The kernel keeps the cgroup in which a socket was made, even where its holder has left it.
     let _left = Member::new(&group, &group.path, "/", port);
     assert_eq!(shown(&["--cgroup", &group.path], port).len(), 2);
     assert_eq!(shown(&["--cgroup", &group.container()], port).len(), 1);

@@ -12,14 +12,14 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::program::{Run, program, run};
 
-/// The client first, the target last. Link N from the client has 10.97.N.0/24
-/// and fd97:N::/64, and the far end of each the 2.
+/// The namespaces, the client first, the target last. Link N from the client has 10.97.N.0/24 and
+/// fd97:N::/64, and the far end of each link the host number 2.
 pub(crate) struct Chain {
     names: Vec<String>,
 }
 
 impl Chain {
-    /// One with a target so many hops away.
+    /// Makes a chain with a target this number of hops away.
     pub(crate) fn new(hops: usize) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let (run, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -36,7 +36,7 @@ impl Chain {
         chain
     }
 
-    /// Devices, addresses and routes of a namespace.
+    /// Makes the devices, addresses and routes of a namespace.
     fn lay(&self, at: usize) {
         let (own, next) = (&self.names[at], at + 1);
         ip(&format!("-n {own} link set lo up"));
@@ -76,7 +76,7 @@ impl Chain {
         ip(&format!("netns exec {} {line}", self.names[at]));
     }
 
-    /// A rule for what comes to `hook` in namespace `at`.
+    /// Adds a rule for packets at `hook` in namespace `at`.
     pub(crate) fn filter(&self, at: usize, hook: &str, rule: &str) {
         self.within(at, "nft add table inet t");
         let chain =
@@ -85,7 +85,7 @@ impl Chain {
         self.within(at, &format!("nft add rule inet t {hook} {rule}"));
     }
 
-    /// The program at the client.
+    /// Runs the program at the client.
     pub(crate) fn lagtrace(&self, arguments: &[&str]) -> Run {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[0]]);

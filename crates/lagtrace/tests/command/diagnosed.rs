@@ -1,9 +1,10 @@
-//! `diagnose` on a fixed set of scenarios: one for each owner, each kind of path and each kind of
-//! evidence, and what only looks like a fault. Most scenarios are scored from recordings.
+//! Tests of `diagnose` on a fixed set of scenarios: one for each owner, each kind of path and each
+//! kind of evidence, and some that only look like a fault. Most scenarios are scored from
+//! recordings.
 
 use super::lab::{expect_truth, lab_run, verdict};
 
-/// Checks that what is true of a service of the scenario is found, and nothing else.
+/// Checks that the truth of a service of the scenario is found, and nothing else.
 fn is_diagnosed(test: &str, scenario: &str, service: &str, load: &[&str]) {
     verdict(test).run(|| {
         let chosen = [scenario, "--service", service, "--"];
@@ -17,14 +18,14 @@ fn is_diagnosed(test: &str, scenario: &str, service: &str, load: &[&str]) {
 /// A load of two seconds on twenty connections.
 const SHORT: [&str; 4] = ["-d", "2s", "-c", "20"];
 
-/// The server, by Nagle's algorithm, and no nginx: nobody's configuration names it.
+/// A fault of the server, by Nagle's algorithm, in no nginx: nobody's configuration names it.
 #[test]
 fn another_server_that_writes_apart() {
     let test = "diagnosed::another_server_that_writes_apart";
     is_diagnosed(test, "nagle-write-write-read", "write-write-read", &SHORT);
 }
 
-/// The server, before its answer.
+/// A fault of the server, before its answer.
 #[test]
 fn a_server_that_thinks() {
     is_diagnosed(
@@ -35,7 +36,7 @@ fn a_server_that_thinks() {
     );
 }
 
-/// The server, within its answer.
+/// A fault of the server, within its answer.
 #[test]
 fn a_server_that_pauses() {
     is_diagnosed(
@@ -46,7 +47,7 @@ fn a_server_that_pauses() {
     );
 }
 
-/// The path, by loss.
+/// A fault of the path, by loss.
 #[test]
 fn a_path_that_loses_packets() {
     let load = ["-d", "3s", "-c", "20"];
@@ -58,7 +59,7 @@ fn a_path_that_loses_packets() {
     );
 }
 
-/// The path, by a queue that the load itself fills.
+/// A fault of the path, by a queue that the load itself fills.
 #[test]
 fn a_queue_before_a_narrow_link() {
     let load = ["-d", "3s"];
@@ -70,21 +71,21 @@ fn a_queue_before_a_narrow_link() {
     );
 }
 
-/// Nobody answers at all.
+/// A port that nobody answers.
 #[test]
 fn a_port_on_which_nobody_listens() {
     let test = "diagnosed::a_port_on_which_nobody_listens";
     is_diagnosed(test, "connection-refused", "closed", &[]);
 }
 
-/// The client, by its own load, which is recorded and analysed.
+/// A fault of the client, by its own load, which is recorded and analysed.
 #[test]
 fn a_client_that_reads_slowly() {
     let test = "diagnosed::a_client_that_reads_slowly";
     is_diagnosed(test, "receive-window", "small-window", &[]);
 }
 
-/// A healthy one: Nagle's algorithm is on, and has nothing to hold back.
+/// A healthy server: Nagle's algorithm is on, and has nothing to hold back.
 #[test]
 fn a_server_with_nagle_whose_answers_are_one_segment() {
     let test = "diagnosed::a_server_with_nagle_whose_answers_are_one_segment";

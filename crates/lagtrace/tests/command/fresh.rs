@@ -1,4 +1,4 @@
-//! Recordings made anew of a fixed set of scenarios, with a fixed seed: what was tuned to the
+//! Recordings made anew of a fixed set of scenarios, with a fixed seed, so that tuning to the
 //! corpus does not help with them. For a fault the right cause comes first, from both ends; for a
 //! healthy service no cause is more than possible. `./figures fresh` does that with all scenarios.
 
@@ -6,7 +6,7 @@ use lagtrace_trial::live;
 use serde_json::Value;
 
 use super::lab::STANDSTILL;
-use super::program::{has_root, has_tool, lagtrace};
+use super::program::{has_root, has_tool, lagtrace_lab};
 
 /// The seed of distance, port, size and random events of each recording.
 const SEED: &str = "11";
@@ -18,16 +18,16 @@ fn is_scored_rightly(test: &str, scenario: &str) {
     if !has_root(test) || !tools.iter().all(|tool| has_tool(test, tool)) {
         return;
     }
-    // Three stand-stills of 20 ms are what the rule of servers that stand still asks for, in
-    // recordings of a second or two.
+    // The rule of servers that stand still needs three standstills of 20 ms, in recordings of a
+    // second or two.
     live(test)
         .busy()
         .standstill(STANDSTILL)
         .share(0.02)
         .run(|| {
-            let score = ["lab", "score", "--fresh", "--format", "json", "-q"];
+            let score = ["score", "--fresh", "--format", "json", "-q"];
             let what = ["--seed", SEED, "--scenarios", scenario];
-            let run = lagtrace(score.iter().chain(&what));
+            let run = lagtrace_lab(score.iter().chain(&what));
             assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
             let score = run.json();
             for none in ["refused", "redrawn"] {
@@ -45,7 +45,7 @@ fn is_scored_rightly(test: &str, scenario: &str) {
         });
 }
 
-/// The causes that are said of it, are not true, and are said to be more than possible.
+/// Returns the causes that are named, not true, and said to be more than possible.
 fn accused_of(case: &Value) -> Vec<&Value> {
     let found = case["found"].as_array().unwrap().iter();
     let sure = found.filter(|one| one["sureness"] != "possible");
@@ -55,43 +55,43 @@ fn accused_of(case: &Value) -> Vec<&Value> {
         .collect()
 }
 
-/// The server, by Nagle's algorithm.
+/// A fault of the server, by Nagle's algorithm.
 #[test]
 fn the_case() {
     is_scored_rightly("fresh::the_case", "nagle-delayed-ack");
 }
 
-/// The server, within its answer.
+/// A fault of the server, within its answer.
 #[test]
 fn a_server_that_pauses() {
     is_scored_rightly("fresh::a_server_that_pauses", "server-pause");
 }
 
-/// The server, asked by the protocol of Redis.
+/// A fault of the server, asked by the protocol of Redis.
 #[test]
 fn a_slow_command_of_redis() {
     is_scored_rightly("fresh::a_slow_command_of_redis", "server-think-redis");
 }
 
-/// The path, by its rate.
+/// A fault of the path, by its rate.
 #[test]
 fn a_narrow_path() {
     is_scored_rightly("fresh::a_narrow_path", "bandwidth-limit");
 }
 
-/// The path, before the first request.
+/// A fault of the path, before the first request.
 #[test]
 fn a_port_that_loses_first_syns() {
     is_scored_rightly("fresh::a_port_that_loses_first_syns", "syn-loss");
 }
 
-/// The resolver.
+/// A fault of the resolver.
 #[test]
 fn a_slow_resolver() {
     is_scored_rightly("fresh::a_slow_resolver", "dns-slow-resolver");
 }
 
-/// Frames of HTTP/2: the client's window.
+/// A fault in frames of HTTP/2: the client's window.
 #[test]
 fn windows_of_http2() {
     is_scored_rightly("fresh::windows_of_http2", "http2-flow-control");
@@ -103,13 +103,13 @@ fn a_healthy_proxy() {
     is_scored_rightly("fresh::a_healthy_proxy", "healthy-haproxy");
 }
 
-/// A healthy one, by the protocol of PostgreSQL.
+/// A healthy server, asked by the protocol of PostgreSQL.
 #[test]
 fn a_healthy_database() {
     is_scored_rightly("fresh::a_healthy_database", "healthy-postgres");
 }
 
-/// A healthy one, of long responses.
+/// A healthy server with long responses.
 #[test]
 fn healthy_long_responses() {
     is_scored_rightly("fresh::healthy_long_responses", "healthy-large-response");

@@ -1,11 +1,11 @@
-//! `diagnose` beside what the server's kernel saw of the same requests.
+//! The diagnosis of `diagnose` joined with the server kernel's view of the same requests.
 
 use serde_json::Value;
 
 use super::lab::{Lab, verdict};
 use super::program::{findings, lagtrace, notes};
 
-/// What was joined of the service, and its waits of a kind.
+/// Returns the joined requests of the service, and its waits of a kind.
 fn joined<'a>(report: &'a Value, service: &str, kind: &str) -> (&'a Value, Option<&'a Value>) {
     let services = report["watch"]["services"].as_array().unwrap();
     let it = services.iter().find(|it| it["service"] == service);
@@ -24,14 +24,14 @@ fn stage(wait: &Value, name: &str) -> f64 {
     mean(&stage["time_ns"])
 }
 
-/// What of the joined requests packets and kernel disagree on.
+/// Returns the share of joined requests on which packets and kernel disagree.
 fn disagreements(joined: &Value) -> f64 {
     let count = |part: &str| joined[part]["exchanges"]["count"].as_f64().unwrap();
     (count("beyond") + count("within")) / joined["exchanges"]["count"].as_f64().unwrap()
 }
 
-/// Client and server are in namespaces of their own: the packets are captured
-/// at the one, the kernel is watched at the other.
+/// The case with client and server in namespaces of their own: the packets are captured at the one,
+/// the kernel is watched at the other.
 #[test]
 fn the_case_is_held_by_packets_and_by_kernel_alike() {
     const TEST: &str = "the_case_is_held_by_packets_and_by_kernel_alike";
@@ -87,8 +87,8 @@ fn not_held(lab: &Lab) {
     assert!(!notes.iter().any(|id| id.starts_with("host-")), "{notes:?}");
 }
 
-/// A server that is not where it is looked for is not watched, and a place that
-/// does not exist is refused before anything is measured.
+/// A server that is not where it is looked for is not watched, and a place that does not exist is
+/// refused before anything is measured.
 #[test]
 fn the_server_is_looked_for_where_the_user_says() {
     const TEST: &str = "the_server_is_looked_for_where_the_user_says";

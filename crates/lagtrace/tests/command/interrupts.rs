@@ -1,4 +1,4 @@
-//! Ctrl-C in every phase: what was measured is reported, nothing is left.
+//! Ctrl-C in every phase: the measurements are reported, nothing is left.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
@@ -9,7 +9,8 @@ use super::program::{Run, notes, program};
 use super::server::{OK, Server};
 use super::streamed::Streamed;
 
-/// Interrupts a diagnosis once it has told of a step and so many more requests were answered.
+/// Interrupts a diagnosis once it has reported a step and this number of further requests were
+/// answered.
 fn interrupted_after(step: &str, requests: u64) -> Run {
     let server = Server::start(OK);
     let url = server.url();
@@ -36,7 +37,7 @@ fn the_report_holds_what_was_measured() {
     }
 }
 
-/// A listener whose queue is full: it drops SYNs, and who connects waits.
+/// Returns a listener whose queue is full: it drops SYNs, and whoever connects waits.
 fn silent_listener() -> (TcpListener, SocketAddr, Vec<std::io::Result<TcpStream>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 0).unwrap();

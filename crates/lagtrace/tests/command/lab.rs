@@ -8,28 +8,28 @@ use std::time::{Duration, Instant};
 use lagtrace_trial::{Live, live};
 use serde_json::Value;
 
-use super::program::{Run, findings, has_root, has_tool, lagtrace, program, run};
+use super::program::{Run, findings, has_root, has_tool, lagtrace, lagtrace_lab, program, run};
 
-/// The standstill that a verdict bears. The loads here last a second or two: what holds up all
-/// their connections for so long is among the slowest hundredth of the requests, where it
-/// counts, and a diagnosis that names it is right.
+/// The longest standstill that a verdict tolerates. The loads here last a second or two: one that
+/// holds up all their connections for as long is among the slowest hundredth of the requests, where
+/// it counts, and a diagnosis that names it is right.
 pub(super) const STANDSTILL: Duration = Duration::from_millis(50);
 /// The part of its time that the machine may stand still in all before a verdict is about the
 /// machine.
 pub(super) const SHARE: f64 = 0.1;
 
-/// A test of a verdict about a load that leaves most of the processors' time.
+/// Returns a test of a verdict about a load that leaves most of the processors' time.
 pub(super) fn verdict(test: &str) -> Live<'_> {
     live(test).busy().standstill(STANDSTILL).share(SHARE)
 }
 
-/// Runs a scenario of the lab; `None` where that is not possible here.
+/// Runs a scenario of the lab; returns `None` where that is not possible here.
 pub(super) fn lab_run(test: &str, arguments: &[&str]) -> Option<Run> {
     if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "ip") {
         return None;
     }
-    let all = ["lab", "run", "--format", "json"];
-    Some(lagtrace(all.iter().chain(arguments)))
+    let all = ["run", "--format", "json"];
+    Some(lagtrace_lab(all.iter().chain(arguments)))
 }
 
 /// Checks that every service of the run was diagnosed rightly, and returns them.
@@ -43,7 +43,7 @@ pub(super) fn expect_truth(run: &Run) -> Vec<Value> {
     services
 }
 
-/// The service of this name has the case first, proven, and the server named for it.
+/// Checks that the case comes first for its service, proven, with the server named for it.
 #[track_caller]
 pub(super) fn expect_the_case(services: &[Value]) {
     let case = services.iter().find(|s| s["service"] == "latency").unwrap();
@@ -53,7 +53,7 @@ pub(super) fn expect_the_case(services: &[Value]) {
     assert_eq!(finding["verdict"], "proven", "{case:#}");
 }
 
-/// The healthy twin stays without a finding.
+/// Checks that the healthy twin has no finding.
 #[track_caller]
 fn expect_nothing(services: &[Value]) {
     let good = services.iter().find(|s| s["service"] == "good").unwrap();
@@ -108,7 +108,7 @@ fn the_case_is_solved_at_50_ms() {
     });
 }
 
-/// The services of the case, which is solved, at a round trip of so many milliseconds.
+/// Returns the services of the case, which is solved, at a round trip in milliseconds.
 fn the_case_at(test: &str, rtt: &str, which: &[&str]) -> Option<Vec<Value>> {
     let scenario = ["nagle-delayed-ack", "--rtt", rtt];
     let load = ["--", "-d", "2s", "-c", "20"];
@@ -118,7 +118,7 @@ fn the_case_at(test: &str, rtt: &str, which: &[&str]) -> Option<Vec<Value>> {
     Some(services)
 }
 
-/// Without a word of the load: it is not made where nobody can connect.
+/// A filtered target, without a word of the load: none is made where nobody can connect.
 #[test]
 fn a_filtered_target_is_called_so_at_once() {
     const TEST: &str = "a_filtered_target_is_called_so_at_once";
@@ -134,13 +134,13 @@ fn a_filtered_target_is_called_so_at_once() {
 
 #[test]
 fn labs_are_listed_and_shown() {
-    let list = lagtrace(["lab", "list"]).expect(0);
+    let list = lagtrace_lab(["list"]).expect(0);
     assert!(list.stdout.contains("nagle-delayed-ack"), "{list:#?}");
-    let shown = lagtrace(["lab", "show", "nagle-delayed-ack"]).expect(0);
+    let shown = lagtrace_lab(["show", "nagle-delayed-ack"]).expect(0);
     assert!(shown.stdout.contains("latency on port 8080"), "{shown:#?}");
 }
 
-/// A lab that stays up until this value goes.
+/// A lab that stays up until this value is dropped.
 pub(super) struct Lab {
     id: String,
 }
@@ -150,17 +150,17 @@ impl Lab {
         if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "ip") {
             return None;
         }
-        let told = lagtrace(["lab", "up", scenario]).expect(0).stdout;
+        let told = lagtrace_lab(["up", scenario]).expect(0).stdout;
         let id = told.lines().next().unwrap().rsplit(' ').next().unwrap();
         Some(Self { id: id.to_owned() })
     }
 
-    /// The namespace of the client or the server.
+    /// Returns the namespace of the client or the server.
     pub(super) fn namespace(&self, host: &str) -> String {
         format!("lagtrace-{}-{host}", self.id)
     }
 
-    /// `lagtrace` on the client.
+    /// Returns a command of `lagtrace` on the client.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let namespace = self.namespace("client");
         let mut command = Command::new("ip");
@@ -169,14 +169,14 @@ impl Lab {
         command
     }
 
-    /// `lagtrace diagnose` on the client, as JSON.
+    /// Runs `lagtrace diagnose` on the client, with a report in JSON.
     pub(super) fn diagnose(&self, url: &str, arguments: &[&str]) -> Run {
         run(self
             .command(&["diagnose", url, "--format", "json"])
             .args(arguments))
     }
 
-    /// Edits nginx's configuration and lets it read it again.
+    /// Edits nginx's configuration and makes nginx reload it.
     fn reconfigure(&self, from: &str, to: &str) {
         let folder = Path::new("/run/lagtrace-lab");
         let file = folder.join(&self.id).join("nginx/nginx.conf");
@@ -210,7 +210,7 @@ impl Lab {
         run(&mut command).expect(0).stdout.lines().count()
     }
 
-    /// The number that the kernel has for the namespace of the client or the server.
+    /// Returns the kernel's number of the namespace of the client or the server.
     fn namespace_number(&self, host: &str) -> u64 {
         use std::os::unix::fs::MetadataExt as _;
         let file = Path::new("/run/netns").join(self.namespace(host));
@@ -218,7 +218,7 @@ impl Lab {
     }
 }
 
-/// The processes that a process has started.
+/// Returns the processes that a process has started.
 fn children(pid: &str) -> Vec<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     text.split_whitespace().map(str::to_owned).collect()
@@ -236,11 +236,11 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        lagtrace(["lab", "down", &self.id]);
+        lagtrace_lab(["down", &self.id]);
     }
 }
 
-/// A load that goes on until this value goes.
+/// A load that goes on until this value is dropped.
 pub(super) struct Load(Child);
 
 impl Load {
@@ -248,7 +248,7 @@ impl Load {
     /// connection.
     pub(super) fn begin(lab: &Lab, port: &str, arguments: &[&str]) -> Self {
         let url = format!("http://10.77.0.2:{port}/");
-        // It is ended long before.
+        // The load is ended long before.
         let common = ["load", &url, "-d", "60s", "-q"];
         let mut command = lab.command(&[&common[..], arguments].concat());
         let load = command.stdout(Stdio::null()).spawn().unwrap();
@@ -260,14 +260,14 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // It may have ended.
+        // The load may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Under load the server's sockets are seen to hold answers back, and those of
-/// its healthy twin are not.
+/// Sockets of the server under load are seen to hold answers back, and those of its healthy twin
+/// are not.
 #[test]
 fn held_answers_are_seen_at_live_sockets() {
     const TEST: &str = "held_answers_are_seen_at_live_sockets";
@@ -283,8 +283,8 @@ fn held_answers_are_seen_at_live_sockets() {
     });
 }
 
-/// The share of looks at a port's connections in which something is held back, the number of
-/// remarks on that, and the connections.
+/// Returns the share of looks at a port's connections in which something is held back, the number
+/// of remarks on that, and the connections.
 fn looks(lab: &Lab, port: &str) -> (f64, usize, Vec<Value>) {
     let _load = Load::begin(lab, port, &["-c", "20", "--rate", "400"]);
     let sockets = ["sockets", "--name", "nginx", "-p", port];

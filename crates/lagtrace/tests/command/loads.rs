@@ -1,4 +1,4 @@
-//! `lagtrace load` against a server of our own. No privilege is needed here.
+//! Tests of `lagtrace load` against a server of the test's own. No privilege is needed here.
 
 use std::fs;
 use std::io::{BufReader, Write as _};
@@ -189,12 +189,12 @@ fn a_log_of_histograms_is_written() {
     assert!(lines.count() >= 1, "{text}");
 }
 
-/// Takes one request; its head and body.
+/// Reads one request; returns its head and body.
 fn request(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
     next_request(&mut BufReader::new(stream))
 }
 
-/// Takes one request from what may hold more behind it; its head and body.
+/// Reads one request from a reader that may hold more behind it; returns its head and body.
 fn next_request(reader: &mut impl std::io::BufRead) -> Option<(String, Vec<u8>)> {
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -364,16 +364,17 @@ fn each_connection_keeps_the_cookies_that_it_is_given() {
         while let Ok((mut stream, _)) = listener.accept() {
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             thread::spawn(move || {
-                // The first of a connection has no session and is given one.
+                // The first request of a connection has no session and is given one.
                 let number = numbers.fetch_add(1, Ordering::SeqCst);
                 let mut expected = "\r\nCookie: seen=0\r\n".to_owned();
                 for count in 0.. {
                     let Some((head, _)) = next_request(&mut reader) else {
                         return;
                     };
-                    let status = match head.contains(&expected) {
-                        true => "200 OK",
-                        false => "403 No",
+                    let status = if head.contains(&expected) {
+                        "200 OK"
+                    } else {
+                        "403 No"
                     };
                     let field = format!("seen={count}.{number}");
                     expected = format!("\r\nCookie: {field}\r\n");
@@ -395,7 +396,7 @@ fn each_connection_keeps_the_cookies_that_it_is_given() {
     let report = run.json();
     assert_eq!(report["load"]["outcomes"][0]["status"], "200");
     assert_eq!(report["load"]["responses"], 60);
-    // Without them all but the first of each connection have the wrong one.
+    // Without them all but the first request of each connection have the wrong session.
     let report = lagtrace(arguments.iter().chain(&json)).expect(1).json();
     assert_eq!(report["load"]["outcomes"][1]["status"], "403");
 }
@@ -484,7 +485,7 @@ fn ctrl_c_ends_it_with_what_was_measured() {
     server.answers(50);
     run.interrupt();
     let run = run.end();
-    // Requests in flight then were cut.
+    // The interrupt cuts requests in flight.
     assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
     let report = run.json();
     assert!(report["load"]["responses"].as_u64() > Some(0));

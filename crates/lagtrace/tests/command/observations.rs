@@ -1,4 +1,4 @@
-//! `diagnose --observations`: what is kept is all that the report rests on.
+//! The option `--observations` of `diagnose`: the file holds all that the report rests on.
 
 use lagtrace_core::observed::event::Event;
 use lagtrace_core::report::Report;
@@ -8,7 +8,7 @@ use super::program::{lagtrace, notes};
 use super::replay::Run;
 use super::server::{OK, Server};
 
-/// A short run that leaves the host's other programs alone.
+/// The options of a short run that leaves the host's other programs alone.
 const SHORT: [&str; 9] = [
     "-q", "-c", "2", "-d", "1s", "--rate", "50", "--format", "json",
 ];

@@ -1,4 +1,4 @@
-//! Without any privilege everything runs that can, and the rest is named.
+//! Runs without any privilege: every step that can runs, and the rest is named.
 
 use std::process::Command;
 
@@ -43,7 +43,7 @@ fn without_rights_a_host_is_asked_otherwise() {
     }
     let folder = copy_for_all();
     let copy = folder.path().join("lagtrace");
-    // In a new namespace nobody may open sockets for echoes.
+    // In a new network namespace nobody may open ICMP sockets for echoes.
     let script = "ip link set lo up && exec setpriv \"$@\"";
     for (target, method) in [("127.0.0.1", "udp"), ("127.0.0.1:9", "tcp-connect")] {
         let mut command = Command::new("unshare");
@@ -86,7 +86,7 @@ fn without_rights_no_other_way_is_taken_for_what_only_segments_of_ones_own_show(
     }
 }
 
-/// What `setpriv` leaves nobody.
+/// The arguments of `setpriv` that leave no rights.
 pub(super) const NOBODY: [&str; 8] = [
     "--reuid",
     "65534",
@@ -98,12 +98,12 @@ pub(super) const NOBODY: [&str; 8] = [
     "--no-new-privs",
 ];
 
-/// A copy of the program, which the build's folder may hide from others.
+/// Copies the program, which the build's folder may hide from others.
 pub(super) fn copy_for_all() -> tempfile::TempDir {
     let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
     let copy = folder.path().join("lagtrace");
-    // By another process: a child of a parallel test could inherit the copy
-    // while it is open for writing, and then it could not be started.
+    // Copied by another process: a child of a parallel test could inherit the copy while it is open
+    // for writing, and then it could not be started.
     let copied = Command::new("cp").arg(program()).arg(&copy).status();
     assert!(copied.unwrap().success());
     open_to_all(folder.path());

@@ -1,4 +1,4 @@
-//! `lagtrace probe` against listeners of our own.
+//! Tests of `lagtrace probe` against listeners of the test's own.
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
@@ -51,7 +51,7 @@ fn segments_with_all_flags_tell_which_filter_is_there() {
             .as_str()
             .unwrap()
     };
-    // RFC 9293 §3.10.7.2: what a listening port does.
+    // The behaviour of a listening port: RFC 9293 §3.10.7.2.
     for (flags, expected) in [
         ("SYN", "open"),
         ("ACK", "refused"),
@@ -73,7 +73,7 @@ fn a_sweep_of_sizes_sums_up_each() {
     socket
         .set_read_timeout(Some(Duration::from_secs(10)))
         .unwrap();
-    // An echo that loses what is longer than 600 bytes.
+    // An echo server that loses datagrams longer than 600 bytes.
     let echo = std::thread::spawn(move || {
         let mut bytes = [0; 2_000];
         for _ in 0..9 {
@@ -148,7 +148,7 @@ fn what_waits_under_load_is_placed_by_the_phases() {
     let (short, long) = (Duration::from_millis(3), Duration::from_millis(30));
     for (manner, is_queue) in [
         (Manner::AnswersInTurn(short, ANSWER), true),
-        // As slow without the load.
+        // This server is as slow without the load.
         (Manner::AnswersAfter(long, ANSWER), false),
     ] {
         let server = Server::start(manner);
@@ -206,7 +206,7 @@ fn a_full_queue_of_ones_own_is_told_from_the_way() {
 http {{ access_log off; server {{ listen 127.0.0.1:80; root {home}; }} }}\n"
     );
     std::fs::write(folder.path().join("nginx.conf"), text).unwrap();
-    // What both ends send goes through one queue, which is this host's.
+    // Packets of both ends go through one queue, which is this host's.
     let script = "
         ip link set lo up
         tc qdisc add dev lo root tbf rate 40mbit burst 200000 limit 400000
@@ -250,7 +250,7 @@ fn what_it_cannot_probe_is_said() {
         (&["probe", "127.0.0.1", "--matrix"], "names no port"),
         (&["probe", "127.0.0.1:80", "--flags", "SX"], "is no flag"),
         (&["probe", "127.0.0.1:80", "-I", "no-such-if"], "failed"),
-        // What a method would leave out without a word.
+        // Options that a method would silently ignore.
         (
             &["probe", "127.0.0.1:80", "--matrix", "-m", "connect"],
             "--matrix",
@@ -292,7 +292,7 @@ fn what_it_cannot_probe_is_said() {
             &["probe", "127.0.0.1:80", "-m", "http", "--ttl", "3"],
             "to the kernel",
         ),
-        // Which of the two it was could not be told.
+        // Two sweeps at once, whose effects could not be told apart.
         (
             &["probe", "127.0.0.1:80", "--size", "8-9", "-s", "7000-7001"],
             "cannot be swept at once",

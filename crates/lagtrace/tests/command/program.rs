@@ -1,4 +1,4 @@
-//! Running the program and reading what it says.
+//! Running the program and reading its output.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -6,14 +6,21 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// The program under test: this build's, or the one that `LAGTRACE_PROGRAM`
-/// names (`./check` measures with the release build).
+/// Returns the program under test: this build's, or the one that `LAGTRACE_PROGRAM` names
+/// (`./check` measures with the release build).
 pub(crate) fn program() -> PathBuf {
     let named = std::env::var_os("LAGTRACE_PROGRAM").map(PathBuf::from);
     named.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_lagtrace")))
 }
 
-/// What a run came to.
+/// Returns the lab's program, which runs the one beside it.
+pub(crate) fn lab_program() -> PathBuf {
+    let named = std::env::var_os("LAGTRACE_PROGRAM").map(PathBuf::from);
+    let beside = named.map(|program| program.with_file_name("lagtrace-lab"));
+    beside.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_lagtrace-lab")))
+}
+
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
@@ -24,6 +31,11 @@ pub(crate) struct Run {
 /// Runs the program with these arguments, to its end.
 pub(crate) fn lagtrace<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Run {
     run(Command::new(program()).args(arguments))
+}
+
+/// Runs the lab's program with these arguments, to its end.
+pub(crate) fn lagtrace_lab<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Run {
+    run(Command::new(lab_program()).args(arguments))
 }
 
 /// Runs a command to its end.
@@ -37,7 +49,7 @@ pub(crate) fn run(command: &mut Command) -> Run {
 }
 
 impl Run {
-    /// Standard output as the JSON it should be.
+    /// Returns standard output as the JSON that it should be.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         match serde_json::from_str(&self.stdout) {
@@ -46,7 +58,7 @@ impl Run {
         }
     }
 
-    /// Fails with everything that was said unless it ended with `code`.
+    /// Fails, with the whole output, unless the run ended with `code`.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
@@ -54,14 +66,14 @@ impl Run {
     }
 }
 
-/// The ids of a report's findings.
+/// Returns the ids of a report's findings.
 pub(crate) fn findings(report: &Value) -> Vec<&str> {
     let findings = report["findings"].as_array().unwrap();
     let causes = findings.iter().filter(|f| f["locates"] != true);
     causes.map(|f| f["cause"].as_str().unwrap()).collect()
 }
 
-/// The ids of a report's notes.
+/// Returns the ids of a report's notes.
 pub(crate) fn notes(report: &Value) -> Vec<&str> {
     let notes = report["notes"].as_array().unwrap();
     notes
@@ -70,8 +82,8 @@ pub(crate) fn notes(report: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Whether a test that needs root may run. Without root it is skipped, or
-/// fails where nothing may be skipped.
+/// Returns true if a test that needs root may run. Without root it is skipped, or fails where
+/// nothing may be skipped.
 pub(crate) fn has_root(test: &str) -> bool {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
         use std::os::unix::fs::MetadataExt as _;
@@ -80,14 +92,14 @@ pub(crate) fn has_root(test: &str) -> bool {
     may_run(test, "root", is_root)
 }
 
-/// The same for a tool.
+/// Returns true if a test that needs this tool may run; see [`has_root`].
 pub(crate) fn has_tool(test: &str, tool: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&paths).any(|folder| folder.join(tool).is_file());
     may_run(test, tool, is_there)
 }
 
-/// The same for anything else.
+/// Returns true if a test that needs this may run, which is there or not; see [`has_root`].
 pub(crate) fn may_run(test: &str, need: &str, is_there: bool) -> bool {
     let is_required = std::env::var_os("LAGTRACE_REQUIRE_ALL").is_some_and(|all| all == "1");
     assert!(

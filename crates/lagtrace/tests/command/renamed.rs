@@ -1,4 +1,4 @@
-//! Waits that the server's kernel renames: packets alone call them otherwise.
+//! Waits that the server's kernel renames: packets alone give them another name.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -15,11 +15,12 @@ const PARTS: [&[u8]; 2] = [
     b"HTTP/1.1 200 OK\r\nContent-Length: 26\r\n\r\n",
     b"abcdefghijklmnopqrstuvwxyz",
 ];
-/// The client's delayed acknowledgement comes 40 ms after the first part at the earliest
-/// (`TCP_DELACK_MIN`): Nagle's algorithm holds the second part for the rest.
+/// The range of pauses, in milliseconds. The client's delayed acknowledgement comes 40 ms after the
+/// first part at the earliest (`TCP_DELACK_MIN`): Nagle's algorithm holds the second part for the
+/// rest.
 const PAUSES_MS: [u64; 2] = [10, 28];
 
-/// A pause drawn by chance.
+/// Draws a pause by chance.
 fn drawn() -> Duration {
     let [least, most] = PAUSES_MS.map(|millis| millis * 1000);
     let chance = RandomState::new().hash_one(());
@@ -28,7 +29,8 @@ fn drawn() -> Duration {
 
 /// A program that writes the rest of its answer late, and Nagle's algorithm that holds it then:
 /// packets show one stop, which an acknowledgement ends, and call all of it a hold. The server's
-/// kernel saw the write, to `diagnose` beside a capture and to `watch` beside its own segments.
+/// kernel saw the write, both for `diagnose` beside a capture and for `watch` beside its own
+/// segments.
 #[test]
 fn a_late_write_behind_a_hold_is_the_programs() {
     const TEST: &str = "renamed::a_late_write_behind_a_hold_is_the_programs";
@@ -50,8 +52,8 @@ fn a_late_write_behind_a_hold_is_the_programs() {
     });
 }
 
-/// Asserts that exchanges were joined to what the kernel timed, and that some of those that
-/// packets call a hold alone are a pause and a hold.
+/// Asserts that exchanges were joined to the kernel's turns, and that some of those that are a hold
+/// alone by their packets are a pause and a hold.
 #[track_caller]
 fn is_renamed(report: &Value, pause: Duration) {
     let joined = &report["watch"]["services"][0]["joined"]["exchanges"];
@@ -76,7 +78,7 @@ fn is_renamed(report: &Value, pause: Duration) {
     );
 }
 
-/// The pause of an exchange that was held right behind it.
+/// Returns the pause of an exchange that was held right behind it.
 fn in_two(exchange: &Value) -> Option<Duration> {
     let waits = exchange["waits"].as_array()?;
     let mut pairs = waits.windows(2);

@@ -1,5 +1,5 @@
-//! `lagtrace route` over the lab's emulated path, whose delays are known, and to
-//! this host itself.
+//! Tests of `lagtrace route` over the lab's emulated path, whose delays are known, and to this host
+//! itself.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::chain::Chain;
 use super::lab::{SHARE, STANDSTILL};
-use super::program::{Run, has_root, has_tool, lagtrace, program, run};
+use super::program::{Run, has_root, has_tool, lagtrace, lagtrace_lab, program, run};
 
-/// The largest excess, in milliseconds, of a hop's least round trip of all runs over what the path
-/// is told to take. The path is a process on a machine that others use too, and late when they keep
+/// The largest excess, in milliseconds, of a hop's least round trip of all runs over that of the
+/// path's settings. The path is a process on a machine that others use too, and late when they keep
 /// it from running: `./figures route` tells how close it is when nothing else runs.
 const MARGIN_MS: f64 = 3.0;
 /// The largest time, in milliseconds, by which answers may seem to come sooner than the path lets
@@ -24,12 +24,12 @@ const BRIEFLY: [&str; 9] = [
     "-c", "2", "-d", "1s", "--rate", "50", "-q", "--format", "json",
 ];
 
-/// A lab that is taken down again.
+/// A lab that is taken down on drop.
 struct Lab(String);
 
 impl Lab {
     fn up(scenario: &str) -> Self {
-        let run = lagtrace(["lab", "up", scenario]).expect(0);
+        let run = lagtrace_lab(["up", scenario]).expect(0);
         let first = run.stdout.lines().next().unwrap();
         Self(first.split(' ').next_back().unwrap().to_owned())
     }
@@ -54,7 +54,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        lagtrace(["lab", "down", &self.0]);
+        lagtrace_lab(["down", &self.0]);
     }
 }
 
@@ -69,7 +69,7 @@ fn states(report: &Value) -> Vec<&str> {
 /// third at most twice a second.
 const THERE_AND_BACK: [Option<f64>; 4] = [Some(2.0), None, Some(12.0), Some(12.0)];
 
-/// The lab of that path; `None` where there can be none.
+/// Brings up the lab of that path; `None` where there can be none.
 fn with_hops(test: &str) -> Option<Lab> {
     let is_possible = has_root(test) && has_tool(test, "nginx") && has_tool(test, "ip");
     is_possible.then(|| Lab::up("healthy-hops"))
@@ -101,8 +101,8 @@ fn the_emulated_path_is_told_hop_by_hop() {
     });
 }
 
-/// The least round trip to each hop, in milliseconds, of a trace by each of these methods; no
-/// hop that answers may be missed in any of them.
+/// Returns the least round trip to each hop, in milliseconds, of a trace by each of these methods;
+/// no hop that answers may be missed in any of them.
 fn least_by(test: &str, methods: &[&str]) -> [f64; 4] {
     let mut least_of_all = [f64::MAX; 4];
     let Some(lab) = with_hops(test) else {
@@ -142,7 +142,7 @@ fn rounds_tell_a_silent_hop_from_a_limited_one() {
     assert_eq!(rounds["route"]["loss_from"], Value::Null);
 }
 
-/// Whose the hops are, by a table of ranges, and hops as CSV.
+/// The owners of the hops, by a table of ranges, and hops as CSV.
 #[test]
 fn hops_have_owners_and_are_lines_of_csv() {
     let Some(lab) = with_hops("hops_have_owners_and_are_lines_of_csv") else {
@@ -180,8 +180,8 @@ fn hops_have_owners_and_are_lines_of_csv() {
     assert!(lines[2].contains(",2,,,,,silent,100.00,"), "{csv}");
 }
 
-/// A healthy way of several hops becomes a layer that is cleared: it says where
-/// the delay begins, and accuses nobody.
+/// A healthy route of several hops becomes a layer that is cleared: it says where the delay begins,
+/// and accuses nobody.
 #[test]
 fn the_way_of_an_investigation_is_cleared() {
     let Some(lab) = with_hops("the_way_of_an_investigation_is_cleared") else {
@@ -202,7 +202,7 @@ fn the_way_of_an_investigation_is_cleared() {
     assert_eq!(report["route"]["loss_from"], Value::Null);
 }
 
-/// One hop away there is no way to trace, and nothing is waited for.
+/// A target one hop away, to which there is no route to trace; nothing is waited for.
 #[test]
 fn an_investigation_of_a_near_target_traces_nothing() {
     let test = "an_investigation_of_a_near_target_traces_nothing";
@@ -217,7 +217,7 @@ fn an_investigation_of_a_near_target_traces_nothing() {
     assert!(layers.iter().all(|layer| layer["layer"] != "path"));
 }
 
-/// The layer of this name of an investigation of the chain's target.
+/// Returns the layer of the path of an investigation of the chain's target.
 fn path_of(chain: &Chain) -> Value {
     let target = "http://10.97.4.2/";
     let report = chain
@@ -228,8 +228,8 @@ fn path_of(chain: &Chain) -> Value {
     path.unwrap_or_else(|| panic!("{layers:#?}")).clone()
 }
 
-/// Routers that limit nothing, one of which drops a third of the short packets that
-/// it forwards: the trace names it as the last hop that loses none of its own.
+/// Routers that limit nothing, one of which drops a third of the short packets that it forwards:
+/// the trace names it as the last hop that loses none of its own.
 #[test]
 fn a_router_that_loses_packets_is_named() {
     let test = "a_router_that_loses_packets_is_named";
@@ -250,8 +250,8 @@ fn a_router_that_loses_packets_is_named() {
     assert!(line.ends_with("echo requests are lost too"), "{line}");
 }
 
-/// Routers that limit how often they answer, as they do unless told otherwise, and
-/// one that hardly ever does: no packet is lost, and nobody is accused.
+/// Routers that limit how often they answer, as they do unless told otherwise, and one that hardly
+/// ever does: no packet is lost, and nobody is accused.
 #[test]
 fn routers_that_limit_their_answers_lose_nothing() {
     let test = "routers_that_limit_their_answers_lose_nothing";
@@ -270,7 +270,7 @@ fn routers_that_limit_their_answers_lose_nothing() {
     );
 }
 
-/// The same limits, and a target that drops part of the SYNs itself.
+/// A target that drops part of the SYNs itself, behind routers with the same limits.
 #[test]
 fn what_the_target_drops_is_not_lost_on_the_way() {
     let test = "what_the_target_drops_is_not_lost_on_the_way";
@@ -290,7 +290,7 @@ fn what_the_target_drops_is_not_lost_on_the_way() {
     );
 }
 
-/// Whatever is asked for, and over either family, is told as its schema has it.
+/// Reports of all options, and over either family, which follow their schema.
 #[test]
 fn every_report_of_a_route_is_as_its_schema_describes() {
     let test = "every_report_of_a_route_is_as_its_schema_describes";

@@ -1,4 +1,4 @@
-//! TLS: `load` and `diagnose` against a real nginx.
+//! Tests of TLS: `load` and `diagnose` against a real nginx.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// With these directives in its server, and a key of this kind.
+    /// Starts nginx with these directives in its server, and a key of this kind.
     fn start(test: &str, lines: &str, key: &[&str]) -> Option<Self> {
         if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "openssl") {
             return None;
@@ -166,7 +166,7 @@ fn handshakes_and_requests_are_probed_by_their_phases() {
     ] {
         assert!(text.stdout.contains(part), "{part}: {text:#?}");
     }
-    // Not there, nobody's friend, and a page that is not there either.
+    // A missing page, by either form of the target, and a certificate that nobody trusts.
     let missing = [
         "probe", &host, "-m", "http", "--path", "/none", "-k", "-c", "1",
     ];
@@ -209,7 +209,7 @@ fn load_says_what_tls_was_used_and_whom_it_trusted() {
     );
     let count = |kind: &str| tls[kind]["count"].as_u64().unwrap();
     assert_eq!(count("full_ns") + count("resumed_ns"), 5);
-    // Nobody on this host trusts it.
+    // Nobody on this host trusts the certificate.
     let report = nginx.run("load", &[]).expect(1).json();
     assert!(notes(&report).contains(&"tls-failed"), "{report:#}");
     let text = report["notes"].to_string();
@@ -286,6 +286,6 @@ fn a_certificate_that_is_not_accepted_is_found() {
     assert_eq!(findings(&report), ["tls-failed"], "{report:#}");
     assert_eq!(layer(&report, "tls"), "accused");
     assert!(report["notes"].to_string().contains("signed by itself"));
-    // What nobody would connect with is not loaded.
+    // A target to which nobody would connect is not loaded.
     assert_eq!(report["load"], serde_json::Value::Null);
 }

@@ -1,4 +1,4 @@
-//! Small servers on the loopback, some of them bad.
+//! Small servers on the loopback, some of them faulty.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::lab::until;
 
-/// A server that ends with its value.
+/// A server that ends when it is dropped.
 pub(crate) struct Server {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -17,25 +17,25 @@ pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a server does with its connections.
+/// The behaviour of a server on its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Answers each request with these bytes.
+    /// The server answers each request with these bytes.
     Answers(&'static [u8]),
-    /// Answers with these bytes after this long.
+    /// The server answers with these bytes after this long.
     AnswersAfter(Duration, &'static [u8]),
-    /// Sends the first part of its answer at once and the other after this long, with Nagle's
-    /// algorithm on.
+    /// The server sends the first part of its answer at once and the other after this long, with
+    /// Nagle's algorithm on.
     AnswersApart(Duration, [&'static [u8]; 2]),
-    /// Takes this long over each, one after the other: the rest wait.
+    /// The server takes this long over each request, one after the other: the rest wait.
     AnswersInTurn(Duration, &'static [u8]),
-    /// Closes as soon as it has accepted.
+    /// The server closes as soon as it has accepted.
     ClosesAtOnce,
-    /// Reads and never answers.
+    /// The server reads and never answers.
     NeverAnswers,
 }
 
-/// A whole and healthy response.
+/// A server with a whole and healthy response.
 pub(crate) const OK: Manner = Manner::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
 
 impl Server {
@@ -63,7 +63,7 @@ impl Server {
         self.address.port()
     }
 
-    /// Waits until it has answered so many more requests.
+    /// Waits until the server has answered this number of further requests.
     #[track_caller]
     pub(crate) fn answers(&self, count: u64) {
         let answered = || self.answered.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! `lagtrace sockets --trace` on calls of our own.
+//! Tests of `lagtrace sockets --trace` on calls of the test's own.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -13,10 +13,10 @@ use super::privileges::{NOBODY, copy_for_all};
 use super::program::{Run, has_root, has_tool, lagtrace, run};
 use super::streamed::Streamed;
 
-/// The programs in the kernel: at the beginning and the end of each of five calls.
+/// The number of BPF programs in the kernel: at the beginning and the end of each of five calls.
 const PROGRAMS: usize = 10;
 
-/// Traces while something is done, until it is told to stop.
+/// Traces while `work` is done, until it is told to stop.
 fn traced(arguments: &[&str], work: impl FnOnce()) -> Run {
     let trace = ["sockets", "--trace", "-d", "60s"];
     let tracing = Streamed::start(trace.iter().chain(arguments));
@@ -37,7 +37,7 @@ fn attached(folder: &str) -> usize {
     targets.filter(is_link).count()
 }
 
-/// A connection whose one end is corked for each of so many answers.
+/// Returns a connection whose one end was corked for each of this number of answers.
 fn corking(listener: &TcpListener, answers: usize) -> TcpStream {
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (accepted, _) = listener.accept().unwrap();

@@ -1,4 +1,4 @@
-//! `lagtrace sockets` on UDP and Unix sockets of our own.
+//! Tests of `lagtrace sockets` on UDP and Unix sockets of the test's own.
 
 use std::io::{ErrorKind, Write as _};
 use std::net::UdpSocket;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::program::lagtrace;
 use super::streamed::Streamed;
 
-/// The report's sockets with these arguments.
+/// Returns the report's sockets with these arguments.
 fn shown(arguments: &[&str]) -> Vec<Value> {
     let all = ["sockets", "--format", "json"];
     let report = lagtrace(all.iter().chain(arguments)).expect(0).json();
@@ -22,7 +22,7 @@ fn remarks(socket: &Value) -> String {
     socket["remarks"].to_string()
 }
 
-/// A socket with little room and its port.
+/// Returns a socket with a small receive buffer, and its port.
 fn narrow() -> (UdpSocket, u16) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     sockopt::set_socket_recv_buffer_size(&socket, 8_192).unwrap();
@@ -38,7 +38,7 @@ fn send(port: u16, count: usize) {
     }
 }
 
-/// How many datagrams wait in it.
+/// Reads all datagrams that wait in the socket, and returns their number.
 fn read_all(socket: &UdpSocket) -> u64 {
     let mut buffer = [0; 2000];
     let mut count = 0;
@@ -69,7 +69,7 @@ fn datagrams_that_found_no_room_are_counted() {
         assert!(remarks(&full).contains("set by hand"), "{full:#}");
     }
     assert_eq!(read_all(&reader) + drops, 100);
-    // Now that it has room again nobody is accused at one look.
+    // The buffer has room again, so a single look accuses nobody.
     assert!(!remarks(&look()).contains("slowly"));
     assert!(shown(&["-t", "-p", &asked]).is_empty());
     let text = lagtrace(["sockets", "-ul", "-p", &asked]).expect(0).stdout;

@@ -1,4 +1,4 @@
-//! `lagtrace sockets` on sockets of our own.
+//! Tests of `lagtrace sockets` on sockets of the test's own.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::program::lagtrace;
 use super::streamed::Streamed;
 
-/// The sockets of the report with this own port.
+/// Returns the sockets of the report with this local port.
 fn of(report: &Value, port: u16) -> Vec<&Value> {
     let list = report["live"].as_array().into_iter().flatten();
     let end = format!(":{port}");
@@ -42,7 +42,7 @@ fn both_ends_of_a_connection_are_shown_with_their_options() {
         (&json!(true), &json!("ESTAB"))
     );
     assert_eq!(mine["holders"][0]["pid"], own);
-    // Not accepted yet, the other connection's far end is nobody's.
+    // The other connection is not accepted yet, so nobody holds its far end.
     assert_eq!(mine["peer"][0]["pid"], own);
     let far: Vec<_> = of(&report, port)
         .into_iter()
@@ -71,7 +71,7 @@ fn both_ends_of_a_connection_are_shown_with_their_options() {
     );
 }
 
-/// However short the interval, it neither runs on nor takes a whole processor.
+/// The shortest interval, with which it neither runs on nor takes a whole processor.
 #[test]
 fn following_ends_when_it_is_told_to() {
     let run = lagtrace(["sockets", "-l", "-f", "-i", "1ns", "-d", "200ms"]).expect(0);

@@ -1,5 +1,5 @@
-//! A run of the program whose lines are read as they come, so that a test does what it does at
-//! a moment that it has seen, and not after a while.
+//! A run of the program whose lines are read as they come, so that a test acts at a moment that it
+//! has seen, and not after a while.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use super::program::{Run, program};
 
-/// The longest wait for something that should come at once.
+/// The longest wait for an event that should come at once.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A run that goes on.
+/// A run that is under way.
 pub(crate) struct Streamed {
     child: Child,
     lines: Receiver<Line>,
@@ -47,7 +47,7 @@ impl Streamed {
         self.child.id()
     }
 
-    /// Waits for a line like that; fails where none comes.
+    /// Waits for a line that satisfies `is_it`; fails where none comes.
     #[track_caller]
     pub(crate) fn until(&mut self, is_it: impl Fn(&str) -> bool) {
         let end = Instant::now() + PATIENCE;
@@ -60,7 +60,7 @@ impl Streamed {
         panic!("in vain: {:#?}", self.said);
     }
 
-    /// Does something again and again until a line like that tells of it.
+    /// Acts again and again until a line satisfies `is_it`.
     #[track_caller]
     pub(crate) fn provoke<T>(&mut self, mut act: impl FnMut() -> T, is_it: impl Fn(&str) -> bool) {
         let end = Instant::now() + PATIENCE;
@@ -97,7 +97,7 @@ impl Streamed {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     }
 
-    /// Waits for its end.
+    /// Waits for the run's end.
     pub(crate) fn end(mut self) -> Run {
         while let Ok(line) = self.lines.recv() {
             self.note(line);
@@ -111,7 +111,7 @@ impl Streamed {
     }
 }
 
-/// Sends on what comes, line by line, until it ends.
+/// Sends on the lines of a stream until it ends.
 fn forward(stream: usize, from: impl Read + Send + 'static, to: Sender<Line>) {
     thread::spawn(move || {
         for line in BufReader::new(from).lines() {

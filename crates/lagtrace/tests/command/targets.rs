@@ -1,4 +1,4 @@
-//! Targets, good and bad, on this host. No privilege is needed here.
+//! Targets, healthy and faulty, on this host. No privilege is needed here.
 
 use std::net::TcpListener;
 
@@ -11,8 +11,8 @@ fn diagnose(url: &str) -> Run {
     lagtrace(["diagnose", url, "--format", "json"].iter().chain(load))
 }
 
-/// The cause that must be found first in a server of this manner. Behind it a
-/// busy machine may have shown what is its own.
+/// Checks that the cause is found first in a server of this behaviour. Behind it a busy machine may
+/// have shown causes of its own.
 #[track_caller]
 fn expect_cause(manner: Manner, cause: &str) -> Run {
     let server = Server::start(manner);
@@ -53,7 +53,7 @@ fn nobody_listening_is_said_at_once() {
     let run = diagnose(&format!("http://{address}/")).expect(1);
     let report = run.json();
     assert_eq!(findings(&report), ["connection-refused"]);
-    // Whom nobody can connect to is not loaded.
+    // A target to which nobody can connect is not loaded.
     assert_eq!(report["load"], serde_json::Value::Null);
 }
 

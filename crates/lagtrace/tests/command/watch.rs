@@ -1,4 +1,4 @@
-//! `lagtrace watch` beside real servers.
+//! Tests of `lagtrace watch` beside real servers.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -9,12 +9,12 @@ use super::lab::{Lab, Load, until, verdict};
 use super::privileges::{NOBODY, copy_for_all};
 use super::program::{findings, has_root, has_tool, lagtrace, program, run};
 
-/// A load of that port that leaves most of the processors' time.
+/// Starts a load of that port that leaves most of the processors' time.
 fn load(lab: &Lab, port: &str) -> Load {
     Load::begin(lab, port, &["-c", "20", "--rate", "300"])
 }
 
-/// No file holds what was watched: nothing points into one, and examples say
+/// Checks that nothing points into a file, as none holds what was watched, and that examples say
 /// when and on which connection they were.
 fn names_no_packets(report: &Value) {
     let findings = report["findings"].as_array().unwrap();
@@ -38,8 +38,8 @@ fn names_no_packets(report: &Value) {
     assert!(!report.to_string().contains("frame.number"));
 }
 
-/// Every exchange is a line of its own when it closes, whole and with its
-/// waits; the report's lines come after them. Who reads no more ends it.
+/// Exchanges as lines of their own when they close, whole and with their waits; the report's lines
+/// come after them. A reader that ends, ends the watch.
 #[test]
 fn exchanges_are_lines_as_they_close() {
     const TEST: &str = "exchanges_are_lines_as_they_close";
@@ -96,8 +96,7 @@ fn parsed(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-/// The first lines of a watch without an end, which ends well when nobody
-/// reads on.
+/// Returns the first lines of a watch without an end, which ends well when nobody reads on.
 fn first_lines(count: usize) -> Vec<Value> {
     let mut watch = Command::new(program())
         .args(["watch", "-p", "80", "--format", "ndjson", "-q"])
@@ -120,8 +119,8 @@ fn first_lines(count: usize) -> Vec<Value> {
     list
 }
 
-/// On a terminal a page is drawn while it goes on, and gone when the report
-/// comes; --quiet draws none.
+/// The page that a terminal shows while it goes on, which is gone when the report comes; with
+/// --quiet there is none.
 #[test]
 fn a_terminal_shows_a_page_meanwhile() {
     const TEST: &str = "a_terminal_shows_a_page_meanwhile";
@@ -166,8 +165,8 @@ fn a_terminal_shows_a_page_meanwhile() {
     });
 }
 
-/// Under load of both services the one that holds its answers back is proven
-/// to, from the server's kernel alone; its healthy twin is not accused.
+/// The case by the server's kernel alone: under load of both services the one that holds its
+/// answers back is proven to; its healthy twin is not accused.
 #[test]
 fn the_case_is_proven_by_watching_the_server() {
     const TEST: &str = "the_case_is_proven_by_watching_the_server";

@@ -9,8 +9,7 @@ use super::lab::{Lab, Load, until, verdict};
 use super::program::{findings, has_root, has_tool, lagtrace, program, run};
 use super::streamed::Streamed;
 
-/// Judges what watching a scenario's server for two seconds shows of its service
-/// under load.
+/// Judges the report of watching a scenario's server under load for two seconds.
 fn watched(test: &str, scenario: &str, load: &[&str], judge: impl FnOnce(&Value)) {
     watched_for(test, scenario, load, "2s", judge);
 }
@@ -29,8 +28,7 @@ fn watched_for(
     });
 }
 
-/// Watches a service's namespace for two seconds while `load` asks it, and returns
-/// the report.
+/// Watches a service's namespace for two seconds while `load` asks it, and returns the report.
 fn watch_under_load(lab: &Lab, port: &str, load: &[&str]) -> Value {
     watch_for(lab, port, load, "2s")
 }
@@ -42,7 +40,7 @@ fn watch_for(lab: &Lab, port: &str, load: &[&str], duration: &str) -> Value {
     lagtrace(watched.iter().chain(&["--format", "json"])).json()
 }
 
-/// The first finding, which is proven by packets and the kernel's trace.
+/// Returns the evidence of the kernel for the first finding, which is proven.
 #[track_caller]
 fn proven(report: &Value, cause: &str) -> String {
     assert_eq!(findings(report)[0], cause, "{report:#}");
@@ -81,7 +79,7 @@ fn a_quota_that_is_used_up_is_told_from_work() {
         let shown = proven(report, "cpu-quota");
         assert!(shown.contains("used up its quota"), "{shown}");
         assert!(report["watch"]["throttling"]["periods"].as_u64() > Some(5));
-        // Its threads wait for their next period, and nobody stopped them.
+        // The server's threads wait for their next period, and nobody stopped them.
         assert!(!findings(report).contains(&"stop-the-world"), "{report:#}");
         // Each request is found, also right after an acknowledgement.
         let [count, cut] = ["count", "cut"].map(|which| report["exchanges"][which].as_u64());
@@ -89,7 +87,7 @@ fn a_quota_that_is_used_up_is_told_from_work() {
     });
 }
 
-/// Bytes that wait in the queue of the server's device.
+/// Returns the bytes that wait in the queue of the server's device.
 fn backlog(lab: &Lab) -> u64 {
     let namespace = lab.namespace("server");
     let mut tc = Command::new("tc");
@@ -100,7 +98,7 @@ fn backlog(lab: &Lab) -> u64 {
     said[0]["backlog"].as_u64().unwrap()
 }
 
-/// Four downloads fill the queue of the server's own device.
+/// Four downloads that fill the queue of the server's own device.
 #[test]
 fn answers_in_the_queue_of_the_servers_device_are_told_from_work() {
     const TEST: &str = "answers_in_the_queue_of_the_servers_device_are_told_from_work";
@@ -115,7 +113,7 @@ fn answers_in_the_queue_of_the_servers_device_are_told_from_work() {
         let shown = proven(&report, "qdisc-dwell");
         assert!(shown.contains("the device's driver"), "{shown}");
         until("the queue is gone", || backlog(&lab) == 0);
-        // Alone in the queue they wait for nobody.
+        // Alone in the queue, answers wait for none before them.
         let report = watch_under_load(&lab, "8080", &["-c", "1", "--rate", "20"]);
         let causes = findings(&report);
         assert!(!causes.contains(&"qdisc-dwell"), "{report:#}");
@@ -129,7 +127,7 @@ fn a_download_waits_only_behind_itself(lab: &Lab) {
     let server = lab.namespace("server");
     let watch = ["watch", "-p", "8081", "--netns", &server, "-d", "60s"];
     let mut watching = Streamed::start(watch.iter().chain(&["--format", "ndjson"]));
-    // It takes four seconds.
+    // The download takes four seconds.
     let _load = Load::begin(lab, "8081", &["-c", "1", "--timeout", "20s"]);
     let is_whole = |line: &str| line.contains(r#""status":200"#);
     watching.until(|line| line.contains(r#""type":"exchange""#) && is_whole(line));
@@ -138,8 +136,8 @@ fn a_download_waits_only_behind_itself(lab: &Lab) {
     assert!(!lines.contains("qdisc-dwell"), "{lines}");
 }
 
-/// The same uploads into buffers that were small from the beginning on are held
-/// back by their windows, and nothing of them is dropped.
+/// Uploads that find no memory in the socket; the same ones into buffers that were small from the
+/// beginning on are held back by their windows, and nothing of them is dropped.
 #[test]
 fn what_a_socket_has_no_memory_for_is_told_from_a_closed_window() {
     const TEST: &str = "what_a_socket_has_no_memory_for_is_told_from_a_closed_window";
@@ -170,7 +168,7 @@ fn no_memory_is_told_from_a_closed_window(lab: &Lab) {
     assert!(watched["turns"].as_u64() > Some(0), "{report:#}");
 }
 
-/// All of nginx is stopped at times.
+/// Stops of all of nginx at times.
 #[test]
 fn a_server_that_is_stopped_is_told_from_one_that_works() {
     const TEST: &str = "a_server_that_is_stopped_is_told_from_one_that_works";
@@ -206,7 +204,7 @@ fn equal_addresses_in_two_namespaces_are_told_apart() {
     }
 }
 
-/// In a mount namespace of its own, where the kernel's types are out of sight.
+/// A kernel without a description of its types, seen in a mount namespace that hides it.
 #[test]
 fn a_kernel_that_does_not_describe_its_types_is_said() {
     const TEST: &str = "a_kernel_that_does_not_describe_its_types_is_said";

@@ -23,7 +23,7 @@ pub(crate) struct Capture {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
-    /// Nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub(crate) at: i64,
     /// The bytes before the network's header.
     pub(crate) head: Vec<u8>,
@@ -33,11 +33,11 @@ pub(crate) struct Frame {
 #[derive(Clone, Debug)]
 pub(crate) enum Network {
     Packet(Packet),
-    /// Anything that is not taken apart, such as ARP: its bytes, and its length on the wire.
+    /// A packet of another kind, such as ARP: its bytes, and its length on the wire.
     Other(Vec<u8>, usize),
 }
 
-/// The form that a capture is written in.
+/// The file format in which a capture is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     /// Classic pcap with nanoseconds, in the byte order of a little-endian machine or of a
@@ -45,7 +45,7 @@ pub(crate) enum Form {
     Pcap { is_big_endian: bool },
     /// Classic pcap with microseconds.
     CoarsePcap,
-    /// In units of `if_tsresol`, counted from `offset` seconds after 1970.
+    /// Pcapng, in units of `if_tsresol`, counted from `offset` seconds after 1970.
     Pcapng { resolution: u8, offset: i64 },
 }
 
@@ -80,7 +80,7 @@ impl Capture {
         }
     }
 
-    /// All packets that are taken apart.
+    /// Returns all packets that are parsed.
     pub(crate) fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.frames.iter().filter_map(Frame::packet)
     }
@@ -94,7 +94,7 @@ impl Capture {
         self.frames.sort_by_key(|frame| frame.at);
     }
 
-    /// The file, each frame cut to `snap` bytes.
+    /// Returns the file, each frame cut to `snap` bytes.
     pub(crate) fn file(&self, form: Form, snap: usize) -> Vec<u8> {
         match form {
             Form::Pcap { is_big_endian } => self.pcap(is_big_endian, 1, snap),
@@ -104,9 +104,12 @@ impl Capture {
     }
 
     fn pcap(&self, is_big_endian: bool, unit: i64, snap: usize) -> Vec<u8> {
-        let word = |value: u32| match is_big_endian {
-            true => value.to_be_bytes(),
-            false => value.to_le_bytes(),
+        let word = |value: u32| {
+            if is_big_endian {
+                value.to_be_bytes()
+            } else {
+                value.to_le_bytes()
+            }
         };
         let version = if is_big_endian {
             [0, 2, 0, 4]
@@ -171,7 +174,7 @@ impl Capture {
     }
 }
 
-/// A pcapng block around `body`, padded.
+/// Returns a pcapng block around `body`, padded.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padded = body.len().next_multiple_of(4);
     let total = (padded as u32 + 12).to_le_bytes();
@@ -213,7 +216,7 @@ impl Frame {
         }
     }
 
-    /// At most `snap` bytes, and how many there are on the wire.
+    /// Returns at most `snap` bytes of the frame, and its length on the wire.
     fn bytes(&self, snap: usize) -> (Vec<u8>, usize) {
         let mut bytes = self.head.clone();
         let len = match &self.network {
@@ -230,7 +233,8 @@ impl Frame {
         (bytes, self.head.len() + len)
     }
 
-    /// The bytes of a frame's head that name the network protocol; `None` where it has none.
+    /// Returns the bytes of a frame's head that name the network protocol; `None` where it has
+    /// none.
     pub(crate) fn ethertype_mut(&mut self, link: u16) -> Option<&mut [u8]> {
         let at = match link {
             COOKED_2 => 0,
@@ -240,7 +244,7 @@ impl Frame {
     }
 }
 
-/// The length of a frame's head.
+/// Returns the length of a frame's head.
 pub(crate) fn head_len(link: u16, bytes: &[u8]) -> usize {
     match link {
         ETHERNET => {

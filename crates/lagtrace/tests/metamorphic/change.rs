@@ -1,4 +1,4 @@
-//! The changes that must change nothing.
+//! The changes of captures that must not change their diagnosis.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,31 +13,32 @@ use crate::{clock, delay, exceptions, identity, part, place, size};
 /// A change of a capture.
 pub(crate) struct Change {
     pub(crate) name: &'static str,
-    /// The capture changed; `None` where it cannot be, or where the truth depends on what is
-    /// changed.
+    /// Makes the changed capture; returns `None` where that is impossible, or where the truth
+    /// depends on what would change.
     pub(crate) make: fn(&Loaded<'_>, &mut Draw) -> Option<Changed>,
-    /// True if the capture then holds fewer requests: the cost of each that is affected counts.
+    /// True if the changed capture holds fewer requests: then the cost of each affected one is
+    /// compared.
     pub(crate) leaves_out: bool,
-    /// True if time passes in the capture then that a diagnosis may find the place of; only, it
-    /// must accuse nobody more than before.
+    /// True if the change adds time whose place a diagnosis may find; but it must accuse nobody
+    /// more than before.
     pub(crate) adds_time: bool,
 }
 
-/// A capture, changed.
+/// A changed capture.
 pub(crate) enum Changed {
-    /// One file.
+    /// A single file.
     File(Vec<u8>),
     /// Several files, in the order in which they are given, with a folder that may hold them.
     Pieces(
         Vec<PathBuf>,
         #[allow(dead_code, reason = "it goes when nobody holds it")] TempDir,
     ),
-    /// Both ends' files, as they are and the other way round.
+    /// The files of both ends, in this order and reversed.
     BothEnds([PathBuf; 2]),
 }
 
 impl Changed {
-    /// The diagnoses before and after the change.
+    /// Returns the diagnoses before and after the change.
     pub(crate) fn said(&self, it: &Loaded<'_>) -> (Said, Said) {
         let of_files = |files: &[PathBuf]| Said::of(&analyse_files(files));
         match self {
@@ -179,7 +180,7 @@ const fn change(name: &'static str, make: fn(&Loaded<'_>, &mut Draw) -> Option<C
     }
 }
 
-/// A change of healthy captures that adds time.
+/// Returns a change of healthy captures that adds time.
 const fn delay(name: &'static str, make: fn(&Loaded<'_>, &mut Draw) -> Option<Changed>) -> Change {
     Change {
         name,
@@ -197,7 +198,7 @@ fn whole(changed: &Capture, form: Form) -> Option<Changed> {
     Some(Changed::File(changed.file(form, usize::MAX)))
 }
 
-/// Each packet cut to so many bytes of it and of Ethernet's head.
+/// Returns the capture with each packet cut to this number of bytes, Ethernet's head included.
 fn cut_to(it: &Loaded<'_>, snap: i64) -> Option<Changed> {
     let head = it.capture.frames.first()?.head.len();
     Some(Changed::File(

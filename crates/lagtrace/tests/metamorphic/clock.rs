@@ -1,4 +1,4 @@
-//! Other times: of the capture's clock, of its stamps, of the hosts' timestamps.
+//! Changes of times: of the capture's clock, of its timestamps, of the hosts' timestamp options.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use crate::packet::Way;
 /// A second in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 const YEAR: i64 = 31_556_952;
-/// The most by which a stamp strays.
+/// The most by which a timestamp strays, in nanoseconds.
 const STRAY: i64 = 20_000;
 
-/// All of it at another time: years away, before 1970, or just after it; and the form that
-/// can say so.
+/// Returns the capture at another time: years away, before 1970, or just after it; and a format
+/// that can express it.
 pub(crate) fn elsewhen(capture: &Capture, draw: &mut Draw) -> (Capture, Form) {
     let first = capture.frames.iter().map(|frame| frame.at).min();
     let nanos = draw.from(0, SECOND - 1);
@@ -40,14 +40,14 @@ pub(crate) fn elsewhen(capture: &Capture, draw: &mut Draw) -> (Capture, Form) {
     let first = first.unwrap_or_default();
     let mut capture = capture.clone();
     for frame in &mut capture.frames {
-        // The two far ends of time are further apart than nanoseconds reach.
+        // Subtracted first: the two ends of time are further apart than nanoseconds reach.
         frame.at = frame.at - first + begin + nanos;
     }
     (capture, form)
 }
 
-/// The capture with each stamp of one side's packets up to 20 µs off, and the packets in
-/// their order.
+/// Returns the capture with each timestamp of one side's packets up to 20 µs off, and the packets
+/// in their order.
 pub(crate) fn jittered(
     capture: &Capture,
     services: impl Fn(u16) -> bool,
@@ -56,8 +56,8 @@ pub(crate) fn jittered(
     strayed(capture, services, draw, true)
 }
 
-/// The capture with stamps that stray as in [`jittered`], where packets of one direction may
-/// pass those of the other.
+/// Returns the capture with timestamps that stray as in [`jittered`], where packets of one
+/// direction may pass those of the other.
 pub(crate) fn disordered(
     capture: &Capture,
     services: impl Fn(u16) -> bool,
@@ -92,7 +92,7 @@ fn strayed(
     capture
 }
 
-/// Timestamps of a clock that is slower by this part.
+/// Returns the capture with TCP timestamps of clocks that are slower by this part.
 pub(crate) fn slower(capture: &Capture, rate: f64) -> Capture {
     let mut capture = capture.clone();
     let mut begins: HashMap<Way, u32> = HashMap::new();
@@ -109,7 +109,7 @@ pub(crate) fn slower(capture: &Capture, rate: f64) -> Capture {
             continue;
         };
         let begin = *begins.entry(way).or_insert(value);
-        // What is echoed before it was seen began there.
+        // A clock that is echoed before it is seen begins at the echo.
         let echo = match echo {
             0 => 0,
             echo => at(*begins.entry(way.back()).or_insert(echo), echo),

@@ -1,4 +1,4 @@
-//! The recordings of `corpus/`, and what the analysis says of them.
+//! The recordings of `corpus/`, and their diagnoses.
 
 use std::fs;
 use std::io::Cursor;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lagtrace_core::analyzer::{Analyzer, Options};
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::observed::event::{Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::observed::time::{ClockId, Timestamp};
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::Report;
 use lagtrace_lab::Label;
 use lagtrace_sources::capture::FileCapture;
@@ -17,7 +17,7 @@ use lagtrace_sources::capture::FileCapture;
 use crate::capture::{Capture, Form};
 use crate::draw::Draw;
 
-/// One end's capture of a recording.
+/// The capture of one end of a recording.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     /// The recording's name and the end's.
@@ -25,7 +25,7 @@ pub(crate) struct Subject {
     pub(crate) path: PathBuf,
 }
 
-/// A subject with what is said of it as it is.
+/// A subject with its diagnosis before any change.
 pub(crate) struct Loaded<'a> {
     pub(crate) subject: &'a Subject,
     pub(crate) label: Label,
@@ -37,9 +37,9 @@ pub(crate) struct Loaded<'a> {
 /// The findings of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Said {
-    /// `None` where it has none.
+    /// The first finding; `None` if there is none.
     pub(crate) first: Option<First>,
-    /// All of them, by cause and culprit.
+    /// All findings, by cause and culprit.
     pub(crate) all: Vec<(Id, Owner)>,
     /// The findings that accuse somebody, and do not only say where time went.
     pub(crate) accused: Vec<(Id, Owner)>,
@@ -50,13 +50,13 @@ pub(crate) struct First {
     pub(crate) cause: Id,
     pub(crate) culprit: Owner,
     pub(crate) cost_ns: u64,
-    /// The requests that it cost time.
+    /// The number of requests whose time it cost.
     pub(crate) affected: u64,
-    /// The requests that it was looked for in.
+    /// The number of requests in which it was looked for.
     pub(crate) of: u64,
 }
 
-/// All captures of the corpus, by name.
+/// Returns all captures of the corpus, by name.
 pub(crate) fn subjects() -> Vec<Subject> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
     let mut subjects = Vec::new();
@@ -90,7 +90,7 @@ impl Subject {
         }
     }
 
-    /// Returns true if there is no fault in it.
+    /// Returns true if the recording has no fault.
     pub(crate) fn is_healthy(&self) -> bool {
         self.label().truth.expected.is_empty()
     }
@@ -101,7 +101,7 @@ impl Subject {
         serde_json::from_str(&text).expect("the truth reads")
     }
 
-    /// The other end's capture; `None` for a loopback's.
+    /// Returns the other end's capture; `None` for a loopback's.
     pub(crate) fn other_end(&self) -> Option<PathBuf> {
         let name = self.path.file_name()?.to_str()?;
         let rest = name.strip_prefix("client")?;
@@ -110,7 +110,7 @@ impl Subject {
 }
 
 impl Loaded<'_> {
-    /// A healthy capture, drawn, of which nothing is said; `None` if a few are none.
+    /// Draws a healthy capture without a finding; `None` if 20 draws find none.
     pub(crate) fn healthy(&self, draw: &mut Draw) -> Option<Capture> {
         for _ in 0..20 {
             let other = &self.all[draw.from(0, self.all.len() as i64 - 1) as usize];
@@ -126,7 +126,7 @@ impl Loaded<'_> {
     }
 }
 
-/// The report of `lagtrace analyze` on one capture file.
+/// Returns the report of `lagtrace analyze` on one capture file.
 pub(crate) fn analyse(bytes: Vec<u8>) -> Report {
     let point = PointId(0);
     let file = FileCapture::from_reader("capture".to_owned(), Cursor::new(bytes), point);
@@ -148,7 +148,7 @@ pub(crate) fn analyse(bytes: Vec<u8>) -> Report {
     analyzer.finish()
 }
 
-/// The report of the command on several files.
+/// Returns the report of the command on several files.
 pub(crate) fn analyse_files(files: &[PathBuf]) -> Report {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace"));
     command
@@ -189,8 +189,8 @@ impl Said {
 }
 
 impl Said {
-    /// Returns true if this is an honest rest of a diagnosis whose first finding has nothing left
-    /// to rest on: the same owner, time whose owner is not known, or what was said besides.
+    /// Returns true if this is an honest rest of a diagnosis whose first finding has lost its
+    /// evidence: the same owner, time whose owner is not known, or a finding that was there before.
     pub(crate) fn is_rest_of(&self, whole: &Self) -> bool {
         let (Some(lost), Some(first)) = (whole.first, self.first) else {
             return false;

@@ -1,6 +1,5 @@
-//! Time that passes once more: a host or a path that stands still for a moment, and clients
-//! that go on when they like. What comes after it on a connection comes later, by the clocks
-//! of its ends too.
+//! Changes that add time: a host or a path that stands still for a moment, and clients that go on
+//! when they like. Later packets of a connection come later, by the clocks of its ends too.
 
 use std::collections::HashMap;
 
@@ -11,18 +10,18 @@ use crate::packet::Way;
 const MS: i64 = 1_000_000;
 /// The least and the longest stand-still, shorter than any timer.
 const STALL: (i64, i64) = (40 * MS, 170 * MS);
-/// Packets under way when the path stood still come together, within this time.
+/// The time within which packets come together that were under way when the path stood still.
 const TOGETHER: i64 = 3 * MS;
 
-/// One connection, by the way from its client.
+/// The delay of one connection, keyed by the way from its client.
 #[derive(Debug, Default)]
 struct Later {
     by: i64,
-    /// The side that was last heard of data: the server's.
+    /// True if the last data were the server's.
     is_answered: bool,
     /// The time of the packet that was held first, and whether it was the server's.
     held: Option<(i64, bool)>,
-    /// Milliseconds added to the timestamps of the server and of the client.
+    /// The milliseconds added to the timestamps of the server and of the client.
     stamps: [HashMap<u32, u32>; 2],
 }
 
@@ -34,16 +33,17 @@ struct Passing {
     has_data: bool,
 }
 
-/// The one that stands still for a moment.
+/// The part that stands still for a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Still {
     Client,
     Server,
-    /// All that comes to the capture from the other end is held up.
+    /// The path: all packets that come to the capture from the other end are held up.
     Path,
 }
 
-/// The capture with one moment, drawn, in which the client, the server or the path stands still.
+/// Returns the capture with one moment, drawn, in which the client, the server or the path stands
+/// still.
 pub(crate) fn stalled(
     capture: &Capture,
     services: impl Fn(u16) -> bool,
@@ -67,7 +67,7 @@ pub(crate) fn stalled(
             later.held = Some((passing.at, passing.is_servers));
             later.by += end - passing.at;
         }
-        // What the path held had been sent, and stamped, before.
+        // Packets that the path held had been sent, and timestamped, before.
         let was_sent = later.held.is_some_and(|(since, is_servers)| {
             is_servers == passing.is_servers && passing.at < since + TOGETHER
         });
@@ -76,7 +76,7 @@ pub(crate) fn stalled(
     Some(delayed(capture, services, &mut delay))
 }
 
-/// The capture with pauses of any length, drawn, before some of each connection's requests.
+/// Returns the capture with pauses of any length, drawn, before some of each connection's requests.
 pub(crate) fn paused(
     capture: &Capture,
     services: impl Fn(u16) -> bool,
@@ -94,8 +94,8 @@ pub(crate) fn paused(
     delayed(capture, services, &mut delay)
 }
 
-/// The capture with each connection later by what `delay` adds before a packet; it returns true
-/// for one that had been sent before that.
+/// Returns the capture with each connection later by the time that `delay` adds before a packet;
+/// `delay` returns true for a packet that had been sent before that.
 fn delayed(
     capture: &Capture,
     services: impl Fn(u16) -> bool,
@@ -136,10 +136,7 @@ fn move_on(
     let by = later.by;
     if let Some([value, echo]) = tcp.timestamps() {
         let passed = u32::try_from(by / MS).unwrap_or(u32::MAX);
-        let [own, peer] = match is_servers {
-            true => [0, 1],
-            false => [1, 0],
-        };
+        let [own, peer] = if is_servers { [0, 1] } else { [1, 0] };
         let own_passed = if was_sent { 0 } else { passed };
         later.stamps[own].insert(value, own_passed);
         let echoed = later.stamps[peer].get(&echo).copied().unwrap_or_default();

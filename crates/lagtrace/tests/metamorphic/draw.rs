@@ -5,7 +5,7 @@
 pub(crate) struct Draw(u64);
 
 impl Draw {
-    /// A generator for what is called `name`, which draws nothing that another's draws.
+    /// Returns a generator for this name, whose numbers are independent of another name's.
     pub(crate) fn new(seed: u64, name: &str) -> Self {
         let mut hash = seed ^ 0xcbf2_9ce4_8422_2325;
         for byte in name.bytes() {
@@ -22,18 +22,18 @@ impl Draw {
         mixed ^ mixed >> 31
     }
 
-    /// A number from `least` to `most`.
+    /// Draws a number from `least` to `most`.
     pub(crate) fn from(&mut self, least: i64, most: i64) -> i64 {
         let count = most.abs_diff(least) + 1;
         least + (self.next() % count) as i64
     }
 
-    /// One of several.
+    /// Draws an element of a list.
     pub(crate) fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
         list[(self.next() % list.len() as u64) as usize]
     }
 
-    /// A number from 0 to 1.
+    /// Draws a number from 0 to 1.
     pub(crate) fn part(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

@@ -1,6 +1,6 @@
-//! Exceptions: diagnoses that rest on what a change takes away.
+//! Exceptions: diagnoses whose evidence a change takes away.
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 
 use crate::corpus::Loaded;
 use crate::outcome::Outcome;
@@ -34,11 +34,11 @@ const IN_HEADS: &[Id] = &[
     Id::TimeInResolver,
 ];
 
-/// Causes told by the numbers of segments that were lost before the point. That a segment of
-/// which no other came was lost at all, and that its repetition was lost too, shows in nothing
-/// but a gap in its sender's numbers; of two that swapped places they tell which was sent
-/// first. And where none is missing they tell that the end of a response, which comes when a
-/// timeout would have brought it, was held back.
+/// Causes told by the numbers of segments that were lost before the capture point. That a segment
+/// of which no copy came was lost at all, and that its retransmission was lost too, shows only in a
+/// gap in its sender's numbers; of two that swapped places they tell which was sent first. And
+/// where none is missing they tell that the end of a response, which comes when a timeout would
+/// have brought it, was held back.
 const IN_NUMBERS: &[Id] = &[
     Id::CorkHold,
     Id::LostRetransmission,
@@ -50,16 +50,16 @@ const IN_NUMBERS: &[Id] = &[
 /// Causes told by requests for the same target that are answered quickly at other times.
 const IN_TARGETS: &[Id] = &[Id::StopTheWorld];
 
-/// Changes, by the begin of their names, and causes that rest on what they take away: the
-/// numbers of segments, which identifications of zero, drawn ones, a counter of the whole
-/// host and IPv6 do not have; what was asked for.
+/// Changes, by the beginnings of their names, and causes that rest on the evidence that they take
+/// away: the numbers of segments, which identifications of zero, drawn ones, a counter of the whole
+/// host and IPv6 do not have; the target of the request.
 const TAKEN: &[(&str, &[Id])] = &[
     ("identifications", IN_NUMBERS),
     ("the other version of IP", IN_NUMBERS),
     ("snaplen that leaves headers", IN_TARGETS),
 ];
 
-/// Returns true if a change takes away what the first finding rested on.
+/// Returns true if a change takes away the evidence of the first finding.
 pub(crate) fn takes_evidence(outcome: &Outcome) -> bool {
     let first = outcome.before.first.map(|first| first.cause);
     TAKEN.iter().any(|(change, causes)| {
@@ -73,8 +73,8 @@ pub(crate) fn is_of_ports(it: &Loaded<'_>) -> bool {
     is_about(it, &[Id::PortExhaustion])
 }
 
-/// Returns true if the path takes no full segments. None came, and what was joined of smaller
-/// ones is not to be cut into those.
+/// Returns true if the path takes no full segments. None came, and segments joined of smaller ones
+/// are not to be cut into full ones.
 pub(crate) fn takes_no_full_segments(it: &Loaded<'_>) -> bool {
     is_about(it, &[Id::MtuBlackHole])
 }
@@ -100,9 +100,9 @@ fn is_about(it: &Loaded<'_>, causes: &[Id]) -> bool {
 
 /// Changes after which the first finding of some captures may be another.
 struct Exception {
-    /// The changes, by the begin of their names.
+    /// The changes, by the beginnings of their names.
     changes: &'static [&'static str],
-    /// The scenarios, by the begin of their names.
+    /// The scenarios, by the beginnings of their names.
     of: &'static [&'static str],
     reason: &'static str,
 }
@@ -175,7 +175,7 @@ const EXCEPTIONS: &[Exception] = &[
         of: &["pipelined"],
         reason: "what is asked for without waiting does wait behind a response that is late",
     },
-    // What follows is no loss of evidence: the diagnosis is to learn it.
+    // The following are no losses of evidence: the diagnosis is to learn them.
     Exception {
         changes: &["timestamps of a slower clock"],
         of: &[
@@ -217,7 +217,7 @@ const EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// The reason why this outcome may differ from the one before; `None` if it may not.
+/// Returns the reason why this outcome may differ from the one before; `None` if it may not.
 pub(crate) fn reason(outcome: &Outcome) -> Option<&'static str> {
     let is_one = |list: &[&str], name: &str| list.iter().any(|begin| name.starts_with(begin));
     let fits =

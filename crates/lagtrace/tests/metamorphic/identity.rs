@@ -1,4 +1,4 @@
-//! Other identifications of packets.
+//! Changes of the identifications of packets.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,11 +7,11 @@ use crate::capture::Capture;
 use crate::draw::Draw;
 use crate::packet::{Packet, Way};
 
-/// Identifications that a counter may pass over because packets were lost.
+/// The most identifications that a counter may skip because packets were lost.
 const PASSED: u16 = 200;
 
-/// One counter for each host, as some kernels have it: packets of different connections
-/// count on it in their order, those that are not in the capture too.
+/// Returns the capture with one counter for each host, as some kernels have it: packets of
+/// different connections count on it in their order, those that are not in the capture too.
 pub(crate) fn of_host(capture: &Capture, draw: &mut Draw) -> Capture {
     let mut hosts: HashMap<IpAddr, u16> = HashMap::new();
     let mut ways: HashMap<Way, Counted> = HashMap::new();
@@ -45,7 +45,7 @@ impl Counted {
         if let Some(known) = self.others.get(&id).filter(|_| is_late) {
             return *known;
         }
-        // Those between were sent, and are lost or late.
+        // The identifications in between were sent, and are lost or late.
         let passed = if ahead <= PASSED { ahead } else { 1 };
         for back in (0..passed).rev() {
             *host = host.wrapping_add(1);
@@ -56,12 +56,13 @@ impl Counted {
     }
 }
 
-/// No identifications, as on packets that are never fragmented.
+/// Returns the capture without identifications, as on packets that are never fragmented.
 pub(crate) fn none(capture: &Capture) -> Capture {
     replaced(capture, |_| 0)
 }
 
-/// Identifications drawn for each packet; the copies of a packet share theirs.
+/// Returns the capture with identifications drawn for each packet; the copies of a packet share
+/// theirs.
 pub(crate) fn drawn(capture: &Capture, draw: &mut Draw) -> Capture {
     let mut known = HashMap::new();
     replaced(capture, |packet| {

@@ -1,10 +1,9 @@
-//! Changes of a capture that must change nothing of its diagnosis: the recordings of
-//! `corpus/` in other formats, at other times, of other hosts, with other parts left out.
+//! Changes of a capture that must not change its diagnosis: the recordings of `corpus/` in other
+//! formats, at other times, of other hosts, with parts left out.
 //!
-//! A sample of them is changed in each way in the tests, and each healthy one in the ways that
-//! add time. `METAMORPHIC_SEED` draws others;
-//! with `METAMORPHIC_WHOLE=1` it is every capture, and what became of them is told
-//! (`./figures metamorphic`).
+//! A sample of them is changed in each way in the tests, and each healthy one in the ways that add
+//! time. `METAMORPHIC_SEED` draws others; with `METAMORPHIC_WHOLE=1` every capture is changed, and
+//! the outcomes are printed (`./figures metamorphic`).
 #![allow(clippy::print_stdout)]
 
 mod capture;
@@ -30,7 +29,7 @@ use draw::Draw;
 use libtest_mimic::{Arguments, Trial};
 use outcome::{Outcome, outcomes, tell};
 
-/// The seed of the sample and its changes, where nobody asks for another.
+/// The seed of the sample and its changes, unless another is set.
 const SEED: u64 = 7;
 /// The number of captures that the tests change in each way.
 const SAMPLE: usize = 24;
@@ -48,16 +47,18 @@ fn main() -> ExitCode {
         Trial::test(name, move || {
             let outcomes = outcomes(&subjects[index], &subjects, seed, changes);
             let faults: Vec<_> = outcomes.iter().filter_map(Outcome::fault).collect();
-            match faults.is_empty() {
-                true => Ok(()),
-                false => Err(faults.join("\n").into()),
+            if faults.is_empty() {
+                Ok(())
+            } else {
+                Err(faults.join("\n").into())
             }
         })
     };
     let name = |index: usize| subjects[index].name.clone();
     let all = sample(subjects.len(), seed).into_iter();
     let all = all.map(|index| trial(index, name(index), |change| !change.adds_time));
-    // What only healthy captures bear is made of each of them: it is soon done.
+    // Every healthy capture gets the changes that only healthy ones can bear: they take little
+    // time.
     let healthy = (0..subjects.len()).filter(|&index| subjects[index].is_healthy());
     let delayed = healthy.map(|index| {
         let name = format!("{}, later", name(index));
@@ -67,7 +68,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// A number of all captures, evenly spread, from a place that is drawn.
+/// Returns the indexes of a sample of all captures, evenly spread, from a place that is drawn.
 fn sample(count: usize, seed: u64) -> Vec<usize> {
     let begin = Draw::new(seed, "sample").part();
     let place = |number: usize| ((number as f64 + begin) * count as f64 / SAMPLE as f64) as usize;
@@ -77,7 +78,7 @@ fn sample(count: usize, seed: u64) -> Vec<usize> {
         .collect()
 }
 
-/// Every change of every capture, on all processors.
+/// Makes every change of every capture, on all processors.
 fn whole(subjects: &[Subject], seed: u64) -> ExitCode {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let outcomes = std::thread::scope(|scope| {
@@ -94,8 +95,9 @@ fn whole(subjects: &[Subject], seed: u64) -> ExitCode {
             .map(|share| share.join().expect("no change panics"));
         joined.flatten().collect::<Vec<_>>()
     });
-    match tell(&outcomes) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if tell(&outcomes) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

@@ -17,13 +17,12 @@ pub(crate) struct Outcome {
     pub(crate) subject: String,
     pub(crate) before: Said,
     pub(crate) after: Said,
-    /// The cost after the change, as a ratio to the cost before; `None` where that says
-    /// nothing.
+    /// The cost after the change, as a ratio to the cost before; `None` where that means nothing.
     cost: Option<f64>,
     adds_time: bool,
 }
 
-/// The outcome of each of these changes that the capture can bear.
+/// Returns the outcome of each of these changes that the capture can bear.
 pub(crate) fn outcomes(
     subject: &Subject,
     all: &[Subject],
@@ -52,7 +51,7 @@ pub(crate) fn outcomes(
     changes.filter_map(outcome).collect()
 }
 
-/// Writes the changed capture where `METAMORPHIC_KEEP` says, to look at.
+/// Writes the changed capture into the folder `METAMORPHIC_KEEP`, to look at.
 fn keep(outcome: &Outcome, bytes: &[u8]) {
     if let Ok(folder) = std::env::var("METAMORPHIC_KEEP") {
         let name = format!("{}, {}.pcap", outcome.subject, outcome.change).replace('/', " ");
@@ -62,17 +61,20 @@ fn keep(outcome: &Outcome, bytes: &[u8]) {
 
 fn cost(change: &Change, before: &Said, after: &Said) -> Option<f64> {
     let (one, two) = (before.first?, after.first?);
-    // With some of the requests their cost is gone: what each of the others lost stays.
-    let cost = |first: First| match change.leaves_out {
-        true => first.cost_ns as f64 / first.affected.max(1) as f64,
-        false => first.cost_ns as f64,
+    // A change that leaves out requests leaves out their cost: the cost of each other one stays.
+    let cost = |first: First| {
+        if change.leaves_out {
+            first.cost_ns as f64 / first.affected.max(1) as f64
+        } else {
+            first.cost_ns as f64
+        }
     };
     (before.is_like(after) && one.cost_ns > 0).then(|| cost(two) / cost(one))
 }
 
 impl Outcome {
-    /// Returns true if the first finding and its owner are the same, or what is left of the
-    /// diagnosis where the change takes away all that the first finding rests on.
+    /// Returns true if the first finding and its owner are the same, or the rest of the diagnosis
+    /// where the change takes away all evidence of the first finding.
     fn is_same(&self) -> bool {
         if self.adds_time {
             let mut accused = self.after.accused.iter();
@@ -86,12 +88,12 @@ impl Outcome {
         self.cost.is_none_or(|cost| (cost - 1.0).abs() <= CLOSE)
     }
 
-    /// The reason why it may differ.
+    /// Returns the reason why the outcome may differ.
     fn reason(&self) -> Option<&'static str> {
         exceptions::reason(self)
     }
 
-    /// The description of what is wrong; `None` if nothing changed, or if it is an exception.
+    /// Describes what is wrong; `None` if nothing changed, or if it is an exception.
     pub(crate) fn fault(&self) -> Option<String> {
         (!self.is_same() && self.reason().is_none()).then(|| self.line())
     }
@@ -108,7 +110,7 @@ impl Outcome {
     }
 }
 
-/// Prints the figures of each change and what is otherwise; whether all of it is explained.
+/// Prints the figures of each change and its differences; returns true if all are explained.
 pub(crate) fn tell(outcomes: &[Outcome]) -> bool {
     println!(
         "{:<40} captures   first and owner      cost within 10 %",

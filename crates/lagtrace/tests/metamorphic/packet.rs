@@ -1,4 +1,4 @@
-//! Packets taken apart, so that anything in them can be changed, and put together again.
+//! Packets parsed so that anything in them can be changed, and put together again.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ const ICMPV6: u8 = 58;
 pub(crate) struct Packet {
     pub(crate) class: u8,
     pub(crate) hops: u8,
-    /// The identification, which IPv6 has no field for.
+    /// The identification, for which IPv6 has no field.
     pub(crate) id: u16,
     pub(crate) dont_fragment: bool,
     pub(crate) source: IpAddr,
@@ -44,7 +44,7 @@ pub(crate) struct Udp {
     pub(crate) payload: Payload,
 }
 
-/// The captured part of something, and its length on the wire.
+/// The captured part of a payload, and its length on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
     pub(crate) bytes: Vec<u8>,
@@ -52,8 +52,8 @@ pub(crate) struct Payload {
 }
 
 impl Packet {
-    /// Takes an IP packet apart whose length on the wire is `len`. `None` for anything
-    /// that these types do not hold.
+    /// Parses an IP packet whose length on the wire is `len`. `None` for anything that these types
+    /// do not hold.
     pub(crate) fn read(bytes: &[u8], len: usize) -> Option<Self> {
         match bytes.first()? >> 4 {
             4 => Self::read_v4(bytes, len),
@@ -68,7 +68,7 @@ impl Packet {
         if head[0] != 0x45 || fragment & 0x3fff != 0 {
             return None;
         }
-        // A segment too long for the field says zero.
+        // The length of a segment too long for the field is zero.
         let total = match u16::from_be_bytes([head[2], head[3]]) {
             0 => len,
             total => usize::from(total),
@@ -107,10 +107,10 @@ impl Packet {
         })
     }
 
-    /// The bytes of it that are captured.
+    /// Returns the packet's captured bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // What does not fit the field says zero, as the kernel has it.
+        // A length that does not fit the field is zero, as in the kernel.
         let length = |len: usize| u16::try_from(len).unwrap_or(0).to_be_bytes();
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
@@ -134,7 +134,7 @@ impl Packet {
         bytes
     }
 
-    /// The packet's length on the wire.
+    /// Returns the packet's length on the wire.
     pub(crate) fn len(&self) -> usize {
         let head = if self.source.is_ipv4() { 20 } else { 40 };
         head + self.body.len()
@@ -154,7 +154,7 @@ impl Packet {
         }
     }
 
-    /// The packet's ports, the sender's first; zeros where it has none.
+    /// Returns the packet's ports, the sender's first; zeros where it has none.
     pub(crate) fn ports(&self) -> [u16; 2] {
         match &self.body {
             Body::Tcp(tcp) => tcp.ports,
@@ -163,7 +163,7 @@ impl Packet {
         }
     }
 
-    /// The sender and the receiver.
+    /// Returns the sender and the receiver.
     pub(crate) fn way(&self) -> Way {
         let [from, to] = self.ports();
         Way((self.source, from), (self.destination, to))
@@ -268,7 +268,7 @@ impl Body {
 }
 
 impl Tcp {
-    /// The offset of the option of this kind and length.
+    /// Returns the offset of the option of this kind and length.
     fn option(&self, kind: u8, len: u8) -> Option<usize> {
         let mut at = 0;
         while let [found, rest @ ..] = self.options.get(at..)? {
@@ -283,14 +283,14 @@ impl Tcp {
         None
     }
 
-    /// The largest segment that is offered (RFC 9293 §3.7.1).
+    /// Returns the MSS option (RFC 9293 §3.7.1).
     pub(crate) fn largest_segment(&self) -> Option<u16> {
         let at = self.option(2, 4)?;
         let bytes = self.options.get(at + 2..)?.first_chunk()?;
         Some(u16::from_be_bytes(*bytes))
     }
 
-    /// TSval and TSecr (RFC 7323 §3).
+    /// Returns TSval and TSecr (RFC 7323 §3).
     pub(crate) fn timestamps(&self) -> Option<[u32; 2]> {
         let at = self.option(8, 10)?;
         let number = |at: usize| self.options.get(at..)?.first_chunk().copied();

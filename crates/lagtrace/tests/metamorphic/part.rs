@@ -1,4 +1,4 @@
-//! More or less of a capture: its begin left out, another one beside it, in pieces.
+//! Changes of a capture's extent: its beginning left out, another one beside it, in pieces.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,7 +8,7 @@ use crate::draw::Draw;
 use crate::packet::{Packet, Tcp};
 use crate::place;
 
-/// The capture without its first packets, a hundredth to a tenth of all. `None` unless most
+/// Returns the capture without its first packets, a hundredth to a tenth of all. `None` unless most
 /// connections begin later: the fault of the others is what it was.
 pub(crate) fn without_begin(capture: &Capture, draw: &mut Draw) -> Option<Capture> {
     let count = capture.frames.len();
@@ -30,7 +30,7 @@ pub(crate) fn without_begin(capture: &Capture, draw: &mut Draw) -> Option<Captur
     })
 }
 
-/// The capture with another one in it, of other hosts, that begins while it goes on.
+/// Returns the capture with another one in it, of other hosts, that begins while it goes on.
 pub(crate) fn beside(capture: &Capture, other: &Capture, draw: &mut Draw) -> Option<Capture> {
     let (first, last) = (capture.frames.first()?, capture.frames.last()?);
     let model = capture
@@ -41,7 +41,7 @@ pub(crate) fn beside(capture: &Capture, other: &Capture, draw: &mut Draw) -> Opt
     let shift = begin - other.frames.first()?.at;
     let mut both = capture.clone();
     for frame in &place::rehosted(other, &elsewhere).frames {
-        // Another link has no place for what is no IP packet.
+        // Only IP packets can be moved to another kind of link.
         let Network::Packet(packet) = &frame.network else {
             continue;
         };
@@ -64,7 +64,7 @@ pub(crate) fn beside(capture: &Capture, other: &Capture, draw: &mut Draw) -> Opt
     Some(both)
 }
 
-/// The address of a host that no recording holds.
+/// Returns the address of a host that no recording holds.
 fn elsewhere(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) if v4.is_multicast() || v4.is_broadcast() => address,
@@ -77,7 +77,7 @@ fn elsewhere(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The capture in two to four pieces, one after the other.
+/// Returns the capture in two to four pieces, one after the other.
 pub(crate) fn pieces(capture: &Capture, draw: &mut Draw) -> Vec<Capture> {
     let count = draw.from(2, 4) as usize;
     let len = capture.frames.len().div_ceil(count).max(1);

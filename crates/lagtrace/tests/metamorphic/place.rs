@@ -1,4 +1,4 @@
-//! Other addresses, other ports, the other version of IP.
+//! Changes to other addresses, other ports, the other version of IP.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,38 +7,42 @@ use crate::capture::{Capture, Frame, Network};
 use crate::draw::Draw;
 use crate::packet::{Body, Packet, Payload, Tcp, Udp};
 
-/// Ports that clients get from the kernel (`net.ipv4.ip_local_port_range`): the first, and
-/// how many there are.
+/// The ports that clients get from the kernel (`net.ipv4.ip_local_port_range`): the first, and
+/// their number.
 const CLIENT_PORTS: (u16, u16) = (32_768, 28_232);
-/// The port of name servers, which is the only thing that tells that a datagram is theirs.
+/// The port of name servers, by which alone a datagram is known as theirs.
 const NAMES: u16 = 53;
 const ARP: [u8; 2] = [8, 6];
 const IPV4: [u8; 2] = [8, 0];
 const IPV6: [u8; 2] = [0x86, 0xdd];
-/// Neighbour solicitation and advertisement (RFC 4861).
+/// The ICMPv6 types of neighbour solicitation and advertisement (RFC 4861).
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 
-/// The ports of `capture` that somebody connects to, and `known`.
+/// Returns the ports of `capture` that somebody connects to, and `known`.
 pub(crate) fn services(capture: &Capture, known: u16) -> BTreeSet<u16> {
     let opens = |tcp: &&Tcp| tcp.has(Tcp::SYN) && !tcp.has(Tcp::ACK);
     let asked = capture.packets().filter_map(Packet::tcp).filter(opens);
     asked.map(|tcp| tcp.ports[1]).chain([known]).collect()
 }
 
-/// Other addresses of hosts and other ports of clients, the same for the same everywhere.
+/// Returns the capture with other addresses of hosts and other ports of clients, each the same
+/// throughout.
 pub(crate) fn moved(capture: &Capture, known: u16, draw: &mut Draw) -> Capture {
     let client = client_ports(draw);
     let services = services(capture, known);
-    let port = move |port| match services.contains(&port) {
-        true => port,
-        false => client(port),
+    let port = move |port| {
+        if services.contains(&port) {
+            port
+        } else {
+            client(port)
+        }
     };
     readdressed(capture, &addresses(draw), &port)
 }
 
-/// Other addresses and ports as in [`moved`], and other ports of servers too, except those of
-/// name servers: the new ports say nothing of the protocol.
+/// Returns the capture with other addresses and ports as in [`moved`], and other ports of servers
+/// too, except those of name servers: the new ports say nothing of the protocol.
 pub(crate) fn all_moved(capture: &Capture, known: u16, draw: &mut Draw) -> Capture {
     let client = client_ports(draw);
     let mut taken = HashSet::new();
@@ -55,7 +59,7 @@ pub(crate) fn all_moved(capture: &Capture, known: u16, draw: &mut Draw) -> Captu
     readdressed(capture, &addresses(draw), &port)
 }
 
-/// A permutation of the ports that clients get.
+/// Returns a permutation of the ports that clients get.
 fn client_ports(draw: &mut Draw) -> impl Fn(u16) -> u16 + use<> {
     let (first, count) = (u64::from(CLIENT_PORTS.0), u64::from(CLIENT_PORTS.1));
     // Odd and no multiple of the other prime factor, it leads to each port once.
@@ -67,7 +71,7 @@ fn client_ports(draw: &mut Draw) -> impl Fn(u16) -> u16 + use<> {
     }
 }
 
-/// A permutation of addresses; those that mean something stay what they are.
+/// Returns a permutation of addresses; those with a meaning stay the same.
 fn addresses(draw: &mut Draw) -> impl Fn(IpAddr) -> IpAddr + use<> {
     // Private ones stay private, or become public.
     let first = draw.one_of(&[0, 10 ^ 100, 10 ^ 198]);
@@ -87,13 +91,13 @@ fn addresses(draw: &mut Draw) -> impl Fn(IpAddr) -> IpAddr + use<> {
     }
 }
 
-/// Other addresses of hosts, and the ports that they have.
+/// Returns the capture with other addresses of hosts, and the same ports.
 pub(crate) fn rehosted(capture: &Capture, address: &impl Fn(IpAddr) -> IpAddr) -> Capture {
     readdressed(capture, address, &|port| port)
 }
 
-/// Each address and port in it replaced, in headers, in what errors quote, and in answers
-/// of name servers.
+/// Replaces each address and port, in headers, in the packets that errors quote, and in answers of
+/// name servers.
 fn readdressed(
     capture: &Capture,
     address: &impl Fn(IpAddr) -> IpAddr,
@@ -128,7 +132,7 @@ fn readdressed(
     capture
 }
 
-/// Replaces the address at this place, if there is one.
+/// Replaces the address at this offset, if there is one.
 fn replace(bytes: &mut [u8], at: usize, is_v6: bool, address: &impl Fn(IpAddr) -> IpAddr) {
     let place = bytes.get_mut(at..).unwrap_or_default();
     if is_v6 {
@@ -144,7 +148,7 @@ fn replace(bytes: &mut [u8], at: usize, is_v6: bool, address: &impl Fn(IpAddr) -
     }
 }
 
-/// Replaces what an ICMP message says of addresses and ports.
+/// Replaces the addresses and ports in an ICMP message.
 fn requote(
     bytes: &mut [u8],
     is_v6: bool,
@@ -155,9 +159,10 @@ fn requote(
     if is_v6 && matches!(kind, SOLICITATION | ADVERTISEMENT) {
         return replace(bytes, 8, true, address);
     }
-    let is_error = match is_v6 {
-        true => kind < 128,
-        false => matches!(kind, 3 | 11 | 12),
+    let is_error = if is_v6 {
+        kind < 128
+    } else {
+        matches!(kind, 3 | 11 | 12)
     };
     if !is_error {
         return;
@@ -172,7 +177,7 @@ fn requote(
     }
 }
 
-/// The begin of an answer's record of an address: its type, the class of the Internet.
+/// The beginning of an answer's address record: its type, the class of the Internet.
 const RECORDS: [([u8; 4], [u8; 2], bool); 2] = [
     ([0, 1, 0, 1], [0, 4], false),
     ([0, 28, 0, 1], [0, 16], true),
@@ -189,7 +194,7 @@ fn replace_answers(bytes: &mut [u8], address: &impl Fn(IpAddr) -> IpAddr) {
     }
 }
 
-/// The capture over the other version of IP. `None` where it holds both versions or name
+/// Returns the capture over the other version of IP. `None` where it holds both versions or name
 /// lookups: there the version is part of what happens.
 pub(crate) fn over_other_version(capture: &Capture) -> Option<Capture> {
     let is_neighbours = |packet: &Packet| match &packet.body {
@@ -220,7 +225,7 @@ pub(crate) fn over_other_version(capture: &Capture) -> Option<Capture> {
     })
 }
 
-/// Addresses of the other version, in the order in which they are met.
+/// Addresses of the other version, in the order of their first packets.
 struct Others {
     is_v6: bool,
     known: HashMap<IpAddr, IpAddr>,
@@ -241,7 +246,7 @@ impl Others {
             })
     }
 
-    /// The frame; `None` for what the other version has no counterpart of.
+    /// Returns the frame; `None` if the other version has no counterpart.
     fn frame(&mut self, frame: &Frame, link: u16) -> Option<Frame> {
         let mut other = frame.clone();
         let mut ethertype = if self.is_v6 { IPV6 } else { IPV4 };
@@ -263,7 +268,7 @@ impl Others {
         Some(other)
     }
 
-    /// The packet; `None` for one that only its own version has.
+    /// Returns the packet; `None` for one that only its own version has.
     fn packet(&mut self, packet: &Packet) -> Option<Packet> {
         let mut other = packet.clone();
         if let Body::Icmp(payload) = &mut other.body {
@@ -277,7 +282,7 @@ impl Others {
         Some(other)
     }
 
-    /// An error with what it quotes (RFC 7915 §4.2); `None` for what is no error.
+    /// Returns an error with the packet that it quotes (RFC 7915 §4.2); `None` for other messages.
     fn error(&mut self, payload: &Payload) -> Option<Payload> {
         let (head, quoted) = payload.bytes.split_first_chunk::<8>()?;
         let mtu = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
@@ -301,7 +306,7 @@ impl Others {
         Some(Payload { bytes, len })
     }
 
-    /// The begin of a packet with a head of the other version.
+    /// Returns the beginning of a quoted packet with a header of the other version.
     fn quoted(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let at = |at: usize| bytes.get(at).copied();
         let mut quoted;
@@ -321,15 +326,16 @@ impl Others {
         Some(quoted)
     }
 
-    /// The search for a neighbour that ARP makes, as IPv6 makes it; `None` for anything else.
+    /// Returns the neighbour search of an ARP packet as IPv6 makes it; `None` for anything else.
     fn search(&mut self, arp: &[u8]) -> Option<Packet> {
         let is_answer = arp.get(7) == Some(&2);
         let address = |at: usize| arp.get(at..)?.first_chunk::<4>().copied();
         let sender = self.address(address(14)?.into());
         let target = self.address(address(24)?.into());
-        let (kind, about) = match is_answer {
-            true => (ADVERTISEMENT, sender),
-            false => (SOLICITATION, target),
+        let (kind, about) = if is_answer {
+            (ADVERTISEMENT, sender)
+        } else {
+            (SOLICITATION, target)
         };
         let bytes = [vec![kind, 0, 0, 0, 0, 0, 0, 0], octets(about)].concat();
         let len = bytes.len();
@@ -344,7 +350,7 @@ impl Others {
         })
     }
 
-    /// The search for a neighbour that IPv6 makes, as ARP makes it; `None` for anything else.
+    /// Returns the neighbour search of an IPv6 packet as ARP makes it; `None` for anything else.
     fn arp(&mut self, packet: &Packet) -> Option<Vec<u8>> {
         let Body::Icmp(payload) = &packet.body else {
             return None;

@@ -1,4 +1,4 @@
-//! Other sizes: segments as offload would have cut or joined them.
+//! Changes of segments' sizes, as offload would have cut or joined them.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use crate::packet::{Packet, Payload, Tcp, Way};
 const USUAL: usize = 1448;
 /// The distance in time between the pieces of one segment, where there is room.
 const BETWEEN: i64 = 1_000;
-/// The distance in time up to which segments are joined, …
+/// The distance in time up to which segments are joined.
 const CLOSE: i64 = 30_000;
-/// … up to this number of bytes.
+/// The number of bytes up to which segments are joined.
 const MOST: usize = 64_000;
 
-/// Segments longer than the connection's largest (`TCPOPT_MAXSEG`), cut as a device would.
-/// `None` where there is none.
+/// Returns the capture with segments longer than the connection's MSS (`TCPOPT_MAXSEG`) cut as a
+/// device would. `None` where there is none.
 pub(crate) fn cut(capture: &Capture) -> Option<Capture> {
     let largest = largest_segments(capture);
     let mut frames = Vec::new();
@@ -93,8 +93,8 @@ fn pieces(frame: &Frame, largest: usize, next: i64) -> Vec<Frame> {
     (0..count).map(piece).collect()
 }
 
-/// Segments of a connection that follow each other closely, joined as the kernel does
-/// (`tcp_gro_receive()` in `net/ipv4/tcp_offload.c`). `None` where there are none.
+/// Returns the capture with segments of a connection that follow each other closely joined as the
+/// kernel does (`tcp_gro_receive()` in `net/ipv4/tcp_offload.c`). `None` where there are none.
 pub(crate) fn joined(capture: &Capture) -> Option<Capture> {
     let mut frames: Vec<Option<Frame>> = Vec::new();
     let mut held: HashMap<Way, Held> = HashMap::new();
@@ -146,7 +146,7 @@ fn may_go_on(tcp: &Tcp) -> bool {
 
 /// A segment that may be joined with the next.
 struct Held {
-    /// The segment's place among the frames.
+    /// The segment's index among the frames.
     index: usize,
     /// The length of its first part.
     size: usize,
@@ -155,7 +155,7 @@ struct Held {
 }
 
 impl Held {
-    /// Both in one; `None` if the kernel keeps them apart.
+    /// Returns both segments in one; `None` if the kernel keeps them apart.
     fn joined(&self, first: &Packet, next: &Packet, at: i64) -> Option<Packet> {
         let (one, two) = (first.tcp()?, next.tcp()?);
         let (len, more) = (one.payload.len, two.payload.len);
@@ -164,7 +164,7 @@ impl Held {
             && two.flags & !(Tcp::PSH | Tcp::FIN) == Tcp::ACK
             && (first.class, first.hops) == (next.class, next.hops);
         let fits = len.is_multiple_of(self.size) && (1..=self.size).contains(&more);
-        // What the capture cut off has no place within.
+        // A payload cut by the capture can only be the end of a joined segment.
         let is_whole = one.payload.bytes.len() == len || two.payload.bytes.is_empty();
         let is_close = at - self.at <= CLOSE && len + more <= MOST;
         if !(is_next && fits && is_whole && is_close) {

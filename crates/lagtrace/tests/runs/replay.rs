@@ -1,4 +1,4 @@
-//! A run of `lagtrace diagnose`, analysed anew from what it kept.
+//! Runs of `lagtrace diagnose`, analysed anew from their files.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,7 @@ use lagtrace_sources::capture::{FileCapture, Packets};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The observations and packets that a run kept.
+/// The observations and packets of a run.
 pub(crate) struct Run {
     /// The lines of `--observations`: a [`Head`], then events.
     pub(crate) observations: Vec<Value>,
@@ -69,8 +69,7 @@ impl Run {
     }
 }
 
-/// The time at which an event is handed on: the phase of a flow before all
-/// packets.
+/// Returns the time at which an event is handed on: the phase of a flow before all packets.
 fn due(event: &Event) -> Timestamp {
     match event.body {
         EventBody::FlowPhase(_) => Timestamp::MIN,

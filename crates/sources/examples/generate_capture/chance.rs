@@ -1,4 +1,4 @@
-//! Numbers by chance, the same for the same seed.
+//! Random numbers, the same for the same seed.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) struct Chance(u64);
@@ -16,17 +16,18 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 to `limit`, that one not included.
+    /// Returns a number from 0 to `limit`, exclusive.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
-    /// Whether something happens that does so once in `many` times.
+    /// Returns true once in `many` times on average.
     pub(crate) fn once_in(&mut self, many: u64) -> bool {
         self.below(many) == 0
     }
 
-    /// A number around `middle`: mostly near it, now and then many times that.
+    /// Returns a number around `middle`: mostly near it, now and then many
+    /// times that.
     pub(crate) fn skewed(&mut self, middle: u64) -> u64 {
         let doublings = self.below(4) + self.below(4);
         (middle << doublings) / 8 + self.below(middle.max(2) / 2)

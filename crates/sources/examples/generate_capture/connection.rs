@@ -1,5 +1,5 @@
-//! One connection: its handshake, its exchanges and its end, an exchange at a
-//! time.
+//! A connection: its handshake, its exchanges and its end, generated an
+//! exchange at a time.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -7,23 +7,24 @@ use std::io::{self, Write};
 use super::chance::Chance;
 use super::frame::{self, ACK, Ends, FIN, PSH, SYN, Segment};
 
-/// Payload of a full segment beside timestamps.
+/// Payload of a full segment with timestamps, in bytes.
 const MSS: u64 = 1448;
-/// What a sender may have under way at first (RFC 6928).
+/// Initial congestion window, in segments (RFC 6928).
 const INITIAL_WINDOW: u64 = 10;
-/// A full segment at 1 Gbit/s, in nanoseconds.
+/// Time that a full segment takes at 1 Gbit/s, in nanoseconds.
 const SERIALIZED: u64 = 12_000;
-/// Of so many data segments one is lost.
+/// Number of data segments of which one is lost on average.
 const LOSSES: u64 = 400;
 
 /// A connection under way.
 pub(crate) struct Connection {
     ends: Ends,
     rtt: u64,
-    /// What is still to be seen, in order of time, each side's next message.
+    /// Segments that are still to be seen, in order of time, up to each side's
+    /// next message.
     due: VecDeque<Segment>,
     next_seq: [u32; 2],
-    /// Packets that it may still have.
+    /// Number of packets that it may still have.
     left: u64,
     request: Vec<u8>,
     response: Vec<u8>,
@@ -62,12 +63,12 @@ impl Connection {
         connection
     }
 
-    /// When its next packet is seen; `None` once there is none.
+    /// Returns the time of its next packet; `None` once there is none.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.due.front().map(|segment| segment.at)
     }
 
-    /// Writes the next packet; whether there was one.
+    /// Writes the next packet; returns the number of packets written, 0 or 1.
     pub(crate) fn write_next(
         &mut self,
         output: &mut impl Write,
@@ -76,9 +77,10 @@ impl Connection {
         let Some(segment) = self.due.pop_front() else {
             return Ok(0);
         };
-        let message = match segment.is_from_client {
-            true => &self.request,
-            false => &self.response,
+        let message = if segment.is_from_client {
+            &self.request
+        } else {
+            &self.response
         };
         frame::write(output, &mut self.ends, &segment, message)?;
         if self.due.is_empty() && !self.is_over {
@@ -179,8 +181,8 @@ impl Connection {
         self.answer(at + think, len, chance);
     }
 
-    /// The response in slow start: a burst each round trip, twice as long as
-    /// the one before, every second segment acknowledged.
+    /// Queues the response in slow start: a burst each round trip, twice as
+    /// long as the one before, every second segment acknowledged.
     fn answer(&mut self, mut at: u64, len: u64, chance: &mut Chance) {
         let [server, client] = self.next_seq;
         let first = self.due.len();

@@ -5,19 +5,20 @@ use std::io::{self, Write};
 /// 2023-11-14T22:13:20Z, in seconds.
 const EPOCH: u64 = 1_700_000_000;
 
-/// One TCP segment.
+/// A TCP segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Segment {
-    /// When it is seen, in nanoseconds since the capture's begin.
+    /// Time at which it is seen, in nanoseconds since the beginning of the
+    /// capture.
     pub(crate) at: u64,
     pub(crate) is_from_client: bool,
     pub(crate) flags: u8,
     pub(crate) seq: u32,
     pub(crate) ack: u32,
     pub(crate) len: u16,
-    /// How far into its message the payload begins.
+    /// Offset of the payload in its message.
     pub(crate) offset: u32,
-    /// What lies beyond a hole, for the other side to know.
+    /// The range received beyond a hole, for a SACK option.
     pub(crate) sack: Option<(u32, u32)>,
 }
 
@@ -26,17 +27,17 @@ pub(crate) const SYN: u8 = 0x02;
 pub(crate) const PSH: u8 = 0x08;
 pub(crate) const ACK: u8 = 0x10;
 
-/// Who speaks, and how far each side's identifications came.
+/// The endpoints, and the next IP identification of each side.
 pub(crate) struct Ends {
     pub(crate) client: [u8; 4],
     pub(crate) client_port: u16,
     pub(crate) server: [u8; 4],
     pub(crate) identifications: [u16; 2],
-    /// The last timestamp of the server's and of the client's.
+    /// The last timestamp of the server and of the client.
     pub(crate) stamps: [u32; 2],
 }
 
-/// The header of a file with stamps in nanoseconds.
+/// Writes the header of a file with timestamps in nanoseconds.
 pub(crate) fn file_header(output: &mut impl Write) -> io::Result<()> {
     let mut header = 0xa1b2_3c4d_u32.to_le_bytes().to_vec();
     header.extend([2, 0, 4, 0]);
@@ -46,8 +47,8 @@ pub(crate) fn file_header(output: &mut impl Write) -> io::Result<()> {
     output.write_all(&header)
 }
 
-/// Writes one record: the segment with what `message` holds at its offset, and
-/// filler behind the message's end.
+/// Writes one record: the segment with the bytes of `message` at its offset,
+/// and filler after the end of the message.
 pub(crate) fn write(
     output: &mut impl Write,
     ends: &mut Ends,
@@ -77,9 +78,10 @@ pub(crate) fn write(
 }
 
 fn ip_header(header: &mut [u8], ends: &mut Ends, segment: &Segment, len: u16) {
-    let (source, destination) = match segment.is_from_client {
-        true => (ends.client, ends.server),
-        false => (ends.server, ends.client),
+    let (source, destination) = if segment.is_from_client {
+        (ends.client, ends.server)
+    } else {
+        (ends.server, ends.client)
     };
     let identification = &mut ends.identifications[usize::from(segment.is_from_client)];
     header[0] = 0x45;
@@ -94,9 +96,10 @@ fn ip_header(header: &mut [u8], ends: &mut Ends, segment: &Segment, len: u16) {
 }
 
 fn tcp_header(header: &mut [u8], ends: &Ends, segment: &Segment, options_len: usize) {
-    let (source, destination) = match segment.is_from_client {
-        true => (ends.client_port, 80),
-        false => (80, ends.client_port),
+    let (source, destination) = if segment.is_from_client {
+        (ends.client_port, 80)
+    } else {
+        (80, ends.client_port)
     };
     header[0..2].copy_from_slice(&source.to_be_bytes());
     header[2..4].copy_from_slice(&destination.to_be_bytes());
@@ -107,7 +110,8 @@ fn tcp_header(header: &mut [u8], ends: &Ends, segment: &Segment, options_len: us
     header[14..16].copy_from_slice(&0xfaf0_u16.to_be_bytes());
 }
 
-/// Timestamps count milliseconds; what is echoed was sent.
+/// Writes the TCP options and returns their length. Timestamps count
+/// milliseconds; the echoed one is the last that the other side sent.
 fn options_of(ends: &mut Ends, segment: &Segment, options: &mut [u8; 36]) -> usize {
     let stamp = (segment.at / 1_000_000) as u32;
     let side = usize::from(segment.is_from_client);

@@ -9,7 +9,7 @@ use super::chance::Chance;
 use super::connection::Connection;
 use super::frame;
 
-/// How far apart connections begin, in nanoseconds.
+/// Average time between the beginnings of two connections, in nanoseconds.
 const ARRIVAL: u64 = 300_000;
 
 /// All connections of a capture.
@@ -20,7 +20,7 @@ pub(crate) struct Traffic {
     is_held: bool,
     begun: u64,
     next_arrival: u64,
-    /// Those under way, by when their next packet is seen.
+    /// Connections under way, by the time of their next packet.
     under_way: BinaryHeap<Reverse<(u64, u64)>>,
     places: Vec<Option<Connection>>,
     free: Vec<u64>,
@@ -41,7 +41,7 @@ impl Traffic {
         }
     }
 
-    /// Writes all packets and says how many there were.
+    /// Writes all packets and returns their number.
     pub(crate) fn write(mut self, output: &mut impl Write) -> io::Result<u64> {
         frame::file_header(output)?;
         let mut count = 0;

@@ -1,11 +1,11 @@
 //! Writes a large capture that looks like a busy server's, to standard output.
 //!
-//! `generate_capture CONNECTIONS PACKETS [SEED] [held]` makes so many
-//! connections with so many packets each on average: HTTP/1.1 on port 80, kept
-//! alive or not, answers from a few bytes to megabytes in slow start, delayed
-//! and selective acknowledgements, a loss now and then, every client at its own
-//! distance. `held` leaves all connections open. Equal arguments give equal
-//! bytes. Stamps are in nanoseconds, seen at the server.
+//! `generate_capture CONNECTIONS PACKETS [SEED] [held]` generates that many
+//! connections, with that many packets each on average: HTTP/1.1 on port 80,
+//! kept alive or not, answers from a few bytes to megabytes in slow start,
+//! delayed and selective acknowledgements, a loss now and then, every client at
+//! its own distance. `held` leaves all connections open. Equal arguments give
+//! equal bytes. Stamps are in nanoseconds, seen at the server.
 #![allow(clippy::print_stderr)]
 
 mod chance;

@@ -1,10 +1,10 @@
 //! Copies a capture and writes comments beside its packets.
 //!
-//! Out comes pcapng, whose packets may have comments. What pcapng input holds
-//! is copied block by block, byte for byte, except that the blocks of the
-//! packets concerned grow by the comments' options; pcap input gets a section
-//! and an interface that say what its header said. Source: the IETF draft
-//! `draft-ietf-opsawg-pcapng`.
+//! The output is pcapng, whose packets can have comments. The blocks of pcapng
+//! input are copied byte for byte, except that those of the commented packets
+//! grow by the comments' options; pcap input gets a section header and an
+//! interface description that say what its file header said. Source: the IETF
+//! draft `draft-ietf-opsawg-pcapng`.
 
 mod block;
 
@@ -20,22 +20,22 @@ use super::file::decompressed;
 /// Comments by the number of their packet, from 1.
 pub type Comments = BTreeMap<u64, Vec<String>>;
 
-/// What came of annotating a capture.
+/// The result of annotating a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Annotated {
     /// Packets copied.
     pub packets: u64,
     /// Comments written.
     pub comments: u64,
-    /// Comments that had no place: on packets that are not there, or that
-    /// stand in blocks without options.
+    /// Comments that could not be written: their packet does not exist, or is
+    /// in a block without options.
     pub left_out: u64,
-    /// Why not everything could be copied; `None` when it was.
+    /// The reason why copying ended early; `None` if everything was copied.
     pub damage: Option<String>,
 }
 
 /// Copies the capture `input`, called `name` in messages, to `output` with
-/// `comments`. What is compressed is decompressed on the way.
+/// `comments`. Compressed input is decompressed on the way.
 ///
 /// # Errors
 /// When the input cannot be read, is no capture, or the output cannot be
@@ -84,7 +84,7 @@ fn unwritable(name: String, packets: u64, source: io::Error) -> CaptureError {
     }
 }
 
-/// Why copying ended early.
+/// The reason why copying ended early.
 #[derive(Debug)]
 enum Stop {
     Read(io::Error),

@@ -1,4 +1,4 @@
-//! What can go wrong before and beside capturing.
+//! Errors of opening, running and writing captures.
 
 use std::io;
 
@@ -7,16 +7,16 @@ use thiserror::Error;
 
 use super::Foreign;
 
-/// Why packets could not be had or kept.
+/// A reason why packets could not be read, captured or written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// A capture file could not be opened or its begin not be read.
+    /// A capture file could not be opened, or its beginning could not be read.
     #[error("cannot read {name}")]
     Read {
         /// The file's name.
         name: String,
-        /// What the system said.
+        /// The error from the operating system.
         source: io::Error,
     },
     /// A file is no capture.
@@ -24,10 +24,10 @@ pub enum CaptureError {
     NotCapture {
         /// The file's name.
         name: String,
-        /// What it is instead, by its first bytes.
+        /// The kind of file it is instead, recognized by its first bytes.
         found: Foreign,
     },
-    /// A capture of a kind that is not read.
+    /// A capture of an unsupported kind.
     #[error("{name} cannot be read: {fault}")]
     Unsupported {
         /// The file's name.
@@ -40,7 +40,7 @@ pub enum CaptureError {
     NotPermitted {
         /// The interface.
         interface: String,
-        /// What libpcap said.
+        /// The error from libpcap.
         source: pcap::Error,
     },
     /// There is no such interface in this network namespace.
@@ -48,28 +48,28 @@ pub enum CaptureError {
     NoSuchInterface {
         /// The name asked for.
         interface: String,
-        /// The names there are.
+        /// The names of the interfaces that exist.
         known: Vec<String>,
     },
-    /// An interface could not be opened: it is down, or of a strange kind.
+    /// An interface could not be opened: it is down, or of an unsupported kind.
     #[error("cannot capture on {interface}")]
     Interface {
         /// The interface.
         interface: String,
-        /// What libpcap said.
+        /// The error from libpcap.
         source: pcap::Error,
     },
-    /// A filter is not of libpcap's language, or asks what this link cannot tell.
+    /// A filter is not in libpcap's language, or tests something that this link type does not have.
     #[error("the filter \"{filter}\" cannot be used on {interface}")]
     Filter {
         /// The filter expression.
         filter: String,
         /// The interface it was compiled for.
         interface: String,
-        /// What libpcap said.
+        /// The error from libpcap.
         source: pcap::Error,
     },
-    /// One pcap file cannot hold packets of several link types.
+    /// A pcap file cannot hold packets of several link types.
     #[error("packets of link types {} and {} do not fit into one pcap file", .0.0, .1.0)]
     MixedLinkTypes(LinkType, LinkType),
     /// A file for packets could not be created.
@@ -77,27 +77,27 @@ pub enum CaptureError {
     Create {
         /// The file's name.
         name: String,
-        /// What the system said.
+        /// The error from the operating system.
         source: io::Error,
     },
-    /// Packets could not be written, to a full disk for example. What stands in
-    /// the file is whole.
+    /// Packets could not be written, to a full disk for example. The packets in the file are
+    /// complete.
     #[error("cannot write to {name} beyond {packets} packets")]
     Write {
         /// The file's name.
         name: String,
         /// The packets that are in the file.
         packets: u64,
-        /// What the system said.
+        /// The error from the operating system.
         source: io::Error,
     },
-    /// The system would not start a thread to capture in.
+    /// The capture thread could not be started.
     #[error("cannot start the capturing thread")]
     Thread(#[source] io::Error),
 }
 
 impl CaptureError {
-    /// What to do about it, where that can be told.
+    /// Returns advice on how to resolve the error, if there is any.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotCapture { name, found } => found.hint(name),

@@ -18,39 +18,38 @@ use self::compression::Input;
 pub(crate) use self::compression::undo as decompressed;
 use super::{CaptureError, Foreign, Packets, count, count_beside};
 
-/// How much is read at once. More than a second-level cache holds would be
-/// read from memory twice.
+/// Bytes read at once. A block larger than the second-level cache would be read from memory twice.
 const BLOCK: usize = 512 * 1024;
 
-/// How much is read to tell what a file is.
+/// Bytes read first, to recognize the file format.
 const FIRST_READ: usize = 16 * 1024;
 
 const _: () = assert!(BLOCK >= Container::LONGEST);
 
-/// A capture file that is being read, in blocks: a file that shrinks or grows
-/// meanwhile is read as far as it then goes. One that gzip, zstd or lz4
-/// compressed, told by its first bytes, is decompressed on the way.
+/// A capture file that is read in blocks. A file that shrinks or grows meanwhile is read as far as
+/// it then goes; one compressed with gzip, zstd or lz4, recognized by its first bytes, is
+/// decompressed on the way.
 ///
-/// Bad content never fails: what was read up to the damage stands, and the
+/// Damaged content is not an error: everything read up to the damage stands, and the
 /// [summary](Self::summary) says where and why it ended.
 pub struct FileCapture {
     input: Input,
     buffer: Vec<u8>,
-    /// What of the buffer is read and not yet consumed.
+    /// The part of the buffer that is read and not yet consumed.
     unread: Range<usize>,
     container: Container,
     decoder: Decoder,
     point: PointId,
     is_over: bool,
-    /// How the frames begin, as far as the file's begin tells.
+    /// The link type of the first packet, if the beginning of the file tells it.
     link: Option<LinkType>,
     summary: CaptureSummary,
 }
 
 impl FileCapture {
-    /// Opens the file at `path`, or standard input for `-`. What is seen on
-    /// interface *n* of a pcapng section, from 0, is of observation point
-    /// `point + n`; other files have one point.
+    /// Opens the file at `path`, or standard input for `-`. Packets of interface *n* of a pcapng
+    /// section, counted from 0, belong to observation point `point + n`; other files have one
+    /// point.
     ///
     /// # Errors
     /// When the file cannot be read, or begins like no capture.
@@ -96,14 +95,14 @@ impl FileCapture {
         Ok(capture)
     }
 
-    /// The next TCP segment and what was captured of its payload; `None` at
-    /// the end. Records that are none are passed over.
+    /// Returns the next TCP segment and the captured part of its payload; `None` at the end. Other
+    /// records are skipped.
     pub fn next_segment(&mut self) -> Option<(Segment, &[u8])> {
         self.next_segment_and(|_| {})
     }
 
-    /// The next TCP segment, as [`Self::next_segment`] gives it; the ICMP errors before it go
-    /// to `visit`.
+    /// Returns the next TCP segment, as [`Self::next_segment`] does, and passes the ICMP errors
+    /// before it to `visit`.
     pub fn next_segment_and(
         &mut self,
         mut visit: impl FnMut(&IcmpError),
@@ -117,8 +116,8 @@ impl FileCapture {
         }
     }
 
-    /// The next packet that bears on a flow; `None` at the end. Records that
-    /// hold none are counted and passed over: it never is [`Packet::Other`].
+    /// Returns the next packet that concerns a flow; `None` at the end. Other records are counted
+    /// and skipped: the result is never [`Packet::Other`].
     pub fn next_packet(&mut self) -> Option<Packet<'_>> {
         Some(match self.advance()? {
             Next::Segment(segment, place) => Packet::Tcp(segment, self.payload(place)),
@@ -136,9 +135,9 @@ impl FileCapture {
         }
     }
 
-    /// Reads the next packets that bear on a flow, as many as one block holds
-    /// and at most `limit` segments of TCP, in place of those in `packets`;
-    /// how many segments there are. At the end there are no packets.
+    /// Replaces the contents of `packets` with the next packets that concern a flow, as many as one
+    /// block holds and at most `limit` TCP segments. Returns the number of segments. At the end
+    /// there are no packets.
     pub fn next_packets(&mut self, packets: &mut Packets, limit: u64) -> u64 {
         packets.forget();
         let mut segments = 0;
@@ -158,8 +157,8 @@ impl FileCapture {
         segments
     }
 
-    /// Decodes what is read, until more is needed, there are `limit` segments,
-    /// or damage is met.
+    /// Decodes the bytes read, until more are needed, `limit` segments are reached, or damage is
+    /// met.
     #[inline]
     fn decode_block(
         &mut self,
@@ -208,7 +207,7 @@ impl FileCapture {
         damage
     }
 
-    /// Hands all segments that are left to `visit`.
+    /// Passes all remaining segments to `visit` and returns the summary.
     pub fn for_each(mut self, mut visit: impl FnMut(&Segment, &[u8])) -> CaptureSummary {
         while let Some((segment, payload)) = self.next_segment() {
             visit(&segment, payload);
@@ -221,22 +220,22 @@ impl FileCapture {
         self.container.keep_comments();
     }
 
-    /// The comments on the packet with this number, of those read so far.
+    /// Returns the comments on the packet with this number, among those read so far.
     pub fn comments(&self, packet: u64) -> &[String] {
         self.container.comments(packet)
     }
 
-    /// How the first packet begins, where the first bytes read hold it.
+    /// Returns the link type of the first packet, if the first bytes read contain it.
     pub fn link(&self) -> Option<LinkType> {
         self.link
     }
 
-    /// The point of its first interface.
+    /// Returns the observation point of the first interface.
     pub fn point(&self) -> PointId {
         self.point
     }
 
-    /// What was read so far.
+    /// Returns the summary of the records read so far.
     pub fn summary(&self) -> CaptureSummary {
         CaptureSummary {
             dropped: self.container.dropped(),
@@ -249,7 +248,7 @@ impl FileCapture {
     fn recognize(&mut self) -> Result<(), CaptureError> {
         let name = &self.summary.name;
         while self.unread.len() < 4 {
-            // No more than it takes: many files may be open, to be read later.
+            // Read no more than is needed: many files may be open, to be read later.
             match self
                 .input
                 .read(&mut self.buffer[self.unread.end..FIRST_READ])

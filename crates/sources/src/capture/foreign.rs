@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// What a file is that is no capture.
+/// The kind of a file that is no capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
-    /// It has no bytes at all.
+    /// A file without any bytes.
     Empty,
     /// Compressed, to be unpacked by this command to its standard output.
     Compressed(&'static str, &'static str),
@@ -41,7 +41,7 @@ const OTHER_CAPTURES: [(&[u8], &str); 11] = [
 ];
 
 impl Foreign {
-    /// Recognizes a file by how it begins.
+    /// Recognizes a file by its first bytes.
     pub fn recognize(begin: &[u8]) -> Self {
         let has_magic = |magic: &[u8]| begin.starts_with(magic);
         if let Some((_, what, unpack)) = COMPRESSED.iter().find(|each| has_magic(each.0)) {
@@ -64,7 +64,7 @@ impl Foreign {
         }
     }
 
-    /// What to do with such a file.
+    /// Returns advice for such a file, if there is any.
     pub(super) fn hint(self, name: &str) -> Option<String> {
         match self {
             Self::Empty => Some(
@@ -98,7 +98,8 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// Whether these bytes, perhaps cut within a character, are printable UTF-8.
+/// Returns true if these bytes, perhaps cut within a character, are printable
+/// UTF-8.
 fn is_text(bytes: &[u8]) -> bool {
     let valid = match std::str::from_utf8(bytes) {
         Ok(text) => text,

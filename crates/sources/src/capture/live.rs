@@ -1,10 +1,10 @@
 //! Live capture with libpcap.
 //!
-//! A thread of its own empties the kernel's rings, decodes, writes the file
-//! and hands batches of packets to the consumer. It never waits for the
-//! consumer: what finds the channel full is counted as dropped. When it is
-//! stopped it first drains the rings, so that what was on the wire before the
-//! stop is in the result.
+//! A dedicated thread empties the kernel's rings, decodes, writes the file and
+//! hands batches of packets to the consumer. It never waits for the consumer:
+//! packets that find the channel full are counted as dropped. When stopped, it
+//! first drains the rings, so that packets on the wire before the stop are in
+//! the result.
 
 mod handle;
 mod sink;
@@ -26,32 +26,36 @@ use self::worker::Worker;
 use super::writer::{PcapWriter, Written};
 use super::{CaptureError, Packets};
 
-/// How many full batches may wait for the consumer.
+/// Maximum number of full batches that wait for the consumer.
 const WAITING_BATCHES: usize = 16;
 
-/// What to capture, and how.
+/// The options of a live capture.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// Interfaces, `any` for all of them, and the observation point of each.
+    /// The interfaces, `any` for all of them, and the observation point of
+    /// each.
     pub interfaces: Vec<(String, PointId)>,
-    /// Which packets, in the language of `pcap-filter(7)`; `None` for all.
+    /// A filter expression in the language of `pcap-filter(7)`; `None` for all
+    /// packets.
     pub filter: Option<String>,
-    /// How many bytes of a packet to keep, at most [`MAX_CAPTURED`].
+    /// Bytes kept of each packet, at most [`MAX_CAPTURED`].
     pub snap_len: u32,
-    /// The kernel's ring for each interface, in bytes.
+    /// Size of the kernel's ring for each interface, in bytes.
     pub buffer_bytes: u32,
-    /// Whether to see what is on the link but not for this host.
+    /// True to capture in promiscuous mode, which also sees packets not meant
+    /// for this host.
     pub is_promiscuous: bool,
-    /// A pcap file for the packets, `-` for standard output.
+    /// The pcap file to write the packets to, `-` for standard output.
     pub write: Option<PathBuf>,
-    /// The capture ends by itself after so many packets.
+    /// Number of packets after which the capture ends by itself.
     pub packets: Option<u64>,
-    /// The capture ends by itself after so long.
+    /// Time after which the capture ends by itself.
     pub duration: Option<Duration>,
 }
 
 impl LiveOptions {
-    /// Everything on one interface, whole packets, until stopped.
+    /// Returns options that capture everything on one interface, whole packets,
+    /// until stopped.
     pub fn new(interface: &str, point: PointId) -> Self {
         Self {
             interfaces: vec![(interface.to_owned(), point)],
@@ -66,7 +70,7 @@ impl LiveOptions {
     }
 }
 
-/// A capture that is going on.
+/// A running capture.
 pub struct LiveCapture {
     stop: Arc<AtomicBool>,
     packets: Arc<AtomicU64>,
@@ -76,29 +80,29 @@ pub struct LiveCapture {
     worker: Option<JoinHandle<LiveOutcome>>,
 }
 
-/// What came while waiting for packets.
+/// The result of waiting for packets.
 #[derive(Debug)]
 pub enum Arrival<'a> {
-    /// Some packets.
+    /// Packets that arrived.
     Batch(&'a Packets),
-    /// None in the time allowed.
+    /// No packets in the time allowed.
     Quiet,
-    /// None any more.
+    /// No more packets: the capture has ended.
     Ended,
 }
 
-/// What a live capture amounts to.
+/// The result of a live capture.
 #[derive(Debug, Default)]
 pub struct LiveOutcome {
-    /// For each interface, in the order given.
+    /// The summary of each interface, in the order given.
     pub summaries: Vec<(PointId, CaptureSummary)>,
-    /// What came of the file; `None` when none was asked for.
+    /// The result of writing the file; `None` if none was asked for.
     pub written: Option<Written>,
 }
 
 impl LiveCapture {
-    /// Begins to capture: every packet from the return of this on is seen.
-    /// Setting `stop` ends the capture as [`stop`](Self::stop) does.
+    /// Starts the capture: every packet after this returns is seen. Setting
+    /// `stop` ends the capture as [`stop`](Self::stop) does.
     ///
     /// # Errors
     /// When an interface cannot be opened, the filter not be compiled, the
@@ -134,7 +138,7 @@ impl LiveCapture {
         })
     }
 
-    /// Waits for packets that bear on flows, at most for `wait`.
+    /// Waits for packets that concern a flow, for at most `wait`.
     pub fn next_batch(&mut self, wait: Duration) -> Arrival<'_> {
         if let Some(batch) = self.current.take() {
             // Without a worker there is nobody who could fill it again.
@@ -150,19 +154,19 @@ impl LiveCapture {
         }
     }
 
-    /// Packets captured so far, of any protocol.
+    /// Returns the number of packets captured so far, of any protocol.
     pub fn packets(&self) -> u64 {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Ends the capture once the kernel's rings are drained; what was captured
-    /// before still arrives.
+    /// Ends the capture once the kernel's rings are drained; packets captured
+    /// before still arrive.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the capture, throws away packets that were not taken, and says
-    /// what it amounts to.
+    /// Ends the capture, discards packets that were not taken, and returns the
+    /// result.
     pub fn finish(mut self) -> LiveOutcome {
         self.end().unwrap_or_default()
     }
@@ -185,7 +189,7 @@ impl Drop for LiveCapture {
     }
 }
 
-/// The link type that all interfaces have.
+/// Returns the link type that all interfaces share.
 fn single_link(handles: &[Handle]) -> Result<LinkType, CaptureError> {
     let mut links = handles.iter().map(Handle::link);
     let first = links.next().unwrap_or_default();

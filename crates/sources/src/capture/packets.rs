@@ -6,28 +6,30 @@ use std::ops::Range;
 use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::segment::Segment;
 
-/// Packets in their order, each with the place of its payload.
+/// Packets in order, each with the position of its payload.
 #[derive(Default)]
 pub struct Packets {
-    /// Without their payloads.
+    /// The packets without their payloads, each with the position of its
+    /// payload.
     list: Vec<(Packet<'static>, Range<usize>)>,
     pub(super) bytes: Vec<u8>,
-    /// Payloads that did not stand in what was read: of packets that were put
-    /// together from fragments. Their places begin at [`ASIDE`].
+    /// Payloads that are not part of the bytes read: those of packets
+    /// reassembled from fragments. Their positions begin at [`ASIDE`].
     aside: Vec<u8>,
 }
 
-/// The place of the first byte that is kept aside, beyond those of all others.
+/// Position of the first byte kept aside, beyond the positions of all other
+/// bytes.
 const ASIDE: usize = 1 << (usize::BITS - 1);
 
 impl Packets {
-    /// The packets, their payloads beside them.
+    /// Returns the packets, each with its payload beside it.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Packet<'static>, &[u8])> {
         let packets = self.list.iter();
         packets.map(|(packet, place)| (packet, self.payload(place)))
     }
 
-    /// Packet `index` and its payload.
+    /// Returns packet `index` and its payload.
     #[inline]
     pub fn at(&self, index: usize) -> Option<(&Packet<'static>, &[u8])> {
         let (packet, place) = self.list.get(index)?;
@@ -48,13 +50,13 @@ impl Packets {
         self.aside.get(begin..end).unwrap_or_default()
     }
 
-    /// The packets with their payloads.
+    /// Returns the packets with their payloads in them.
     pub fn whole(&self) -> impl Iterator<Item = Packet<'_>> {
         self.iter()
             .map(|(packet, payload)| packet.with_payload(payload))
     }
 
-    /// The segments of TCP among them, and what was captured of their payloads.
+    /// Returns the TCP segments, each with the captured part of its payload.
     pub fn segments(&self) -> impl Iterator<Item = (&Segment, &[u8])> {
         self.iter().filter_map(|(packet, payload)| match packet {
             Packet::Tcp(segment, _) => Some((segment, payload)),
@@ -62,22 +64,22 @@ impl Packets {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of packets.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no packets.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// How many bytes are kept for them.
+    /// Returns the number of bytes kept for the packets.
     pub fn bytes(&self) -> usize {
         self.bytes.len() + self.aside.len()
     }
 
-    /// The memory that they and their bytes take.
+    /// Returns the memory that the packets and their bytes take, in bytes.
     pub fn memory(&self) -> usize {
         self.bytes() + self.list.len() * size_of::<(Packet<'static>, Range<usize>)>()
     }
@@ -95,13 +97,13 @@ impl Packets {
         self.bytes.clear();
     }
 
-    /// Forgets all packets and lets their bytes be.
+    /// Forgets all packets and leaves their bytes as they are.
     pub(super) fn forget(&mut self) {
         self.list.clear();
         self.aside.clear();
     }
 
-    /// Keeps a packet whose payload is none of its bytes.
+    /// Keeps a packet whose payload is not part of the bytes read.
     #[cold]
     pub(super) fn put_aside(&mut self, packet: &Packet<'_>) {
         let begin = ASIDE + self.aside.len();
@@ -110,18 +112,18 @@ impl Packets {
             .push((bare(packet), begin..ASIDE + self.aside.len()));
     }
 
-    /// Keeps a packet whose payload is to be at `payload` of its bytes.
+    /// Keeps a packet whose payload is at `payload` in the bytes.
     #[inline]
     pub(super) fn place(&mut self, packet: &Packet<'_>, payload: Range<usize>) {
         match *packet {
-            // Most are, and so it is written only once.
+            // Most packets are TCP: these are written only once this way.
             Packet::Tcp(segment, _) => self.list.push((Packet::Tcp(segment, &[]), payload)),
             _ => self.list.push((bare(packet), payload)),
         }
     }
 }
 
-/// The packet without its payload.
+/// Returns the packet without its payload.
 #[inline]
 fn bare(packet: &Packet<'_>) -> Packet<'static> {
     packet.with_payload(&[])

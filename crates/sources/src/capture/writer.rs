@@ -1,4 +1,4 @@
-//! Writing packets into a nanosecond pcap file.
+//! Writing of packets into a nanosecond pcap file.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -10,31 +10,32 @@ use super::CaptureError;
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
-/// Written at once when so much waits.
+/// Number of buffered bytes at which they are written.
 const BLOCK: usize = 256 * 1024;
 
-/// What came of writing a capture file.
+/// The result of writing a capture file.
 #[derive(Debug)]
 pub struct Written {
     /// The file's name.
     pub name: String,
-    /// How many packets stand in it.
+    /// Number of packets in the file.
     pub packets: u64,
-    /// Why not all of them; `None` when all do, or when a pipe's reader went.
+    /// The reason why packets are missing; `None` if none are, or if the reader
+    /// of a pipe has gone.
     pub fault: Option<CaptureError>,
 }
 
 /// A capture file that is being written. It is left with whole records only,
-/// also when the disk is full.
+/// even when the disk is full.
 pub(super) struct PcapWriter {
     name: String,
     output: File,
-    /// Whole records that still have to be written.
+    /// Whole records that are still to be written.
     waiting: Vec<u8>,
     packets: u64,
-    /// How many bytes stand in the file.
+    /// Number of bytes in the file.
     position: u64,
-    /// Whether the file is ours from its first byte, and may be shortened.
+    /// True if the file was created here, and so may be truncated.
     is_own: bool,
 }
 
@@ -48,9 +49,10 @@ impl PcapWriter {
         } else {
             File::create(path)
         };
-        let name = match is_stdout {
-            true => "standard output".to_owned(),
-            false => path.display().to_string(),
+        let name = if is_stdout {
+            "standard output".to_owned()
+        } else {
+            path.display().to_string()
         };
         let output = output.map_err(|source| {
             let name = name.clone();
@@ -83,13 +85,14 @@ impl PcapWriter {
         }
         self.waiting.extend_from_slice(record.bytes);
         self.packets += 1;
-        match self.waiting.len() >= BLOCK {
-            true => self.flush(),
-            false => Ok(()),
+        if self.waiting.len() >= BLOCK {
+            self.flush()
+        } else {
+            Ok(())
         }
     }
 
-    /// Writes what waits.
+    /// Writes the buffered records.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let mut written = 0;
         while let Some(rest) = self.waiting.get(written..).filter(|rest| !rest.is_empty()) {
@@ -105,13 +108,13 @@ impl PcapWriter {
         Ok(())
     }
 
-    /// Writes what waits and says what came of it all.
+    /// Writes the buffered records and returns the result.
     pub(super) fn finish(mut self) -> Written {
         let fault = self.flush().err();
         self.into_written(fault)
     }
 
-    /// What came of it, after `fault` ended it.
+    /// Returns the result, after `fault` ended the writing.
     pub(super) fn into_written(self, fault: Option<io::Error>) -> Written {
         let fault = fault.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
         Written {
@@ -130,28 +133,25 @@ impl PcapWriter {
     }
 
     /// Counts and keeps the whole records among the first `written` of the
-    /// waiting bytes. Where the file cannot be shortened, as a pipe cannot, it
-    /// ends within a record.
+    /// waiting bytes. A file that cannot be truncated, such as a pipe, ends
+    /// within a record.
     fn give_up(&mut self, written: usize, error: io::Error) -> io::Result<()> {
         let (whole, lost) = whole_records(&self.waiting, written, self.position == 0);
         self.packets -= lost;
         self.position += whole as u64;
         self.waiting.clear();
         if self.is_own {
-            // Pipes and devices refuse, and have no use for it.
+            // Pipes and devices cannot be truncated, and need not be.
             let _ = self.output.set_len(self.position);
         }
         Err(error)
     }
 }
 
-/// How many of the first `written` bytes are whole records, and how many
-/// records of all the bytes are not whole among them.
+/// Returns how many of the first `written` bytes form whole records, and how
+/// many of all records are not whole among them.
 fn whole_records(bytes: &[u8], written: usize, has_file_header: bool) -> (usize, u64) {
-    let mut begin = match has_file_header {
-        true => FILE_HEADER,
-        false => 0,
-    };
+    let mut begin = if has_file_header { FILE_HEADER } else { 0 };
     let (mut whole, mut lost) = (begin.min(written), 0);
     while let Some(header) = bytes.get(begin..begin + RECORD_HEADER) {
         let captured = header.get(8..).and_then(|rest| rest.first_chunk());

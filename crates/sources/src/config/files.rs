@@ -1,5 +1,5 @@
-//! Files as another process sees them: below its root, with its symbolic
-//! links, read only as far as a limit.
+//! Files as another process sees them: below its root, with its symbolic links,
+//! read up to a limit.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,19 +14,19 @@ use rustix::io::Errno;
 
 use super::{Error, glob, process};
 
-/// Most entries taken of one directory.
+/// Maximum number of entries taken from one directory.
 const MAX_ENTRIES: usize = 65_536;
-/// Most paths that one pattern expands to.
+/// Maximum number of paths that one pattern expands to.
 const MAX_MATCHES: usize = 4096;
 
-/// What was read of a file.
+/// The part of a file that was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Contents {
     /// The bytes.
     pub(crate) bytes: Vec<u8>,
-    /// Whether the file is longer than was allowed to read.
+    /// True if the file is longer than the limit for reading it.
     pub(crate) is_cut: bool,
-    /// When it was last written, or put in its place.
+    /// Times at which the file was last written, or put in its place.
     pub(crate) stamps: Stamps,
 }
 
@@ -39,11 +39,12 @@ pub(crate) struct Stamps {
     pub(crate) changed: SystemTime,
 }
 
-/// A place that configuration files are read from.
+/// A source of configuration files.
 pub(crate) trait Files {
     /// Reads the regular file at this absolute path, at most `limit` bytes.
     fn read(&self, path: &Path, limit: usize) -> io::Result<Contents>;
-    /// The names in a directory, in no order, and the directory's own times.
+    /// Lists the names in a directory, in no order, with the directory's own
+    /// times.
     fn list(&self, directory: &Path) -> io::Result<(Vec<Vec<u8>>, Stamps)>;
 }
 
@@ -51,14 +52,14 @@ pub(crate) trait Files {
 #[derive(Debug)]
 pub(crate) struct Root {
     directory: OwnedFd,
-    /// Whether this is our own root, taken because the process's may not be
+    /// True if this is our own root, used because the process's may not be
     /// opened; it is not proven to be the same.
     pub(crate) is_assumed: bool,
 }
 
 impl Root {
-    /// Opens the root of a process. Without the right to do so, our own serves
-    /// where the mounts show that both see the same root file system.
+    /// Opens the root of a process. Without the permission to do so, our own
+    /// root is used if the mounts show that both see the same root file system.
     pub(crate) fn of(pid: u32) -> Result<Self, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let path = format!("/proc/{pid}/root");
@@ -84,7 +85,7 @@ impl Root {
         }
     }
 
-    /// Opens below the root, so that no link leads out of it.
+    /// Opens a path below the root, so that no symbolic link leads out of it.
     pub(crate) fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
@@ -148,8 +149,8 @@ impl Stamps {
     }
 }
 
-/// The paths a pattern stands for, sorted bytewise as `glob(3)` does in the C
-/// locale, and the directories that were searched for it.
+/// Returns the paths that match a pattern, sorted bytewise as `glob(3)` does in
+/// the C locale, and the directories that were searched for it.
 pub(crate) fn expand(files: &dyn Files, pattern: &Path) -> (Vec<PathBuf>, Vec<(PathBuf, Stamps)>) {
     let mut found = vec![PathBuf::from("/")];
     let mut searched = Vec::new();
@@ -171,7 +172,7 @@ pub(crate) fn expand(files: &dyn Files, pattern: &Path) -> (Vec<PathBuf>, Vec<(P
     (found, searched)
 }
 
-/// The entries of directories that match one component of a pattern.
+/// Returns the entries of directories that match one component of a pattern.
 fn expand_name(
     files: &dyn Files,
     directories: &[PathBuf],
@@ -193,13 +194,13 @@ fn expand_name(
     found
 }
 
-/// What two processes' mounts have in common.
+/// The mounts that two processes have in common.
 enum Shared {
     /// Every mount: the same namespace and the same root directory.
     Exactly,
     /// The root file system, in namespaces of their own (a sandboxed service).
     RootOnly,
-    /// Not even that, or it cannot be told.
+    /// Not even the root file system, or it cannot be determined.
     No,
 }
 
@@ -220,7 +221,7 @@ fn root_of_mounts(pid: u32) -> Shared {
     }
 }
 
-/// The device and the directory in it that are mounted on `/`.
+/// Returns the device, and the directory in it, that are mounted on `/`.
 fn root_mount(mounts: &[u8]) -> Option<(&str, &str)> {
     let text = std::str::from_utf8(mounts).ok()?;
     text.lines().find_map(|line| {

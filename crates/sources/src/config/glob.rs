@@ -1,14 +1,14 @@
-//! Shell patterns as `glob(3)` without flags takes them.
+//! Shell patterns, matched as by `glob(3)` without flags.
 
-/// Whether a path component holds a pattern and is no plain name.
+/// Returns true if a path component is a pattern and not a plain name.
 pub(crate) fn is_pattern(component: &[u8]) -> bool {
     component
         .iter()
         .any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
 
-/// Whether `name`, one path component, matches `pattern` (`fnmatch(3)` with
-/// `FNM_PERIOD`: a leading dot is matched by a dot only).
+/// Returns true if `name`, one path component, matches `pattern` (`fnmatch(3)`
+/// with `FNM_PERIOD`: a leading dot is matched by a dot only).
 pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     if name.first() == Some(&b'.') && !matches!(pattern, [b'.', ..] | [b'\\', b'.', ..]) {
         return false;
@@ -35,14 +35,15 @@ pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at_pattern..].iter().all(|byte| *byte == b'*')
 }
 
-/// Where the pattern goes on after matching one byte; `None` for no match.
+/// Returns the position in the pattern after matching one byte; `None` for no
+/// match.
 fn step(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match pattern.get(at)? {
         b'?' => Some(at + 1),
         b'[' => match bracket(&pattern[at + 1..], byte) {
             Some((true, length)) => Some(at + 1 + length),
             Some((false, _)) => None,
-            // Without its closing bracket it stands for itself.
+            // A bracket that is not closed stands for itself.
             None => (byte == b'[').then_some(at + 1),
         },
         b'\\' => (*pattern.get(at + 1)? == byte).then_some(at + 2),
@@ -50,9 +51,10 @@ fn step(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     }
 }
 
-/// Matches `byte` against the bracket expression after its `[`: the verdict
-/// and the expression's length. Named classes (`[:alpha:]`) are not known and
-/// count as their characters. `None` when it is not closed.
+/// Matches `byte` against the bracket expression after its `[`; returns the
+/// verdict and the expression's length. Named classes (`[:alpha:]`) are not
+/// known and count as their characters. Returns `None` if the expression is not
+/// closed.
 fn bracket(pattern: &[u8], byte: u8) -> Option<(bool, usize)> {
     let negated = matches!(pattern.first(), Some(b'!' | b'^'));
     let mut at = usize::from(negated);

@@ -56,18 +56,18 @@ use selection::{Selection, select};
 use server::{Surroundings, read_hosts};
 use tree::{ConfigurationFile, Place, Tree};
 
-/// Most bytes read of `/etc/hosts`.
+/// Maximum number of bytes read of `/etc/hosts`.
 const MAX_HOSTS: usize = 256 << 10;
 
-/// What a client asks for. It is taken for a `GET`.
+/// The request of a client, taken to be a `GET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'r> {
-    /// The server's address that the connection arrives at; `None` when it is
-    /// not known, as behind address translation.
+    /// The server address that the connection arrives at; `None` if it is
+    /// unknown, as behind address translation.
     pub local_addr: Option<IpAddr>,
-    /// The port there.
+    /// The server port that the connection arrives at.
     pub port: u16,
-    /// The `Host` header; empty where none is sent.
+    /// The `Host` header; empty if none is sent.
     pub host: &'r str,
     /// The request's target: path and query, or a whole URL.
     pub uri: &'r str,
@@ -87,7 +87,7 @@ pub struct Configuration {
     tree: Tree,
     surroundings: Surroundings,
     version: Option<Version>,
-    /// When the workers that are to be judged started.
+    /// Start time of the workers that are to be judged.
     loaded: Option<SystemTime>,
     notes: Vec<Note>,
 }
@@ -154,7 +154,7 @@ impl Configuration {
         })
     }
 
-    /// What holds for one request.
+    /// Returns the configuration that applies to one request.
     pub fn resolve(&self, request: &Request<'_>) -> Resolved {
         let selection = select(&self.tree, &self.surroundings, request);
         let values = effective(&self.tree, &selection, self.version);
@@ -257,21 +257,23 @@ impl Configuration {
             .collect()
     }
 
-    /// Whether the file of a place is newer than the workers.
+    /// Returns true if the file of a place is newer than the workers; `None` if
+    /// it is unknown.
     fn is_newer(&self, place: Option<Place>) -> Option<bool> {
         let file = self.tree.file(place?)?;
         Some(change(file, self.loaded?).is_some())
     }
 }
 
-/// The names of the hosts file below a root.
+/// Returns the names in the hosts file below a root, with their addresses.
 fn hosts_of(root: &Root) -> HashMap<String, Vec<IpAddr>> {
     let hosts = root.read(Path::new("/etc/hosts"), MAX_HOSTS);
     let bytes = hosts.map(|hosts| hosts.bytes).unwrap_or_default();
     read_hosts(&String::from_utf8_lossy(&bytes))
 }
 
-/// How a file is newer than processes started then, if it is.
+/// Returns the way in which a file is newer than processes started at `loaded`,
+/// if it is.
 fn change(file: &ConfigurationFile, loaded: SystemTime) -> Option<Change> {
     let loaded = loaded + START_RESOLUTION;
     if file.modified.is_some_and(|at| at > loaded) {

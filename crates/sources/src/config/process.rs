@@ -1,4 +1,4 @@
-//! What `/proc` tells of another process (`proc_pid_stat(5)`).
+//! Facts about another process, read from `/proc` (`proc_pid_stat(5)`).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,12 +8,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Error;
 
-/// A `/proc` file of more bytes than this is cut.
+/// Maximum bytes read of a `/proc` file; a longer one is cut.
 const MAX_PROC_FILE: u64 = 4 << 20;
 /// `USER_HZ`, the unit of times in `/proc/PID/stat`; 100 on every Linux port
 /// that runs servers (`include/uapi/asm-generic/param.h`).
 const TICKS_PER_SECOND: u64 = 100;
-/// A process's start is known to one tick.
+/// Resolution of a process's start time: one tick.
 pub(crate) const START_RESOLUTION: Duration = Duration::from_millis(10);
 
 /// The fields used of `/proc/PID/stat`.
@@ -29,7 +29,7 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Reads it out of the line; the name in parentheses may hold anything.
+    /// Parses the line; the name in parentheses may hold anything.
     fn parse(text: &[u8]) -> Option<Self> {
         let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
         let rest = std::str::from_utf8(text.get(after_name..)?).ok()?;
@@ -47,7 +47,7 @@ impl Stat {
         })
     }
 
-    /// When the process started, on `CLOCK_REALTIME` as set now.
+    /// Returns the start time of the process, on `CLOCK_REALTIME` as set now.
     pub(crate) fn started(&self) -> SystemTime {
         let boot = clock_gettime(ClockId::Boottime);
         let since_boot = Duration::new(
@@ -74,7 +74,7 @@ fn read_proc(path: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The process's `stat`.
+/// Reads the `stat` of a process.
 pub(crate) fn stat(pid: u32) -> Result<Stat, Error> {
     let text = read(pid, "stat")?;
     Stat::parse(&text).ok_or(Error::Process {
@@ -84,7 +84,7 @@ pub(crate) fn stat(pid: u32) -> Result<Stat, Error> {
     })
 }
 
-/// The arguments, or the one title that a program wrote over them.
+/// Returns the arguments, or the one title that a program wrote over them.
 pub(crate) fn arguments(pid: u32) -> Result<Vec<Vec<u8>>, Error> {
     let text = read(pid, "cmdline")?;
     let end = text
@@ -97,7 +97,7 @@ pub(crate) fn arguments(pid: u32) -> Result<Vec<Vec<u8>>, Error> {
         .collect())
 }
 
-/// The real user id; `None` when it cannot be read.
+/// Returns the real user id; `None` if it cannot be read.
 pub(crate) fn real_user(pid: u32) -> Option<u32> {
     let status = read(pid, "status").ok()?;
     let text = String::from_utf8_lossy(&status);
@@ -105,7 +105,7 @@ pub(crate) fn real_user(pid: u32) -> Option<u32> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The processes whose parent is `pid`, in no order.
+/// Returns the processes whose parent is `pid`, in no order.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     // Written by the kernel only with CONFIG_PROC_CHILDREN.
     if let Ok(list) = read_proc(&format!("/proc/{pid}/task/{pid}/children")) {
@@ -123,8 +123,8 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Whether two processes are in the same namespace of this kind (`net`,
-/// `uts`); `None` when it cannot be told.
+/// Returns true if a process is in the same namespace of this kind (`net`,
+/// `uts`) as this one; `None` if that is unknown.
 pub(crate) fn shares_namespace_with_us(pid: u32, kind: &str) -> Option<bool> {
     let theirs = std::fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok()?;
     let ours = std::fs::read_link(format!("/proc/self/ns/{kind}")).ok()?;

@@ -1,12 +1,12 @@
 //! The tables of iptables' older form, read by `getsockopt`
-//! (`include/uapi/linux/netfilter_ipv4/ip_tables.h` and its IPv6 sibling).
-//! Only tables that exist already are asked for: asking creates them.
+//! (`include/uapi/linux/netfilter_ipv4/ip_tables.h` and its IPv6 sibling). Only tables that exist
+//! already are read: reading a table creates it.
 
 use super::FilteredTraffic;
 use crate::netlink::message::{array_at, text, u16_at, u32_at};
 use crate::privilege::{HostError, NetworkNamespace, TableFamily};
 
-/// At most this many bytes of `/proc/net/ip_tables_names`.
+/// Maximum bytes read of `/proc/net/ip_tables_names`.
 const MOST_NAMES_BYTES: u64 = 4_096;
 /// `XT_TABLE_MAXNAMELEN` and `XT_EXTENSION_MAXNAMELEN`.
 const TABLE_NAME_BYTES: usize = 32;
@@ -14,7 +14,7 @@ const TARGET_NAME_BYTES: usize = 29;
 /// `NF_INET_*` hooks of a table.
 const HOOKS: usize = 5;
 const NF_INET_FORWARD: usize = 2;
-/// A standard target's verdict for NF_DROP: the negative of it, less one.
+/// Verdict of a standard target for NF_DROP: its negative, less one.
 const VERDICT_DROP: i32 = -1;
 
 /// Counts rules and policies that could block the traffic.
@@ -42,12 +42,12 @@ pub(super) fn count(
     Ok(blocking)
 }
 
-/// Where the parts of an entry lie, which differs by address family.
+/// The offsets of the fields of an entry, which differ by address family.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
-    /// The protocol compared with; 0 for any.
+    /// Protocol to compare with; 0 for any.
     protocol: usize,
-    /// Bits that turn comparisons round (`IPT_INV_PROTO` is 0x40).
+    /// Bits that invert comparisons (`IPT_INV_PROTO` is 0x40).
     inversions: usize,
     /// `target_offset`, followed by `next_offset`.
     target_offset: usize,
@@ -68,8 +68,8 @@ const fn layout(family: TableFamily) -> Layout {
     }
 }
 
-/// Counts in one table: its rules, and the policies of the hooks that the
-/// traffic passes. `table` is a `struct ipt_getinfo`, `entries` follow its order.
+/// Counts in one table: its rules, and the policies of the hooks that the traffic passes. `table`
+/// is a `struct ipt_getinfo`; `entries` are in its order.
 fn count_table(
     family: TableFamily,
     table: &[u8],
@@ -95,7 +95,7 @@ fn count_table(
     blocking
 }
 
-/// Where each hook's own chain begins and its policy stands.
+/// Offsets of the first rule and of the policy of each hook's own chain.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hooks {
     forward: Option<(usize, usize)>,
@@ -116,15 +116,15 @@ impl Hooks {
         }
     }
 
-    /// Whether the entry at `at` belongs to the hook for forwarded packets,
-    /// from its first rule to its policy, which this traffic does not pass.
+    /// Returns true if the entry at `at` belongs to the hook for forwarded packets, from its first
+    /// rule to its policy, which this traffic does not pass.
     fn skips(&self, at: usize) -> bool {
         self.forward
             .is_some_and(|(first, policy)| (first..=policy).contains(&at))
     }
 }
 
-/// Whether an entry is about TCP or about any protocol.
+/// Returns true if an entry is about TCP or about any protocol.
 fn concerns_tcp(entry: &[u8], layout: Layout) -> bool {
     const INVERTED: u8 = 0x40;
     let protocol = u16_at(entry, layout.protocol).unwrap_or(0);
@@ -133,7 +133,7 @@ fn concerns_tcp(entry: &[u8], layout: Layout) -> bool {
     protocol == 0 || is_tcp != (inversions & INVERTED != 0)
 }
 
-/// Whether a target drops or rejects. The standard target's name is empty.
+/// Returns true if a target drops or rejects. The standard target's name is empty.
 fn blocks(target: &[u8]) -> bool {
     let name = text(target.get(2..).unwrap_or_default(), TARGET_NAME_BYTES);
     match name.as_str() {
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// An IPv4 entry about `protocol` with a target of this name and verdict.
+    /// Builds an IPv4 entry about `protocol` with a target of this name and verdict.
     fn entry(protocol: u16, inversions: u8, name: &str, verdict: i32) -> Vec<u8> {
         let mut bytes = vec![0; 112 + 40];
         bytes[80..82].copy_from_slice(&protocol.to_ne_bytes());
@@ -172,7 +172,7 @@ mod tests {
         bytes
     }
 
-    /// A table whose forward chain is its second and third entry.
+    /// Builds a table whose forward chain is its second and third entry.
     fn table() -> Vec<u8> {
         let mut bytes = vec![0; 84];
         bytes[32..36].copy_from_slice(&0b111_u32.to_ne_bytes());

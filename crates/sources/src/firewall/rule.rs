@@ -1,10 +1,10 @@
-//! One nftables rule: whether it blocks, where it leads, and whether it can be
-//! shown to be about other packets (`include/uapi/linux/netfilter/nf_tables.h`).
+//! An nftables rule: its verdict, the chain it leads to, and the comparisons that restrict it to
+//! other packets (`include/uapi/linux/netfilter/nf_tables.h`).
 
 use super::FilteredTraffic;
 use crate::netlink::message::{Attributes, be16_at, be32_at, text};
 
-/// Longest name of a chain, table or expression that is kept.
+/// Maximum bytes kept of the name of a chain, table or expression.
 pub(super) const LONGEST_NAME: usize = 256;
 
 const NFTA_LIST_ELEM: u16 = 1;
@@ -38,18 +38,18 @@ const NF_DROP: u32 = 0;
 pub(super) const NFPROTO_IPV4: u8 = 2;
 pub(super) const NFPROTO_IPV6: u8 = 10;
 
-/// What a rule may do to the target's packets.
+/// The effect that a rule may have on the target's packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Effect {
-    /// It drops or rejects them.
+    /// True if the rule drops or rejects them.
     pub(super) blocks: bool,
-    /// It sends them on to this chain of its table.
+    /// The chain of its table that the rule sends them to.
     pub(super) leads_to: Option<String>,
-    /// It looks its verdict up in a map, which may say anything.
+    /// True if the rule looks its verdict up in a map, which may hold any verdict.
     pub(super) asks_map: bool,
 }
 
-/// What a register holds, as far as it matters.
+/// The contents of a register, as far as they matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loaded {
     Protocol,
@@ -58,8 +58,8 @@ enum Loaded {
     Other,
 }
 
-/// Reads a rule's expressions. Without effect when one of its comparisons can
-/// never hold for this traffic.
+/// Reads the expressions of a rule. The effect is empty if one of its comparisons can never hold
+/// for this traffic.
 pub(super) fn effect(expressions: &[u8], traffic: &FilteredTraffic) -> Effect {
     let mut registers: Vec<(u32, Loaded)> = Vec::new();
     let mut effect = Effect::default();
@@ -76,14 +76,14 @@ pub(super) fn effect(expressions: &[u8], traffic: &FilteredTraffic) -> Effect {
             "reject" => effect.blocks = true,
             "target" => effect.blocks |= is_blocking_target(data),
             "lookup" => effect.asks_map |= number(data, NFTA_LOOKUP_DREG) == Some(NFT_REG_VERDICT),
-            // Whatever else may write to any register.
+            // Any other expression may write to any register.
             _ => registers.clear(),
         }
     }
     effect
 }
 
-/// Notes what an expression leaves in its destination register.
+/// Records what an expression loads into its destination register.
 fn load(registers: &mut Vec<(u32, Loaded)>, data: &[u8], loaded: Loaded) {
     if let Some(register) = number(data, NFTA_DREG) {
         registers.retain(|&(known, _)| known != register);
@@ -91,7 +91,7 @@ fn load(registers: &mut Vec<(u32, Loaded)>, data: &[u8], loaded: Loaded) {
     }
 }
 
-/// Whether an iptables target that nftables carries blocks.
+/// Returns true if an iptables target that nftables carries blocks.
 fn is_blocking_target(data: &[u8]) -> bool {
     let name = Attributes::find(data, NFTA_TARGET_NAME).unwrap_or_default();
     matches!(text(name, LONGEST_NAME).as_str(), "REJECT" | "DROP")
@@ -114,7 +114,7 @@ fn loaded_by_payload(data: &[u8]) -> Loaded {
     }
 }
 
-/// Whether a comparison cannot hold for any packet of the traffic.
+/// Returns true if a comparison cannot hold for any packet of the traffic.
 fn never_holds(data: &[u8], registers: &[(u32, Loaded)], traffic: &FilteredTraffic) -> bool {
     let register = number(data, NFTA_CMP_SREG);
     let loaded = registers.iter().rev().find(|(r, _)| Some(*r) == register);
@@ -140,7 +140,7 @@ fn never_holds(data: &[u8], registers: &[(u32, Loaded)], traffic: &FilteredTraff
     }
 }
 
-/// Adds what an `immediate` expression decides.
+/// Adds the verdict of an `immediate` expression.
 fn verdict(data: &[u8], effect: &mut Effect) {
     let verdict = Attributes::find(data, NFTA_IMMEDIATE_DATA)
         .and_then(|data| Attributes::find(data, NFTA_DATA_VERDICT));
@@ -153,7 +153,7 @@ fn verdict(data: &[u8], effect: &mut Effect) {
         .or_else(|| effect.leads_to.take());
 }
 
-/// A number attribute; nftables' are in network order.
+/// Returns a number attribute; those of nftables are in network byte order.
 pub(super) fn number(data: &[u8], attribute: u16) -> Option<u32> {
     be32_at(Attributes::find(data, attribute)?, 0)
 }
@@ -196,7 +196,7 @@ mod tests {
         nested(&[(NFTA_LIST_ELEM, &element)])
     }
 
-    /// `tcp dport PORT drop`, as `nft` lays it out.
+    /// Builds `tcp dport PORT drop` as `nft` lays it out.
     fn drop_of_port(protocol: u8, port: u16) -> Vec<u8> {
         let equals = |value: &[u8]| {
             let data = nested(&[(NFTA_DATA_VALUE, value)]);

@@ -1,4 +1,4 @@
-//! The nftables ruleset of one namespace, by netlink.
+//! The nftables ruleset of one namespace, read by netlink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -29,7 +29,7 @@ const NF_INET_FORWARD: u32 = 2;
 const NFPROTO_INET: u8 = 1;
 const NFPROTO_NETDEV: u8 = 5;
 const NFPROTO_BRIDGE: u8 = 7;
-/// At most this many chains are followed.
+/// Maximum number of chains followed.
 const MOST_CHAINS: usize = 65_536;
 
 /// A chain's family, table and name.
@@ -37,7 +37,7 @@ type ChainKey = (u8, String, String);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Chain {
-    /// Rules and policy that block.
+    /// Number of rules and policies that block.
     blocking: u32,
     leads_to: BTreeSet<String>,
     asks_map: bool,
@@ -47,7 +47,7 @@ struct Chain {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Ruleset {
     chains: BTreeMap<ChainKey, Chain>,
-    /// Chains that packets enter by themselves.
+    /// Chains that are attached to a hook.
     hooked: Vec<ChainKey>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn count(
     Ok(ruleset.blocking())
 }
 
-/// Hands every object of a kind to `add`; none where the kernel has no nftables.
+/// Passes every object of a kind to `add`; there are none if the kernel has no nftables.
 fn read(
     netlink: &mut NetlinkSocket,
     kind: u16,
@@ -84,7 +84,7 @@ fn read(
 ) -> Result<(), HostError> {
     let every_family = [0; HEADER_BYTES];
     let outcome = netlink.dump(kind, &every_family, |message| {
-        // What cannot be read is of a kind that this program does not know.
+        // Objects that cannot be read are of a kind that this program does not know.
         add(message.payload).unwrap_or_default();
         ControlFlow::Continue(())
     });
@@ -136,7 +136,7 @@ impl Ruleset {
         Some(())
     }
 
-    /// What blocks in the chains that packets can reach.
+    /// Counts the rules and policies that block in the chains that packets can reach.
     fn blocking(&self) -> u32 {
         let mut reached: BTreeSet<&ChainKey> = BTreeSet::new();
         let mut open: Vec<&ChainKey> = self.hooked.iter().collect();
@@ -161,7 +161,7 @@ fn key(family: u8, attributes: &[u8], table: u16, chain: u16) -> Option<ChainKey
     Some((family, name(table)?, name(chain)?))
 }
 
-/// Whether tables of this family see the traffic.
+/// Returns true if tables of this family see the traffic.
 fn concerns(family: u8, traffic: &FilteredTraffic) -> bool {
     match family {
         NFPROTO_INET | NFPROTO_NETDEV | NFPROTO_BRIDGE => true,

@@ -1,11 +1,12 @@
-//! The end of a chunked body (RFC 9112 §7.1).
+//! Detection of the end of a chunked body (RFC 9112 §7.1).
 
 use super::NotHttp;
 
-/// Most bytes of chunk extensions and trailers accepted in one body.
+/// Maximum bytes of chunk extensions and trailers in one body.
 const MAX_EXTRA_LEN: usize = 64 * 1024;
 
-/// Follows a chunked body to the line feed that ends its trailers.
+/// A parser that follows a chunked body to the line feed that ends its
+/// trailers.
 #[derive(Debug, Default)]
 pub(super) struct ChunkedBody {
     state: State,
@@ -15,16 +16,16 @@ pub(super) struct ChunkedBody {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Before a chunk size's first digit.
+    /// Before the first digit of a chunk size.
     #[default]
     SizeStart,
-    /// Within the digits: the size so far.
+    /// Within the digits of a size, with the size so far.
     Size(u64),
     /// After the digits, before the line's end.
     Extension(u64),
     /// After the carriage return of a size line.
     SizeEnd(u64),
-    /// Within data: bytes to come.
+    /// Within data, with the number of bytes still to come.
     Data(u64),
     /// After data, before its line's end.
     DataEnd,
@@ -40,7 +41,8 @@ enum State {
 }
 
 impl ChunkedBody {
-    /// Takes the next bytes; returns how many belong to the body.
+    /// Takes the next bytes; returns the number of them that belong to the
+    /// body.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<usize, NotHttp> {
         let mut used = 0;
         while self.state != State::Complete {
@@ -57,7 +59,7 @@ impl ChunkedBody {
         Ok(used)
     }
 
-    /// Whether the last byte was seen.
+    /// Returns true if the last byte of the body was seen.
     pub(super) fn is_complete(&self) -> bool {
         self.state == State::Complete
     }

@@ -1,19 +1,19 @@
-//! What header fields say about a response's end and the connection's reuse.
+//! Header fields that decide on a response's end and the connection's reuse.
 
 use super::NotHttp;
 
-/// How a body's end is told (RFC 9112 §6.3).
+/// The way in which the end of a body is marked (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Framing {
-    /// After this many bytes.
+    /// By its length in bytes.
     Length(u64),
     /// By its last chunk.
     Chunked,
-    /// By the peer's closing.
+    /// By the peer closing the connection.
     UntilClose,
 }
 
-/// What the header fields say about framing and reuse.
+/// The facts of the header fields about framing and reuse.
 #[derive(Default)]
 pub(super) struct FieldFacts {
     length: Option<u64>,
@@ -54,13 +54,15 @@ impl FieldFacts {
         Ok(())
     }
 
-    /// RFC 9112 §9.3, and §6.3 for a length beside a transfer coding.
+    /// Returns true if the connection may carry another request (RFC 9112 §9.3,
+    /// and §6.3 for a length beside a transfer coding).
     pub(super) fn keeps_alive(&self, is_version_1_1: bool) -> bool {
         let is_ambiguous = self.has_transfer_encoding && self.length.is_some();
         !self.asks_close && !is_ambiguous && (is_version_1_1 || self.asks_keep_alive)
     }
 
-    /// How the body's end is told, where there is a body.
+    /// Returns the way in which the end of the body is marked, if there is a
+    /// body.
     pub(super) fn framing(&self) -> Framing {
         match self.length {
             _ if self.is_chunked => Framing::Chunked,
@@ -70,7 +72,7 @@ impl FieldFacts {
     }
 }
 
-/// The members of a comma-separated list (RFC 9110 §5.6.1).
+/// Returns the members of a comma-separated list (RFC 9110 §5.6.1).
 fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value
         .split(|&byte| byte == b',')

@@ -1,15 +1,15 @@
-//! In the place of `attached` where the feature `live` is left out.
+//! The stand-in for `attached` in builds without the feature `live`.
 
 use std::convert::Infallible;
 
 use super::{KernelError, Sighting, Standing, WatchOptions};
 
-/// Cannot be had in this build.
+/// A watch, which cannot be created in this build.
 #[derive(Debug)]
 pub struct Watch(Infallible);
 
 impl Watch {
-    /// Says that this build cannot watch.
+    /// Reports that this build cannot watch.
     ///
     /// # Errors
     /// Always.
@@ -17,22 +17,22 @@ impl Watch {
         Err(KernelError::LeftOut)
     }
 
-    /// As of a build that can.
+    /// Takes in observations, in a build that can watch.
     pub fn take(&mut self, _: impl FnMut(Sighting<'_>)) {
         match self.0 {}
     }
 
-    /// As of a build that can.
+    /// Returns the state so far, in a build that can watch.
     pub fn standing(&self) -> Standing {
         match self.0 {}
     }
 
-    /// As of a build that can.
+    /// Ends the watch, in a build that can watch.
     pub fn finish(self, _: impl FnMut(Sighting<'_>)) -> Standing {
         match self.0 {}
     }
 
-    /// As of a build that can.
+    /// Returns the missing tracepoints, in a build that can watch.
     pub fn missing(&self) -> &[String] {
         match self.0 {}
     }

@@ -1,4 +1,4 @@
-//! Loads the programs, attaches them, and takes in what they hand up.
+//! Loading and attaching of the programs, and intake of what they hand up.
 
 mod object;
 mod quota;
@@ -34,45 +34,45 @@ use self::tally::tally;
 use super::{KernelError, Sighting, Standing, WatchOptions};
 use crate::clock::Clock;
 
-/// Namespaces told apart; those beyond count as one.
+/// Maximum number of namespaces told apart; those beyond count as one.
 const MAX_POINTS: usize = 1024;
-/// Where the kernel describes its types.
+/// The file in which the kernel describes its types.
 pub(super) const TYPES: &str = "/sys/kernel/btf/vmlinux";
-/// Records taken in at once, so that other things get their turn.
+/// Maximum number of records taken in at once, so that other work gets its turn.
 const BATCH: usize = 16_384;
 
-/// Programs at work in the kernel. They end with this.
+/// The programs at work in the kernel; dropping this removes them.
 pub struct Watch {
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
     object: Object,
-    /// Detach when they are dropped.
+    /// Links of the programs, which detach when they are dropped.
     links: Vec<Link>,
-    /// Those that show segments and threads, while they are looked at.
+    /// Links of the programs that report segments and threads, during a look.
     of_look: Vec<Link>,
-    /// When reading and writing are seen.
+    /// The times at which reading and writing are observed.
     wanted: Wanted,
-    /// As long as a socket asks for them, arriving segments are stamped.
+    /// A socket that asks for timestamps: while one does, the kernel stamps arriving segments.
     stamps: Option<UdpSocket>,
-    /// Tracepoints to do without, and what is not seen then.
+    /// Tracepoints that are not used, and descriptions of what is not seen without them.
     lacking: Vec<String>,
     missing: Vec<String>,
     clock: Clock,
     decoder: Decoder,
     number: u64,
-    /// Of those, turns.
+    /// Number of turns among the records.
     turns: u64,
-    /// When watching ended. Detaching takes a while, and one program goes after
-    /// the other: of what passes meanwhile a part is seen.
+    /// Time when watching ended. Detaching takes a while, one program after the other: only a part
+    /// of the traffic meanwhile is seen.
     ended: Option<Timestamp>,
-    /// Observation points are numbered in the order they were met.
+    /// The namespaces in the order they were first seen, which numbers the observation points.
     namespaces: Vec<u32>,
     sampling: Sampling,
     quotas: Quotas,
     steal: Steal,
 }
 
-/// Records as they came, one after the other, with each one's length.
+/// The records in order of arrival, one after the other, with their lengths.
 #[derive(Default)]
 struct Inbox {
     bytes: Vec<u8>,
@@ -80,7 +80,7 @@ struct Inbox {
 }
 
 impl Inbox {
-    /// Each record's bytes.
+    /// Returns the bytes of each record.
     fn records(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.bytes.as_slice();
         self.lengths.iter().map(move |&length| {
@@ -110,9 +110,10 @@ impl Watch {
         }
         let is_for_ports_alone =
             !options.ports.is_empty() && options.pid.is_none() && options.cgroup.is_none();
-        let wanted = match is_for_ports_alone && options.slow_from.is_none() {
-            true => Wanted::InLooks,
-            false => Wanted::Always,
+        let wanted = if is_for_ports_alone && options.slow_from.is_none() {
+            Wanted::InLooks
+        } else {
+            Wanted::Always
         };
         let Attached {
             object,
@@ -157,12 +158,12 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Tracepoints that this kernel does not have, with what is not seen then.
+    /// Returns the tracepoints that this kernel does not have, with what is not seen without them.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
 
-    /// Takes in what there is now, its turns first; the caller pauses between two calls.
+    /// Takes in the records there are now, turns first; the caller pauses between two calls.
     ///
     /// A turn is over when its connection is asked again, and told a moment behind the
     /// segment that asks: by then the exchange that it belongs to would have closed.
@@ -173,7 +174,7 @@ impl Watch {
         for bytes in turns.into_iter().chain(others) {
             self.tell(bytes, &mut visit);
         }
-        // Its memory is used again.
+        // The memory is used again.
         let Inbox {
             mut bytes,
             mut lengths,
@@ -184,7 +185,7 @@ impl Watch {
         self.adjust();
     }
 
-    /// Shows one record.
+    /// Decodes one record and passes it to `visit`.
     fn tell(&mut self, bytes: &[u8], visit: &mut impl FnMut(Sighting<'_>)) {
         self.number += 1;
         match read(bytes, self.number, &self.clock) {
@@ -225,7 +226,7 @@ impl Watch {
         }
     }
 
-    /// Detaches, and takes in what was left.
+    /// Detaches the programs, and takes in the remaining records.
     pub fn finish(mut self, mut visit: impl FnMut(Sighting<'_>)) -> Standing {
         self.ended = Some(self.clock.now());
         self.links.clear();
@@ -241,23 +242,24 @@ impl Watch {
         }
     }
 
-    /// Looks at more or fewer requests one by one, as many as there is room for.
+    /// Changes the number of requests that are looked at one by one, to as many as there is room
+    /// for.
     fn adjust(&mut self) {
         let object = &self.object;
         let slow = || tally(object).latency.quantile(0.99).unwrap_or_default();
         if self.sampling.judge(self.number, Instant::now(), slow) {
-            // It stays as it was if the kernel refuses.
+            // The programs go on as before if the kernel refuses.
             let _ = self.apply();
         }
     }
 
-    /// Has the programs look at what is to be looked at.
+    /// Makes the programs look at what the sampling selects.
     fn apply(&mut self) -> Result<(), KernelError> {
         if self.sampling.is_on && self.of_look.is_empty() {
             self.of_look = of_look(&self.object, &self.lacking, self.wanted)?;
             self.stamps = stamping().ok();
         }
-        // A look is within the time in which all of it is seen.
+        // A look lies within the time in which all of it is seen.
         self.control()?;
         if !self.sampling.is_on {
             self.of_look.clear();
@@ -266,7 +268,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Tells the programs what is in the sample (`struct watch_control`).
+    /// Passes the sampling parameters to the programs (`struct watch_control`).
     fn control(&self) -> Result<(), KernelError> {
         let sampling = &self.sampling;
         let look = if sampling.is_on { sampling.looks } else { 0 };
@@ -283,7 +285,7 @@ impl Watch {
             .map_err(|error| refused("the sample", &error))
     }
 
-    /// What is told so far.
+    /// Returns the state so far.
     pub fn standing(&self) -> Standing {
         let tally = tally(&self.object);
         let all = tally.latency.count().max(1);
@@ -299,7 +301,7 @@ impl Watch {
     }
 }
 
-/// A socket for whose sake the kernel stamps all that arrives
+/// Opens a socket for whose sake the kernel stamps all arriving packets
 /// (`net/core/sock.c: sock_enable_timestamp()`); nothing is sent to it.
 fn stamping() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -307,8 +309,8 @@ fn stamping() -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// The observation point in a namespace: what is the same connection by its
-/// addresses is another one in another namespace.
+/// Returns the observation point of a namespace: equal addresses in two namespaces belong to
+/// different connections.
 fn point_of(namespaces: &mut Vec<u32>, namespace: u32) -> PointId {
     let known = namespaces.iter().position(|&known| known == namespace);
     let place = known.unwrap_or(namespaces.len());

@@ -1,4 +1,4 @@
-//! Calls on sockets as they happen: the programs of `bpf/options.bpf.c`.
+//! Calls on sockets as they happen, from the programs of `bpf/options.bpf.c`.
 
 mod record;
 mod tracepoint;
@@ -23,15 +23,15 @@ use crate::privilege;
 
 /// The programs, built from `bpf/options.bpf.c` by `scripts/build-bpf`.
 const OBJECT: &[u8] = include_bytes!("../../bpf/options.bpf.o");
-/// Calls taken in at once, so that other things get their turn.
+/// Maximum number of calls taken in at once, so that other work gets its turn.
 const BATCH: usize = 16_384;
 
-/// Programs at work in the kernel. They end with this.
+/// The programs at work in the kernel; dropping this removes them.
 pub struct Calls {
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Vec<SocketCall>>>,
     object: Object,
-    /// Detach when they are dropped.
+    /// Links of the programs, which detach when they are dropped.
     links: Vec<Link>,
     meant: Meant,
 }
@@ -83,13 +83,13 @@ impl Calls {
         })
     }
 
-    /// Takes in what there is now, in the order in which calls ended on each
-    /// processor; the caller pauses between two of these.
+    /// Takes in the calls there are now, in the order in which they ended on
+    /// each processor; the caller pauses between two of these.
     pub fn take(&mut self, mut visit: impl FnMut(SocketCall)) {
         self.consume(&mut visit);
     }
 
-    /// Detaches, and takes in what was left.
+    /// Detaches the programs, and takes in the remaining calls.
     pub fn finish(mut self, mut visit: impl FnMut(SocketCall)) -> CallTally {
         self.links.clear();
         while self.consume(&mut visit) > 0 {}
@@ -97,7 +97,7 @@ impl Calls {
     }
 
     fn consume(&mut self, mut visit: impl FnMut(SocketCall)) -> usize {
-        // What came is in the inbox, whatever else is said of it.
+        // The calls taken in are in the inbox, whatever the result.
         let _ = self.ring.consume_raw_n(BATCH);
         let calls = self.inbox.take();
         let count = calls.len();
@@ -134,7 +134,7 @@ fn load(options: &CallOptions, groups: &[u64]) -> Result<Object, KernelError> {
     open.load().map_err(|error| refused("the programs", &error))
 }
 
-/// `struct call_config` of `bpf/options.h`.
+/// Builds `struct call_config` of `bpf/options.h`.
 fn config(options: &CallOptions, groups: &[u64]) -> Vec<u8> {
     let choice = &options.choice;
     let mut ports = [0; MAX_PORTS];
@@ -183,7 +183,7 @@ fn ring(
         .map_err(|error| refused("the ring of calls", &error))
 }
 
-/// `struct call_tally` of all processors.
+/// Sums up `struct call_tally` over all processors.
 fn tally(object: &Object) -> CallTally {
     let map = object.maps().find(|map| map.name() == "tallies");
     let key = 0u32.to_ne_bytes();

@@ -1,8 +1,9 @@
-//! Which calls are asked for.
+//! Selection of the calls that are asked for.
 //!
-//! The kernel's programs have left out most others already. What they cannot
-//! know is judged here: names, whole addresses, and the ports of sockets that
-//! got none yet. Calls on those wait until a later one shows them.
+//! The kernel's programs have left out most others already. The remaining
+//! conditions, which they cannot know, are judged here: names, whole addresses,
+//! and the ports of sockets that have none yet. Calls on such sockets wait
+//! until a later call shows the ports.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -12,34 +13,35 @@ use lagtrace_core::observed::syscall::{CalledSocket, SocketCall, SocketKind};
 
 use super::CallOptions;
 
-/// Calls that wait for their socket's ports.
+/// Maximum number of calls that wait for their socket's ports.
 const MAX_WAITING: usize = 4096;
-/// Processes of which it is remembered whether they are in a group.
+/// Maximum number of processes whose membership in a group is remembered.
 const MAX_MEMBERS: usize = 16_384;
 
-/// Judges calls one after the other.
+/// A filter that judges calls one after the other.
 #[derive(Debug)]
 pub(super) struct Meant {
     options: CallOptions,
-    /// The kernel has left out what is in no group that was asked for.
+    /// True if the kernel has left out processes that are in no group asked
+    /// for.
     is_grouped: bool,
-    /// By process, where it has not.
+    /// Membership in a group by process, if the kernel has not left out others.
     members: HashMap<u32, bool>,
-    /// In the order in which they came, by socket.
+    /// Calls that wait for their socket's ports, in order of arrival.
     waiting: VecDeque<SocketCall>,
 }
 
-/// What is to become of a call.
+/// The judgement on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Judgement {
     Meant,
     NotMeant,
-    /// Its socket has no ports yet.
+    /// The socket has no ports yet.
     NotYet,
 }
 
 impl Meant {
-    /// For what was asked for.
+    /// Creates a filter for these options.
     pub(super) fn new(options: CallOptions, is_grouped: bool) -> Self {
         Self {
             options,
@@ -49,8 +51,8 @@ impl Meant {
         }
     }
 
-    /// Hands on the call if it is asked for, after those on the same socket
-    /// that waited for that to be known.
+    /// Passes the call to `visit` if it is asked for, after those on the same
+    /// socket that waited for the answer.
     pub(super) fn sift(&mut self, call: SocketCall, mut visit: impl FnMut(SocketCall)) {
         if !self.is_by_meant(&call) {
             return;
@@ -67,7 +69,8 @@ impl Meant {
         }
     }
 
-    /// The oldest makes room: most of those are of sockets that are gone.
+    /// Adds a call to those that wait. The oldest makes room: most of those are
+    /// of sockets that are gone.
     fn wait(&mut self, call: SocketCall) {
         if self.waiting.len() >= MAX_WAITING {
             self.waiting.pop_front();
@@ -75,7 +78,7 @@ impl Meant {
         self.waiting.push_back(call);
     }
 
-    /// Those that wait on a socket wait no longer.
+    /// Removes and returns the calls that wait on a socket.
     fn settle(&mut self, inode: u64) -> Vec<SocketCall> {
         let is_of = |call: &SocketCall| call.socket.as_ref().is_some_and(|of| of.inode == inode);
         if !self.waiting.iter().any(is_of) {
@@ -138,11 +141,13 @@ impl Meant {
                 Judgement::NotMeant
             };
         }
-        match self.are_ends(&ends) {
-            true => Judgement::Meant,
-            // What is bound may still be connected to the end that is meant.
-            false if is_fresh && socket.remote.is_none() => Judgement::NotYet,
-            false => Judgement::NotMeant,
+        if self.are_ends(&ends) {
+            Judgement::Meant
+        } else if is_fresh && socket.remote.is_none() {
+            // A bound socket may still be connected to an endpoint that is asked for.
+            Judgement::NotYet
+        } else {
+            Judgement::NotMeant
         }
     }
 

@@ -1,4 +1,4 @@
-//! What came of each of several URLs.
+//! Results of each of several URLs.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::record::Record;
 use super::tally::has_latency;
 
-/// Sums of all lanes and URLs; none where there is one URL.
+/// Sums by lane and URL; empty if there is one URL.
 #[derive(Debug, Default)]
 pub(super) struct ByUrl {
     urls: usize,
@@ -24,7 +24,7 @@ struct Sum {
 }
 
 impl ByUrl {
-    /// Of a run of `plan`.
+    /// Creates the sums for a run of `plan`.
     pub(super) fn new(plan: &Plan) -> Self {
         let urls = match plan.urls.len() {
             0 | 1 => 0,
@@ -52,7 +52,7 @@ impl ByUrl {
         }
     }
 
-    /// What they amount to, lane by lane: the lane's number and one of its URLs.
+    /// Returns the results lane by lane: the lane's number, and one of its URLs.
     pub(super) fn finish(&mut self, plan: &Plan) -> Vec<(usize, LoadUrl)> {
         let sums = core::mem::take(&mut self.sums).into_iter().enumerate();
         sums.filter_map(|(at, sum)| {

@@ -1,4 +1,4 @@
-//! When the requests of one lane may start.
+//! The times at which the requests of one lane may start.
 
 use core::time::Duration;
 
@@ -6,8 +6,8 @@ use lagtrace_core::observed::time::Timestamp;
 
 use super::plan::{Arrangement, Pace, Plan};
 
-/// One worker's share of one lane's schedule. A function of time and of how
-/// many requests were taken; it reads no clock.
+/// A worker's share of the schedule of one lane: a function of time and of the
+/// number of requests taken, which reads no clock.
 #[derive(Clone, Debug)]
 pub(super) struct Cadence {
     start: Timestamp,
@@ -32,19 +32,19 @@ struct Beat {
     interval_ns: f64,
 }
 
-/// Which share of a lane a worker has.
+/// A worker's share of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     /// The lane's number.
     pub(super) lane: usize,
-    /// How many of the lane's connections the worker has; at least 1.
+    /// Number of the lane's connections that the worker has; at least 1.
     pub(super) connections: u32,
-    /// How many of them workers before this one have.
+    /// Number of the lane's connections that workers before this one have.
     pub(super) before: u32,
 }
 
 impl Cadence {
-    /// The schedule of `share` in a run of `plan` from `start`.
+    /// Returns the schedule of `share` in a run of `plan` from `start`.
     pub(super) fn new(plan: &Plan, share: Share, start: Timestamp) -> Self {
         let all = plan
             .lanes
@@ -75,17 +75,17 @@ impl Cadence {
         }
     }
 
-    /// Whether requests start by the clock and not by responses.
+    /// Returns true if requests start by the clock and not by responses.
     pub(super) fn is_open_loop(&self) -> bool {
         self.beat.is_some()
     }
 
-    /// Lets no request become due from `at` on.
+    /// Prevents requests from becoming due from `at` on.
     pub(super) fn end_at(&mut self, at: Timestamp) {
         self.end = self.end.min(at);
     }
 
-    /// Takes one request that may start at `now`: its intended start.
+    /// Takes one request that may start at `now`; returns its intended start.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<Timestamp> {
         match self.beat {
             None => self.is_active(now).then_some(now),
@@ -97,14 +97,14 @@ impl Cadence {
         }
     }
 
-    /// The intended start of the next request in open loop; `None` when all
-    /// were taken, and in closed loop.
+    /// Returns the intended start of the next request in open loop; `None` if
+    /// all were taken, and in closed loop.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         self.due(self.taken)
     }
 
-    /// The next instant after `now` at which a request may start; `None` when
-    /// there is none, or when it depends on responses.
+    /// Returns the next time after `now` at which a request may start; `None`
+    /// if there is none, or if it depends on responses.
     pub(super) fn next_start(&self, now: Timestamp) -> Option<Timestamp> {
         if self.is_open_loop() {
             return self.next_due();
@@ -122,8 +122,8 @@ impl Cadence {
         Some(self.start + Duration::from_nanos(next)).filter(|&at| at < self.end)
     }
 
-    /// Takes up to `most` overdue requests at once, to be given up together:
-    /// how many, and the intended start of the one in their middle.
+    /// Takes up to `most` overdue requests at once, to be given up together;
+    /// returns their number, and the intended start of the middle one.
     pub(super) fn take_many(&mut self, most: u64) -> Option<(u64, Timestamp)> {
         let first = self.taken;
         let last = first + most.max(1) - 1;
@@ -137,7 +137,7 @@ impl Cadence {
         (count > 0).then_some((count, middle))
     }
 
-    /// Requests of the open loop that were not taken.
+    /// Returns the number of requests of the open loop that were not taken.
     pub(super) fn remaining(&self) -> u64 {
         if self.next_due().is_none() {
             return 0;

@@ -1,4 +1,4 @@
-//! Makes events and totals of what the workers hand over.
+//! Turns what the workers hand over into events and totals.
 
 mod phases;
 mod stages;
@@ -24,13 +24,13 @@ use super::transport;
 use crate::tls::TlsFault;
 use stages::{add_stages, stages_of};
 
-/// How long after its second a cluster is handed on; what comes later makes
-/// another event with the same second and group.
+/// Delay after its second with which a cluster is emitted; records that arrive
+/// later make another event with the same second and group.
 const CLUSTER_DELAY: Duration = Duration::from_millis(1_500);
-/// Tries to connect, for each connection, before a run is given up.
+/// Minimum number of failed attempts to connect before a run is given up.
 const MIN_FAILED_CONNECTS: u64 = 3;
 
-/// Folds batches into events.
+/// A collector that folds batches into events.
 pub(super) struct Collector<'a, S> {
     plan: &'a Plan,
     start: Timestamp,
@@ -46,7 +46,7 @@ pub(super) struct Collector<'a, S> {
     opened: u64,
     failed_connects: u64,
     last_failed_connect: Option<RequestFailure>,
-    /// What failed during warm-up, by lane.
+    /// Failures during warm-up, by lane.
     early_failures: BTreeMap<(usize, RequestFailure), u64>,
     tls_fault: Option<TlsFault>,
     by_url: ByUrl,
@@ -56,7 +56,8 @@ pub(super) struct Collector<'a, S> {
 }
 
 impl<'a, S: FnMut(Event)> Collector<'a, S> {
-    /// Of a run of `plan` from `start`; says at once what its phases are.
+    /// Creates a collector for a run of `plan` from `start`; emits its phases
+    /// at once.
     pub(super) fn new(plan: &'a Plan, start: Timestamp, sink: S) -> Self {
         let counted_from = start + plan.warm_up_in_rounds();
         let mut collector = Self {
@@ -93,27 +94,28 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         collector
     }
 
-    /// Requests that ended, and how many of them failed.
+    /// Returns the number of requests that ended, and of those that failed.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.requests, self.failures)
     }
 
-    /// Connections that opened.
+    /// Returns the number of connections that opened.
     pub(super) fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// The first thing that went wrong within TLS.
+    /// Returns the first fault within TLS.
     pub(super) fn tls_fault(&self) -> Option<TlsFault> {
         self.tls_fault.clone()
     }
 
-    /// The last second's requests.
+    /// Returns the figures of the last second's requests.
     pub(super) fn recent(&mut self, now: Timestamp) -> Recent {
         self.recent.figures(now)
     }
 
-    /// Why nothing at all could be connected to; `None` while there is hope.
+    /// Returns the reason why nothing at all could be connected to; `None`
+    /// while there is hope.
     pub(super) fn hopeless(&self, now: Timestamp) -> Option<RequestFailure> {
         let failure = self.last_failed_connect.filter(|_| self.opened == 0)?;
         let connections = u64::from(self.plan.connections());
@@ -130,7 +132,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         (self.failed_connects >= tries && has_waited).then_some(failure)
     }
 
-    /// Takes what a worker saw.
+    /// Takes in a batch from a worker.
     pub(super) fn take(&mut self, batch: &Batch) {
         for opened in &batch.opened {
             self.take_opened(opened);
@@ -153,7 +155,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Hands on what will not change any more.
+    /// Emits the samples and clusters that will not change any more.
     pub(super) fn flush(&mut self, now: Timestamp) {
         if now < self.next_flush {
             return;
@@ -170,7 +172,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Hands on the rest; gives the totals of the lanes. The last request was
+    /// Emits the rest and returns the totals of the lanes. The last request was
     /// started at `last_start`.
     pub(super) fn finish(
         mut self,
@@ -257,8 +259,9 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Where nothing at all could be connected to, the run ended in its warm-up
-    /// as a rule, and what failed there is all that there is to say.
+    /// Counts the failures of the warm-up if nothing at all could be connected
+    /// to: such a run ends in its warm-up as a rule, and these failures are all
+    /// that there is to report.
     fn count_early_failures(&mut self) {
         if self.opened > 0 || !self.tallies.is_empty() {
             return;
@@ -270,7 +273,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Where something that began at `at` is counted; `None` during warm-up.
+    /// Returns the tally of something that began at `at`; `None` during
+    /// warm-up.
     fn tally(&mut self, at: Timestamp, lane: usize, group: u16) -> Option<&mut Tally> {
         if at < self.counted_from {
             return None;
@@ -292,7 +296,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         if let Some(summary) = self.lanes.get_mut(key.lane) {
             summary.add(&cluster);
         }
-        // The last second may not be whole: what comes later is another run's.
+        // The last second may be partial: time after the end belongs to another
+        // run.
         let passed = Duration::from_secs(u64::from(key.second) + 1);
         let at = self.counted_from + passed.min(self.plan.duration);
         (self.sink)(Event::here(at, lane.phase, EventBody::Load(cluster)));

@@ -1,8 +1,7 @@
-//! One connection of a lane: bytes and instants in, records out, no I/O.
+//! A connection of a lane: bytes and timestamps in, records out, no I/O.
 //!
-//! It may have several requests under way at once, and each has its own times:
-//! pipelined ones are answered in their order (RFC 9112 §9.3.2), those of
-//! HTTP/2 in any.
+//! Several requests may be under way at once, each with its own times: pipelined ones are answered
+//! in their order (RFC 9112 §9.3.2), those of HTTP/2 in any.
 
 mod ending;
 mod in_flight;
@@ -24,26 +23,26 @@ use in_flight::InFlight;
 pub(super) use speech::Dialect;
 use speech::Speech;
 
-/// A connection, in whatever state, and its requests in flight.
+/// A connection in any state, with its requests in flight.
 #[derive(Debug)]
 pub(super) struct Connection {
     /// The lane it belongs to.
     pub(super) lane: usize,
-    /// Its group within the lane.
+    /// Group within the lane.
     pub(super) group: u16,
-    /// Whether it waits in its lane's queue for something to do.
+    /// True if it waits in its lane's queue for something to do.
     pub(super) is_idle: bool,
-    /// When it may go on; `None` when nothing but events moves it.
+    /// Time at which it may go on; `None` if only events move it.
     pub(super) wakes_at: Option<Timestamp>,
     state: State,
     /// Requests under way, the oldest first.
     in_flight: VecDeque<InFlight>,
-    /// How many may be under way at once.
+    /// Maximum number of requests under way at once.
     at_once: usize,
     speech: Speech,
-    /// Requests that the server says it never looked at.
+    /// Requests that the server says it has not processed.
     unseen: Vec<InFlight>,
-    /// How many of those there were since a response came.
+    /// Number of unprocessed requests since the last response.
     turned_away: usize,
     flow: Option<FlowKey>,
     /// Requests sent on the present connection.
@@ -58,29 +57,29 @@ enum State {
     Closed,
     Connecting {
         since: Timestamp,
-        /// The request that waits for it.
+        /// The request that waits for the connection.
         due: Option<Start>,
-        /// When TCP's handshake was over and that of TLS began.
+        /// Time at which the TCP handshake was over and that of TLS began.
         secures_since: Option<Timestamp>,
     },
     Open,
 }
 
-/// What bytes from the peer led to, besides the records of whole responses.
+/// The effect of bytes from the peer, besides the records of whole responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
     /// The connection goes on.
     Open,
-    /// It carries no further request and answers none of those under way.
+    /// The connection carries no further request and answers none of those under way.
     Over,
-    /// No response, or bytes nobody asked for: the connection is of no use.
+    /// Bytes that are no response, or that nobody asked for: the connection is of no use.
     Garbage,
-    /// The server looks at no request, however often it is asked.
+    /// The server processes no request, however often it is sent.
     TurnedAway,
 }
 
 impl Connection {
-    /// A closed connection of `lane`, `at_once` of whose requests may be under way.
+    /// Creates a closed connection of `lane`, with at most `at_once` requests under way.
     pub(super) fn new(lane: usize, group: u16, dialect: Dialect, at_once: usize) -> Self {
         Self {
             lane,
@@ -100,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Whether a request can be sent at once.
+    /// Returns true if a request can be sent at once.
     pub(super) fn has_room(&self) -> bool {
         let most = match &self.speech {
             Speech::Http1(..) => self.at_once,
@@ -113,7 +112,7 @@ impl Connection {
         matches!(self.state, State::Open) && self.in_flight.len() < most
     }
 
-    /// Moves what the protocol itself wants to send to the end of `to`.
+    /// Moves the output of the protocol itself to the end of `to`.
     pub(super) fn take_output(&mut self, to: &mut Vec<u8>) {
         if let Speech::Http2 {
             session: Some(session),
@@ -124,29 +123,29 @@ impl Connection {
         }
     }
 
-    /// The requests that the server never looked at.
+    /// Takes the requests that the server has not processed.
     pub(super) fn take_unseen(&mut self) -> Vec<Start> {
         let unseen = core::mem::take(&mut self.unseen);
         unseen.iter().map(InFlight::start).collect()
     }
 
-    /// Requests under way.
+    /// Returns the number of requests under way.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Whether it is closed and nothing is under way.
+    /// Returns true if it is closed, with nothing under way.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
     }
 
-    /// Requests under way or waiting for it to open.
+    /// Returns the number of requests under way or waiting for it to open.
     pub(super) fn pending(&self) -> usize {
         let waits = matches!(self.state, State::Connecting { due: Some(_), .. });
         self.in_flight.len() + usize::from(waits)
     }
 
-    /// Since when it is connecting; `None` when it is not.
+    /// Returns the time since which it is connecting; `None` if it is not.
     pub(super) fn connecting_since(&self) -> Option<Timestamp> {
         match self.state {
             State::Connecting { since, .. } => Some(since),
@@ -154,12 +153,12 @@ impl Connection {
         }
     }
 
-    /// Whether it served no request since it was opened.
+    /// Returns true if it served no request since it was opened.
     pub(super) fn is_unused(&self) -> bool {
         self.requests == 0
     }
 
-    /// `connect` is called at `now`, for the request `due` or for none.
+    /// Notes that `connect` is called at `now`, for the request `due` or for none.
     pub(super) fn connect(&mut self, now: Timestamp, due: Option<Start>) {
         self.state = State::Connecting {
             since: now,
@@ -172,7 +171,7 @@ impl Connection {
         self.setup = None;
     }
 
-    /// TCP's handshake is done, that of TLS begins.
+    /// Notes that TCP's handshake is done and that of TLS begins.
     pub(super) fn secures(&mut self, now: Timestamp, flow: Option<FlowKey>) {
         if let State::Connecting { secures_since, .. } = &mut self.state {
             *secures_since = Some(now);
@@ -180,12 +179,12 @@ impl Connection {
         }
     }
 
-    /// The connection's flow, once there is one.
+    /// Returns the connection's flow, once there is one.
     pub(super) fn flow(&self) -> Option<FlowKey> {
         self.flow
     }
 
-    /// What a failure means now: within a TLS handshake it is one of TLS.
+    /// Returns the failure that this one means now: within a TLS handshake it is one of TLS.
     pub(super) fn meaning_of(&self, failure: RequestFailure) -> RequestFailure {
         let secures = matches!(
             self.state,
@@ -200,7 +199,7 @@ impl Connection {
         }
     }
 
-    /// The handshakes are done: the request that waits.
+    /// Notes that the handshakes are done; returns the request that waits.
     pub(super) fn opened(&mut self, now: Timestamp, flow: Option<FlowKey>) -> Option<Start> {
         let State::Connecting { since, due, .. } = self.state else {
             return None;
@@ -217,13 +216,13 @@ impl Connection {
         due
     }
 
-    /// Which of the plan's URLs the oldest request asks for that was not sent yet.
+    /// Returns the part of the oldest request not sent yet: the index of its URL in the plan.
     pub(super) fn part_to_send(&self) -> u16 {
         let mut waiting = self.in_flight.iter().filter(|request| !request.is_sent);
         waiting.next().map_or(0, |request| request.part)
     }
 
-    /// The cookies of a request of this part; `None` for none.
+    /// Returns the cookies of a request of this part; `None` for none.
     pub(super) fn cookies(&self, part: u16) -> Option<String> {
         match &self.speech {
             Speech::Http1(_, Some(jar)) => jar.field(part),
@@ -231,7 +230,7 @@ impl Connection {
         }
     }
 
-    /// `send` is called at `now` for the request `start`.
+    /// Notes that `send` is called at `now` for the request `start`.
     pub(super) fn send(&mut self, now: Timestamp, start: Start) {
         self.in_flight.push_back(InFlight {
             due: start.due,
@@ -246,7 +245,7 @@ impl Connection {
         });
     }
 
-    /// `send` is in fact called at `now`, for the oldest that was not sent yet.
+    /// Notes that `send` is in fact called at `now`, for the oldest request not sent yet.
     pub(super) fn sent(&mut self, now: Timestamp, is_open_loop: bool) {
         let mut waiting = self.in_flight.iter_mut().filter(|request| !request.is_sent);
         if let Some(in_flight) = waiting.next() {
@@ -265,7 +264,7 @@ impl Connection {
         }
     }
 
-    /// The connection is closed by us.
+    /// Notes that the connection is closed by us.
     pub(super) fn close(&mut self) {
         self.state = State::Closed;
     }

@@ -1,4 +1,4 @@
-//! What one worker does with its connections, and when: no I/O, told the time.
+//! The policy of one worker: what its connections do, and when. No I/O, and the time is passed in.
 //!
 //! The engine reports what happened on the sockets and carries out the
 //! [`Command`]s at once, in order. A different engine needs nothing else.
@@ -24,12 +24,12 @@ use super::mix::Mix;
 use super::plan::{Method, Plan};
 use super::record::Batch;
 
-/// How often limits are checked, stop flags looked at and records handed over.
+/// Interval at which limits are checked, stop flags looked at and records handed over.
 pub(super) const TICK: Duration = Duration::from_millis(20);
-/// A connection's place in its worker.
+/// Index of a connection in its worker.
 pub(super) type Slot = usize;
 
-/// What the engine is to do.
+/// An instruction to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Open a connection.
@@ -40,12 +40,12 @@ pub(super) enum Command {
     Close(Slot),
 }
 
-/// One worker's share of the run.
+/// A worker's share of the run.
 #[derive(Debug)]
 pub(super) struct Driver {
     lanes: Vec<LaneState>,
     connections: Vec<Connection>,
-    /// When resting connections go on.
+    /// Times at which resting connections go on.
     timers: BinaryHeap<Reverse<(Timestamp, Slot)>>,
     commands: VecDeque<Command>,
     batch: Batch,
@@ -56,12 +56,12 @@ pub(super) struct Driver {
     next_check: Timestamp,
     /// Requests that are in flight or wait for their connection.
     pending: usize,
-    /// When a request was sent last.
+    /// Time at which a request was sent last.
     last_start: Option<Timestamp>,
 }
 
 impl Driver {
-    /// The share of worker `worker` of `workers` in a run of `plan` from `start`.
+    /// Returns the share of worker `worker` of `workers` in a run of `plan` from `start`.
     pub(super) fn new(plan: &Plan, (worker, workers): (usize, usize), start: Timestamp) -> Self {
         let (mut lanes, mut connections) = (Vec::new(), Vec::new());
         for (number, lane) in plan.lanes.iter().enumerate() {
@@ -90,12 +90,13 @@ impl Driver {
                 numbers.start,
                 mix,
             ));
-            let dialect = match plan.http2 {
-                true => Dialect::Http2(Request::all_of(plan, lane)),
-                false => Dialect::Http1 {
+            let dialect = if plan.http2 {
+                Dialect::Http2(Request::all_of(plan, lane))
+            } else {
+                Dialect::Http1 {
                     is_head_request: lane.target.method == Method::Head,
                     jar: plan.jar(lane),
-                },
+                }
             };
             let at_once = plan.at_once as usize;
             connections.extend(numbers.map(|n| {
@@ -119,7 +120,7 @@ impl Driver {
         }
     }
 
-    /// When a request was sent last.
+    /// Returns the time at which a request was sent last.
     pub(super) fn last_start(&self) -> Option<Timestamp> {
         self.last_start
     }
@@ -131,29 +132,29 @@ impl Driver {
         }
     }
 
-    /// The lane of a connection.
+    /// Returns the lane of a connection.
     pub(super) fn lane_of(&self, slot: Slot) -> usize {
         self.connections
             .get(slot)
             .map_or(0, |connection| connection.lane)
     }
 
-    /// How many connections of a lane workers before this one have.
+    /// Returns the number of a lane's connections that workers before this one have.
     pub(super) fn connections_before(&self, lane: usize) -> u32 {
         self.lanes.get(lane).map_or(0, |lane| lane.before)
     }
 
-    /// How many connections it has.
+    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.connections.len()
     }
 
-    /// The next thing to do.
+    /// Takes the next command.
     pub(super) fn next_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
 
-    /// Records enough to hand over, or all there are if `is_last`.
+    /// Takes everything that waits to be handed over.
     pub(super) fn take_batch(&mut self) -> Batch {
         let next = Batch {
             records: Vec::with_capacity(self.batch.records.len()),
@@ -162,22 +163,22 @@ impl Driver {
         core::mem::replace(&mut self.batch, next)
     }
 
-    /// Records waiting to be handed over.
+    /// Returns everything that waits to be handed over.
     pub(super) fn batch(&self) -> &Batch {
         &self.batch
     }
 
-    /// Says where the time of a request of `lane` went that was due at `due`.
+    /// Records the stages of a request of `lane` that was due at `due`.
     pub(super) fn note_stages(&mut self, lane: usize, due: Timestamp, times: Option<StageTimes>) {
         self.batch.stages.push((lane, due, times));
     }
 
-    /// How late requests were started although a connection was free.
+    /// Returns the delays with which requests were started although a connection was free.
     pub(super) fn lag(&self) -> &LagMeter {
         &self.lag
     }
 
-    /// Until when the engine may sleep if nothing happens on the sockets.
+    /// Returns the time until which the engine may sleep if nothing happens on the sockets.
     pub(super) fn next_wake(&self, now: Timestamp) -> Timestamp {
         let mut wake = self.next_check;
         if let Some(Reverse((at, _))) = self.timers.peek() {
@@ -191,12 +192,12 @@ impl Driver {
         wake
     }
 
-    /// When the next periodic check is due.
+    /// Returns the time at which the next periodic check is due.
     pub(super) fn next_check(&self) -> Timestamp {
         self.next_check
     }
 
-    /// Does what is due at `now`; true when the periodic check was among it.
+    /// Does everything that is due at `now`; returns true if the periodic check was part of it.
     pub(super) fn tick(&mut self, now: Timestamp) -> bool {
         while let Some(&Reverse((at, slot))) = self.timers.peek() {
             if at > now {
@@ -216,31 +217,31 @@ impl Driver {
         is_check
     }
 
-    /// Moves what a connection's protocol itself wants to send to the end of `to`.
+    /// Moves the output of a connection's protocol itself to the end of `to`.
     pub(super) fn take_output(&mut self, slot: Slot, to: &mut Vec<u8>) {
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.take_output(to);
         }
     }
 
-    /// Requests under way on a connection.
+    /// Returns the number of requests under way on a connection.
     pub(super) fn in_flight(&self, slot: Slot) -> usize {
         self.connections.get(slot).map_or(0, Connection::in_flight)
     }
 
-    /// Which of the plan's URLs the next request to be sent on a connection
-    /// asks for.
+    /// Returns the part of the next request to be sent on a connection: the index of its URL in the
+    /// plan.
     pub(super) fn part_to_send(&self, slot: Slot) -> u16 {
         let connection = self.connections.get(slot);
         connection.map_or(0, Connection::part_to_send)
     }
 
-    /// The cookies of such a request, where the connection keeps any.
+    /// Returns the cookies of a request of this part, if the connection keeps any.
     pub(super) fn cookies_to_send(&self, slot: Slot, part: u16) -> Option<String> {
         self.connections.get(slot)?.cookies(part)
     }
 
-    /// `send` is called later than its command was given.
+    /// Notes that `send` is called, later than its command was given.
     pub(super) fn sent(&mut self, slot: Slot, now: Timestamp) {
         let is_open_loop = self.is_open_loop(slot);
         if let Some(connection) = self.connections.get_mut(slot) {

@@ -1,4 +1,4 @@
-//! One worker: its sockets on one epoll, driven by its [`Driver`].
+//! A worker: its sockets on an epoll instance, driven by its [`Driver`].
 
 mod commands;
 mod outgoing;
@@ -37,20 +37,20 @@ use outgoing::{Outbox, Queued};
 const READ_LEN: usize = 64 * 1024;
 /// Events taken at once.
 const MAX_EVENTS: usize = 64;
-/// Records that are worth handing over.
+/// Number of records that are worth handing over.
 pub(super) const BATCH_LEN: usize = 512;
 
 /// Flags that end a run early.
 #[derive(Debug)]
 pub(super) struct Stops<'a> {
-    /// The caller wants an end: requests in flight may finish.
+    /// True if the caller wants an end: requests in flight may finish.
     pub(super) by_caller: &'a AtomicBool,
-    /// It is no use: end at once.
+    /// True if the run is of no use: it ends at once.
     pub(super) abandoned: &'a AtomicBool,
 }
 
 impl Stops<'_> {
-    /// Has a worker stop if that is asked for.
+    /// Makes a worker stop if that is asked for.
     pub(super) fn heed(&self, driver: &mut Driver, now: Timestamp) {
         if self.abandoned.load(Ordering::Relaxed) {
             driver.stop(now, Duration::ZERO);
@@ -60,26 +60,26 @@ impl Stops<'_> {
     }
 }
 
-/// Hands over what a worker saw since the last time.
+/// Hands over what a worker recorded since the last time.
 pub(super) fn hand_over(driver: &mut Driver, batches: &SyncSender<Batch>) {
     if !driver.batch().is_empty() {
-        // The collector outlives all workers; should it not, nobody listens.
+        // The collector outlives all workers; if it does not, nobody listens.
         let _ = batches.send(driver.take_batch());
     }
 }
 
-/// What a worker says of itself when it is done.
+/// The report of a worker when it is done.
 #[derive(Debug)]
 pub(super) struct WorkerReport {
     /// Processor time it used.
     pub(super) cpu: Duration,
-    /// How long it ran.
+    /// Time it ran.
     pub(super) wall: Duration,
-    /// When it sent a request last.
+    /// Time at which it sent a request last.
     pub(super) last_start: Option<Timestamp>,
-    /// How late it started requests although a connection was free.
+    /// Delays with which it started requests although a connection was free.
     pub(super) start_lag: LagMeter,
-    /// How long it was busy between two waits: how late a read may have been.
+    /// Times it was busy between two waits, by which reads may have been late.
     pub(super) turn: LagMeter,
 }
 
@@ -91,44 +91,45 @@ pub(super) struct Engine<'a> {
     epoll: OwnedFd,
     lanes: Vec<LaneSockets>,
     sockets: Vec<Option<Socket>>,
-    /// Connections with bytes left to read, as no new event will tell: their
-    /// generation, and whether the peer's end comes behind those bytes.
+    /// Connections with bytes left to read, which no new event will announce:
+    /// their generation, and whether the peer's end comes after those bytes.
     unread: Vec<(Slot, u32, bool)>,
     /// Connections of HTTP/2 that may have something to send.
     talkative: Vec<Slot>,
     buffer: Vec<u8>,
-    /// What TLS made of it.
+    /// The contents of `buffer`, decrypted by TLS.
     plain: Vec<u8>,
     generation: u32,
     closes_by_fin: u32,
-    /// From when on the next request is stamped.
+    /// Time from which the next request is stamped.
     next_watch: Timestamp,
     batches: SyncSender<Batch>,
     stops: Stops<'a>,
     turn: LagMeter,
 }
 
-/// What a lane's connections are made of and carry.
+/// The socket settings of a lane's connections, and the requests they carry.
 #[derive(Debug)]
 pub(super) struct LaneSockets {
     pub(super) plan: SocketPlan,
-    /// What is sent, for each of the plan's URLs.
+    /// The bytes to send, for each of the plan's URLs.
     pub(super) requests: Vec<Vec<u8>>,
-    /// Whom to speak TLS with, if its URL says so.
+    /// The peer to speak TLS with, if the URL says so.
     peer: Option<TlsPeer>,
     is_http2: bool,
-    /// Whether the kernel stamps some of its requests.
+    /// True if the kernel stamps some of its requests.
     has_stamps: bool,
 }
 
 impl LaneSockets {
-    /// What is sent for a part; nothing for one that there is not.
+    /// Returns the bytes to send for a part; none if there is no such part.
     fn request(&self, part: u16) -> &[u8] {
         let request = self.requests.get(usize::from(part));
         request.map_or(&[], Vec::as_slice)
     }
 
-    /// Those of all lanes of `plan` for the worker with `driver`.
+    /// Returns the settings of all lanes of `plan` for the worker with
+    /// `driver`.
     pub(super) fn of(plan: &Plan, driver: &Driver) -> Result<Vec<Self>, TlsError> {
         let lanes = plan.lanes.iter().enumerate().map(|(number, lane)| {
             Ok(Self {
@@ -146,33 +147,33 @@ impl LaneSockets {
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
-    /// Tells events of this socket from those of its predecessors.
+    /// Number that tells events of this socket from those of its predecessors.
     generation: u32,
     is_connected: bool,
-    /// Requests that neither TLS nor the kernel has taken to their end …
+    /// Requests that neither TLS nor the kernel has taken to their end.
     queued: VecDeque<Queued>,
-    /// … and how much of the first of them was.
+    /// Number of bytes taken of the first of these requests.
     taken: usize,
-    /// What HTTP/2 wants to send next, not taken yet either.
+    /// HTTP/2 output that is sent next, not taken yet either.
     outbox: Outbox,
     tls: Option<Box<Secure>>,
     /// Bytes of TLS that the kernel has not taken yet.
     wire: Vec<u8>,
-    /// Bytes of plain requests that it took, as it counts them.
+    /// Bytes of plain requests that the kernel took, as it counts them.
     handed_over: u32,
     /// The request that is stamped, if the one under way is.
     watched: Option<Box<Watched>>,
 }
 
 impl Socket {
-    /// Whether something waits for the kernel to take it.
+    /// Returns true if something waits for the kernel to take it.
     fn has_unsent(&self) -> bool {
         !self.queued.is_empty() || !self.outbox.is_empty() || !self.wire.is_empty()
     }
 }
 
 impl<'a> Engine<'a> {
-    /// A worker that carries out `driver`'s part of `plan`.
+    /// Creates a worker that carries out `driver`'s part of `plan`.
     pub(super) fn new(
         plan: &Plan,
         driver: Driver,
@@ -251,7 +252,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Handles what happened on the sockets.
+    /// Handles the events on the sockets.
     fn react(&mut self, events: &[Readiness]) {
         for (slot, generation, is_ended) in core::mem::take(&mut self.unread) {
             let socket = self.sockets.get(slot).and_then(Option::as_ref);
@@ -284,14 +285,14 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Tells the driver something and does what it wants.
+    /// Reports something to the driver and carries out its commands.
     fn report(&mut self, now: Timestamp, tell: impl FnOnce(&mut Driver)) {
         tell(&mut self.driver);
         self.carry_out(now);
     }
 }
 
-/// Processor time of this thread.
+/// Returns the processor time of this thread.
 pub(super) fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(

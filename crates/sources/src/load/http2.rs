@@ -1,10 +1,9 @@
 //! HTTP/2 on one connection of a lane (RFC 9113): frames in and out, no I/O
 //! and no time.
 //!
-//! Of a response its status, its length and its end are of interest. We allow
-//! the server no dynamic table (SETTINGS_HEADER_TABLE_SIZE 0), so that each
-//! field section can be read for itself, and begin with windows as large as
-//! there are, so that it is never ours that a response waits for.
+//! Only the status, the length and the end of a response are of interest. We allow the server no
+//! dynamic table (SETTINGS_HEADER_TABLE_SIZE 0), so that each field section can be decoded by
+//! itself, and begin with the largest windows there are, so that no response ever waits for ours.
 
 mod frame;
 mod request;
@@ -14,15 +13,15 @@ mod status;
 use frame::{Frame, Frames};
 pub(super) use request::Request;
 
-/// What a client sends first (RFC 9113 §3.4).
+/// The connection preface of a client (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Longest frame that either side sends here: the least that all must take.
+/// Maximum frame size of either side: the least that all must accept.
 const MAX_FRAME: usize = 16_384;
-/// The largest window (RFC 9113 §6.9.1), and the one before anything is said.
+/// The largest window (RFC 9113 §6.9.1), and the initial one.
 const MAX_WINDOW: i64 = (1 << 31) - 1;
 const FIRST_WINDOW: i64 = 65_535;
-/// Answers to the server's own questions that may wait to be sent: one that
-/// asks more and reads nothing has no response in mind.
+/// Maximum bytes of answers to the server's own frames that wait to be sent: a server that asks
+/// more and reads nothing is not about to respond.
 const MAX_WAITING: usize = 64 * 1024;
 
 /// Frame types and flags (RFC 9113 §6).
@@ -47,36 +46,36 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 
-/// The peer does not speak HTTP/2, or not as it must.
+/// The peer does not speak HTTP/2, or violates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotHttp2;
 
-/// What a frame means for a request.
+/// The meaning of a frame for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// So many bytes belong to a stream's response.
+    /// A stream, and the number of bytes that belong to its response.
     Bytes(u32, u64),
-    /// A stream's response is whole, with its status.
+    /// A stream whose response is complete, and its status.
     Done(u32, u16),
-    /// The server gave a stream up.
+    /// A stream that the server reset.
     Reset(u32),
-    /// The server did not look at this stream's request: it may be sent again.
+    /// A stream whose request the server has not processed: it may be sent again.
     Unseen(u32),
-    /// Nothing above this stream was looked at, and nothing more will be.
+    /// The last stream that the server processes: none above it was processed, and none will be.
     Leaves(u32),
 }
 
-/// A stream of ours.
+/// A stream that we opened.
 #[derive(Debug)]
 struct Stream {
     id: u32,
-    /// Which request it carries.
+    /// Index of the request that it carries.
     part: u16,
-    /// What the server lets us send on it.
+    /// The server's flow-control window for what we send on it, in bytes.
     window: i64,
     /// Bytes of the body sent.
     sent: usize,
-    /// Bytes it took of the window that we gave.
+    /// Bytes received that count against our window, since it was last widened.
     taken: i64,
     status: Option<u16>,
 }
@@ -88,20 +87,21 @@ pub(super) struct Session {
     frames: Frames,
     streams: Vec<Stream>,
     next_id: u32,
-    /// The server's limits.
+    /// The server's limits: concurrent streams, and the initial window of a stream.
     most_streams: u32,
     first_window: i64,
-    /// What we may send in all, and what it took of the window we gave.
+    /// The server's window for all that we send, and the bytes that count against ours.
     window: i64,
     taken: i64,
-    /// A field section is in progress: whose, and whether it ends the stream.
+    /// The field section in progress: its stream, and whether it ends the stream.
     section: Option<(u32, bool)>,
     out: Vec<u8>,
     has_settings: bool,
 }
 
 impl Session {
-    /// A connection that is about to begin, on which any of `requests` is asked.
+    /// Creates the session of a connection that is about to begin, on which any of `requests` is
+    /// sent.
     pub(super) fn new(requests: std::sync::Arc<[Request]>) -> Self {
         let mut session = Self {
             requests,
@@ -130,17 +130,17 @@ impl Session {
         session
     }
 
-    /// How many streams may be open.
+    /// Returns the number of streams that may be open.
     pub(super) fn most_streams(&self) -> usize {
         self.most_streams as usize
     }
 
-    /// Whether no further stream can be opened, as their numbers are used up.
+    /// Returns true if no further stream can be opened, as their numbers are used up.
     pub(super) fn is_used_up(&self) -> bool {
         self.next_id > i32::MAX as u32
     }
 
-    /// Takes bytes; what they mean is appended to `events`.
+    /// Takes bytes; appends the events that they mean to `events`.
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -232,7 +232,7 @@ impl Session {
         let request = self.requests.get(usize::from(part));
         let has_unsent = request.is_some_and(|request| sent < request.body.len());
         if has_unsent {
-            // Answered before it was heard out: the rest is not wanted.
+            // Answered before the request was sent to its end: the rest is not wanted.
             self.cancel(id);
         } else {
             self.forget(id);
@@ -309,14 +309,14 @@ impl Session {
         self.streams.iter_mut().find(|stream| stream.id == id)
     }
 
-    /// Whether it was known.
+    /// Forgets a stream; returns true if it was known.
     fn forget(&mut self, id: u32) -> bool {
         let at = self.streams.iter().position(|stream| stream.id == id);
         at.map(|at| self.streams.swap_remove(at)).is_some()
     }
 }
 
-/// The first four bytes as a number.
+/// Returns the first four bytes as a number.
 fn word(body: &[u8]) -> Option<u32> {
     body.first_chunk().copied().map(u32::from_be_bytes)
 }

@@ -1,20 +1,20 @@
-//! The cookies that a server gave one connection (RFC 6265), as one user's
-//! browser would send them back. All URLs are of one host, and a run is short:
-//! domains are not looked at, nor when a cookie ends unless that has passed.
+//! The cookies that a server set on one connection (RFC 6265), sent back as one user's browser
+//! would. All URLs are of one host and a run is short: `Domain` is ignored, and so are expiry times
+//! unless they have passed.
 
 use std::sync::Arc;
 
-/// Cookies kept of one connection.
+/// Most cookies kept per connection.
 const MAX_COOKIES: usize = 64;
-/// Longest name and value together.
+/// Longest name and value together, in bytes.
 const MAX_LEN: usize = 4_096;
-/// A cookie that ends before this year is meant to be forgotten.
+/// A cookie that expires before this year is meant to be deleted.
 const PAST: u32 = 2_000;
 
-/// One connection's cookies.
+/// The cookies of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Jar {
-    /// Of what the plan's URLs ask for, by part.
+    /// Paths of the URLs that the plan requests, by part.
     paths: Arc<[String]>,
     is_tls: bool,
     cookies: Vec<Cookie>,
@@ -28,8 +28,8 @@ struct Cookie {
 }
 
 impl Jar {
-    /// One that holds what is given, as a `Cookie` field says it, for requests
-    /// of these paths, by part.
+    /// Creates a jar that holds the cookies of `given`, written as in a `Cookie` field, for
+    /// requests of `paths`, by part.
     pub(super) fn new(paths: Arc<[String]>, is_tls: bool, given: &str) -> Self {
         let mut jar = Self {
             paths,
@@ -77,18 +77,19 @@ impl Jar {
                 _ => {}
             }
         }
-        match ends_by_age.unwrap_or(ends_by_date) {
-            true => self.forget(&cookie),
-            false => self.keep(cookie),
+        if ends_by_age.unwrap_or(ends_by_date) {
+            self.forget(&cookie)
+        } else {
+            self.keep(cookie)
         }
     }
 
-    /// What a `Cookie` field of a request of `part` says; `None` for no cookie.
+    /// Returns the value of the `Cookie` field for a request of `part`; `None` without a cookie.
     pub(super) fn field(&self, part: u16) -> Option<String> {
         let path = self.path(part);
         let mut sent: Vec<&Cookie> = self.cookies.iter().collect();
         sent.retain(|cookie| is_below(path, &cookie.path));
-        // Longer paths first (§5.4), the others as they came.
+        // Longer paths first (§5.4), the others in the order they were set.
         sent.sort_by_key(|cookie| core::cmp::Reverse(cookie.path.len()));
         let pairs = sent.iter().map(|c| format!("{}={}", c.name, c.value));
         let pairs: Vec<String> = pairs.collect();
@@ -118,7 +119,7 @@ impl Jar {
     }
 }
 
-/// The path that a cookie is for where it does not say so (§5.1.4).
+/// Returns the default path of a cookie without a `Path` attribute (§5.1.4).
 fn default_path(path: &str) -> &str {
     match path.rfind('/') {
         None | Some(0) => "/",
@@ -126,13 +127,13 @@ fn default_path(path: &str) -> &str {
     }
 }
 
-/// Whether a request's path is the cookie's or below it (§5.1.4).
+/// Returns true if a request's path matches the cookie's: equal to it or below it (§5.1.4).
 fn is_below(path: &str, of: &str) -> bool {
     let rest = path.strip_prefix(of);
     rest.is_some_and(|rest| rest.is_empty() || of.ends_with('/') || rest.starts_with('/'))
 }
 
-/// Whether a date's year is long past, as servers say to have a cookie forgotten.
+/// Returns true if a date's year is long past, which is how servers delete a cookie.
 fn is_past(date: &str) -> bool {
     let digits = date.split(|byte: char| !byte.is_ascii_digit());
     let mut years = digits.filter(|digits| digits.len() == 4);

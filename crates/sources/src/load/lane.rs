@@ -1,4 +1,4 @@
-//! One worker's part of a lane, and how connections are shared out.
+//! A worker's share of a lane, and the distribution of connections among workers.
 
 use std::collections::VecDeque;
 
@@ -14,32 +14,30 @@ use super::mix::{Mix, Start};
 
 #[derive(Debug)]
 pub(super) struct LaneState {
-    /// When its requests may start.
+    /// Start times of the requests.
     pub(super) cadence: Cadence,
-    /// Connections without anything to do, shortest idle first: the next
-    /// request takes the one used last, as connection pools do. What ails
-    /// closely spaced requests shows below saturation only so. May hold ones
-    /// that are no longer idle.
+    /// Connections without anything to do, shortest idle first: the next request takes the one used
+    /// last, as connection pools do, because only then do problems of closely spaced requests show
+    /// below saturation. May hold connections that are no longer idle.
     pub(super) idle: VecDeque<Slot>,
-    /// Whether no connection carries a second request.
+    /// True if no connection carries a second request.
     pub(super) opens_per_request: bool,
-    /// Pause between a response and the connection's next request.
+    /// Pause between a response and the next request on its connection.
     pub(super) think: Duration,
-    /// Connections of the lane that workers before this one have.
+    /// Number of the lane's connections held by workers before this one.
     pub(super) before: u32,
-    /// Requests that may still be started; `None`: as many as there is time for.
+    /// Number of requests that may still be started; `None`: as many as there is time for.
     left: Option<u64>,
-    /// Requests that a connection ended without answering, as its last
-    /// response had said: they were never looked at (RFC 9112 §9.3.2) and are
-    /// sent again.
+    /// Requests that a connection closed without answering, as announced in its last response: they
+    /// were never processed (RFC 9112 §9.3.2) and are sent again.
     again: VecDeque<Start>,
-    /// What requests ask for.
+    /// URLs that requests choose from.
     mix: Mix,
 }
 
 impl LaneState {
-    /// A part that follows `cadence` for at most `left` requests of `mix`,
-    /// behind `before` connections of others.
+    /// Creates a share that follows `cadence` for at most `left` requests of `mix`, behind `before`
+    /// connections of other workers.
     pub(super) fn new(
         cadence: Cadence,
         experiment: Option<Experiment>,
@@ -79,8 +77,8 @@ impl LaneState {
         Some(Start { due, part })
     }
 
-    /// Takes one request that fails before it could be sent; its intended
-    /// start is `since` where responses set the pace.
+    /// Takes one request that fails before it could be sent; its intended start is `since` where
+    /// responses set the pace.
     pub(super) fn take_failed(&mut self, now: Timestamp, since: Timestamp) -> Option<Start> {
         if self.cadence.is_open_loop() || !self.again.is_empty() {
             return self.take(now);
@@ -93,13 +91,13 @@ impl LaneState {
         Some(Start { due: since, part })
     }
 
-    /// Gives a request back, to be sent once more.
+    /// Puts a request back, to be sent once more.
     pub(super) fn give_back(&mut self, start: Start) {
         self.again.push_back(start);
     }
 
-    /// Takes up to `most` overdue requests at once, to be given up together:
-    /// how many of each part, and the intended start of the one in their middle.
+    /// Takes up to `most` overdue requests at once, to be given up together: the number of each
+    /// part, and the intended start of the one in the middle.
     pub(super) fn take_many(&mut self, most: u64) -> Option<(Vec<(u16, u64)>, Timestamp)> {
         if let Some(start) = self.again.pop_front() {
             return Some((vec![(start.part, 1)], start.due));
@@ -113,18 +111,18 @@ impl LaneState {
         Some((self.mix.split(taken), due))
     }
 
-    /// Whether all requests it may start were started.
+    /// Returns true if all requests of this share were started.
     pub(super) fn is_used_up(&self) -> bool {
         self.left == Some(0)
     }
 
-    /// Whether something is due now or later whatever the responses are.
+    /// Returns true if a request is due now or later, whatever the responses are.
     pub(super) fn has_due(&self) -> bool {
         let is_scheduled = !self.is_used_up() && self.cadence.next_due().is_some();
         is_scheduled || !self.again.is_empty()
     }
 
-    /// The next instant after `now` at which a request may start.
+    /// Returns the next instant after `now` at which a request may start.
     pub(super) fn next_start(&self, now: Timestamp) -> Option<Timestamp> {
         match (self.again.is_empty(), self.is_used_up()) {
             (false, _) => Some(now),
@@ -140,7 +138,7 @@ impl LaneState {
     }
 }
 
-/// Which of `all` connections belong to worker `worker` of `workers`.
+/// Returns the range of `all` connections that belong to worker `worker` of `workers`.
 pub(super) fn share(all: u32, worker: usize, workers: usize) -> Range<u32> {
     let bound = |n: usize| {
         let product = u64::from(all) * n as u64 / (workers.max(1) as u64);
@@ -152,7 +150,7 @@ pub(super) fn share(all: u32, worker: usize, workers: usize) -> Range<u32> {
 /// Most groups of connections in a lane.
 const MAX_GROUPS: u32 = 16;
 
-/// The group of connection `number` of `all`.
+/// Returns the group of connection `number` of `all`.
 pub(super) fn group_of(number: u32, all: u32) -> u16 {
     let groups = all.clamp(1, MAX_GROUPS);
     let group = u64::from(number) * u64::from(groups) / u64::from(all.max(1));

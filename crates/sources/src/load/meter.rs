@@ -1,11 +1,11 @@
-//! How late the generator itself was.
+//! The lateness of the load generator itself.
 
 use core::time::Duration;
 
 /// Buckets of [`LagMeter`]: four for each power of two nanoseconds.
 const BUCKETS: usize = 256;
 
-/// A coarse distribution of delays, cheap to record into; off by less than 19 %.
+/// A coarse histogram of delays, cheap to record into; off by less than 19 %.
 #[derive(Clone, Debug)]
 pub(super) struct LagMeter {
     counts: [u64; BUCKETS],
@@ -22,11 +22,11 @@ impl Default for LagMeter {
 }
 
 impl LagMeter {
-    /// Adds one delay.
+    /// Records one delay.
     pub(super) fn note(&mut self, delay: Duration) {
         self.max = self.max.max(delay);
         let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX) | 1;
-        // Two bits below the leading one tell four quarters apart.
+        // The two bits below the leading one select one of four quarters.
         let octave = 63 - nanos.leading_zeros();
         let quarter = if octave < 2 {
             0
@@ -38,7 +38,7 @@ impl LagMeter {
         }
     }
 
-    /// Adds what another worker recorded.
+    /// Adds the delays another worker recorded.
     pub(super) fn merge(&mut self, other: &Self) {
         self.max = self.max.max(other.max);
         for (count, added) in self.counts.iter_mut().zip(other.counts) {
@@ -46,12 +46,12 @@ impl LagMeter {
         }
     }
 
-    /// The longest delay.
+    /// Returns the longest delay.
     pub(super) fn max(&self) -> Duration {
         self.max
     }
 
-    /// An upper bound of the delay that the share `quantile` did not exceed.
+    /// Returns an upper bound of the delay that the share `quantile` did not exceed.
     pub(super) fn quantile(&self, quantile: f64) -> Duration {
         let count: u64 = self.counts.iter().sum();
         let wanted = (quantile * count as f64).ceil() as u64;

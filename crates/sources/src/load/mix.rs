@@ -1,17 +1,17 @@
-//! Which of several URLs each request asks for.
+//! The choice among several URLs for each request.
 
 /// A request that may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Start {
-    /// Its intended start.
+    /// Intended start.
     pub(super) due: lagtrace_core::observed::time::Timestamp,
-    /// Which of the plan's URLs it asks for, from 0.
+    /// Index of the URL it requests among the plan's, from 0.
     pub(super) part: u16,
 }
 
-/// Chooses among parts by their weights, as evenly as there is and the same in
-/// every run: each gains its weight with each choice, the richest is chosen and
-/// pays for all (what nginx does among its upstreams).
+/// A weighted choice among parts, as even as possible and the same in every run: each part gains
+/// its weight with each choice, the one with most credit is chosen and pays the total (nginx's
+/// smooth weighted round-robin among upstreams).
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
     parts: Vec<(i64, i64)>,
@@ -19,14 +19,14 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// Of parts with these weights; one part where there is none.
+    /// Creates a mix of parts with these weights; of one part where there is none.
     pub(super) fn of(weights: impl IntoIterator<Item = u32>) -> Self {
         let parts: Vec<_> = weights.into_iter().map(|w| (i64::from(w), 0)).collect();
         let total = parts.iter().map(|(weight, _)| weight).sum();
         Self { parts, total }
     }
 
-    /// The next request's part.
+    /// Chooses the part of the next request.
     pub(super) fn choose(&mut self) -> u16 {
         if self.parts.len() < 2 {
             return 0;
@@ -44,7 +44,7 @@ impl Mix {
         chosen
     }
 
-    /// How `count` requests are shared out among the parts.
+    /// Splits `count` requests among the parts in proportion to their weights.
     pub(super) fn split(&self, count: u64) -> Vec<(u16, u64)> {
         let total = self.total.max(1) as u128;
         let (mut shares, mut before, mut given) = (Vec::new(), 0_u128, 0);

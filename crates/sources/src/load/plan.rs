@@ -1,4 +1,4 @@
-//! What a run is to do.
+//! The plan of a run: lanes, pace, duration and limits.
 
 mod asked;
 mod request;
@@ -16,9 +16,9 @@ use crate::url::Url;
 const MAX_CONNECTIONS: u32 = 60_000;
 /// Most URLs of one run.
 pub(super) const MAX_URLS: usize = 1_000;
-/// Highest weight of one of them.
+/// Highest weight of one URL.
 const MAX_WEIGHT: u32 = 1_000_000;
-/// Most requests under way on one connection.
+/// Most requests in flight on one connection.
 const MAX_AT_ONCE: u32 = 1_000;
 /// Highest rate of one lane, in requests per second.
 const MAX_RATE: f64 = 1_000_000.0;
@@ -28,55 +28,53 @@ const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 /// A run of load.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is asked of whom, on which connections.
+    /// Groups of connections, with their targets and requests.
     pub lanes: Vec<Lane>,
-    /// What is asked instead of the lanes' own URLs, in turn by weight, of the
-    /// same origin; empty: those.
+    /// URLs of the same origin requested in place of the lanes' own, in turn by weight; empty: the
+    /// lanes' own are.
     pub urls: Vec<WeightedUrl>,
-    /// How the lanes share the time.
+    /// Division of the time among the lanes.
     pub arrangement: Arrangement,
-    /// When requests start.
+    /// Start times of the requests.
     pub pace: Pace,
-    /// How long requests are counted; what starts after it is not.
+    /// Time in which requests are counted; requests that start after it are not.
     pub duration: Duration,
-    /// Requests that start this long before `duration` begins are not counted.
-    /// Rounded up to whole rounds of slices.
+    /// Time before `duration` in which requests are sent but not counted. Rounded up to whole
+    /// rounds of slices.
     pub warm_up: Duration,
-    /// How long a connection may take to open and a response to come.
+    /// Timeout of a connect, and of a response.
     pub timeout: Duration,
-    /// Threads that make the load; 0 chooses.
+    /// Number of threads that generate load; 0: chosen automatically.
     pub threads: usize,
-    /// How many requests each lane makes at most, answered or not; `None`: as
-    /// many as there is time for.
+    /// Most requests each lane makes, answered or not; `None`: as many as there is time for.
     pub requests: Option<u64>,
     /// HTTP/2, by prior knowledge or as agreed within TLS (ALPN).
     pub http2: bool,
-    /// How many requests a connection may have under way at once: pipelined,
-    /// or streams of HTTP/2.
+    /// Most requests in flight on a connection: pipelined, or streams of HTTP/2.
     pub at_once: u32,
-    /// What our sockets are like.
+    /// Options of our sockets.
     pub sockets: SocketOptions,
     /// `TCP_NODELAY` on our sockets, `Experiment::ClientNagle` aside.
     pub nodelay: bool,
-    /// Our side of TLS, for lanes whose URLs ask for it.
+    /// The client's side of TLS, for lanes whose URLs ask for it.
     pub tls: Option<TlsClient>,
-    /// Most requests a second that are handed on one by one, chosen evenly,
-    /// besides the slowest few.
+    /// Most requests per second that are handed on one by one, chosen evenly, besides the slowest
+    /// few.
     pub samples_per_second: usize,
-    /// Whether packets are captured meanwhile: said in the events, no more.
+    /// True if packets are captured meanwhile: reported in the events, nothing else.
     pub is_observed: bool,
-    /// Whether each connection keeps the cookies that the server sets, and
-    /// sends them: the `Cookie` field of the lanes is what it begins with.
+    /// True if each connection keeps the cookies that the server sets, and sends them: it begins
+    /// with the `Cookie` field of its lane.
     pub keeps_cookies: bool,
-    /// Whether the kernel stamps requests, up to a thousand a second on each
-    /// thread, to say where their time went.
+    /// True if the kernel timestamps requests, up to a thousand per second on each thread, to break
+    /// down their time.
     pub stamps: bool,
-    /// Whether the kernel's rings (io_uring) may be used where it has them.
+    /// True if io_uring may be used where the kernel has it.
     pub uses_rings: bool,
 }
 
 impl Plan {
-    /// Closed loop for ten seconds, as one would call a load tool without options.
+    /// Creates a plan of ten seconds in closed loop, as one would call a load tool without options.
     pub fn new(lanes: Vec<Lane>) -> Self {
         Self {
             lanes,
@@ -101,35 +99,35 @@ impl Plan {
         }
     }
 
-    /// Whom a lane speaks TLS with; `None` where its URL does not ask for it.
+    /// Returns the TLS peer of a lane; `None` where its URL does not ask for TLS.
     pub(super) fn peer(&self, lane: &Lane) -> Result<Option<TlsPeer>, TlsError> {
         let url = &lane.target.url;
         let client = self.tls.as_ref().filter(|_| url.is_tls());
         client.map(|client| client.to(url.host())).transpose()
     }
 
-    /// What a lane's requests ask for, by the number of their part.
+    /// Returns the URLs that a lane's requests choose from, by part number.
     pub(super) fn urls_of<'a>(&'a self, lane: &'a Lane) -> Vec<&'a Url> {
-        match self.urls.is_empty() {
-            true => vec![&lane.target.url],
-            false => self.urls.iter().map(|weighted| &weighted.url).collect(),
+        if self.urls.is_empty() {
+            vec![&lane.target.url]
+        } else {
+            self.urls.iter().map(|weighted| &weighted.url).collect()
         }
     }
 
-    /// Connections of all lanes.
+    /// Returns the number of connections of all lanes.
     pub fn connections(&self) -> u32 {
         self.lanes
             .iter()
             .fold(0, |sum, lane| sum.saturating_add(lane.connections))
     }
 
-    /// How long requests in flight at the end are waited for.
+    /// Returns the longest wait for requests in flight at the end.
     pub fn grace(&self) -> Duration {
         self.timeout.min(Duration::from_secs(1))
     }
 
-    /// How many turns each lane has within `duration`, and how long they are
-    /// together.
+    /// Returns the number of turns each lane has within `duration`, and their total time.
     pub(super) fn turns(&self, duration: Duration) -> (u32, Duration) {
         let lanes = u32::try_from(self.lanes.len().max(1)).unwrap_or(u32::MAX);
         match self.arrangement {
@@ -144,7 +142,7 @@ impl Plan {
         }
     }
 
-    /// `warm_up` in whole rounds of slices.
+    /// Returns `warm_up` rounded up to whole rounds of slices.
     pub(super) fn warm_up_in_rounds(&self) -> Duration {
         match self.arrangement {
             Arrangement::Interleaved { slice } if !self.warm_up.is_zero() => {
@@ -156,7 +154,7 @@ impl Plan {
         }
     }
 
-    /// Counted time in which each lane may start requests.
+    /// Returns the counted time in which each lane may start requests.
     pub(super) fn active_time(&self) -> Duration {
         match self.arrangement {
             Arrangement::SideBySide => self.duration,
@@ -166,7 +164,7 @@ impl Plan {
         }
     }
 
-    /// Threads to use: at most one for each connection and processor.
+    /// Returns the number of threads to use: at most one per connection and processor.
     pub(super) fn thread_count(&self) -> usize {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let wanted = match self.threads {
@@ -176,7 +174,7 @@ impl Plan {
         wanted.min(self.connections() as usize).max(1)
     }
 
-    /// Refuses what cannot be run.
+    /// Returns an error if the plan cannot be run.
     pub(super) fn check(&self) -> Result<(), LoadError> {
         if self.lanes.is_empty() {
             return Err(LoadError::NoLanes);
@@ -258,11 +256,11 @@ impl Plan {
     }
 }
 
-/// When requests start.
+/// The rule for when requests start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each connection asks again as soon as it was answered: the slower the
-    /// service, the fewer requests. A request's time begins when it is sent.
+    /// Each connection sends its next request as soon as it was answered: the slower the service,
+    /// the fewer requests. A request's time begins when it is sent.
     ClosedLoop,
     /// Each lane starts this many requests a second while it is active,
     /// whatever the service does. A request's time begins when it was due.
@@ -279,15 +277,15 @@ impl Pace {
     }
 }
 
-/// How lanes share the time.
+/// Division of the time among lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
-    /// All at once.
+    /// All lanes at once.
     SideBySide,
-    /// One after another in slices of this length, round after round, so that
-    /// all of them meet the server in the same states.
+    /// Lanes one after another in slices of this length, round after round, so that all of them
+    /// meet the server in the same states.
     Interleaved {
-        /// How long a lane may start requests at a stretch.
+        /// Longest time a lane may start requests at a stretch.
         slice: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! The last second of a run, for whoever watches.
+//! Figures of the last second of a run, for a live display.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use lagtrace_core::stats::histogram::Distribution;
 
 use super::record::Record;
 
-/// How much is remembered.
+/// Time that is remembered.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// The last second, in figures.
+/// Figures of the last second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recent {
-    /// Whole responses a second.
+    /// Complete responses per second.
     pub rate: f64,
     /// Median latency; `None` without a response.
     pub p50: Option<Duration>,
@@ -25,7 +25,7 @@ pub struct Recent {
     pub failures: u64,
 }
 
-/// Requests by when they were heard of.
+/// Requests by the time they ended.
 #[derive(Debug)]
 pub(super) struct RecentRequests {
     slices: VecDeque<Slice>,
@@ -42,7 +42,7 @@ struct Slice {
 }
 
 impl RecentRequests {
-    /// None yet.
+    /// Creates an empty window that begins at `now`.
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
             slices: VecDeque::new(),
@@ -51,7 +51,7 @@ impl RecentRequests {
         }
     }
 
-    /// Takes a request that ended.
+    /// Records a request that ended.
     pub(super) fn take(&mut self, record: &Record) {
         match record.outcome {
             Ok(_) => {
@@ -63,7 +63,7 @@ impl RecentRequests {
         }
     }
 
-    /// What the last second amounts to; a new slice begins.
+    /// Returns the figures of the last second and begins a new slice.
     pub(super) fn figures(&mut self, now: Timestamp) -> Recent {
         let mut slice = core::mem::take(&mut self.current);
         slice.length = now.since(self.begun);

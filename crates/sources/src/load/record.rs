@@ -1,4 +1,4 @@
-//! What workers hand to the collector.
+//! The records that workers hand to the collector.
 
 use core::time::Duration;
 
@@ -9,36 +9,36 @@ use lagtrace_core::observed::time::Timestamp;
 use crate::tls::TlsFault;
 use crate::tls::secure::Secured;
 
-/// One request that ended, one way or another.
+/// A request that ended, with a response or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Its lane.
+    /// Lane of the request.
     pub(super) lane: usize,
-    /// Its connection's group.
+    /// Group of its connection.
     pub(super) group: u16,
-    /// How many requests it stands for: 1, but for those that were never sent.
+    /// Number of requests the record stands for: 1, except for those that were never sent.
     pub(super) count: u64,
-    /// Its connection; `None` before one existed.
+    /// 5-tuple of its connection; `None` before one existed.
     pub(super) flow: Option<FlowKey>,
-    /// Which request on its connection, from 0.
+    /// Number of the request on its connection, from 0.
     pub(super) ordinal: u32,
-    /// When it was to start: in closed loop the same as `sent`.
+    /// Intended start: in closed loop the same as `sent`.
     pub(super) due: Timestamp,
-    /// When `send` was called, or `connect` where it was never sent; `None` if
-    /// no connection was free for it.
+    /// Time of the call of `send`, or of `connect` where it was never sent; `None` if no connection
+    /// was free for it.
     pub(super) sent: Option<Timestamp>,
-    /// Which of the plan's URLs it asked for, from 0.
+    /// Index of the URL it requested among the plan's, from 0.
     pub(super) part: u16,
-    /// When the first response byte was read.
+    /// Time at which the first response byte was read.
     pub(super) first_byte: Option<Timestamp>,
-    /// When its last byte was read, or it was given up.
+    /// Time at which the last byte was read, or the request was given up.
     pub(super) ended: Timestamp,
     /// Longest time between two reads.
     pub(super) longest_gap: Duration,
     /// Time to connect, the TLS handshake included, for the first request of a
     /// connection.
     pub(super) setup: Option<Duration>,
-    /// Its status or failure.
+    /// Status or failure.
     pub(super) outcome: Result<u16, RequestFailure>,
     /// Bytes of the response read.
     pub(super) received_bytes: u64,
@@ -47,36 +47,36 @@ pub(super) struct Record {
 /// A connection that opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
-    /// Its lane.
+    /// Lane of the connection.
     pub(super) lane: usize,
-    /// Its group.
+    /// Group of the connection.
     pub(super) group: u16,
-    /// Its 5-tuple, where the kernel told it.
+    /// 5-tuple, where the kernel reported it.
     pub(super) flow: Option<FlowKey>,
-    /// When its handshakes were done.
+    /// Time at which the handshakes were complete.
     pub(super) at: Timestamp,
-    /// Its TLS handshake, if it had one.
+    /// TLS handshake, if there was one.
     pub(super) tls: Option<Secured>,
 }
 
-/// What one worker saw since its last batch.
+/// Everything one worker observed since its last batch.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// Requests that ended, in order.
     pub(super) records: Vec<Record>,
     /// Connections that opened, in order.
     pub(super) opened: Vec<Opened>,
-    /// Connections that could not be made, and the last reason.
+    /// Number of connections that could not be made, and the last reason.
     pub(super) failed_connects: Option<(u64, RequestFailure)>,
-    /// Where the time of some went, by lane and when they were due; `None`
-    /// where that could not be told.
+    /// Stage times of the requests that were timestamped, by lane and intended start; `None` where
+    /// they are unknown.
     pub(super) stages: Vec<(usize, Timestamp, Option<StageTimes>)>,
-    /// The first thing that went wrong within TLS.
+    /// First failure within TLS.
     pub(super) tls_fault: Option<TlsFault>,
 }
 
 impl Batch {
-    /// Whether there is nothing to hand over.
+    /// Returns true if there is nothing to hand over.
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty() && self.opened.is_empty() && self.failed_connects.is_none()
     }

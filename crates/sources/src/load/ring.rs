@@ -1,10 +1,9 @@
-//! One worker on the kernel's rings (io_uring): the same as the engine on
-//! epoll, at fewer calls for each request.
+//! A worker on io_uring: it does what the engine on epoll does, with fewer system calls per
+//! request.
 //!
-//! What came is read by the kernel before this thread runs again, so that the
-//! stamps of a batch of responses are of one instant; what is sent is handed
-//! over together, and each send's stamp lies evenly between two readings of
-//! the clock around it.
+//! Responses are read by the kernel before this thread runs again, so all responses of a batch bear
+//! the same timestamp; requests are submitted together, and the sends' timestamps are spread evenly
+//! between two readings of the clock around them.
 
 mod answers;
 mod pace;
@@ -51,7 +50,7 @@ pub(super) struct RingEngine<'a> {
     sockets: Vec<Option<Socket>>,
     /// Requests to be sent, by socket and generation.
     unsent: Vec<(Slot, u32)>,
-    /// When the kernel will answer in any case.
+    /// Time at which the kernel's alarm ends any wait.
     alarm: Option<Timestamp>,
     answers: Vec<Answer>,
     generation: u32,
@@ -66,14 +65,14 @@ pub(super) struct RingEngine<'a> {
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
-    /// Tells answers about this socket from those about its predecessors.
+    /// Number that tells completions of this socket from those of its predecessors in the slot.
     generation: u32,
     is_connected: bool,
-    /// Whether a long request is still on its way out.
+    /// True if a long request is still being sent.
     is_sending: bool,
 }
 
-/// What was asked of the kernel.
+/// Kinds of operations submitted to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Connect,
@@ -92,7 +91,8 @@ impl Asked {
         Self::Alarm,
     ];
 
-    /// For one socket: 16 bits of kind, 16 of slot, 32 of generation.
+    /// Returns the token of an operation on one socket: 16 bits of kind, 16 of slot, 32 of
+    /// generation.
     fn token(self, slot: Slot, generation: u32) -> u64 {
         (self as u64) << 48 | (slot as u64 & 0xffff) << 32 | u64::from(generation)
     }
@@ -103,9 +103,8 @@ impl Asked {
     }
 }
 
-/// Rings for this thread, if the kernel has them for us and `plan` keeps its
-/// connections and asks in clear text, one request at a time: the rest is on
-/// epoll.
+/// Returns rings for this thread, if the kernel has them and `plan` keeps its connections and
+/// requests in clear text, one request at a time: everything else runs on epoll.
 pub(super) fn queue(plan: &Plan, connections: usize) -> Option<Queue> {
     let is_plain = |lane: &Lane| {
         let opens = matches!(
@@ -124,7 +123,7 @@ pub(super) fn queue(plan: &Plan, connections: usize) -> Option<Queue> {
 }
 
 impl<'a> RingEngine<'a> {
-    /// A worker that carries out `driver`'s part of `plan` on this thread.
+    /// Creates a worker that carries out `driver`'s part of `plan` on this thread.
     pub(super) fn new(
         queue: Queue,
         plan: &Plan,
@@ -179,8 +178,8 @@ impl<'a> RingEngine<'a> {
         })
     }
 
-    /// Waits until something comes or is due. An alarm for the driver's
-    /// periodic check spares most waits a timer of their own.
+    /// Waits until a completion arrives or something is due. An alarm for the driver's periodic
+    /// check spares most waits a timer of their own.
     fn wait(&mut self, now: Timestamp) -> io::Result<()> {
         let (wake, check) = (self.driver.next_wake(now), self.driver.next_check());
         if wake < check {
@@ -194,7 +193,7 @@ impl<'a> RingEngine<'a> {
         self.queue.wait()
     }
 
-    /// Does what is due; true if that may have taken a while.
+    /// Does what is due; returns true if that may have taken a while.
     fn tick(&mut self, now: Timestamp) -> io::Result<bool> {
         let is_check = self.driver.tick(now);
         self.carry_out(now)?;
@@ -208,7 +207,7 @@ impl<'a> RingEngine<'a> {
         Ok(is_check || is_full)
     }
 
-    /// Does what the driver wants, in order, but for sends: those go together.
+    /// Carries out the driver's commands in order, except for sends: those are submitted together.
     fn carry_out(&mut self, now: Timestamp) -> io::Result<()> {
         while let Some(command) = self.driver.next_command() {
             match command {
@@ -222,8 +221,8 @@ impl<'a> RingEngine<'a> {
 
     fn prepare_send(&mut self, slot: Slot, now: Timestamp) {
         match self.sockets.get(slot) {
-            // It was answered before it was heard out: a new request would be
-            // taken for the old one's end.
+            // It was answered before all of it was sent: a new request would be taken for the end
+            // of the old one.
             Some(Some(socket)) if socket.is_sending => {
                 self.driver.failed(slot, now, RequestFailure::Closed);
             }
@@ -232,7 +231,7 @@ impl<'a> RingEngine<'a> {
         }
     }
 
-    /// Hands the prepared requests over; it is `now`.
+    /// Submits the prepared requests; the time is `now`.
     fn send_all(&mut self, now: Timestamp) -> io::Result<()> {
         let unsent = core::mem::take(&mut self.unsent);
         let mut before = now;
@@ -318,26 +317,28 @@ impl<'a> RingEngine<'a> {
             // An RST after the whole response harms nobody and frees the port.
             let _ = sockopt::set_socket_linger(&socket.fd, Some(Duration::ZERO));
         }
-        // The kernel holds the socket for as long as something is asked of it.
-        let asked = match socket.is_connected {
-            true => [
+        // The kernel holds the socket for as long as an operation on it is pending.
+        let asked = if socket.is_connected {
+            [
                 Some(Asked::Receive),
                 socket.is_sending.then_some(Asked::Send),
-            ],
-            false => [Some(Asked::Connect), None],
+            ]
+        } else {
+            [Some(Asked::Connect), None]
         };
         let own = Asked::Cancel.token(slot, socket.generation);
         for asked in asked.into_iter().flatten() {
             self.queue
                 .cancel(asked.token(slot, socket.generation), own)?;
         }
-        match socket.is_connected {
-            true => self.queue.set_file(slot, None),
-            false => Ok(()),
+        if socket.is_connected {
+            self.queue.set_file(slot, None)
+        } else {
+            Ok(())
         }
     }
 
-    /// Tells the driver something and does what it wants.
+    /// Reports something to the driver and carries out its commands.
     fn report(&mut self, now: Timestamp, tell: impl FnOnce(&mut Driver)) -> io::Result<()> {
         tell(&mut self.driver);
         self.carry_out(now)
@@ -348,7 +349,7 @@ impl<'a> RingEngine<'a> {
     }
 }
 
-/// The socket that this was asked of, unless another has its place by now.
+/// Returns the socket of this slot, unless it was replaced since that generation.
 fn current(sockets: &[Option<Socket>], slot: Slot, generation: u32) -> Option<&Socket> {
     let socket = sockets.get(slot)?.as_ref()?;
     (socket.generation == generation).then_some(socket)

@@ -1,26 +1,26 @@
-//! A bounded, even choice of requests, and the slowest.
+//! A bounded, even sample of requests, and the slowest.
 
 use core::time::Duration;
 
 use super::record::Record;
 
-/// Slowest requests that are kept besides the even choice.
+/// Number of slowest requests kept besides the even sample.
 const SLOWEST: usize = 16;
 
-/// Chooses among the requests offered since it was last drained: each with the
-/// same chance (reservoir sampling), and the slowest in any case.
+/// A sample of the requests offered since it was last drained: each with the same chance (reservoir
+/// sampling), and the slowest in any case.
 #[derive(Debug)]
 pub(super) struct Sampler {
     capacity: usize,
     offered: u64,
     chosen: Vec<(u64, Record)>,
-    /// Slowest first.
+    /// The slowest requests, slowest first.
     slowest: Vec<(Duration, u64, Record)>,
     random: u64,
 }
 
 impl Sampler {
-    /// Chooses at most `capacity` besides the slowest.
+    /// Creates a sampler of at most `capacity` requests besides the slowest.
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -54,7 +54,7 @@ impl Sampler {
         }
     }
 
-    /// What was chosen, in the order it was offered; begins anew.
+    /// Returns the sample in the order it was offered, and begins anew.
     pub(super) fn drain(&mut self) -> Vec<Record> {
         let slowest = self
             .slowest
@@ -67,7 +67,8 @@ impl Sampler {
         all.into_iter().map(|(_, record)| record).collect()
     }
 
-    /// xorshift64: even enough to choose with, and the same in every run.
+    /// Returns the next number of xorshift64: even enough to sample with, and the same in every
+    /// run.
     fn next_random(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

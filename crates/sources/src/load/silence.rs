@@ -1,4 +1,4 @@
-//! Times in which a request was under way on each of a lane's connections and none was
+//! Silences: times in which a request was in flight on each of a lane's connections and none was
 //! answered.
 
 use core::time::Duration;
@@ -9,14 +9,14 @@ use lagtrace_core::observed::time::Timestamp;
 use super::plan::Plan;
 use super::record::Record;
 
-/// Shorter silences are not told.
+/// Shortest silence that is reported.
 const LEAST: Duration = Duration::from_millis(100);
-/// Long waits kept of a lane, the first ones.
+/// Most long waits kept per lane, the first ones.
 const MOST: usize = 16_384;
-/// Silences told of a lane, the first ones.
+/// Most silences reported per lane, the first ones.
 const MOST_TOLD: usize = 256;
 
-/// The silences to be: the long waits of each lane for a response's first byte.
+/// The long waits of each lane for a response's first byte, which silences are made of.
 #[derive(Debug)]
 pub(super) struct Silences {
     waits: Vec<Vec<(Timestamp, Timestamp)>>,
@@ -43,7 +43,7 @@ impl Silences {
         }
     }
 
-    /// The silences with the number of their lane.
+    /// Returns the silences with the number of their lane.
     pub(super) fn finish(self, plan: &Plan) -> Vec<(usize, Silence)> {
         let lanes = self.waits.into_iter().zip(&plan.lanes).enumerate();
         let told = lanes.flat_map(|(number, (waits, lane))| {
@@ -64,7 +64,7 @@ impl Silences {
     }
 }
 
-/// The stretches of time, not too short, that so many of the waits cover together.
+/// Returns the intervals, no shorter than [`LEAST`], in which at least `by` of the waits overlap.
 fn covered(waits: Vec<(Timestamp, Timestamp)>, by: u32) -> Vec<(Timestamp, Timestamp)> {
     let mut turns: Vec<(Timestamp, i64)> = Vec::with_capacity(2 * waits.len());
     for (begin, end) in waits {

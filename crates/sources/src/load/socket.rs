@@ -1,4 +1,4 @@
-//! The sockets of a run.
+//! The client sockets of a run.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +20,7 @@ use rustix::net::{
 use super::LoadError;
 use super::plan::{Lane, Plan};
 
-/// What the sockets of a run are like, besides what experiments change.
+/// Socket options of a run, besides those that experiments change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
     /// A Unix socket to connect to instead of the targets' addresses.
@@ -34,7 +34,7 @@ pub struct SocketOptions {
 }
 
 impl SocketOptions {
-    /// Tries what would otherwise fail with each connection.
+    /// Tries the operations that would otherwise fail with each connection.
     pub(super) fn check(&self, lanes: &[Lane]) -> Result<(), LoadError> {
         let failure = |operation: String| {
             move |error: Errno| LoadError::Socket {
@@ -48,7 +48,7 @@ impl SocketOptions {
                 .and_then(|address| Ok((new_socket(AddressFamily::UNIX)?, address)))
                 .and_then(|(fd, address)| connect(&fd, &address));
             return match tried {
-                // Its queue is full: the load will wait for its turn.
+                // Its backlog is full: the load will wait for its turn.
                 Ok(()) | Err(Errno::AGAIN) => Ok(()),
                 Err(error) => Err(failure(operation)(error)),
             };
@@ -67,23 +67,24 @@ impl SocketOptions {
     }
 }
 
-/// How a lane's connections are made.
+/// The parameters of a lane's connections.
 #[derive(Clone, Debug)]
 pub(super) struct SocketPlan {
-    /// Where to.
+    /// Address to connect to.
     pub(super) address: SocketAddr,
     /// `TCP_NODELAY`.
     pub(super) nodelay: bool,
     /// `TCP_QUICKACK` after every read.
     pub(super) quickack: bool,
     options: SocketOptions,
-    /// Connections made so far, others' first ones included: they choose the source.
+    /// Connections made so far, plus those of the workers before this one: it selects the source
+    /// address.
     made: Cell<usize>,
 }
 
 impl SocketPlan {
-    /// How the connections of `lane` are made in a run of `plan` by a worker
-    /// before whose own there are so many of others.
+    /// Returns the parameters for connections of `lane` in a run of `plan`, by a worker that
+    /// follows workers with `before` connections.
     pub(super) fn new(plan: &Plan, lane: &Lane, before: u32) -> Self {
         let is_tcp = plan.sockets.unix.is_none();
         Self {
@@ -95,7 +96,7 @@ impl SocketPlan {
         }
     }
 
-    /// Makes a socket and begins to connect it without waiting.
+    /// Creates a socket and starts to connect it without waiting.
     pub(super) fn connect(&self) -> Result<OwnedFd, RequestFailure> {
         if let Some(path) = &self.options.unix {
             let address = SocketAddrUnix::new(path).map_err(failure_of)?;
@@ -103,7 +104,7 @@ impl SocketPlan {
             self.size_buffers(&fd)?;
             return match connect(&fd, &address) {
                 Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
-                // Its queue is full, which nothing will tell the end of.
+                // Its backlog is full, and nothing reports when there is room again.
                 Err(Errno::AGAIN) => Err(RequestFailure::Refused),
                 Err(error) => Err(failure_of(error)),
             };
@@ -120,7 +121,7 @@ impl SocketPlan {
         }
     }
 
-    /// Before the connection is made, as the window's scale depends on it.
+    /// Sets the buffer sizes before the connection is made, as the window scale depends on them.
     fn size_buffers(&self, fd: &OwnedFd) -> Result<(), RequestFailure> {
         if let Some(bytes) = self.options.receive_buffer {
             sockopt::set_socket_recv_buffer_size(fd, bytes).map_err(failure_of)?;
@@ -131,7 +132,7 @@ impl SocketPlan {
         Ok(())
     }
 
-    /// Takes the next of our addresses, where some are given.
+    /// Binds to the next of our addresses, if any are given.
     fn bind(&self, fd: &OwnedFd) -> Result<(), RequestFailure> {
         let made = self.made.get();
         self.made.set(made.wrapping_add(1));
@@ -139,13 +140,13 @@ impl SocketPlan {
         let Some(source) = sources.get(made % sources.len().max(1)) else {
             return Ok(());
         };
-        // The port is chosen at connect, when the peer is known: each source
-        // has all its ports for each peer (`IP_BIND_ADDRESS_NO_PORT`).
+        // The port is chosen at connect, when the peer is known: each source has all its ports for
+        // each peer (`IP_BIND_ADDRESS_NO_PORT`).
         let _ = nix::sys::socket::setsockopt(fd, IpBindAddressNoPort, &true);
         bind(fd, &SocketAddr::new(*source, 0)).map_err(failure_of)
     }
 
-    /// The 5-tuple of a connected socket.
+    /// Returns the 5-tuple of a connected socket.
     pub(super) fn flow(&self, fd: impl AsFd) -> Option<FlowKey> {
         let local = rustix::net::getsockname(fd).ok()?;
         let local = SocketAddr::try_from(local).ok()?;
@@ -167,7 +168,7 @@ fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
     socket_with(family, SocketType::STREAM, flags, protocol)
 }
 
-/// What an error on a socket means for a request.
+/// Returns the request failure that a socket error stands for.
 pub(super) fn failure_of(error: Errno) -> RequestFailure {
     match error {
         Errno::CONNREFUSED => RequestFailure::Refused,

@@ -1,4 +1,4 @@
-//! Where one request's time went, by the kernel's stamps: no I/O.
+//! The stages of one request's time, by the kernel's timestamps: no I/O.
 
 use core::time::Duration;
 
@@ -7,14 +7,14 @@ use lagtrace_core::observed::time::Timestamp;
 
 use crate::stamped::queue::Stage;
 
-/// A stamp may be so far off ours before it is not believed: the two clocks are
-/// brought together once.
+/// Furthest a kernel timestamp may lie outside our own before it is discarded: the two clocks are
+/// aligned once.
 const DISAGREEMENT: Duration = Duration::from_micros(200);
 
-/// A request that is under way and watched.
+/// A request in flight whose kernel timestamps are collected.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// The number of its last byte on the connection, once that is handed over.
+    /// Number of its last byte on the connection, once that is handed to the kernel.
     end: Option<u32>,
     device: Option<Timestamp>,
     acknowledged: Option<Timestamp>,
@@ -22,47 +22,47 @@ pub(super) struct Watched {
     last: Option<Timestamp>,
 }
 
-/// What our own program saw of it.
+/// The timestamps taken by our own program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) due: Timestamp,
     pub(super) sent: Timestamp,
     pub(super) ended: Timestamp,
-    /// The connection's least round trip, by the kernel.
+    /// Minimum round-trip time of the connection, by the kernel.
     pub(super) least_trip: Option<Duration>,
 }
 
 impl Watched {
-    /// Its last byte, the one of this number, is handed over.
+    /// Records that the last byte, number `number`, was handed to the kernel.
     pub(super) fn handed_over(&mut self, number: u32) {
         self.end.get_or_insert(number);
     }
 
-    /// A byte of the connection came so far.
+    /// Records a timestamp: byte `number` of the connection reached `stage`.
     pub(super) fn stamped(&mut self, number: u32, stage: Stage, at: Timestamp) {
         if self.end != Some(number) {
             return;
         }
         match stage {
             Stage::Queue => {}
-            // Sent again, it was sent first the first time.
+            // A retransmission leaves the time of the first transmission.
             Stage::Device => self.device = self.device.or(Some(at)),
             Stage::Acknowledged => self.acknowledged = self.acknowledged.or(Some(at)),
         }
     }
 
-    /// Whether nothing of the response was read.
+    /// Returns true if nothing of the response was read.
     pub(super) fn awaits_first(&self) -> bool {
         self.first.is_none()
     }
 
-    /// Bytes of the response were read that had come at this instant.
+    /// Records that bytes of the response were read that had arrived at `at`.
     pub(super) fn came(&mut self, at: Timestamp) {
         self.first = self.first.or(Some(at));
         self.last = Some(at);
     }
 
-    /// The parts of its time; `None` where stamps are missing or not believed.
+    /// Returns the request's time by stage; `None` where timestamps are missing or implausible.
     pub(super) fn stages(&self, seen: Seen) -> Option<StageTimes> {
         let (device, first, last) = (self.device?, self.first?, self.last?);
         let is_believed =
@@ -70,13 +70,11 @@ impl Watched {
         if ![device, first, last].into_iter().all(is_believed) {
             return None;
         }
-        // Each stage ends where the next begins, whatever the last microsecond
-        // of a clock says.
+        // Each stage ends where the next begins, whatever the last microsecond of a clock says.
         let device = device.max(seen.sent).min(seen.ended);
         let first = first.max(device).min(seen.ended);
         let last = last.max(first).min(seen.ended);
-        // An acknowledgement that came with the response says nothing of the
-        // path alone.
+        // An acknowledgement that came with the response says nothing of the path alone.
         let own = self.acknowledged.filter(|&at| at < first && at >= device);
         let floor = first.min(own.unwrap_or(first));
         let path = seen.least_trip.unwrap_or_default();
@@ -100,8 +98,8 @@ mod tests {
     use super::*;
     use crate::load::tests::{at, ms};
 
-    /// Sent at 10, at the device at 12; the response came from 60 to 75 and was
-    /// read to its end at 76.
+    /// A request sent at 10, at the device at 12; its response came from 60 to 75 and was read to
+    /// its end at 76.
     fn watched(acknowledged: Option<u64>) -> Watched {
         let mut watched = Watched::default();
         watched.handed_over(99);

@@ -15,63 +15,64 @@ use super::plan::{Lane, Plan};
 use super::transport;
 use crate::tls::TlsFault;
 
-/// Share of one processor from which on a worker was busy all the time.
+/// Share of one processor from which on a worker counts as saturated.
 const BUSY_SHARE: f64 = 0.9;
-/// Of a run shorter than this the share is that of its beginning and end.
+/// Shortest run of which the share is judged: that of a shorter one is spent on its beginning and
+/// end.
 const SHORTEST: Duration = Duration::from_millis(50);
-/// Own lateness at the 99th percentile from which on it blurs the figures.
+/// Lateness of the generator at the 99th percentile from which on it distorts the figures.
 const LATE: Duration = Duration::from_millis(2);
 
-/// What a run amounts to.
+/// The totals of a run.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// When the first connection was begun.
+    /// Time at which the first connect began.
     pub started: Timestamp,
-    /// From when on requests are counted.
+    /// Time from which on requests are counted.
     pub counted_from: Timestamp,
-    /// When the last request was done with.
+    /// Time at which the last request was complete.
     pub ended: Timestamp,
-    /// How it ended.
+    /// Reason for the end of the run.
     pub ending: Ending,
-    /// The first thing that went wrong within TLS.
+    /// First failure within TLS.
     pub tls_fault: Option<TlsFault>,
-    /// The lanes as in the plan.
+    /// The lanes in the order of the plan.
     pub lanes: Vec<LaneSummary>,
-    /// What the generator itself needed.
+    /// Resources used by the generator itself.
     pub generator: GeneratorLoad,
 }
 
-/// How a run ended.
+/// The reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// As planned.
     Completed,
-    /// The caller's stop flag ended it early.
+    /// Ended early by the caller's stop flag.
     Stopped,
-    /// No connection could be made at all, for this last reason: it ended early.
+    /// Ended early because no connection could be made at all, with the last reason.
     NothingConnected(RequestFailure),
 }
 
 /// The totals of one lane, warm-up excluded.
 #[derive(Clone, Debug)]
 pub struct LaneSummary {
-    /// Whom it asked.
+    /// Target of the lane.
     pub target: TargetId,
-    /// What its requests count as.
+    /// Phase its requests count towards.
     pub phase: Phase,
-    /// What was different about it.
+    /// Experiment that set the lane apart, if any.
     pub experiment: Option<Experiment>,
-    /// Its clusters' `latency` together.
+    /// Merged `latency` of its clusters.
     pub latency: Distribution,
-    /// Its clusters' `service` together.
+    /// Merged `service` of its clusters.
     pub service: Distribution,
-    /// Whole responses by HTTP status, ascending.
+    /// Complete responses by HTTP status, ascending.
     pub statuses: Vec<(u16, u64)>,
     /// Failures by kind.
     pub failures: Vec<(RequestFailure, u64)>,
-    /// Connections opened.
+    /// Number of connections opened.
     pub connects: u64,
-    /// How they were made, handshakes of the warm-up included.
+    /// Transport of its connections, handshakes of the warm-up included.
     pub transport: LoadTransport,
     /// Bytes received.
     pub received_bytes: u64,
@@ -96,17 +97,17 @@ impl LaneSummary {
         }
     }
 
-    /// Whole responses.
+    /// Returns the number of complete responses.
     pub fn responses(&self) -> u64 {
         self.statuses.iter().map(|&(_, count)| count).sum()
     }
 
-    /// Requests without a whole response.
+    /// Returns the number of requests without a complete response.
     pub fn failed(&self) -> u64 {
         self.failures.iter().map(|&(_, count)| count).sum()
     }
 
-    /// Whole responses per second of active time.
+    /// Returns the complete responses per second of active time.
     pub fn rate(&self) -> f64 {
         let seconds = self.active.as_secs_f64();
         if seconds > 0.0 {
@@ -139,29 +140,29 @@ fn add_counts<K: Copy + Ord>(to: &mut Vec<(K, u64)>, from: &[(K, u64)]) {
     }
 }
 
-/// What the generator itself needed, and how late it was.
+/// The resources that the generator itself used, and its lateness.
 #[derive(Clone, Debug, Default)]
 pub struct GeneratorLoad {
     /// Share of one processor that the busiest worker used, 0 to 1.
     pub busiest_share: f64,
     /// Processor time of all workers.
     pub cpu: Duration,
-    /// How late requests were started although a connection was free (open
+    /// Delay between a request's intended start and its send although a connection was free (open
     /// loop), 99th percentile; estimated, up to 25 % too high.
     pub start_lag_p99: Duration,
-    /// The same, longest.
+    /// Longest delay between a request's intended start and its send although a connection was
+    /// free.
     pub start_lag_max: Duration,
-    /// How long a worker was busy between two waits, 99th percentile: how
-    /// late a response may have been read; up to 25 % too high.
+    /// Time a worker was busy between two waits, 99th percentile: the most by which the read of a
+    /// response was late; up to 25 % too high.
     pub turn_p99: Duration,
-    /// The same, longest.
+    /// Longest time a worker was busy between two waits.
     pub turn_max: Duration,
-    /// The greatest lateness of the thread that looks on: whoever stood still meanwhile, it was
-    /// this host.
+    /// Greatest lateness of the monitoring thread: a stall in this time is this host's.
     pub standstill: Duration,
-    /// How long the worker that ran longest did.
+    /// Run time of the worker that ran longest.
     pub wall: Duration,
-    /// Whether there was any response whose time could be wrong.
+    /// True if there was any response whose time could be wrong.
     pub has_responses: bool,
 }
 
@@ -187,14 +188,14 @@ impl GeneratorLoad {
         }
     }
 
-    /// Whether the generator, not the service, may have set the figures.
+    /// Returns true if the generator, not the service, may have set the figures.
     pub fn is_limit(&self) -> bool {
         let is_busy = self.busiest_share >= BUSY_SHARE && self.wall >= SHORTEST;
         let is_late = self.start_lag_p99 >= LATE || self.turn_p99 >= LATE;
         self.has_responses && (is_busy || is_late)
     }
 
-    /// The same as an observation.
+    /// Returns the figures as an observation.
     pub(super) fn sample(&self) -> GeneratorSample {
         GeneratorSample {
             busiest_share: self.busiest_share,

@@ -1,4 +1,4 @@
-//! Requests summed up by second and group of connections.
+//! Requests aggregated by second and group of connections.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use lagtrace_core::stats::histogram::Distribution;
 
 use super::record::Record;
 
-/// Whether a request's time counts: that of a response, or of one that was
-/// waited for in vain.
+/// Returns true if a request's time counts: that of a response, or of a request that timed out or
+/// was cut off waiting.
 pub(super) fn has_latency(record: &Record) -> bool {
     match record.outcome {
         Ok(_) => true,
@@ -24,19 +24,19 @@ pub(super) fn has_latency(record: &Record) -> bool {
     }
 }
 
-/// One second of one group of connections of one lane.
+/// The key of a cluster: one second of one group of connections of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// Whole seconds since counting began.
     pub(super) second: u32,
-    /// The lane's number.
+    /// Number of the lane.
     pub(super) lane: usize,
-    /// The group.
+    /// Group of connections.
     pub(super) group: u16,
 }
 
-/// What is known of one cluster so far. Values are kept as they are, and made
-/// into distributions once: that is several times cheaper on the whole.
+/// The figures of one cluster so far. Values are kept as they are, and made into distributions
+/// once: that is several times cheaper overall.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     latency: Values,
@@ -70,7 +70,7 @@ impl Tally {
         }
     }
 
-    /// Counts requests that failed, without any time of theirs.
+    /// Counts requests that failed, without a time.
     pub(super) fn add_failures(&mut self, failure: RequestFailure, count: u64) {
         *self.failures.entry(failure).or_default() += count;
     }
@@ -80,7 +80,7 @@ impl Tally {
         self.connects += 1;
     }
 
-    /// The cluster that this amounts to.
+    /// Returns the cluster of these figures.
     pub(super) fn into_cluster(self, target: TargetId, key: Key) -> LoadCluster {
         LoadCluster {
             target,
@@ -98,7 +98,7 @@ impl Tally {
     }
 }
 
-/// Durations on their way into a distribution.
+/// Durations collected for a distribution.
 #[derive(Debug, Default)]
 struct Values {
     single: Vec<u64>,
@@ -116,8 +116,8 @@ impl Values {
     }
 
     fn into_distribution(mut self) -> Distribution {
-        // Sorted in the finest unit that the distribution tells apart anyway,
-        // equal values are many, and their runs become one pair each.
+        // Sorted in the finest unit that the distribution resolves, equal values are many, and
+        // their runs become one pair each.
         self.single.sort_unstable();
         let runs = self
             .single

@@ -1,4 +1,4 @@
-//! Plans, lanes and instants that the tests of this module begin with.
+//! Plans, lanes and instants that the tests of this module start from.
 
 use core::time::Duration;
 
@@ -9,17 +9,17 @@ use lagtrace_core::observed::time::Timestamp;
 use super::plan::{Lane, Method, Plan, Target};
 use crate::url::Url;
 
-/// An instant some milliseconds after the tests' epoch.
+/// Returns the instant `millis` milliseconds after the tests' epoch.
 pub(super) fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(1_000_000_000_000) + Duration::from_millis(millis)
 }
 
-/// Milliseconds.
+/// Returns a duration of `millis` milliseconds.
 pub(super) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A lane to nowhere.
+/// Returns a lane that is never connected.
 pub(super) fn lane(connections: u32, experiment: Option<Experiment>) -> Lane {
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 80));
     Lane {
@@ -37,7 +37,7 @@ pub(super) fn lane(connections: u32, experiment: Option<Experiment>) -> Lane {
     }
 }
 
-/// A plan of one second without a warm-up.
+/// Returns a plan of one second without a warm-up.
 pub(super) fn plan(lanes: Vec<Lane>) -> Plan {
     Plan {
         duration: ms(1000),

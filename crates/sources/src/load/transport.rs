@@ -1,4 +1,4 @@
-//! What is said of how a lane's connections were made.
+//! The description of how a lane's connections were made.
 
 use lagtrace_core::observed::event::{LoadTls, LoadTransport};
 use lagtrace_core::observed::experiment::Experiment;
@@ -7,8 +7,8 @@ use super::plan::{Lane, Plan};
 use super::socket::SocketOptions;
 use crate::tls::secure::Secured;
 
-/// How the connections of `lane` are made in a run of `plan`; what its TLS
-/// comes to is learned from handshakes.
+/// Returns the transport of `lane` in a run of `plan`; its TLS version and cipher are learned from
+/// handshakes.
 pub(super) fn of(plan: &Plan, lane: &Lane) -> LoadTransport {
     let SocketOptions {
         unix,
@@ -36,16 +36,17 @@ pub(super) fn of(plan: &Plan, lane: &Lane) -> LoadTransport {
     }
 }
 
-/// Adds a handshake.
+/// Records a handshake.
 pub(super) fn learn(transport: &mut LoadTransport, tls: &Secured) {
     let known = transport.tls.get_or_insert_with(|| LoadTls {
         version: tls.version,
         cipher: tls.cipher.to_owned(),
         ..LoadTls::default()
     });
-    let of_kind = match tls.is_resumed {
-        true => &mut known.resumed,
-        false => &mut known.full,
+    let of_kind = if tls.is_resumed {
+        &mut known.resumed
+    } else {
+        &mut known.full
     };
     of_kind.record(tls.took);
 }

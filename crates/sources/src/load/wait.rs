@@ -6,20 +6,20 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use core::time::Duration;
 
-/// A readiness event: what was registered, and what happened.
+/// A readiness event: the registered token, and the events.
 pub(super) type Readiness = libc::epoll_event;
 
-/// An event that says nothing, to fill a buffer with.
+/// An empty event, to fill a buffer with.
 pub(super) const NOTHING: Readiness = Readiness { events: 0, u64: 0 };
 
-/// How to wait; coarser on kernels before 5.11.
+/// A wait on epoll; its timeout is coarser on kernels before 5.11.
 #[derive(Debug, Default)]
 pub(super) struct Waiter {
     is_coarse: bool,
 }
 
 impl Waiter {
-    /// Waits at most `timeout` for events; returns how many there are.
+    /// Waits at most `timeout` for events; returns the number of events.
     pub(super) fn wait(
         &mut self,
         epoll: &OwnedFd,
@@ -28,7 +28,7 @@ impl Waiter {
     ) -> io::Result<usize> {
         if !self.is_coarse {
             match wait_nanos(epoll, events, timeout) {
-                // Also what a seccomp filter says to a call it does not know.
+                // EPERM is the answer of a seccomp filter to a call it does not know.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     self.is_coarse = true;
                 }

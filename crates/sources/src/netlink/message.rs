@@ -8,27 +8,27 @@ const ATTRIBUTE_HEADER_BYTES: usize = 4;
 /// The two flag bits of an attribute's type (nested, network byte order).
 const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
 
-/// One message of the kernel.
+/// A message of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// `nlmsg_type`.
     pub kind: u16,
     /// `nlmsg_flags`.
     pub flags: u16,
-    /// `nlmsg_seq`: the request's that it answers.
+    /// `nlmsg_seq`: that of the request it answers.
     pub sequence: u32,
-    /// What follows the header, within the message's own length.
+    /// Bytes after the header, within the message's own length.
     pub payload: &'a [u8],
 }
 
-/// The messages of one datagram, up to the first whose length cannot be true.
+/// The messages of one datagram, up to the first with an impossible length.
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Messages<'a> {
-    /// The messages in `datagram`.
+    /// Returns the messages in `datagram`.
     pub fn new(datagram: &'a [u8]) -> Self {
         Self { rest: datagram }
     }
@@ -51,22 +51,22 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// One attribute: its type without the flag bits, and its value.
+/// An attribute: its type without the flag bits, and its value.
 pub type Attribute<'a> = (u16, &'a [u8]);
 
-/// The attributes of a message, up to the first whose length cannot be true.
+/// The attributes of a message, up to the first with an impossible length.
 #[derive(Clone, Debug)]
 pub struct Attributes<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Attributes<'a> {
-    /// The attributes in `bytes`, which may be a nested attribute's value.
+    /// Returns the attributes in `bytes`, which may be a nested attribute's value.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// The value of the first attribute of type `kind`.
+    /// Returns the value of the first attribute of type `kind`.
     pub fn find(bytes: &'a [u8], kind: u16) -> Option<&'a [u8]> {
         Self::new(bytes)
             .find(|&(found, _)| found == kind)
@@ -86,7 +86,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// A request's bytes.
+/// Encodes a request.
 pub(super) fn encode(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
     let length = HEADER_BYTES + payload.len();
     let mut bytes = Vec::with_capacity(length);
@@ -108,42 +108,42 @@ pub(crate) fn push_attribute(payload: &mut Vec<u8>, kind: u16, value: &[u8]) {
     payload.resize(aligned(payload.len()), 0);
 }
 
-/// Messages and attributes begin at multiples of four bytes.
+/// Rounds a length up to a multiple of four: messages and attributes are aligned to four bytes.
 const fn aligned(length: usize) -> usize {
     length.saturating_add(3) & !3
 }
 
-/// The two bytes at `at`, in the host's order.
+/// Returns the two bytes at `at`, in host order.
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     array_at(bytes, at).map(u16::from_ne_bytes)
 }
 
-/// The two bytes at `at`, in network order.
+/// Returns the two bytes at `at`, in network order.
 pub(crate) fn be16_at(bytes: &[u8], at: usize) -> Option<u16> {
     array_at(bytes, at).map(u16::from_be_bytes)
 }
 
-/// The four bytes at `at`, in the host's order.
+/// Returns the four bytes at `at`, in host order.
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array_at(bytes, at).map(u32::from_ne_bytes)
 }
 
-/// The four bytes at `at`, in network order.
+/// Returns the four bytes at `at`, in network order.
 pub(crate) fn be32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array_at(bytes, at).map(u32::from_be_bytes)
 }
 
-/// The eight bytes at `at`, in the host's order.
+/// Returns the eight bytes at `at`, in host order.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array_at(bytes, at).map(u64::from_ne_bytes)
 }
 
-/// The `N` bytes at `at`.
+/// Returns the `N` bytes at `at`.
 pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// A string attribute's text up to its terminating zero, at most `most` bytes.
+/// Returns the text of a string attribute up to its terminating zero, at most `most` bytes.
 pub fn text(value: &[u8], most: usize) -> String {
     let end = value.iter().position(|&b| b == 0).unwrap_or(value.len());
     let bytes = value.get(..end.min(most)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Another network namespace: entered for one request, in a thread that ends with it.
+//! Other network namespaces: each is entered for one request, in a thread that ends with it.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,13 +13,13 @@ use super::table::{self, TableFamily};
 use super::{Capability, HostError, read_bounded};
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 
-/// Where `ip netns` binds the namespaces that it names.
+/// Directory in which `ip netns` binds the namespaces it names.
 const NAMED: &str = "/run/netns";
-/// The file system of namespaces (`NSFS_MAGIC` in `include/uapi/linux/magic.h`).
+/// Magic number of the file system of namespaces (`NSFS_MAGIC` in `include/uapi/linux/magic.h`).
 const NAMESPACES: u64 = 0x6e73_6673;
 
-/// A network namespace, held open so that it cannot be confused with a later
-/// one while this value lives.
+/// A network namespace, held open so that it cannot be confused with a later one while this value
+/// lives.
 #[derive(Debug)]
 pub struct NetworkNamespace {
     id: u64,
@@ -28,7 +28,7 @@ pub struct NetworkNamespace {
 }
 
 impl NetworkNamespace {
-    /// The calling thread's namespace.
+    /// Opens the calling thread's namespace.
     ///
     /// # Errors
     /// `/proc` is not mounted.
@@ -36,7 +36,7 @@ impl NetworkNamespace {
         Self::open("/proc/thread-self/ns/net".to_owned(), None)
     }
 
-    /// The namespace of process `pid`.
+    /// Opens the namespace of process `pid`.
     ///
     /// # Errors
     /// It is another user's process and `CAP_SYS_PTRACE` is missing, or it ended.
@@ -45,15 +45,15 @@ impl NetworkNamespace {
         Self::open(format!("/proc/{pid}/ns/net"), Some(own.id))
     }
 
-    /// The namespace that `ip netns` knows by this name, or that is bound at
-    /// this path.
+    /// Opens the namespace that `ip netns` knows by this name, or that is bound at this path.
     ///
     /// # Errors
-    /// There is none.
+    /// No namespace is there.
     pub fn at(name_or_path: &str) -> Result<Self, HostError> {
-        let path = match name_or_path.contains('/') {
-            true => name_or_path.to_owned(),
-            false => format!("{NAMED}/{name_or_path}"),
+        let path = if name_or_path.contains('/') {
+            name_or_path.to_owned()
+        } else {
+            format!("{NAMED}/{name_or_path}")
         };
         let own = Self::own()?;
         let namespace = Self::open(path.clone(), Some(own.id))?;
@@ -77,12 +77,12 @@ impl NetworkNamespace {
         })
     }
 
-    /// The namespace's inode number, as `ip netns identify` and `lsns` know it.
+    /// Returns the namespace's inode number, as `ip netns identify` and `lsns` know it.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Whether it is the namespace of the thread that asked for it.
+    /// Returns true if it is the namespace of the thread that opened it.
     pub fn is_own(&self) -> bool {
         self.is_own
     }
@@ -97,8 +97,8 @@ impl NetworkNamespace {
         })
     }
 
-    /// Reads a number from `/proc/sys/` as it stands in this namespace, the
-    /// first where a setting holds several.
+    /// Reads a number from `/proc/sys/` as it stands in this namespace, the first where a setting
+    /// holds several.
     ///
     /// # Errors
     /// Another namespace needs `CAP_SYS_ADMIN`; the kernel may lack the setting.
@@ -112,7 +112,7 @@ impl NetworkNamespace {
         number.parse().map_err(no_number)
     }
 
-    /// Reads a setting from `/proc/sys/` whole, its values one space apart.
+    /// Reads a complete setting from `/proc/sys/`, its values separated by one space.
     ///
     /// # Errors
     /// As for [`Self::sysctl`].
@@ -135,8 +135,8 @@ impl NetworkNamespace {
         })
     }
 
-    /// Reads a packet filter table of iptables' older form: its
-    /// `struct ipt_getinfo` (or the IPv6 one) and its entries.
+    /// Reads a packet filter table of iptables-legacy: its `struct ipt_getinfo` (or the IPv6 one)
+    /// and its entries.
     ///
     /// # Errors
     /// `CAP_NET_ADMIN` is missing, another namespace needs `CAP_SYS_ADMIN`.
@@ -151,8 +151,8 @@ impl NetworkNamespace {
         })
     }
 
-    /// Runs `request` in this namespace: here, or in a short-lived thread that
-    /// entered it. Nothing else of that thread survives.
+    /// Runs `request` in this namespace: in this thread, or in a short-lived thread that entered
+    /// it. Nothing else of that thread survives.
     fn enter<T: Send + 'static>(
         &self,
         operation: &str,
@@ -175,7 +175,7 @@ impl NetworkNamespace {
                 })
             })
         };
-        // At home only packet filters are refused.
+        // In our own namespace only packet filters are refused.
         let (place, needs) = if self.is_own {
             (operation.to_owned(), Capability::NetAdmin)
         } else {
@@ -186,7 +186,7 @@ impl NetworkNamespace {
     }
 }
 
-/// The inode of process `pid`'s network namespace, without opening it.
+/// Returns the inode of process `pid`'s network namespace, without opening it.
 ///
 /// # Errors
 /// It is another user's process and `CAP_SYS_PTRACE` is missing, or it ended.

@@ -8,8 +8,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::{Capability, HostError};
 
-/// Another process, held by a descriptor so that its number cannot come to
-/// mean a later process.
+/// A handle on another process, so that its PID cannot come to mean a later process.
 #[derive(Debug)]
 pub struct ProcessHandle {
     pid: u32,
@@ -17,10 +16,10 @@ pub struct ProcessHandle {
 }
 
 impl ProcessHandle {
-    /// Holds process `pid`.
+    /// Opens a handle on process `pid`.
     ///
     /// # Errors
-    /// It ended.
+    /// The process ended.
     pub fn open(pid: u32) -> Result<Self, HostError> {
         let gone = || HostError::Gone {
             what: format!("process {pid}"),
@@ -37,13 +36,13 @@ impl ProcessHandle {
         Ok(Self { pid, pidfd })
     }
 
-    /// The process's number in our pid namespace.
+    /// Returns the process's PID in our PID namespace.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// A duplicate of the process's descriptor `fd`. It refers to the same
-    /// socket: while it is held, a `close` over there ends nothing. Drop it at once.
+    /// Duplicates the process's descriptor `fd`. The duplicate refers to the same socket: while it
+    /// is held, a `close` in that process does not close the connection. Drop it at once.
     ///
     /// # Errors
     /// `CAP_SYS_PTRACE` is missing, or the process closed `fd`.
@@ -60,8 +59,8 @@ impl ProcessHandle {
     }
 }
 
-/// The sockets that process `pid` holds, as `(inode, descriptor)`, at most
-/// `most` descriptors looked at.
+/// Returns the sockets that process `pid` holds, as `(inode, descriptor)`; reads at most `most`
+/// descriptors.
 ///
 /// # Errors
 /// It is another user's process and `CAP_SYS_PTRACE` is missing, or it ended.
@@ -92,7 +91,7 @@ pub fn sockets_of(pid: u32, most: usize) -> Result<Vec<(u32, u32)>, HostError> {
     }
 }
 
-/// The inode in `socket:[12345]`.
+/// Returns the inode in `socket:[12345]`.
 fn socket_inode(link: &str) -> Option<u32> {
     let number = link.strip_prefix("socket:[")?.strip_suffix(']')?;
     number.parse().ok()

@@ -1,5 +1,5 @@
-//! A table of iptables' older form, as bytes (`getsockopt`, `man 7 netfilter`
-//! has none: `include/uapi/linux/netfilter_ipv4/ip_tables.h`).
+//! A table of iptables-legacy, as bytes (`getsockopt`; `man 7 netfilter` does not exist, see
+//! `include/uapi/linux/netfilter_ipv4/ip_tables.h`).
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,10 +13,10 @@ const GET_ENTRIES: libc::c_int = 65;
 const INFO_BYTES: usize = 84;
 /// Bytes before the entries in `struct ipt_get_entries`, aligned to their u64s.
 const ENTRIES_HEADER_BYTES: usize = 40;
-/// A table with more bytes of entries is refused.
+/// Most bytes of entries; a larger table is refused.
 const MOST_ENTRIES_BYTES: usize = 64 << 20;
 
-/// Which of the two sets of tables.
+/// The address family of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFamily {
     /// iptables.
@@ -26,7 +26,7 @@ pub enum TableFamily {
 }
 
 impl TableFamily {
-    /// The file of `/proc/net/` that names the tables that exist.
+    /// Returns the file of `/proc/net/` that lists the existing tables.
     pub(crate) fn names_file(self) -> &'static str {
         match self {
             Self::Ipv4 => "ip_tables_names",
@@ -56,7 +56,7 @@ impl TableFamily {
     }
 }
 
-/// Reads a table's description and its entries.
+/// Reads a table's info and its entries.
 pub(super) fn read(family: TableFamily, name: &str) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let socket = family.socket()?;
     let mut info = vec![0; INFO_BYTES];
@@ -81,7 +81,7 @@ pub(super) fn read(family: TableFamily, name: &str) -> io::Result<(Vec<u8>, Vec<
     Ok((info, entries.split_off(ENTRIES_HEADER_BYTES)))
 }
 
-/// `getsockopt` with an argument in `buffer` and its answer in the same place.
+/// Calls `getsockopt` with an argument in `buffer`, which receives the answer.
 #[allow(unsafe_code)]
 fn option(
     socket: &OwnedFd,

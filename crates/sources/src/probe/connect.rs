@@ -1,4 +1,4 @@
-//! Connecting, and what its end says of the target.
+//! Connection attempts, and the answer of the target that their end stands for.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::stamped::prepare;
 use crate::stamped::queue::{HEADER_V4, Queued, take_queued};
 
-/// Entries of an error queue that are looked at.
+/// Most entries read from an error queue.
 const MAX_QUEUED: usize = 64;
 
 /// An attempt to connect.
@@ -28,11 +28,11 @@ const MAX_QUEUED: usize = 64;
 pub(super) struct Attempt {
     /// The socket, connected and blocking, if the port was open.
     pub(super) socket: Option<OwnedFd>,
-    /// What came back.
+    /// Answer of the target.
     pub(super) answer: ProbeAnswer,
-    /// When the answer was noticed, or waiting given up.
+    /// Time at which the answer was noticed, or the attempt given up.
     pub(super) ended: Timestamp,
-    /// How often the SYN was sent again.
+    /// Number of times the SYN was retransmitted.
     pub(super) syn_retransmissions: u8,
 }
 
@@ -84,8 +84,7 @@ pub(super) fn open(
     })
 }
 
-/// Waits until the handshake is over one way or another; `None` when it took
-/// too long.
+/// Waits for the end of the handshake, successful or not; returns `None` when it took too long.
 fn wait(
     socket: &Socket,
     deadline: Timestamp,
@@ -103,7 +102,8 @@ fn wait(
     }
 }
 
-/// Waits for `events` or an error on a socket, for at most `timeout`.
+/// Waits for `events` or an error on a socket, for at most `timeout`; returns true if there were
+/// any.
 pub(super) fn wait_for(
     socket: impl AsFd,
     events: PollFlags,
@@ -118,8 +118,8 @@ pub(super) fn wait_for(
     }
 }
 
-/// What the end of a handshake says of the target; an error where it says
-/// something of our own side only.
+/// Returns the target's answer that the end of a handshake stands for; an error where it concerns
+/// our own side only.
 pub(super) fn answer_to(
     socket: impl AsFd,
     outcome: Result<(), Errno>,
@@ -128,7 +128,7 @@ pub(super) fn answer_to(
     let Err(error) = outcome else {
         return Ok(ProbeAnswer::Open);
     };
-    // A firewall's ICMP refusal looks like an RST but for this queue.
+    // Only this queue tells a firewall's ICMP refusal from an RST.
     let queued = (0..MAX_QUEUED).map_while(|_| take_queued(&socket, HEADER_V4));
     for queued in queued {
         if let Queued::Icmp(icmp) = queued {

@@ -1,6 +1,6 @@
-//! Probes by TLS handshakes and HTTP requests. In a run of requests one is on a
-//! fresh connection, the others on it too, and over TLS the last one is on
-//! another fresh one, which may resume a session; or each is on its own.
+//! Probes by TLS handshakes and HTTP requests. In a series of requests the first is on a fresh
+//! connection and the others reuse it, and over TLS the last one is on another fresh one, which may
+//! resume a session; or each is on its own.
 
 mod client;
 mod strange;
@@ -17,13 +17,13 @@ use crate::tls::TlsPeer;
 use crate::url::Url;
 use client::{Client, Manner};
 
-/// What each probe asks for on a connection of its own.
+/// The kind of probe, each on a connection of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// A TLS handshake. Every other one may resume the session of the one
-    /// before, the others know of none.
+    /// A TLS handshake. Every second one may resume the session of the one before; the others start
+    /// without a session.
     Handshake,
-    /// A whole response.
+    /// A complete response.
     Get,
     /// A response without its body.
     Head,
@@ -32,25 +32,24 @@ pub enum Ask {
 /// A series of handshakes or requests, each on a connection of its own.
 #[derive(Clone, Debug)]
 pub struct RequestPlan {
-    /// Whom to ask, how often and how patiently.
+    /// Target, number and patience of the probes.
     pub probe: ProbePlan,
-    /// What to ask for; a handshake needs its host only.
+    /// URL to request; a handshake needs its host only.
     pub url: Url,
-    /// Whom to speak TLS with, if at all.
+    /// TLS peer, if the probes use TLS.
     pub peer: Option<TlsPeer>,
-    /// What to ask for.
+    /// Kind of probe.
     pub ask: Ask,
-    /// How long it took to find the address, which counts for the first one.
+    /// Time to resolve the address, which counts for the first probe.
     pub resolved: Option<Duration>,
 }
 
-/// Asks for `url` as often as `plan` says: first on a fresh connection, then
-/// on the same one as long as the target keeps it.
+/// Requests `url` as often as `plan` says: first on a fresh connection, then on the same one as
+/// long as the target keeps it.
 ///
-/// A probe's round trip is from the request's `send` to the response's last
-/// byte, by this program's time; a TLS handshake before it is a sample of its
-/// own. A connection that cannot be made gives the answers of
-/// [`connect`](super::connect()). `peer` is whom to speak TLS with, if at all.
+/// A probe's round trip is from the request's `send` to the response's last byte, by this program's
+/// time; a TLS handshake before it is a sample of its own. A connection that cannot be made gives
+/// the answers of [`connect`](super::connect()). `peer` is the TLS peer, if the probes use TLS.
 pub fn http(
     plan: &ProbePlan,
     url: &Url,
@@ -62,9 +61,8 @@ pub fn http(
     run(client, &mut sink)
 }
 
-/// Asks as `plan` says; each sample tells its phases. A handshake's round trip
-/// is its own, without TCP's; a request's is from its `send` to the response's
-/// last byte.
+/// Probes as `plan` says; each sample holds its phases. A handshake's round trip is its own,
+/// without TCP's; a request's is from its `send` to the response's last byte.
 pub fn request(
     plan: &RequestPlan,
     stop: &AtomicBool,

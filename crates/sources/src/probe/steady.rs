@@ -1,10 +1,8 @@
-//! Probes at a steady pace, whether answers come or not: as `ping` and
-//! `hping3` send them.
+//! Probes at a steady pace, independent of the answers: as `ping` and `hping3` send them.
 //!
-//! In: an address, a method, how often, from which ports, with which header
-//! fields. Out: a `Probe` event for each answer and for each probe that none
-//! came to in time, and notes that are needed to read them. An answer that
-//! comes later is told as late, one that comes again as such.
+//! Input is an address, a method, the number of probes, their ports and header fields. Output is a
+//! `Probe` event for each answer and for each probe without one in time, and the notes needed to
+//! read them. A later answer is marked as late, a repeated one as a duplicate.
 
 mod connect;
 mod heard;
@@ -36,32 +34,32 @@ pub use plan::{LEAST_INTERVAL, PacketPlan, SteadyMethod, SteadyPlan, Turn};
 use series::Series;
 pub use sweep::{Sizes, SourcePorts};
 
-/// Sockets of a series that wait for an answer at a time.
+/// Most sockets of a series that wait for an answer at a time.
 const MAX_OPEN: usize = 512;
-/// What the kernel does before anything is sent.
+/// The operation of the kernel before anything is sent.
 const FINDING_ROUTE: &str = "finding a route";
-/// How long the kernel is given to begin stamping.
+/// Time the kernel is given to start timestamping.
 const STAMPS_BEGIN: Duration = Duration::from_millis(10);
 
-/// A way to ask.
+/// A probe method.
 trait Asker {
     /// Sends the probe of this number, greater by one each time.
     fn ask(&mut self, number: u32) -> Result<(), Errno>;
-    /// Waits until something may have come, at most so long.
+    /// Waits until something may have arrived, at most for `timeout`.
     fn wait(&mut self, timeout: Duration) -> Result<(), Errno>;
-    /// Hands out what came.
+    /// Appends the answers and timestamps that arrived.
     fn hear(&mut self, heard: &mut Vec<Heard>) -> Result<(), Errno>;
-    /// The probe of this number was given up, or is no longer of interest; how
-    /// often its SYN was repeated by the kernel.
+    /// Forgets the probe of this number, given up or no longer of interest; returns the number of
+    /// SYN retransmissions by the kernel.
     fn forget(&mut self, number: u32) -> u8;
-    /// Whether another probe may be awaited beside those that are.
+    /// Returns true if one more probe may be in flight besides those that are.
     fn has_room(&self) -> bool {
         true
     }
 }
 
-/// A number for a series that no other one of this host has at the time: of
-/// several that ask one host each knows its own.
+/// Returns a number unique among the series on this host at the time, so that each of several that
+/// probe one host knows its own answers.
 fn identity() -> u32 {
     static SERIES: AtomicU32 = AtomicU32::new(0);
     let series = SERIES.fetch_add(1, Ordering::Relaxed);
@@ -73,15 +71,14 @@ fn identity() -> u32 {
 /// the target is given up, or `stop` is set. A target without a route is a
 /// probe that cannot reach it, and the only one.
 ///
-/// Round trips lie between the kernel's stamps of the probe at the device and
-/// of its answer, for [`SteadyMethod::Connect`] they are the kernel's measure
-/// of the handshake (`tcpi_min_rtt`, in microseconds, good to some ten of them;
-/// in milliseconds where the SYN was repeated). Where the kernel has none they
-/// are this program's time, which errs upward: `ProbeSample::stamp` says which.
+/// Round trips lie between the kernel's timestamps of the probe at the device and of its answer;
+/// for [`SteadyMethod::Connect`] they are the kernel's measure of the handshake (`tcpi_min_rtt`, in
+/// microseconds, good to some ten of them; in milliseconds where the SYN was retransmitted). Where
+/// the kernel has none they are this program's time, which errs upward: `ProbeSample::stamp` says
+/// which.
 ///
 /// # Errors
-/// [`ProbeError::NotPermitted`] where the method needs a privilege that this
-/// user lacks.
+/// [`ProbeError::NotPermitted`] where the method needs a privilege that this user lacks.
 pub fn steady(
     plan: &SteadyPlan,
     stop: &AtomicBool,
@@ -97,8 +94,8 @@ pub fn steady(
             return Ok(());
         }
     };
-    // The kernel begins to stamp arrivals on all interfaces a little after the
-    // first socket asks for it.
+    // The kernel begins to timestamp arrivals on all interfaces a little after the first socket
+    // asks for it.
     pause(STAMPS_BEGIN, stop);
     series.run(asker.as_mut(), stop, &mut sink)?;
     if series.is_unsent() {
@@ -124,7 +121,7 @@ fn open(plan: &SteadyPlan) -> Result<Box<dyn Asker + '_>, ProbeError> {
     })
 }
 
-/// What a target without a route is told to be; `None` for other errors.
+/// Returns the answer that a target without a route is reported with; `None` for other errors.
 fn unrouted(error: &ProbeError, address: SocketAddr) -> Option<ProbeAnswer> {
     match error {
         ProbeError::Socket {
@@ -136,7 +133,7 @@ fn unrouted(error: &ProbeError, address: SocketAddr) -> Option<ProbeAnswer> {
     }
 }
 
-/// What this host's kernel did to the target with so many SYN/ACKs.
+/// Returns the note on the RSTs with which this host's kernel answered SYN/ACKs.
 fn resets_note(opened: usize) -> String {
     format!(
         "This host's kernel answered {opened} SYN/ACKs to our SYN probes with RST, so that the \
@@ -145,7 +142,7 @@ fn resets_note(opened: usize) -> String {
     )
 }
 
-/// Gives a socket what the plan says of its packets.
+/// Sets the options of a socket that the plan's packets need.
 fn dress(socket: &Socket, address: SocketAddr, packet: &PacketPlan) -> io::Result<()> {
     if let Some(interface) = &packet.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
@@ -166,7 +163,7 @@ fn dress(socket: &Socket, address: SocketAddr, packet: &PacketPlan) -> io::Resul
     Ok(())
 }
 
-/// The error of an operation on a socket for probes of `address`.
+/// Returns a function that makes the error of an operation on a socket for probes of `address`.
 fn failure<E: Into<io::Error>>(
     operation: &'static str,
     address: SocketAddr,
@@ -178,7 +175,7 @@ fn failure<E: Into<io::Error>>(
     }
 }
 
-/// The same where a privilege may be missing.
+/// Does the same as [`failure`] where a privilege may be missing.
 fn opening(operation: &'static str, address: SocketAddr) -> impl Fn(io::Error) -> ProbeError {
     move |error| match error.kind() {
         io::ErrorKind::PermissionDenied => ProbeError::NotPermitted {
@@ -189,12 +186,12 @@ fn opening(operation: &'static str, address: SocketAddr) -> impl Fn(io::Error) -
     }
 }
 
-/// The kernel's word for an error.
+/// Returns the error number of an I/O error.
 fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// The address that stands for any of this host's.
+/// Returns the unspecified address of this family.
 fn any(address: SocketAddr) -> IpAddr {
     match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

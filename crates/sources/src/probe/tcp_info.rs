@@ -9,20 +9,21 @@ use core::time::Duration;
 const RTT: usize = 68;
 const TOTAL_RETRANS: usize = 100;
 const MIN_RTT: usize = 148;
-/// More than any kernel's `struct tcp_info`.
+/// Larger than any kernel's `struct tcp_info`, in bytes.
 const BUFFER_LEN: usize = 512;
 
-/// What the kernel says of a connection.
+/// Figures of a connection by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TcpInfo {
-    /// The least round trip it measured; `None` when it measured none.
+    /// Minimum round-trip time, or the smoothed one where the kernel has no minimum; `None` when it
+    /// measured none.
     pub(crate) rtt: Option<Duration>,
-    /// Segments it sent again, the SYN among them.
+    /// Number of retransmitted segments, the SYN among them.
     pub(crate) retransmissions: u32,
 }
 
 impl TcpInfo {
-    /// Reads it from a TCP socket; empty where the kernel does not tell.
+    /// Reads the figures of a TCP socket; empty where the kernel does not provide them.
     pub(crate) fn of(socket: impl AsFd) -> Self {
         let mut buffer = [0_u8; BUFFER_LEN];
         let mut len = BUFFER_LEN as libc::socklen_t;
@@ -46,7 +47,7 @@ impl TcpInfo {
             let field = bytes.get(at..at + 4)?;
             field.try_into().ok().map(u32::from_ne_bytes)
         };
-        // `tcpi_min_rtt` is all ones until there is one.
+        // `tcpi_min_rtt` is all ones until it was measured.
         let min_rtt = field(MIN_RTT).filter(|&rtt| rtt != 0 && rtt != u32::MAX);
         let rtt = min_rtt.or(field(RTT).filter(|&rtt| rtt != 0));
         Self {

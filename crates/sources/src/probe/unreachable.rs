@@ -1,16 +1,16 @@
-//! What the kernel itself says of a target.
+//! Errors by which the kernel itself answers for a target.
 
 use core::net::SocketAddr;
 
 use lagtrace_core::observed::event::ProbeAnswer;
 use rustix::io::Errno;
 
-/// The ICMP error that a kernel's own word stands for: it had no route, or
-/// nobody answered its neighbour solicitations (RFC 792, RFC 4443 §3.1).
+/// Returns the ICMP error that a kernel error stands for: there was no route, or nobody answered
+/// the neighbour solicitations (RFC 792, RFC 4443 §3.1).
 pub(super) fn unreachable_by(error: Errno, address: SocketAddr) -> Option<ProbeAnswer> {
     let is_v4 = address.is_ipv4();
     match error {
-        // It does not fit the device, or what the kernel knows of the path.
+        // The packet exceeds the MTU of the device, or of the path as known to the kernel.
         Errno::MSGSIZE if is_v4 => Some(ProbeAnswer::Unreachable(3, 4)),
         Errno::MSGSIZE => Some(ProbeAnswer::Unreachable(2, 0)),
         Errno::NETUNREACH | Errno::NETDOWN if is_v4 => Some(ProbeAnswer::Unreachable(3, 0)),

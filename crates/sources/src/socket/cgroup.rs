@@ -1,10 +1,9 @@
-//! Control groups and containers, and which processes and sockets are theirs.
+//! Control groups and containers, with their processes and sockets.
 //!
-//! A process's group stands in `/proc/PID/cgroup`. Of a socket the kernel tells
-//! the number of the group that its creator was in, which is the inode of the
-//! group's folder (`cgroup_id()`), so that it needs no right to know whose
-//! socket it is. Containers are known by the names that docker, podman,
-//! containerd, CRI-O and kubernetes give their groups.
+//! A process's group is read from `/proc/PID/cgroup`. For a socket the kernel reports the number of
+//! its creator's group, which is the inode of the group's directory (`cgroup_id()`), so no
+//! privilege is needed to know whose socket it is. Containers are identified by the names that
+//! docker, podman, containerd, CRI-O and kubernetes give their groups.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -14,63 +13,62 @@ use std::path::{Path, PathBuf};
 use super::process;
 use crate::privilege;
 
-/// A longer `/proc/PID/cgroup` is cut.
+/// Bytes read of `/proc/PID/cgroup`; a longer one is cut off.
 const MOST_BYTES: u64 = 64 * 1024;
-/// Folders of groups that are looked into.
+/// Most cgroup directories that are searched.
 const MOST_FOLDERS: usize = 16_384;
-/// Hexadecimal digits of a container's whole id.
+/// Hexadecimal digits of a full container id.
 const ID_DIGITS: usize = 64;
-/// Digits by which people know a container.
+/// Digits of the short form of a container id.
 const SHORT_DIGITS: usize = 12;
 
-/// A control group, or the one that a container has.
+/// A control group, or the one of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// By its path, as `/proc/PID/cgroup` has it or as it is mounted; those
-    /// below it belong to it.
+    /// A group by its path, as in `/proc/PID/cgroup` or as it is mounted; the groups below belong
+    /// to it.
     Cgroup(String),
-    /// By the container's id, the beginning of it, or its name where its group
-    /// is called by that.
+    /// A container by its id, a prefix of it, or its name where its group is named after that.
     Container(String),
 }
 
-/// Why a group is none to look for.
+/// The reason why a group could not be found, or is ambiguous.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
-    /// No folder and no process has it.
+    /// No directory and no process has this group.
     #[error("there is no control group {0}")]
     NoCgroup(String),
-    /// No process is in a group that is named so.
+    /// No process is in a group of this name.
     #[error("no process runs in a container {0}")]
     NoContainer(String),
-    /// Several begin like that.
+    /// The ids of several containers begin with the prefix.
     #[error("{count} containers begin with {asked}: {first}, {second}")]
     ManyContainers {
-        /// What was asked for.
+        /// Prefix that was given.
         asked: String,
-        /// How many.
+        /// Number of containers with such an id.
         count: usize,
-        /// One of them.
+        /// First of these ids, shortened.
         first: String,
-        /// Another one.
+        /// Second of these ids, shortened.
         second: String,
     },
 }
 
-/// Control groups that are looked for.
+/// The control groups that are looked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
     wanted: Vec<Group>,
-    /// The processes in them, and the numbers of their folders, at the last look.
+    /// PIDs of the processes in them, and inodes of their directories, at the last refresh.
     pids: HashSet<u32>,
     ids: HashSet<u64>,
 }
 
 impl Groups {
-    /// Finds them.
+    /// Finds the groups.
     ///
     /// # Errors
-    /// One is not there, or not clear.
+    /// A group does not exist, or is ambiguous.
     pub fn find(asked: &[Group]) -> Result<Self, GroupError> {
         let all = process::pids().into_iter().map(Membership::of);
         let all: Vec<Membership> = all.collect();
@@ -83,7 +81,7 @@ impl Groups {
         Ok(groups)
     }
 
-    /// Looks for their processes and folders again.
+    /// Reads their processes and directories again.
     pub(super) fn refresh(&mut self) {
         let mount = mounts().into_iter().find(|mount| mount.is_unified);
         let mut folders: BTreeSet<String> = BTreeSet::new();
@@ -111,8 +109,8 @@ impl Groups {
         }
     }
 
-    /// The numbers of their own folders in version 2, if each has one there:
-    /// those below need not be known then.
+    /// Returns the inodes of their own directories in version 2, if each has one there: those below
+    /// need not be known then.
     #[cfg(feature = "live")]
     pub(crate) fn numbers(&self) -> Option<Vec<u64>> {
         let mount = mounts().into_iter().find(|mount| mount.is_unified)?;
@@ -133,7 +131,7 @@ impl Groups {
         Some(numbers.into_iter().collect())
     }
 
-    /// Whether process `pid` is in one of them now.
+    /// Returns true if process `pid` is in one of them now.
     #[cfg(feature = "live")]
     pub(crate) fn has_now(&self, pid: u32) -> bool {
         let membership = Membership::of(pid);
@@ -141,19 +139,19 @@ impl Groups {
         self.wanted.iter().any(is_in)
     }
 
-    /// Whether process `pid` is in one of them.
+    /// Returns true if process `pid` was in one of them at the last refresh.
     pub(super) fn has_process(&self, pid: u32) -> bool {
         self.pids.contains(&pid)
     }
 
-    /// Whether a socket of the group with this number is one of theirs.
+    /// Returns true if sockets of the group with this number belong to one of them.
     pub(super) fn has_socket(&self, cgroup: u64) -> bool {
         self.ids.contains(&cgroup)
     }
 }
 
 impl Group {
-    /// The same by its whole name, if there is such a one.
+    /// Resolves it to its full name, if it exists.
     fn known(&self, all: &[Membership]) -> Result<Self, GroupError> {
         match self {
             Self::Cgroup(asked) => cgroup(asked, all),
@@ -161,7 +159,7 @@ impl Group {
         }
     }
 
-    /// Its own folders in version 2, as far as these processes show them.
+    /// Returns its own directories in version 2, as far as these processes show them.
     #[cfg(feature = "live")]
     fn folders(&self, all: &[Membership]) -> BTreeSet<String> {
         match self {
@@ -173,7 +171,7 @@ impl Group {
         }
     }
 
-    /// Whether a group of this path is it, or below it.
+    /// Returns true if `path` is that of this group, or of one below it.
     fn is(&self, path: &str) -> bool {
         match self {
             Self::Cgroup(own) => path
@@ -184,7 +182,7 @@ impl Group {
     }
 }
 
-/// The number of a group of version 2; `None` if there is no such one.
+/// Returns the number of a group of version 2; `None` if it does not exist.
 #[cfg(feature = "live")]
 pub(crate) fn number_of(asked: &str) -> Option<u64> {
     let mounts = mounts();
@@ -195,16 +193,17 @@ pub(crate) fn number_of(asked: &str) -> Option<u64> {
         .map(|found| found.ino())
 }
 
-/// The folders of the groups that limit a process's processor time: its own
-/// and those above it, where the `cpu` controller is.
+/// Returns the directories of the groups that limit a process's CPU time: its own and those above
+/// it, where the `cpu` controller is.
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 pub(crate) fn folders_of_cpu(pid: u32) -> Vec<PathBuf> {
     let membership = Membership::of(pid);
     let mounts = mounts();
     let folders = mounts.iter().flat_map(|mount| {
-        let path = match mount.is_unified {
-            true => membership.unified.as_deref(),
-            false => mount.has_cpu.then_some(membership.cpu.as_deref()).flatten(),
+        let path = if mount.is_unified {
+            membership.unified.as_deref()
+        } else {
+            mount.has_cpu.then_some(membership.cpu.as_deref()).flatten()
         };
         let above = path
             .into_iter()
@@ -216,7 +215,7 @@ pub(crate) fn folders_of_cpu(pid: u32) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The group's path, where it may be asked for as it is mounted.
+/// Returns the group's path, which may have been given as it is mounted.
 fn path_of(asked: &str, mounts: &[Mount]) -> String {
     match asked.trim_end_matches('/') {
         "" => "/".to_owned(),
@@ -236,9 +235,10 @@ fn cgroup(asked: &str, all: &[Membership]) -> Result<Group, GroupError> {
         paths.any(|path| group.is(path))
     };
     let is_there = mounts.iter().any(|mount| mount.folder(&path).is_dir()) || has_processes();
-    match is_there {
-        true => Ok(group),
-        false => Err(GroupError::NoCgroup(asked.to_owned())),
+    if is_there {
+        Ok(group)
+    } else {
+        Err(GroupError::NoCgroup(asked.to_owned()))
     }
 }
 
@@ -268,9 +268,9 @@ fn container(asked: &str, all: &[Membership]) -> Result<Group, GroupError> {
     }
 }
 
-/// The container's id in a part of a group's path: `docker-ID.scope`,
-/// `libpod-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `POD:cri-containerd:ID`
-/// or the id alone.
+/// Returns the container id in one component of a group's path: `docker-ID.scope`,
+/// `libpod-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `POD:cri-containerd:ID` or the id
+/// alone.
 fn container_id(part: &str) -> Option<&str> {
     let is_id = |word: &&str| {
         let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
@@ -279,17 +279,17 @@ fn container_id(part: &str) -> Option<&str> {
     part.split(['-', ':', '.', '_']).find(is_id)
 }
 
-/// Whether a part of a group's path is the container's own.
+/// Returns true if a component of a group's path is the container's own.
 fn is_container(part: &str, id: &str) -> bool {
     if let Some(found) = container_id(part) {
         return found == id;
     }
-    // One that its runtime named: `NAME` of containerd, `machine-NAME.scope` of nspawn.
+    // A name given by the runtime: `NAME` of containerd, `machine-NAME.scope` of nspawn.
     let name = part.strip_suffix(".scope").unwrap_or(part);
     name == id || name.strip_prefix("machine-") == Some(id)
 }
 
-/// The path up to the container's own group.
+/// Returns the path up to the container's own group.
 #[cfg(feature = "live")]
 fn own_part(path: &str, id: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split('/').collect();
@@ -298,24 +298,24 @@ fn own_part(path: &str, id: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// As people know it.
+/// Returns the short form of a container id.
 fn short(id: &str) -> &str {
     id.get(..SHORT_DIGITS).unwrap_or(id)
 }
 
-/// The groups of one process.
+/// The control groups of one process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Membership {
-    /// Its path in version 2.
+    /// Path in version 2.
     unified: Option<String>,
-    /// In the hierarchies of version 1.
+    /// Paths in the hierarchies of version 1.
     others: Vec<String>,
-    /// Of those, the one that shares out processor time.
+    /// Path in the hierarchy of version 1 that has the `cpu` controller.
     cpu: Option<String>,
 }
 
 impl Membership {
-    /// Those of process `pid`; none where it ended.
+    /// Returns the groups of process `pid`; none where it ended.
     pub(super) fn of(pid: u32) -> Self {
         let path = format!("/proc/{pid}/cgroup");
         Self::read(&privilege::read_bounded(&path, MOST_BYTES).unwrap_or_default())
@@ -346,8 +346,8 @@ impl Membership {
         all.map(String::as_str)
     }
 
-    /// The group that its name shows best: that of version 2, or where nobody
-    /// uses that, the longest of version 1.
+    /// Returns the most telling path: that of version 2, or where that is unused, the longest of
+    /// version 1.
     pub(super) fn path(&self) -> Option<String> {
         let own = self.unified.as_deref().filter(|path| *path != "/");
         let other = || self.others.iter().max_by_key(|path| path.len());
@@ -356,7 +356,7 @@ impl Membership {
         path.map(str::to_owned)
     }
 
-    /// The beginning of its container's id, as people know it.
+    /// Returns the short form of its container's id.
     pub(super) fn container(&self) -> Option<String> {
         let parts = self.paths().flat_map(|path| path.split('/').rev());
         parts
@@ -369,15 +369,15 @@ impl Membership {
 /// A mounted hierarchy.
 struct Mount {
     point: String,
-    /// The group that stands there.
+    /// Group that is mounted there.
     root: String,
     is_unified: bool,
-    /// Version 1, with the `cpu` controller.
+    /// True for version 1 with the `cpu` controller.
     has_cpu: bool,
 }
 
 impl Mount {
-    /// The group whose folder is `path`, if it is one here.
+    /// Returns the group whose directory is `path`, if it is in this mount.
     fn path_in(&self, path: &str) -> Option<String> {
         let rest = path.strip_prefix(&self.point)?;
         let below = rest.is_empty() || rest.starts_with('/');
@@ -399,7 +399,8 @@ fn mounts() -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
-/// `36 35 98:0 /root /mount options - type source options` (`man 5 proc`).
+/// Parses a line of `mountinfo`: `36 35 98:0 /root /mount options - type source options` (`man 5
+/// proc`).
 fn mount(line: &str) -> Option<Mount> {
     let (place, kind) = line.split_once(" - ")?;
     let is_unified = kind.starts_with("cgroup2 ");
@@ -417,7 +418,7 @@ fn mount(line: &str) -> Option<Mount> {
     (is_unified || kind.starts_with("cgroup ")).then_some(mount)
 }
 
-/// Adds the number of a group and of those below it.
+/// Adds the inodes of a group's directory and of those below it.
 fn add_folders(folder: &Path, ids: &mut HashSet<u64>, left: &mut usize) {
     let Ok(own) = fs::metadata(folder) else {
         return;

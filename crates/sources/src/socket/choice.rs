@@ -1,4 +1,4 @@
-//! Which sockets a survey asks for.
+//! The selection of sockets for a survey.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -10,28 +10,28 @@ use super::cgroup::Groups;
 use super::diag::States;
 use super::record::TcpState;
 
-/// Which sockets are asked for: those that meet all that is said.
+/// A selection of sockets: those that match all criteria.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Of these kinds.
+    /// Kinds of sockets.
     pub protocols: Protocols,
-    /// With one of these ports on either side; empty: any.
+    /// Ports, at least one of them on either side; empty: any.
     pub ports: Vec<u16>,
-    /// With one of these at either end; empty, and no path: any.
+    /// Endpoints, at least one of them at either end; empty, and no path: any.
     pub ends: Vec<End>,
-    /// Unix sockets of one of these paths, and their peers.
+    /// Paths of Unix sockets, which are selected with their peers.
     pub paths: Vec<String>,
-    /// Held by one of these processes; empty: any.
+    /// PIDs of holders, at least one; empty: any.
     pub pids: Vec<u32>,
-    /// Held by a process of one of these names (`comm`); empty: any.
+    /// Names of holders (`comm`), at least one; empty: any.
     pub names: Vec<String>,
-    /// Of one of these control groups or containers; `None`: any.
+    /// Control groups or containers; `None`: any.
     pub groups: Option<Groups>,
-    /// Listeners only.
+    /// True for listeners only.
     pub listening: bool,
-    /// In all states, those of connections that are over among them.
+    /// True for sockets in all states, closed connections among them.
     pub all_states: bool,
-    /// Over IPv4 (`Some(false)`) or IPv6 (`Some(true)`) only.
+    /// IPv4 (`Some(false)`) or IPv6 (`Some(true)`) only; `None`: both.
     pub is_v6: Option<bool>,
 }
 
@@ -56,12 +56,12 @@ impl Default for Protocols {
     }
 }
 
-/// An end of a connection, as it is asked for.
+/// An endpoint of a connection, as given by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Its address.
+    /// Address.
     pub address: IpAddr,
-    /// Its port; `None`: any.
+    /// Port; `None`: any.
     pub port: Option<u16>,
 }
 
@@ -82,11 +82,13 @@ impl Choice {
         }
     }
 
-    /// UDP has no listeners: what takes datagrams from anybody is one.
+    /// Returns the states of UDP sockets: there are no listeners, and the closest to one is an
+    /// unconnected socket, which receives from anybody.
     pub(super) fn udp_states(&self) -> States {
-        match self.listening {
-            true => States::of(&[TcpState::Close]),
-            false => States::of(&[TcpState::Close, TcpState::Established]),
+        if self.listening {
+            States::of(&[TcpState::Close])
+        } else {
+            States::of(&[TcpState::Close, TcpState::Established])
         }
     }
 
@@ -99,7 +101,7 @@ impl Choice {
         }
     }
 
-    /// Whether it is a Unix socket of a path that is asked for.
+    /// Returns true if it is a Unix socket with one of the selected paths.
     pub(super) fn has_path(&self, socket: &LiveSocket) -> bool {
         match &socket.ends {
             Ends::Unix { path, .. } => path.as_ref().is_some_and(|path| self.paths.contains(path)),
@@ -107,8 +109,8 @@ impl Choice {
         }
     }
 
-    /// Whether its ends are asked for; `at_paths` are the inodes of the sockets
-    /// that have a path which is.
+    /// Returns true if its endpoints match; `at_paths` are the inodes of the sockets with a
+    /// selected path.
     pub(super) fn is_meant(&self, socket: &LiveSocket, at_paths: &HashSet<u32>) -> bool {
         let is_any = self.ends.is_empty() && self.paths.is_empty();
         match &socket.ends {
@@ -121,7 +123,7 @@ impl Choice {
                     && self.is_v6.is_none_or(|v6| local.addr.is_ipv6() == v6)
             }
             Ends::Unix { path, inode, peer } => {
-                // One that is neither bound nor connected says nothing.
+                // A socket that is neither bound nor connected says nothing.
                 let is_used = path.is_some() || peer.is_some() || socket.state != "UNCONN";
                 let mut ends = peer.iter().chain([inode]);
                 (is_used || self.all_states)
@@ -132,8 +134,8 @@ impl Choice {
         }
     }
 
-    /// Whether its holders and its control group are asked for: it is enough
-    /// that one holder meets what is said.
+    /// Returns true if its holders and its control group match: it is enough that one holder
+    /// matches all criteria.
     pub(super) fn is_held_by_meant(&self, cgroup: Option<u64>, holders: &[Holder]) -> bool {
         let by_pid = |holder: &Holder| self.pids.is_empty() || self.pids.contains(&holder.pid);
         let by_name = |holder: &Holder| self.names.is_empty() || self.names.contains(&holder.name);

@@ -16,10 +16,10 @@ use crate::privilege::{HostError, NetworkNamespace};
 
 /// `SOCK_DIAG_BY_FAMILY`.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// What is asked for beside the record itself: `INET_DIAG_INFO`,
-/// `INET_DIAG_CONG` and `INET_DIAG_SKMEMINFO`, as bits from 0.
+/// Extensions requested besides the record itself: `INET_DIAG_INFO`, `INET_DIAG_CONG` and
+/// `INET_DIAG_SKMEMINFO`, as bits from 0.
 const EXTENSIONS: u8 = 1 << 1 | 1 << 3 | 1 << 6;
-/// At most this many listeners of one port are reported.
+/// Most listeners of one port that are reported.
 const MOST_LISTENERS: usize = 64;
 
 /// A set of TCP states.
@@ -41,7 +41,7 @@ impl States {
     /// Listeners, and connections that wait for the last step of the handshake.
     pub(crate) const OPENING: Self = Self::of(&[TcpState::Listen, TcpState::SynRecv]);
 
-    /// The set of these states.
+    /// Returns the set of these states.
     pub const fn of(states: &[TcpState]) -> Self {
         let mut bits = 0;
         let mut i = 0;
@@ -52,31 +52,31 @@ impl States {
         Self(bits)
     }
 
-    /// Both sets.
+    /// Returns the union of both sets.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Which sockets to report. The kernel compares the ports itself.
+/// The selection of sockets to report. The kernel compares the ports itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// In these states.
+    /// States of the sockets.
     pub states: States,
-    /// With this port on their own side.
+    /// Local port.
     pub local_port: Option<u16>,
-    /// With this port on their peer's side.
+    /// Remote port.
     pub remote_port: Option<u16>,
 }
 
-/// A socket that asks for the state of others.
+/// A netlink socket for queries about other sockets.
 #[derive(Debug)]
 pub struct DiagSocket {
     netlink: NetlinkSocket,
 }
 
 impl DiagSocket {
-    /// Opens one in the calling thread's namespace.
+    /// Opens a socket in the calling thread's namespace.
     ///
     /// # Errors
     /// The kernel has no `sock_diag`, or descriptors ran out.
@@ -86,7 +86,7 @@ impl DiagSocket {
             .map_err(|e| HostError::failed("opening a sock_diag socket", e))
     }
 
-    /// Opens one in another namespace.
+    /// Opens a socket in another namespace.
     ///
     /// # Errors
     /// `CAP_SYS_ADMIN` is missing.
@@ -95,11 +95,11 @@ impl DiagSocket {
         Ok(Self { netlink })
     }
 
-    /// Hands every socket of the selection to `visit`, IPv4 first, until it
-    /// breaks off. IPv6 sockets that carry IPv4 come with their IPv4 addresses.
+    /// Passes every socket of the selection to `visit`, IPv4 first, until it breaks off. IPv6
+    /// sockets that carry IPv4 come with their IPv4 addresses.
     ///
     /// # Errors
-    /// The kernel refused, or gave no whole answer.
+    /// The kernel refused, or gave no complete answer.
     pub fn dump(
         &mut self,
         selection: &Selection,
@@ -108,9 +108,8 @@ impl DiagSocket {
         self.dump_of(libc::IPPROTO_TCP, selection, visit).map(drop)
     }
 
-    /// The same for UDP, whose sockets are [`TcpState::Established`] where
-    /// they are connected and [`TcpState::Close`] where not. `false` where the
-    /// kernel cannot tell of them.
+    /// Does the same for UDP, whose sockets are [`TcpState::Established`] where they are connected
+    /// and [`TcpState::Close`] where not. Returns `false` where the kernel does not support it.
     ///
     /// # Errors
     /// As for [`Self::dump`].
@@ -122,7 +121,7 @@ impl DiagSocket {
         self.dump_of(libc::IPPROTO_UDP, selection, visit)
     }
 
-    /// All Unix sockets in these states; as for [`Self::dump_udp`] otherwise.
+    /// Passes all Unix sockets in these states to `visit`; as for [`Self::dump_udp`] otherwise.
     ///
     /// # Errors
     /// As for [`Self::dump`].
@@ -138,7 +137,7 @@ impl DiagSocket {
         })
     }
 
-    /// `false` where the kernel has nothing that could answer.
+    /// Runs a dump; returns `false` where the kernel has no handler for it.
     fn ask(
         &mut self,
         request: &[u8],
@@ -174,7 +173,7 @@ impl DiagSocket {
         Ok(is_answered)
     }
 
-    /// The sockets of the selection, at most `most` of them.
+    /// Returns the sockets of the selection, at most `most` of them.
     ///
     /// # Errors
     /// As for [`Self::dump`].
@@ -197,7 +196,7 @@ impl DiagSocket {
         Ok(records)
     }
 
-    /// The one socket with exactly these ends; `None` when there is none.
+    /// Returns the one socket with exactly these ends; `None` when there is none.
     ///
     /// # Errors
     /// The kernel refused, or gave no answer.
@@ -223,9 +222,9 @@ impl DiagSocket {
         }
     }
 
-    /// The listeners that take connections to `target`, with their queues and
-    /// the connections still in SYN_RECV. Without the namespace's SYN backlog,
-    /// which is no matter of `sock_diag`.
+    /// Returns the listeners that take connections to `target`, with their queues and the
+    /// connections still in SYN_RECV. The namespace's SYN backlog is left out, as `sock_diag` does
+    /// not report it.
     ///
     /// # Errors
     /// As for [`Self::dump`].
@@ -244,7 +243,7 @@ impl DiagSocket {
     }
 }
 
-/// Gathers the queues of a target's listeners from the records of one dump.
+/// The queues of a target's listeners, gathered from the records of one dump.
 #[derive(Debug)]
 pub(super) struct OpeningQueues {
     target: Endpoint,
@@ -274,7 +273,7 @@ impl OpeningQueues {
         }
     }
 
-    /// The listeners, each with its socket's cookie.
+    /// Returns the listeners, each with its socket's cookie.
     pub(super) fn listeners(&self) -> impl Iterator<Item = (u64, ListenerSample)> {
         self.listeners.iter().map(|record| {
             let sample = ListenerSample {
@@ -289,8 +288,8 @@ impl OpeningQueues {
     }
 }
 
-/// Whether a listener bound to `bound` takes connections to `target`. One
-/// bound to `[::]` may take IPv4 too.
+/// Returns true if a listener bound to `bound` takes connections to `target`. One bound to `[::]`
+/// may take IPv4 too.
 pub(super) fn listens_for(bound: Endpoint, target: Endpoint) -> bool {
     let accepts = match bound.addr {
         IpAddr::V4(address) => address.is_unspecified() && target.addr.is_ipv4(),
@@ -299,7 +298,7 @@ pub(super) fn listens_for(bound: Endpoint, target: Endpoint) -> bool {
     bound.port == target.port && (accepts || bound.addr == target.addr)
 }
 
-/// `struct inet_diag_req_v2` for a dump.
+/// Encodes `struct inet_diag_req_v2` for a dump.
 fn dump_request(family: libc::c_int, protocol: libc::c_int, selection: &Selection) -> [u8; 56] {
     let mut request = request_head(family, protocol, selection.states);
     request[8..10].copy_from_slice(&selection.local_port.unwrap_or(0).to_be_bytes());
@@ -307,7 +306,7 @@ fn dump_request(family: libc::c_int, protocol: libc::c_int, selection: &Selectio
     request
 }
 
-/// `struct inet_diag_req_v2` for the one socket with these ends.
+/// Encodes `struct inet_diag_req_v2` for the one socket with these ends.
 fn exact_request(local: Endpoint, remote: Endpoint) -> [u8; 56] {
     let family = if local.addr.is_ipv4() && remote.addr.is_ipv4() {
         libc::AF_INET
@@ -331,7 +330,7 @@ fn exact_request(local: Endpoint, remote: Endpoint) -> [u8; 56] {
     request
 }
 
-/// The common part of a request; no interface, no cookie (`INET_DIAG_NOCOOKIE`).
+/// Encodes the common part of a request; no interface, no cookie (`INET_DIAG_NOCOOKIE`).
 fn request_head(family: libc::c_int, protocol: libc::c_int, states: States) -> [u8; 56] {
     let mut request = [0; 56];
     request[0] = u8::try_from(family).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Finds the target's sockets when it runs on this host: in our own network
-//! namespace, or in another one, as containers do.
+//! The search for the target's sockets when it runs on this host: in our own network namespace, or
+//! in another one, as containers do.
 
 use std::fmt;
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ mod search;
 
 pub use search::{find_server, find_server_in};
 
-/// At most this many listening sockets of one port are looked at.
+/// Most listening sockets of one port that are examined.
 const MOST_LISTENERS: usize = 256;
 
 /// A connection of ours, as our side sees it.
@@ -29,7 +29,7 @@ pub struct OwnFlow {
 }
 
 impl OwnFlow {
-    /// The ends of a connected stream; `None` where it is no longer connected.
+    /// Returns the ends of a connected stream; `None` where it is no longer connected.
     pub fn of(stream: &TcpStream) -> Option<Self> {
         Some(Self {
             local: Endpoint::from(stream.local_addr().ok()?),
@@ -44,12 +44,12 @@ impl fmt::Display for OwnFlow {
     }
 }
 
-/// A process that holds the target's listening socket, or our connection's far end.
+/// A process that holds the target's listening socket, or the remote end of our connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerProcess {
-    /// Its number in our pid namespace.
+    /// PID in our PID namespace.
     pub pid: u32,
-    /// Its `comm`.
+    /// Process name (`comm`).
     pub name: String,
 }
 
@@ -61,35 +61,34 @@ pub struct Server {
     processes: Vec<ServerProcess>,
 }
 
-/// What the search for the target on this host found.
+/// The result of the search for the target on this host.
 #[derive(Debug, Default)]
 pub struct Search {
-    /// The target's program; `None` when it is not on this host as far as
-    /// could be looked.
+    /// Program of the target; `None` when it is not on this host as far as the search could see.
     pub server: Option<Server>,
-    /// What could not be looked into.
+    /// Notes on what could not be searched.
     pub notes: Vec<Note>,
 }
 
 impl Server {
-    /// The network namespace it serves from.
+    /// Returns the network namespace it serves from.
     pub fn namespace(&self) -> &NetworkNamespace {
         &self.namespace
     }
 
-    /// The target's address as the server itself sees it: another one than we
-    /// connect to where addresses are translated (NAT) between.
+    /// Returns the target's address as the server itself sees it: it differs from the one we
+    /// connect to where addresses are translated (NAT) on the way.
     pub fn endpoint(&self) -> Endpoint {
         self.endpoint
     }
 
-    /// The processes that hold its listener (a master and its workers, by
-    /// ascending pid); empty where we may not look into them.
+    /// Returns the processes that hold its listener (a master and its workers, by ascending pid);
+    /// empty where we are not permitted to see them.
     pub fn processes(&self) -> &[ServerProcess] {
         &self.processes
     }
 
-    /// The target's listening queues with the SYN backlog that applies there.
+    /// Returns the target's listening queues with the SYN backlog that applies there.
     ///
     /// # Errors
     /// `CAP_SYS_ADMIN` is missing, or `sock_diag` fails.
@@ -102,13 +101,13 @@ impl Server {
         Ok(listeners)
     }
 
-    /// `net.ipv4.tcp_max_syn_backlog` there, which holds for IPv6 too.
+    /// Returns `net.ipv4.tcp_max_syn_backlog` there, which holds for IPv6 too.
     pub fn syn_backlog(&self) -> Option<u32> {
         let backlog = self.namespace.sysctl("net/ipv4/tcp_max_syn_backlog").ok()?;
         u32::try_from(backlog).ok()
     }
 
-    /// The server's socket of a connection of ours; `None` when there is none.
+    /// Returns the server's socket of a connection of ours; `None` when there is none.
     ///
     /// # Errors
     /// `CAP_SYS_ADMIN` is missing, or `sock_diag` fails.
@@ -117,7 +116,7 @@ impl Server {
     }
 }
 
-/// The listening sockets that take connections to `endpoint`.
+/// Returns the listening sockets that take connections to `endpoint`.
 fn listening(diag: &mut DiagSocket, endpoint: Endpoint) -> Result<Vec<SocketRecord>, HostError> {
     let selection = Selection {
         states: States::LISTENING,
@@ -129,8 +128,8 @@ fn listening(diag: &mut DiagSocket, endpoint: Endpoint) -> Result<Vec<SocketReco
     Ok(records)
 }
 
-/// The socket at the far end of `flow`: the one with both ends reversed, or,
-/// where the target's address is translated on the way, the one whose peer is us.
+/// Returns the socket at the remote end of `flow`: the one with both ends reversed, or, where the
+/// target's address is translated on the way, the one whose peer is us.
 fn far_end(diag: &mut DiagSocket, flow: OwnFlow) -> Result<Option<SocketRecord>, HostError> {
     let exact = diag.find(flow.remote, flow.local)?;
     if exact.is_some() || flow.local.addr.is_loopback() {

@@ -1,11 +1,11 @@
-//! The kernel's records of sockets in the words of the core.
+//! Conversion of the kernel's socket records to the core's types.
 
 use lagtrace_core::observed::sockets::{Ends, LiveSocket, Protocol, Timer};
 
 use super::record::SocketRecord;
 use super::unix::UnixRecord;
 
-/// A socket, and what joins it with processes.
+/// A socket, with the keys that join it to processes.
 pub(super) struct Found {
     pub(super) socket: LiveSocket,
     /// Inode of the descriptors that refer to it; 0 when none does.
@@ -15,7 +15,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// A TCP or UDP socket.
+    /// Converts a TCP or UDP socket.
     pub(super) fn ip(namespace: Option<u64>, protocol: Protocol, record: SocketRecord) -> Self {
         let (timer, expires) = record.timer;
         let ends = Ends::Ip {
@@ -48,7 +48,7 @@ impl Found {
         }
     }
 
-    /// A Unix socket, of which the kernel does not tell the control group.
+    /// Converts a Unix socket; the kernel does not report its control group.
     pub(super) fn unix(namespace: Option<u64>, record: UnixRecord) -> Self {
         let ends = Ends::Unix {
             path: record.path,
@@ -76,7 +76,7 @@ impl Found {
     }
 }
 
-/// A socket of which no more is known than this.
+/// Returns a socket of which only these fields are known.
 fn plain(
     namespace: Option<u64>,
     protocol: Protocol,

@@ -1,17 +1,17 @@
-//! `struct tcp_info` in full (`include/uapi/linux/tcp.h`), of any kernel's length.
+//! The full `struct tcp_info` (`include/uapi/linux/tcp.h`), of any kernel's length.
 
 use lagtrace_core::observed::sockets::{Recovery, TcpInfo};
 
 use crate::netlink::message::{u32_at, u64_at};
 
-/// Bytes of the oldest part, which all kernels have.
+/// Bytes of its oldest part, which all kernels have.
 const OLDEST: usize = 104;
 /// `TCPI_OPT_WSCALE`: both sides scale their windows.
 const OPT_WSCALE: u8 = 4;
-/// A threshold that no loss has set yet (`TCP_INFINITE_SSTHRESH`).
+/// Slow start threshold while no loss has set it (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// Reads it; `None` when even the oldest part is missing.
+/// Parses `struct tcp_info`; returns `None` when even the oldest part is missing.
 pub(super) fn parse(info: &[u8]) -> Option<TcpInfo> {
     if info.len() < OLDEST {
         return None;
@@ -71,17 +71,18 @@ pub(super) fn parse(info: &[u8]) -> Option<TcpInfo> {
     })
 }
 
-/// `tcpi_snd_wscale` and `tcpi_rcv_wscale`: bit fields of one byte, the first
-/// in its low half where bytes begin with that.
+/// Splits the byte of the bit fields `tcpi_snd_wscale` and `tcpi_rcv_wscale`, the first of which is
+/// in the low half on little-endian hosts.
 fn scales_of(byte: u8) -> [u8; 2] {
     let (low, high) = (byte & 0x0f, byte >> 4);
-    match cfg!(target_endian = "little") {
-        true => [low, high],
-        false => [high, low],
+    if cfg!(target_endian = "little") {
+        [low, high]
+    } else {
+        [high, low]
     }
 }
 
-/// `enum tcp_ca_state`.
+/// Converts `enum tcp_ca_state`.
 fn recovery(state: u8) -> Recovery {
     match state {
         1 => Recovery::Disorder,

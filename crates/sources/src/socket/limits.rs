@@ -1,10 +1,10 @@
-//! Settings of the kernel that bound what sockets may do.
+//! Kernel settings that limit sockets.
 
 use lagtrace_core::observed::sockets::{KernelLimits, KernelSetting};
 
 use crate::privilege::NetworkNamespace;
 
-/// What is read, as it stands below `/proc/sys/`.
+/// Settings that are read, as paths below `/proc/sys/`.
 const SETTINGS: [&str; 20] = [
     "net/core/somaxconn",
     "net/ipv4/tcp_max_syn_backlog",
@@ -28,9 +28,9 @@ const SETTINGS: [&str; 20] = [
     "net/unix/max_dgram_qlen",
 ];
 
-/// Reads them as they stand in `namespace`. What a namespace does not have of
-/// its own stands for the whole host and is read here; what the kernel does not
-/// show to either is left out.
+/// Reads the settings as they stand in `namespace`. A setting that the namespace does not have of
+/// its own applies to the whole host and is read here; one that the kernel shows to neither is left
+/// out.
 pub fn read(namespace: &NetworkNamespace) -> KernelLimits {
     let own = NetworkNamespace::own().ok();
     let settings = SETTINGS.into_iter().filter_map(|name| {

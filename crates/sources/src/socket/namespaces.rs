@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, btree_map};
 use super::process;
 use crate::privilege::{self, HostError, NetworkNamespace};
 
-/// At most this many other network namespaces are looked into.
+/// Most network namespaces that are searched besides our own.
 const MOST_NAMESPACES: usize = 256;
 
 /// The network namespaces of this host that have processes, our own first.
 pub(super) struct Namespaces {
     own: Option<NetworkNamespace>,
     others: Option<btree_map::IntoIter<u64, u32>>,
-    /// The first one that we may not know of.
+    /// First namespace that we are not permitted to examine.
     pub(super) refusal: Option<HostError>,
 }
 
@@ -25,7 +25,7 @@ impl Namespaces {
         }
     }
 
-    /// One process of each other namespace, by the namespace's inode.
+    /// Returns one process of each other namespace, by the namespace's inode.
     fn list_others(&mut self) -> BTreeMap<u64, u32> {
         let own = NetworkNamespace::own().map_or(0, |own| own.id());
         let mut others = BTreeMap::new();

@@ -1,9 +1,8 @@
 //! Options of a socket that another process holds, read and set through a
 //! duplicate of its descriptor. The process is neither stopped nor traced.
 //!
-//! The duplicate refers to the same socket, so a `close` over there would send
-//! no FIN while it exists: it is dropped as soon as the options are read, some
-//! microseconds later.
+//! The duplicate refers to the same socket, so a `close` by that process would send no FIN while it
+//! exists: it is dropped as soon as the options are read, some microseconds later.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,12 +25,12 @@ pub struct SocketOptions {
     pub nodelay: Option<bool>,
     /// `TCP_CORK`.
     pub cork: Option<bool>,
-    /// `TCP_QUICKACK`: not in ping-pong mode at this instant.
+    /// `TCP_QUICKACK`: true if not in ping-pong mode at this instant.
     pub quickack: Option<bool>,
 }
 
-/// Reads the options of `socket`; `None` when it is not the one with this
-/// cookie, but a later one under the same descriptor.
+/// Reads the options of `socket`; returns `None` when it is not the one with this cookie, but a
+/// later one under the same descriptor.
 pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<SocketOptions> {
     (sockopt::socket_cookie(socket).ok()? == cookie).then(|| SocketOptions {
         nodelay: sockopt::tcp_nodelay(socket).ok(),
@@ -40,10 +39,10 @@ pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<SocketOptions> {
     })
 }
 
-/// `TCP_NODELAY` switched on at the far end of one connection of ours, whose
-/// server runs on this host. Dropping this puts the old value back.
+/// `TCP_NODELAY` switched on at the remote end of one connection of ours, whose server runs on this
+/// host. Dropping this restores the old value.
 ///
-/// Both are logged. What a killed process (SIGKILL) set stays set, on that one
+/// Both are logged. If this process is killed (SIGKILL), the option stays set, but only on that one
 /// connection, which ends with the process.
 #[derive(Debug)]
 pub struct ForeignOption {
@@ -56,11 +55,11 @@ pub struct ForeignOption {
 }
 
 impl ForeignOption {
-    /// Switches `TCP_NODELAY` on at the server's end of `flow` and says so in `log`.
+    /// Switches `TCP_NODELAY` on at the server's end of `flow` and reports it in `log`.
     ///
     /// # Errors
-    /// `flow` is no live connection of this process; its far end is not on this
-    /// host; `CAP_SYS_PTRACE` (or, for another namespace, `CAP_SYS_ADMIN`) is missing.
+    /// `flow` is no live connection of this process; its remote end is not on this host;
+    /// `CAP_SYS_PTRACE` (or, for another namespace, `CAP_SYS_ADMIN`) is missing.
     pub fn set_nodelay(
         server: &Server,
         flow: OwnFlow,
@@ -99,12 +98,12 @@ impl ForeignOption {
         })
     }
 
-    /// Whether the option was on before.
+    /// Returns true if the option was on before.
     pub fn was_on(&self) -> bool {
         self.was_on
     }
 
-    /// Whether the option is on now.
+    /// Returns true if the option is on now.
     ///
     /// # Errors
     /// The connection ended.
@@ -112,7 +111,7 @@ impl ForeignOption {
         sockopt::tcp_nodelay(&self.socket()?).map_err(|e| self.failed("reading", e))
     }
 
-    /// A duplicate of the socket, proved to be the same one as at first.
+    /// Returns a duplicate of the socket, proved to be the same one as at first.
     fn socket(&self) -> Result<OwnedFd, HostError> {
         let socket = self.process.duplicate(self.fd)?;
         let cookie = sockopt::socket_cookie(&socket).map_err(|e| self.failed("reading", e))?;
@@ -135,7 +134,7 @@ impl ForeignOption {
         HostError::new(operation, error.into(), Capability::SysPtrace)
     }
 
-    /// A closed log is no reason to fail.
+    /// Sends a note to the log; a closed log is no reason to fail.
     fn report(&self, what: &str) {
         let note = Note {
             id: "what-if-option".to_owned(),
@@ -160,7 +159,7 @@ impl Drop for ForeignOption {
     }
 }
 
-/// Refuses a flow that is not between this process and its peer.
+/// Returns an error for a flow that is not between this process and its peer.
 fn prove_ours(flow: OwnFlow) -> Result<(), HostError> {
     let record = DiagSocket::open()?.find(flow.local, flow.remote)?;
     let held = privilege::sockets_of(std::process::id(), usize::MAX)?;
@@ -172,7 +171,7 @@ fn prove_ours(flow: OwnFlow) -> Result<(), HostError> {
         })
 }
 
-/// The process and descriptor that hold the socket, the server's own first.
+/// Returns the process and descriptor that hold the socket, the server's own first.
 fn holder(server: &Server, record: &SocketRecord) -> Result<Option<process::Holder>, HostError> {
     let wanted = HashSet::from([record.inode]);
     let known: Vec<u32> = server.processes().iter().map(|p| p.pid).collect();

@@ -1,4 +1,4 @@
-//! All options of a socket that bear on latency.
+//! Every socket option that affects latency.
 
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use lagtrace_core::observed::sockets::LiveOptions;
 use rustix::net::sockopt;
 
-/// The send buffer was set by hand, and the receive buffer
+/// Flags for a send buffer set by the application, and a receive buffer
 /// (`include/uapi/linux/socket.h`).
 const SOCK_SNDBUF_LOCK: u32 = 1;
 const SOCK_RCVBUF_LOCK: u32 = 2;
 /// `SO_BUF_LOCK` (`include/uapi/asm-generic/socket.h`); libc lacks it.
 const SO_BUF_LOCK: libc::c_int = 72;
 
-/// Reads them; `None` when `socket` is not the one with this cookie, but a
-/// later one under the same descriptor.
+/// Reads the options; returns `None` when `socket` is not the one with this cookie, but a later one
+/// under the same descriptor.
 pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
     if sockopt::socket_cookie(socket).ok()? != cookie {
         return None;
@@ -29,7 +29,7 @@ pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
         nodelay,
         cork: sockopt::tcp_cork(socket).ok(),
         quickack: sockopt::tcp_quickack(socket).ok(),
-        // Others than TCP take it and do nothing.
+        // Sockets other than TCP accept the option and ignore it.
         keepalive: nodelay.and(sockopt::socket_keepalive(socket).ok()),
         keepalive_idle_ns: sockopt::tcp_keepidle(socket).ok().map(nanos),
         keepalive_interval_ns: sockopt::tcp_keepintvl(socket).ok().map(nanos),
@@ -49,7 +49,8 @@ pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
     })
 }
 
-/// The value of an option that is a number and that rustix has no name for; `None` where the kernel or the socket does not have it.
+/// Returns the value of a numeric option that rustix has no name for; `None` where the kernel or
+/// the socket does not have it.
 fn number(socket: &impl AsFd, level: libc::c_int, name: libc::c_int) -> Option<u32> {
     let mut value: u32 = 0;
     let mut len = size_of::<u32>() as libc::socklen_t;

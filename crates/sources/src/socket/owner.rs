@@ -1,5 +1,5 @@
-//! Who holds the sockets of a dump, remembered from one dump to the next, and
-//! what their options are.
+//! The holders of a dump's sockets, remembered from one dump to the next, and the options of those
+//! sockets.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use super::process::{self, Holder};
 use super::record::SocketRecord;
 use crate::privilege::{HostError, ProcessHandle};
 
-/// A list of processes is renewed no more often than this.
+/// Shortest interval between two listings of the processes.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// At most this many processes are held by a descriptor.
+/// Most processes that are held by a descriptor.
 const MOST_HANDLES: usize = 256;
 
-/// Whose processes are searched.
+/// The processes that are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Candidates {
     /// Our own process only.
     Own,
-    /// Those of a network namespace.
+    /// The processes of a network namespace.
     Namespace(u64),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// Nobody known yet; `pids` are looked into first.
+    /// Creates an empty set of holders; `pids` are searched first.
     pub(super) fn new(candidates: Candidates, pids: Vec<u32>) -> Self {
         Self {
             candidates,
@@ -51,8 +51,8 @@ impl Owners {
         }
     }
 
-    /// Makes the holders of these sockets known, as far as that is permitted:
-    /// one search at most, and a fresh list of processes once a second.
+    /// Finds the holders of these sockets, as far as that is permitted: one search at most, and a
+    /// fresh list of processes once a second.
     pub(super) fn learn(&mut self, wanted: &HashSet<u32>) {
         if self.knows(wanted) {
             return;
@@ -84,12 +84,12 @@ impl Owners {
         self.refusal = self.refusal.take().or(found.refusal);
     }
 
-    /// Whether we hold this socket ourselves.
+    /// Returns true if this socket's holder is known.
     pub(super) fn holds(&self, inode: u32) -> bool {
         self.by_inode.contains_key(&inode)
     }
 
-    /// Whose socket it is and its options, as far as they can be read now.
+    /// Returns the owner of a socket and its options, as far as they can be read now.
     pub(super) fn inspect(&mut self, record: &SocketRecord) -> (SocketOwner, SocketOptions) {
         let Some(&(pid, fd)) = self.by_inode.get(&record.inode) else {
             return (SocketOwner::Unnamed, SocketOptions::default());
@@ -121,8 +121,8 @@ impl Owners {
         (owner, options.unwrap_or_default())
     }
 
-    /// The first refusal met, if no socket's options could be read: what was
-    /// refused then was what mattered.
+    /// Returns the first refusal, if no socket's options could be read: otherwise the refusal did
+    /// not matter.
     pub(super) fn take_refusal(&mut self) -> Option<HostError> {
         self.refusal.take().filter(|_| !self.has_read)
     }

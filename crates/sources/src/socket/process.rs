@@ -5,15 +5,15 @@ use std::fs;
 
 use crate::privilege::{self, HostError};
 
-/// At most this many processes are looked at.
+/// Most processes that are examined.
 const MOST_PROCESSES: usize = 32_768;
-/// At most this many descriptors are looked at in one search.
+/// Most descriptors examined in one search.
 const MOST_DESCRIPTORS: usize = 200_000;
 
-/// Where a socket is held: process and descriptor.
+/// A holder of a socket: process and descriptor.
 pub(super) type Holder = (u32, u32);
 
-/// The processes of this host, ascending.
+/// Returns the processes of this host, ascending.
 pub(super) fn pids() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -21,8 +21,8 @@ pub(super) fn pids() -> Vec<u32> {
     pids.into_iter().collect()
 }
 
-/// The processes whose main thread is in network namespace `id`, as far as we
-/// may know; beside them the first refusal to tell.
+/// Returns the processes whose main thread is in network namespace `id`, as far as we are permitted
+/// to know, and the first refusal.
 pub(super) fn pids_in_namespace(id: u64) -> (Vec<u32>, Option<HostError>) {
     let mut refusal = None;
     let mut pids = pids();
@@ -37,19 +37,19 @@ pub(super) fn pids_in_namespace(id: u64) -> (Vec<u32>, Option<HostError>) {
     (pids, refusal)
 }
 
-/// The process's `comm`: at most 15 bytes, control characters replaced.
+/// Returns the process's `comm`: at most 15 bytes, control characters replaced.
 pub(super) fn name(pid: u32) -> String {
     let text = privilege::read_bounded(&format!("/proc/{pid}/comm"), 64).unwrap_or_default();
     let printable = |c: char| if c.is_control() { '?' } else { c };
     text.trim_end_matches('\n').chars().map(printable).collect()
 }
 
-/// What a search for holders found.
+/// The result of a search for holders.
 #[derive(Debug, Default)]
 pub(super) struct Holders {
-    /// For each socket's inode who holds it: several after a `fork`.
+    /// Holders by the socket's inode: several after a `fork`.
     pub(super) by_inode: HashMap<u32, Vec<Holder>>,
-    /// The first refusal, if a process could not be looked into.
+    /// First refusal, if a process could not be examined.
     pub(super) refusal: Option<HostError>,
 }
 

@@ -1,4 +1,4 @@
-//! One socket's record of `sock_diag` (`include/uapi/linux/inet_diag.h`), read
+//! A socket's record of `sock_diag` (`include/uapi/linux/inet_diag.h`), read
 //! without trusting a length: kernels append fields as they grow.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,7 +19,7 @@ const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_SKMEMINFO: u16 = 7;
 const INET_DIAG_CGROUP_ID: u16 = 21;
-/// The longest name of a congestion control (`TCP_CA_NAME_MAX`).
+/// Longest name of a congestion control (`TCP_CA_NAME_MAX`).
 const CONGESTION_NAME_BYTES: usize = 16;
 
 /// A TCP state (`include/net/tcp_states.h`).
@@ -66,7 +66,7 @@ impl TcpState {
         Self::Closing,
     ];
 
-    /// Its name as `ss` writes it.
+    /// Returns the name as `ss` writes it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Established => "ESTAB",
@@ -83,21 +83,21 @@ impl TcpState {
         }
     }
 
-    /// The state of this number; `None` for one that no kernel names yet.
+    /// Returns the state of this number; `None` for one that no kernel defines yet.
     pub(crate) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&state| state as u8 == number)
     }
 
-    /// The state's bit in a request's filter.
+    /// Returns the state's bit in a request's filter.
     pub(super) const fn bit(self) -> u32 {
         1 << self as u8
     }
 }
 
-/// The timer that runs for a socket (`idiag_timer`).
+/// The timer pending on a socket (`idiag_timer`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketTimer {
-    /// None that the kernel reports.
+    /// No timer that the kernel reports.
     Off,
     /// Retransmission, early retransmission or tail-loss probe.
     Retransmission,
@@ -107,14 +107,14 @@ pub enum SocketTimer {
     TimeWait,
     /// The next probe of a closed window, or of data held with nothing in flight.
     Probe,
-    /// A delayed ACK: only kernels newer than 6.18 report it.
+    /// A delayed ACK: reported only by kernels newer than 6.18.
     DelayedAck,
-    /// One that this program does not know.
+    /// A timer that this program does not know.
     Unknown(u8),
 }
 
 impl SocketTimer {
-    /// Its name; `None` where none runs.
+    /// Returns the name; `None` where no timer is pending.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::Off => return None,
@@ -143,38 +143,38 @@ impl SocketTimer {
 /// A TCP or UDP socket as the kernel reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SocketRecord {
-    /// Its state.
+    /// TCP state.
     pub state: TcpState,
-    /// Its own address.
+    /// Local address.
     pub local: Endpoint,
-    /// Its peer's; port 0 for a listener.
+    /// Remote address; port 0 for a listener.
     pub remote: Endpoint,
-    /// The running timer and when it expires.
+    /// Pending timer and the time until it expires.
     pub timer: (SocketTimer, Duration),
-    /// The kernel's number for this socket and no other (`SO_COOKIE`).
+    /// Unique number of the socket in the kernel (`SO_COOKIE`).
     pub cookie: u64,
     /// Inode of the descriptors that refer to it; 0 when none does.
     pub inode: u32,
     /// User id of its creator.
     pub uid: u32,
-    /// Bytes not yet read; for a listener the connections not yet accepted.
+    /// Bytes not yet read; for a listener the accept queue, in connections.
     pub receive_queue: u32,
-    /// Bytes not yet acknowledged; for a listener the most that may wait.
+    /// Bytes not yet acknowledged; for a listener the limit of the accept queue.
     pub send_queue: u32,
-    /// `tcp_info`; `None` for a listener and for what is no full socket.
+    /// Fields of `tcp_info`; `None` for a listener and for sockets in SYN_RECV or TIME_WAIT.
     pub tcp: Option<TcpSample>,
-    /// The same in full.
+    /// Fields of `tcp_info` in full.
     pub info: Option<TcpInfo>,
-    /// Buffers; `None` where the kernel does not tell.
+    /// Buffers; `None` where the kernel does not report them.
     pub memory: Option<Buffers>,
-    /// Name of its congestion control.
+    /// Name of the congestion control.
     pub congestion: Option<String>,
     /// Number of its creator's control group (since Linux 5.9).
     pub cgroup: Option<u64>,
 }
 
-/// Reads a record from a message's payload; `None` when it is shorter than
-/// every kernel makes it, or about no IP socket in a known state.
+/// Parses a record from a message's payload; returns `None` when it is shorter than any kernel
+/// makes it, or about no IP socket in a known state.
 pub fn parse(payload: &[u8]) -> Option<SocketRecord> {
     if payload.len() < RECORD_BYTES {
         return None;
@@ -221,7 +221,7 @@ pub fn parse(payload: &[u8]) -> Option<SocketRecord> {
     Some(record)
 }
 
-/// The address at `at`, in the canonical form of endpoints.
+/// Returns the address at `at`, in the canonical form of endpoints.
 fn address(family: u8, payload: &[u8], at: usize) -> Option<IpAddr> {
     match i32::from(family) {
         libc::AF_INET => Some(IpAddr::V4(Ipv4Addr::from(array_at::<4>(payload, at)?))),
@@ -230,7 +230,7 @@ fn address(family: u8, payload: &[u8], at: usize) -> Option<IpAddr> {
     }
 }
 
-/// `SK_MEMINFO_*` (`include/uapi/linux/sock_diag.h`).
+/// Parses `SK_MEMINFO_*` (`include/uapi/linux/sock_diag.h`).
 pub(super) fn memory(value: &[u8]) -> Option<Buffers> {
     Some(Buffers {
         receive_used: u32_at(value, 0)?,
@@ -241,8 +241,8 @@ pub(super) fn memory(value: &[u8]) -> Option<Buffers> {
     })
 }
 
-/// Reads `struct tcp_info` of any kernel's length. Fields beyond its end read
-/// as zero or unknown; `None` when even the oldest part is missing.
+/// Parses `struct tcp_info` of any kernel's length. Fields beyond its end read as zero or unknown;
+/// returns `None` when even the oldest part is missing.
 pub(crate) fn tcp_sample(info: &[u8], receive_queue: u32, send_queue: u32) -> Option<TcpSample> {
     let micros = |at| u32_at(info, at).map(|us| Duration::from_micros(u64::from(us)));
     let long_micros = |at| Duration::from_micros(u64_at(info, at).unwrap_or(0));
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use crate::netlink::message::push_attribute;
 
-    /// A record of an IPv4 socket in `state` with its addresses and queues.
+    /// Returns a record of an IPv4 socket in `state` with its addresses and queues.
     fn header(state: u8) -> Vec<u8> {
         let mut bytes = vec![0; RECORD_BYTES];
         bytes[0] = libc::AF_INET as u8;

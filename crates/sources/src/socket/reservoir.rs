@@ -1,7 +1,7 @@
 //! A bounded, unbiased sample of a stream of unknown length.
 
-/// Keeps at most so many items of all that are offered, each with the same
-/// chance (Vitter's algorithm R). Deterministic: the same stream gives the same choice.
+/// A sample of at most `most` of all offered items, each with the same chance (Vitter's algorithm
+/// R). Deterministic: the same stream gives the same sample.
 #[derive(Debug)]
 pub(super) struct Reservoir<T> {
     kept: Vec<T>,
@@ -11,7 +11,7 @@ pub(super) struct Reservoir<T> {
 }
 
 impl<T> Reservoir<T> {
-    /// An empty one for at most `most` items.
+    /// Creates an empty reservoir for at most `most` items.
     pub(super) fn new(most: usize) -> Self {
         Self {
             kept: Vec::new(),
@@ -34,12 +34,12 @@ impl<T> Reservoir<T> {
         }
     }
 
-    /// The items kept, in no order.
+    /// Returns the items kept, in no order.
     pub(super) fn into_items(self) -> Vec<T> {
         self.kept
     }
 
-    /// SplitMix64.
+    /// Returns the next number of SplitMix64.
     fn next_random(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,11 +1,10 @@
-//! Samples a load's sockets at a steady period while the load runs: once it is
-//! over, the server's sockets are gone.
+//! Periodic sampling of a load's sockets while the load runs: once it is over, the server's sockets
+//! are gone.
 //!
-//! Two bounded, unbiased samples come out, one of our own sockets and one of
-//! their far ends where the server runs on this host, together at most
-//! [`SamplerPlan::most_samples`], in order of time. Options are read only of
-//! the sockets that are kept. A look that takes long is followed by a longer
-//! pause, so that looking takes at most a tenth of one processor.
+//! The result is two bounded, unbiased samples, one of our own sockets and one of their remote ends
+//! where the server runs on this host, together at most [`SamplerPlan::most_samples`], in order of
+//! time. Options are read only of the sockets that are kept. A poll that takes long is followed by
+//! a longer pause, so that polling takes at most a tenth of one processor.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -21,28 +20,28 @@ use super::reservoir::Reservoir;
 use super::watch::{OwnWatch, PeerWatch};
 use crate::privilege::HostError;
 
-/// A sampler that nobody stops ends by itself.
+/// Longest run of a sampler that nobody stops.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// The pause is at least this many times what a look takes.
+/// Shortest pause between polls, as a multiple of the time a poll takes.
 const PAUSE_PER_LOOK: u32 = 9;
 
-/// What to sample, and how often.
+/// The plan of a sampler: sockets, period and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplerPlan {
-    /// Which target the samples are about.
+    /// Role of the target.
     pub target: TargetId,
-    /// The target's addresses as our connections see them.
+    /// Addresses of the target as our connections see them.
     pub remotes: Vec<Endpoint>,
-    /// Time from one look to the next.
+    /// Time from one poll to the next.
     pub period: Duration,
-    /// The most samples that come out, half of them for each side.
+    /// Most samples returned, half of them for each side.
     pub most_samples: usize,
-    /// The phase at the start.
+    /// Phase at the start.
     pub phase: Phase,
 }
 
 impl SamplerPlan {
-    /// Every 100 ms, at most 2,000 samples.
+    /// Creates a plan of a poll every 100 ms and at most 2,000 samples.
     pub fn new(target: TargetId, remote: Endpoint, phase: Phase) -> Self {
         Self {
             target,
@@ -61,7 +60,7 @@ pub struct Sampler {
     thread: Option<JoinHandle<Vec<Event>>>,
 }
 
-/// What a running sampler is told.
+/// An order to a running sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Enter(Phase),
@@ -69,12 +68,11 @@ enum Order {
 }
 
 impl Sampler {
-    /// Begins sampling our sockets to the plan's remotes and, with `server`,
-    /// their far ends.
+    /// Starts to sample our sockets to the plan's remotes and, with `server`, their remote ends.
     ///
     /// # Errors
-    /// `sock_diag` is missing, `CAP_SYS_ADMIN` for the server's namespace is, or
-    /// no thread can be started.
+    /// `sock_diag` is missing, `CAP_SYS_ADMIN` for the server's namespace is, or no thread can be
+    /// started.
     pub fn start(plan: SamplerPlan, server: Option<&Server>) -> Result<Self, HostError> {
         let own = OwnWatch::open(plan.remotes.clone())?;
         let peer = server.map(PeerWatch::open).transpose()?;
@@ -93,20 +91,20 @@ impl Sampler {
         })
     }
 
-    /// What is seen from now on belongs to `phase`.
+    /// Assigns everything sampled from now on to `phase`.
     pub fn enter(&self, phase: Phase) {
         self.order(Order::Enter(phase));
     }
 
-    /// Takes a last look and ends: the samples, the listeners when their
-    /// queues were longest, and remarks, in order of time.
+    /// Polls a last time and ends; returns the samples, the listeners when their queues were
+    /// longest, and notes, in order of time.
     pub fn stop(mut self) -> Vec<Event> {
         self.order(Order::Stop);
         let thread = self.thread.take();
         thread.and_then(|t| t.join().ok()).unwrap_or_default()
     }
 
-    /// A sampler that ended has nobody to tell.
+    /// Sends an order; a sampler that has ended ignores it.
     fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
             orders.send(order).unwrap_or_default();
@@ -123,7 +121,7 @@ impl Drop for Sampler {
     }
 }
 
-/// The sampler's thread.
+/// The state of the sampler's thread.
 #[derive(Debug)]
 struct Looks {
     plan: SamplerPlan,
@@ -170,7 +168,7 @@ impl Looks {
         }
     }
 
-    /// One look at both sides. A side that fails is left out from then on.
+    /// Polls both sides once. After a failure nothing is polled any more.
     fn look(&mut self) {
         if self.failure.is_some() {
             return;
@@ -214,7 +212,7 @@ impl Looks {
         events
     }
 
-    /// What was refused, and what it would have shown.
+    /// Returns the notes on refusals, with the measurements that are missing for them.
     fn notes(&mut self) -> Vec<Event> {
         let own = self.own.take_refusal();
         let peer = self.peer.as_mut().and_then(PeerWatch::take_refusal);
@@ -244,7 +242,7 @@ impl Looks {
     }
 }
 
-/// This host's `CLOCK_REALTIME`.
+/// Returns the time of this host's `CLOCK_REALTIME`.
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Timestamp::from_nanos(0) + since.unwrap_or_default()

@@ -1,9 +1,8 @@
-//! A look at the sockets of this host: in all network namespaces that we
-//! may enter, with who holds them, their options and their state.
+//! Surveys of the sockets of this host: in all network namespaces that we may enter, with their
+//! holders, options and state.
 //!
-//! Nothing is stopped or traced: the kernel tells of the sockets, `/proc` of
-//! who holds them, and options are read from a duplicate of the descriptor
-//! that is dropped at once.
+//! Nothing is stopped or traced: the sockets are read from the kernel, their holders from `/proc`,
+//! and options from a duplicate of the descriptor that is dropped at once.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -22,42 +21,41 @@ use super::options;
 use super::process;
 use crate::privilege::{HostError, ProcessHandle};
 
-/// At most this many sockets are looked at.
+/// Most sockets examined in one survey.
 const MOST_SOCKETS: usize = 65_536;
-/// Options are read of at most this many at one look.
+/// Most sockets whose options are read in one survey.
 const MOST_OPTIONS: usize = 8192;
-/// Who holds a socket is looked up again after this long: a process may have
-/// handed it on.
+/// Time after which a socket's holders are looked up again: a process may have passed it on.
 const HOLDERS_LAST: Duration = Duration::from_secs(1);
-/// Options are read again after this long: the state of a socket costs one
-/// request for all of them, its options several calls each.
+/// Time after which options are read again: the state of all sockets costs one request, the options
+/// of each several calls.
 const OPTIONS_LAST: Duration = Duration::from_millis(100);
-/// The pause between two searches for holders is at least this many times what
-/// one takes: where connections come and go, each look has some to search for.
+/// Shortest pause between two searches for holders, as a multiple of the time a search takes: where
+/// connections come and go, each survey has new sockets to search for.
 const PAUSE_PER_SEARCH: u32 = 9;
 
-/// Looks at sockets, as often as it is asked to.
+/// Repeated surveys of sockets.
 #[derive(Debug)]
 pub struct Survey {
     choice: Choice,
     places: Vec<(Option<u64>, DiagSocket)>,
     entering: Option<HostError>,
     reading: Option<HostError>,
-    /// Whether that left a socket without its options.
+    /// True if the refusal left a socket without its options.
     lacks: bool,
-    /// Kinds of sockets of which the kernel cannot tell.
+    /// True for kinds of sockets that the kernel cannot report.
     has_no_udp: bool,
     has_no_unix: bool,
-    /// Holders by inode, as they were found at an instant.
+    /// Holders by inode, as of the last search.
     holders: HashMap<u32, Vec<Holder>>,
-    /// When the last search for them ended, and what it took.
+    /// End and duration of the last search for holders.
     searched: Option<(Instant, Duration)>,
-    /// Options by cookie, and when they were read.
+    /// Options by cookie, and the time they were read.
     options: HashMap<u64, (Instant, LiveOptions)>,
 }
 
 impl Survey {
-    /// Finds the namespaces to look into.
+    /// Opens the namespaces to search.
     ///
     /// # Errors
     /// The kernel has no `sock_diag`.
@@ -85,10 +83,10 @@ impl Survey {
         })
     }
 
-    /// The sockets as they are now.
+    /// Returns the sockets as they are now.
     ///
     /// # Errors
-    /// The kernel gave no whole answer.
+    /// The kernel gave no complete answer.
     pub fn look(&mut self) -> Result<Vec<LiveSocket>, HostError> {
         let mut found = self.dump()?;
         let mut processes = Processes::default();
@@ -120,7 +118,7 @@ impl Survey {
         Ok(sockets)
     }
 
-    /// Says of each whether it is asked for.
+    /// Marks the sockets that are selected.
     fn choose(&self, found: &mut [Found]) {
         let at_paths: HashSet<u32> = found
             .iter()
@@ -134,7 +132,7 @@ impl Survey {
         }
     }
 
-    /// Looks for who holds the sockets, where that is not known or long ago.
+    /// Searches for the holders of the sockets, where they are unknown or were found too long ago.
     fn find_holders(&mut self, found: &[Found], processes: &mut Processes) {
         let inodes = found.iter().map(|each| each.inode);
         let inodes: HashSet<u32> = inodes.filter(|&inode| inode != 0).collect();
@@ -166,8 +164,8 @@ impl Survey {
             (inode, list.into_iter().map(name).collect())
         });
         self.holders = named.collect();
-        // Those that nobody holds as far as we may know are not looked for
-        // again at once either.
+        // Sockets without a holder that we are permitted to see are not searched for again at once
+        // either.
         for inode in inodes {
             self.holders.entry(inode).or_default();
         }
@@ -179,7 +177,7 @@ impl Survey {
         holders.map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// What could not be looked into.
+    /// Returns notes on what could not be examined.
     pub fn notes(&self) -> Vec<Note> {
         let entering = self.entering.as_ref().map(|refusal| {
             refusal.note(
@@ -208,14 +206,15 @@ impl Survey {
         entering.into_iter().chain(reading).chain(lacking).collect()
     }
 
-    /// All sockets that may be meant, and those that may be their other ends.
+    /// Returns all sockets that may be selected, and those that may be their remote ends.
     fn dump(&mut self) -> Result<Vec<Found>, HostError> {
         let (mut found, choice) = (Vec::new(), &self.choice);
         let mut add = |each: Found| {
             found.push(each);
-            match found.len() < MOST_SOCKETS {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            if found.len() < MOST_SOCKETS {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
         };
         for (namespace, socket) in &mut self.places {
@@ -269,12 +268,12 @@ impl Survey {
     }
 }
 
-/// Processes met at one look.
+/// The processes met in one survey.
 #[derive(Default)]
 struct Processes {
     names: HashMap<u32, String>,
     groups: HashMap<u32, Membership>,
-    /// The last one that was held: sockets of one process come together often.
+    /// Process held last: sockets of one process often come together.
     held: Option<ProcessHandle>,
 }
 

@@ -10,7 +10,7 @@ use crate::netlink::message::{array_at, u32_at};
 const RECORD_BYTES: usize = 16;
 /// Bytes of `struct unix_diag_req`.
 const REQUEST_BYTES: usize = 24;
-/// What is asked for: `UDIAG_SHOW_NAME`, `_PEER`, `_RQLEN`, `_MEMINFO`, `_UID`.
+/// Attributes requested: `UDIAG_SHOW_NAME`, `_PEER`, `_RQLEN`, `_MEMINFO`, `_UID`.
 const SHOW: u32 = 1 | 4 | 0x10 | 0x20 | 0x40;
 /// Attributes that are read.
 const UNIX_DIAG_NAME: u16 = 0;
@@ -18,37 +18,37 @@ const UNIX_DIAG_PEER: u16 = 2;
 const UNIX_DIAG_RQLEN: u16 = 4;
 const UNIX_DIAG_MEMINFO: u16 = 5;
 const UNIX_DIAG_UID: u16 = 7;
-/// The longest path (`UNIX_PATH_MAX`).
+/// Longest path (`UNIX_PATH_MAX`).
 const LONGEST_PATH: usize = 108;
 
 /// A Unix socket as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixRecord {
-    /// Which of the three kinds it is.
+    /// Kind of Unix socket.
     pub protocol: Protocol,
-    /// Its state, by TCP's numbers.
+    /// State, by TCP's numbers.
     pub state: TcpState,
-    /// The kernel's number for this socket and no other (`SO_COOKIE`).
+    /// Unique number of the socket in the kernel (`SO_COOKIE`).
     pub cookie: u64,
-    /// Its inode; 0 for a connection that nobody accepted yet.
+    /// Inode; 0 for a connection that nobody accepted yet.
     pub inode: u32,
-    /// Its peer's.
+    /// Inode of the peer.
     pub peer: Option<u32>,
-    /// The path that it is bound to; `@` begins one that is no file.
+    /// Path that it is bound to; an abstract name begins with `@`.
     pub path: Option<String>,
     /// User id of its creator; `None` before Linux 5.3.
     pub uid: Option<u32>,
-    /// Bytes not yet read (a datagram socket: of the next one); for a listener
-    /// the connections not yet accepted.
+    /// Bytes not yet read (a datagram socket: of the next one); for a listener the accept queue, in
+    /// connections.
     pub receive_queue: u32,
-    /// Kernel memory that the peer has not read; for a listener the most that
-    /// may wait.
+    /// Kernel memory in bytes that the peer has not read; for a listener the limit of the accept
+    /// queue.
     pub send_queue: u32,
-    /// Buffers; `None` where the kernel does not tell.
+    /// Buffers; `None` where the kernel does not report them.
     pub memory: Option<Buffers>,
 }
 
-/// `struct unix_diag_req` for all sockets in these states.
+/// Encodes `struct unix_diag_req` for all sockets in these states.
 pub(super) fn request(states: u32) -> [u8; REQUEST_BYTES] {
     let mut request = [0; REQUEST_BYTES];
     request[0] = libc::AF_UNIX as u8;
@@ -58,8 +58,8 @@ pub(super) fn request(states: u32) -> [u8; REQUEST_BYTES] {
     request
 }
 
-/// Reads a record; `None` when it is shorter than every kernel makes it, or of
-/// no kind and state that is known.
+/// Parses a record; returns `None` when it is shorter than any kernel makes it, or of an unknown
+/// kind or state.
 pub fn parse(payload: &[u8]) -> Option<UnixRecord> {
     let [family, kind, state, _] = array_at::<4>(payload, 0)?;
     if i32::from(family) != libc::AF_UNIX {
@@ -102,8 +102,8 @@ fn protocol(kind: u8) -> Option<Protocol> {
     }
 }
 
-/// A name that begins with a zero byte is no file's: `@` stands for it. What
-/// is no letter a terminal shows is replaced.
+/// Returns the printable form of a socket's name. A name that begins with a zero byte is abstract,
+/// which is shown as `@`; control characters are replaced.
 fn path(value: &[u8]) -> Option<String> {
     let value = value.get(..value.len().min(LONGEST_PATH))?;
     let (sign, name) = match value {

@@ -1,4 +1,4 @@
-//! One look at a load's sockets: our own, and their far ends on this host.
+//! A poll of a load's sockets: our own, and their remote ends on this host.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use super::owner::{Candidates, Owners};
 use super::record::{SocketRecord, TcpState};
 use crate::privilege::{HostError, NetworkNamespace};
 
-/// At most this many sockets are looked at in one dump.
+/// Most sockets examined in one dump.
 const MOST_RECORDS: usize = 16_384;
 
 /// Our own sockets to a target.
@@ -34,7 +34,7 @@ impl OwnWatch {
         })
     }
 
-    /// Our connected sockets now.
+    /// Returns our connected sockets as they are now.
     pub(super) fn look(&mut self) -> Result<Vec<SocketRecord>, HostError> {
         let ports: HashSet<u16> = self.remotes.iter().map(|remote| remote.port).collect();
         let mut records = Vec::new();
@@ -61,15 +61,15 @@ impl OwnWatch {
     }
 }
 
-/// The target's sockets on this host: the far ends of our connections, and
-/// the listener they came through.
+/// The target's sockets on this host: the remote ends of our connections, and the listener they
+/// came through.
 #[derive(Debug)]
 pub(super) struct PeerWatch {
     diag: DiagSocket,
     endpoint: Endpoint,
     syn_backlog: Option<u32>,
     owners: Owners,
-    /// Each listener when its queue was longest.
+    /// Sample of each listener at the time its queue was longest.
     fullest: BTreeMap<u64, (Timestamp, ListenerSample)>,
 }
 
@@ -87,8 +87,8 @@ impl PeerWatch {
         })
     }
 
-    /// The server's sockets now whose peers are `ours`; listeners are noted
-    /// with the instant `at`.
+    /// Returns the server's sockets whose peers are `ours`; listeners are sampled with the time
+    /// `at`.
     pub(super) fn look(
         &mut self,
         ours: &HashSet<Endpoint>,
@@ -136,13 +136,13 @@ impl PeerWatch {
         self.owners.take_refusal()
     }
 
-    /// Each listener at the instant its queue was longest.
+    /// Returns each listener at the time its queue was longest.
     pub(super) fn into_fullest(self) -> impl Iterator<Item = (Timestamp, ListenerSample)> {
         self.fullest.into_values()
     }
 }
 
-/// The inodes of sockets that some process holds.
+/// Returns the inodes of sockets that some process holds.
 fn inodes(records: &[SocketRecord]) -> HashSet<u32> {
     let held = records.iter().map(|record| record.inode);
     held.filter(|&inode| inode != 0).collect()

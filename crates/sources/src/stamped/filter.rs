@@ -1,21 +1,21 @@
-//! What raw sockets are to get: they see everything that an address sends.
+//! Filters for raw sockets, which otherwise receive everything that an address sends.
 
 use core::net::SocketAddr;
 
 use lagtrace_core::observed::segment::TcpFlags;
 use socket2::SockFilter;
 
-/// Compares for equality, in classic BPF.
+/// Jump if equal, in classic BPF.
 const JUMP_EQUAL: u16 = 0x15;
 
-/// A classic BPF program that passes what comes from the target's port only:
-/// raw sockets get a copy of everything that the address sends.
+/// Returns a classic BPF program that passes only packets from the target's port: raw sockets get a
+/// copy of everything that the address sends.
 pub(crate) fn from_port(target: SocketAddr) -> Vec<SockFilter> {
     const LOAD_HEADER_LEN: u16 = 0xb1; // ldxb 4*([0]&0xf)
     const LOAD_HALF_INDEXED: u16 = 0x48; // ldh [x + k]
     const LOAD_HALF: u16 = 0x28; // ldh [k]
     const RETURN: u16 = 0x06;
-    // IPv4 sockets see the IP header, IPv6 sockets begin behind it.
+    // IPv4 sockets see the IP header, IPv6 sockets the bytes behind it.
     let mut program = match target {
         SocketAddr::V4(_) => vec![
             SockFilter::new(LOAD_HEADER_LEN, 0, 0, 0),
@@ -31,8 +31,9 @@ pub(crate) fn from_port(target: SocketAddr) -> Vec<SockFilter> {
     program
 }
 
-/// The same for what can answer a segment without a connection: only what has
-/// SYN or RST. A load that the target serves meanwhile would fill the socket.
+/// Returns a program like [`from_port`]'s that passes only possible answers to a segment without a
+/// connection: those with SYN or RST. A load that the target serves meanwhile would fill the
+/// socket.
 pub(crate) fn answers_from(target: SocketAddr) -> Vec<SockFilter> {
     const LOAD_BYTE_INDEXED: u16 = 0x50; // ldb [x + k]
     const LOAD_BYTE: u16 = 0x30; // ldb [k]
@@ -69,8 +70,8 @@ mod tests {
     use super::super::queue::take_reply;
     use super::*;
 
-    /// The flags of all that a raw socket with this filter gets of a short
-    /// connection; `None` where there may be none.
+    /// Returns the flags of all packets of a short connection that a raw socket with this filter
+    /// receives; `None` where raw sockets are not permitted.
     fn passed(ip: &str, filter: fn(SocketAddr) -> Vec<SockFilter>) -> Option<Vec<TcpFlags>> {
         let listener = TcpListener::bind((ip, 0)).ok()?;
         let address = listener.local_addr().expect("an address");

@@ -1,13 +1,13 @@
-//! What waits on the sockets of probes: ICMP errors and transmit stamps on the
-//! error queue, replies of the target before it.
+//! The queues of probe sockets: ICMP errors and transmit timestamps on the error queue, and the
+//! target's replies.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd};
 
 use core::net::{IpAddr, SocketAddr};
 
+use lagtrace_core::observed::route::MplsLabel;
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::route::MplsLabel;
 use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, RecvMsg, SockaddrLike, SockaddrStorage, Timestamps, recvmsg,
@@ -15,71 +15,70 @@ use nix::sys::socket::{
 
 use super::extension;
 
-/// Room for the control messages of one datagram.
+/// Buffer for the control messages of one datagram, in bytes.
 const CONTROL: usize = 512;
-/// Room for what one message quotes: a whole packet of the usual size.
+/// Buffer for the quote of one message, in bytes: a whole packet of the usual size.
 const ROOM: usize = 1_500;
-/// What an ICMP error quotes before an extension of routers older than
-/// RFC 4884 (§5.5), which do not say so.
+/// Bytes that an ICMP error quotes before an extension of routers older than RFC 4884 (§5.5),
+/// which do not indicate it.
 const OLD_QUOTE: usize = 128;
 /// Bytes of an IPv4 header without options, as ours are.
 pub(crate) const HEADER_V4: usize = 20;
 
-/// What `ee_info` of a stamp at the queue says (`include/uapi/linux/errqueue.h`).
+/// `ee_info` of a timestamp at the queue (`include/uapi/linux/errqueue.h`).
 const SCM_TSTAMP_SCHED: u32 = 1;
-/// The same of one that came back as an acknowledgement.
+/// `ee_info` of a timestamp of the acknowledgement.
 const SCM_TSTAMP_ACK: u32 = 2;
 
-/// One entry of an error queue.
+/// An entry of an error queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
     /// An ICMP error about a packet of ours.
     Icmp(Icmp),
-    /// When the packet of this number, from 0, came so far.
+    /// The packet of this number, from 0, reached a stage of its way out.
     Sent {
-        /// The packet's number.
+        /// Number of the packet.
         number: u32,
-        /// How far.
+        /// Stage it reached.
         stage: Stage,
-        /// When, on the realtime clock.
+        /// Time, on the realtime clock.
         at: Timestamp,
     },
-    /// Something else.
+    /// Any other entry.
     Other,
 }
 
-/// How far a packet came on its way out
-/// (`Documentation/networking/timestamping.rst`, 1.3.1).
+/// The stage that a packet reached on its way out (`Documentation/networking/timestamping.rst`,
+/// 1.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// To this host's queue before the device.
+    /// The queue before the device, on this host.
     Queue,
-    /// To the device.
+    /// The device.
     Device,
-    /// To the peer, which acknowledged it (TCP).
+    /// The peer, which acknowledged it (TCP).
     Acknowledged,
 }
 
 /// An ICMP error about a packet of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Icmp {
-    /// Who sent it.
+    /// Sender of the error.
     pub(crate) from: Option<IpAddr>,
     /// ICMP or ICMPv6 type.
     pub(crate) kind: u8,
-    /// Its code.
+    /// ICMP or ICMPv6 code.
     pub(crate) code: u8,
-    /// The next link's MTU, where it says so.
+    /// MTU of the next link, where the message holds it.
     pub(crate) mtu: u32,
-    /// The port that the quoted packet went to (cooked sockets).
+    /// Destination port of the quoted packet (cooked sockets).
     pub(crate) port: u16,
-    /// What the quoted packet held: of raw sockets from the transport header
-    /// on, or from its own where the user makes that too; of others from behind
-    /// them.
+    /// Quoted packet: of raw sockets from the transport header on, or from the IP header where the
+    /// user writes that too; of others from behind the headers.
     pub(crate) quoted: Vec<u8>,
-    /// When it came, by the kernel.
+    /// Time of arrival by the kernel.
     pub(crate) at: Option<Timestamp>,
-    /// Its own time to live.
+    /// Time to live of the error itself.
     pub(crate) ttl: Option<u8>,
     /// MPLS labels.
     pub(crate) labels: Vec<MplsLabel>,
@@ -88,20 +87,20 @@ pub(crate) struct Icmp {
 /// A reply of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
-    /// What it says, from where its socket shows it, as far as there was room.
+    /// Contents, from where the socket shows them, as far as there was room.
     pub(crate) bytes: Vec<u8>,
-    /// Its length from there on.
+    /// Length from there on.
     pub(crate) len: usize,
-    /// Who sent it.
+    /// Sender of the reply.
     pub(crate) from: Option<SocketAddr>,
-    /// When it came, by the kernel.
+    /// Time of arrival by the kernel.
     pub(crate) at: Option<Timestamp>,
-    /// Its time to live.
+    /// Time to live.
     pub(crate) ttl: Option<u8>,
 }
 
-/// Takes the next entry of a socket's error queue; `None` when there is none.
-/// `hidden` are the bytes of a quoted IPv4 packet before those that the socket shows.
+/// Takes the next entry of a socket's error queue; returns `None` when there is none. `hidden` are
+/// the bytes of a quoted IPv4 packet before those that the socket shows.
 pub(crate) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let (bytes, received) = receive(socket, flags)?;
@@ -142,7 +141,7 @@ pub(crate) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
     })
 }
 
-/// Takes the next reply; `None` when there is none.
+/// Takes the next reply; returns `None` when there is none.
 pub(crate) fn take_reply(socket: impl AsFd) -> Option<Reply> {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
     let (bytes, received) = receive(socket, flags)?;
@@ -155,8 +154,8 @@ pub(crate) fn take_reply(socket: impl AsFd) -> Option<Reply> {
     })
 }
 
-/// Reads a stream's next bytes: how many, and when the last of them came, where
-/// the kernel stamped it.
+/// Reads a stream's next bytes; returns their number, and the time at which the last of them
+/// arrived, where the kernel timestamped it.
 pub(crate) fn take_bytes(
     socket: impl AsFd,
     buffer: &mut [u8],
@@ -169,8 +168,8 @@ pub(crate) fn take_bytes(
     Ok((message.bytes, interpret(&message).at))
 }
 
-/// The labels in an extension, which begins where the kernel says; from older
-/// routers where they all put it, if what is there looks like one.
+/// Returns the labels in an extension, which begins where the kernel reports it; for older routers
+/// at the offset they all use, if the bytes there look like one.
 fn labels(quoted: &[u8], told: usize, is_v4: bool, hidden: usize) -> Vec<MplsLabel> {
     let old = OLD_QUOTE.saturating_sub(hidden);
     let at = match told {
@@ -181,7 +180,7 @@ fn labels(quoted: &[u8], told: usize, is_v4: bool, hidden: usize) -> Vec<MplsLab
     extension::labels(quoted.get(at..).unwrap_or_default())
 }
 
-/// What came beside the bytes.
+/// The metadata received with the bytes.
 #[derive(Default)]
 struct Received {
     len: usize,
@@ -243,7 +242,7 @@ fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
     v4.or(v6.map(|v6| SocketAddr::from((v6.ip(), v6.port()))))
 }
 
-/// The kernel's stamp, on the realtime clock; `None` when it has none.
+/// Returns the kernel's timestamp, on the realtime clock; `None` when there is none.
 fn software_stamp(stamps: &Timestamps) -> Option<Timestamp> {
     let (seconds, nanos) = (stamps.system.tv_sec(), stamps.system.tv_nsec());
     let nanos = u32::try_from(nanos).ok()?;

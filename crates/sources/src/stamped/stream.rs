@@ -1,5 +1,5 @@
-//! Streams of whose bytes the kernel stamps some: when the last byte of a send
-//! left this host and was acknowledged, and when what is read had come.
+//! TCP streams with kernel timestamps of some bytes: the time at which the last byte of a send left
+//! this host and was acknowledged, and at which the bytes that are read had arrived.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -7,25 +7,25 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use super::{ARRIVALS, stamp};
 
-/// Counts bytes from the first one sent behind this option, whatever waits to be
-/// acknowledged (`include/uapi/linux/net_tstamp.h`, Linux 6.2).
+/// Counts bytes from the first one sent after this option is set, whatever is still unacknowledged
+/// (`include/uapi/linux/net_tstamp.h`, Linux 6.2).
 const OPT_ID_TCP: libc::c_uint = 1 << 16;
-/// What is stamped of a send: it at the device, and its acknowledgement.
+/// Timestamps of a send: at the device, and at its acknowledgement.
 const SENDS: u32 = libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_TX_ACK;
 
 /// Bytes of a control message that holds one number.
 const CONTROL_LEN: usize = 32;
 
-/// Has arrivals stamped on a connected TCP socket over which nothing was sent,
-/// and its bytes counted from 0 on.
+/// Turns on timestamps of arrivals on a connected TCP socket over which nothing was sent, and
+/// counts its bytes from 0.
 pub(crate) fn watch(socket: impl AsFd) -> io::Result<()> {
     let with = ARRIVALS | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
     let socket = socket.as_fd();
-    // Older kernels count from what is not acknowledged, which is the same here.
+    // Older kernels count from the first unacknowledged byte, which is the same here.
     stamp(socket, with | OPT_ID_TCP).or_else(|_| stamp(socket, with))
 }
 
-/// Sends without waiting and has the last byte of it stamped.
+/// Sends without waiting and has the last byte of it timestamped.
 pub(crate) fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     #[repr(C, align(8))]
     struct Control([u8; CONTROL_LEN]);

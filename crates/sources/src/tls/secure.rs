@@ -1,4 +1,4 @@
-//! TLS on one connection: both sides' bytes in and out, no I/O.
+//! TLS on one connection: the bytes of both sides in and out, no I/O.
 
 use core::time::Duration;
 use std::io::{Read, Write};
@@ -10,25 +10,25 @@ use rustls::{ClientConnection, HandshakeKind};
 use super::validity::certificate_end;
 use super::{TlsFault, TlsPeer};
 
-/// Plain bytes taken out at once.
+/// Most plain bytes read at once.
 const PLAIN_LEN: usize = 16 * 1024;
 
-/// A TLS handshake of ours that is over.
+/// A completed TLS handshake of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Secured {
-    /// From the ClientHello to when a request could be sent.
+    /// Time from the ClientHello to when a request could be sent.
     pub(crate) took: Duration,
-    /// Whether it resumed a session: no certificate was shown.
+    /// True if it resumed a session: no certificate was sent.
     pub(crate) is_resumed: bool,
-    /// The version, as on the wire: 0x0304 is TLS 1.3.
+    /// Version, as on the wire: 0x0304 is TLS 1.3.
     pub(crate) version: u16,
-    /// The cipher suite's name; empty where it has none.
+    /// Name of the cipher suite; empty where it has none.
     pub(crate) cipher: &'static str,
-    /// Whether the server chose HTTP/2 (ALPN).
+    /// True if the server chose HTTP/2 (ALPN).
     pub(crate) is_http2: bool,
 }
 
-/// A connection's TLS.
+/// The TLS state of a connection.
 #[derive(Debug)]
 pub(crate) struct Secure {
     session: ClientConnection,
@@ -38,7 +38,7 @@ pub(crate) struct Secure {
 }
 
 impl Secure {
-    /// Begins a handshake at `now`; what is to be sent waits to be taken.
+    /// Starts a handshake at `now`; the ClientHello is ready for [`drain`](Self::drain).
     pub(crate) fn begin(peer: &TlsPeer, now: Timestamp) -> Result<Self, TlsFault> {
         let session = peer.begin().map_err(|error| TlsFault::new(&error))?;
         Ok(Self {
@@ -49,7 +49,7 @@ impl Secure {
         })
     }
 
-    /// Takes bytes off the wire; what they hold for us is appended to `plain`.
+    /// Takes bytes received from the peer; the decrypted ones are appended to `plain`.
     pub(crate) fn take(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsFault> {
         let broken = |error| TlsFault {
             failure: RequestFailure::Tls,
@@ -80,7 +80,7 @@ impl Secure {
         Ok(())
     }
 
-    /// The handshake's outcome, once, when it is over.
+    /// Returns the handshake's outcome, once, when it is complete.
     pub(crate) fn outcome(&mut self, now: Timestamp) -> Option<Secured> {
         if self.is_told || self.session.is_handshaking() {
             return None;
@@ -98,24 +98,23 @@ impl Secure {
         })
     }
 
-    /// When the certificate that the peer showed ends; one that resumes a
-    /// session shows none anew.
+    /// Returns the expiry time of the peer's certificate; a resumed handshake sends none anew.
     pub(crate) fn certificate_ends(&self) -> Option<Timestamp> {
         let certificate = self.session.peer_certificates()?.first()?;
         certificate_end(certificate)
     }
 
-    /// Whether the peer said that nothing more will come.
+    /// Returns true if the peer announced the end of its data.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Encrypts from the beginning of `plain`; how many bytes were taken.
+    /// Encrypts bytes from the start of `plain`; returns the number taken.
     pub(crate) fn give(&mut self, plain: &[u8]) -> usize {
         self.session.writer().write(plain).unwrap_or(0)
     }
 
-    /// Appends to `wire` what is to be sent.
+    /// Appends the pending TLS records to `wire`.
     pub(crate) fn drain(&mut self, wire: &mut Vec<u8>) {
         while self.session.wants_write() {
             // A vector takes everything.

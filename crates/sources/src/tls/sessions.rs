@@ -1,6 +1,6 @@
-//! Sessions to resume by, as a browser keeps them. The library's own store
-//! holds eight tickets: a hundred connections that begin at once would hold
-//! full handshakes for want of more, which says nothing of the server.
+//! The store of sessions for resumption, as a browser keeps them. The library's own store holds
+//! eight tickets: a hundred connections that begin at once would do full handshakes for want of
+//! more, which says nothing of the server.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Tickets kept of each server; the oldest go first.
+/// Most tickets kept per server; the oldest go first.
 const MOST_TICKETS: usize = 1_024;
-/// Servers remembered; a run has few.
+/// Most servers remembered; a run has few.
 const MOST_SERVERS: usize = 64;
 
-/// What is known of each server.
+/// The sessions of each server.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     servers: Mutex<HashMap<ServerName<'static>, Known>>,
@@ -72,7 +72,7 @@ impl ClientSessionStore for Sessions {
         });
     }
 
-    /// Each ticket is used once (RFC 8446 §C.4), the youngest first.
+    /// Returns the youngest ticket; each is used once (RFC 8446 §C.4).
     fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
         self.lock().get_mut(server)?.tickets.pop_back()
     }

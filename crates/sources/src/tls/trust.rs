@@ -1,4 +1,4 @@
-//! Whose signature on a server's certificate counts.
+//! Verifiers of server certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 
 use super::TlsError;
 
-/// The authorities that this host trusts, where its TLS libraries keep them.
+/// Returns the authorities that this host trusts, where its TLS libraries keep them.
 pub(super) fn platform() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -26,8 +26,8 @@ pub(super) fn platform() -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// Trusts the certificates that a file names, as authorities and, as other
-/// programs do, as servers' own: what `openssl req -x509` makes is both.
+/// A verifier that trusts the certificates of a file, as authorities and, as other programs do, as
+/// servers' own: a certificate made by `openssl req -x509` is both.
 #[derive(Debug)]
 pub(super) struct Named {
     certificates: Vec<CertificateDer<'static>>,
@@ -35,7 +35,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// Those that the PEM file holds.
+    /// Reads the certificates of a PEM file.
     pub(super) fn read(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, TlsError> {
         let failure = |why: String| TlsError::Read {
             path: path.to_owned(),
@@ -79,8 +79,8 @@ impl ServerCertVerifier for Named {
             ocsp_response,
             now,
         );
-        // The library refuses an authority's certificate as a server's own,
-        // after it looked at its dates and before it looks at its name.
+        // The library refuses an authority's certificate as a server's own, after checking its
+        // dates and before checking its name.
         let is_other = matches!(
             &verdict,
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
@@ -116,7 +116,7 @@ impl ServerCertVerifier for Named {
     }
 }
 
-/// Takes any certificate; that the server has its key is checked all the same.
+/// A verifier that accepts any certificate; the server still has to prove that it has the key.
 #[derive(Debug)]
 pub(super) struct Anyone {
     provider: Arc<CryptoProvider>,

@@ -1,17 +1,17 @@
-//! When a certificate ends: the one field of it that the library checks and
-//! does not tell (RFC 5280 §4.1).
+//! The expiry time of a certificate: the one field that the library checks and does not expose (RFC
+//! 5280 §4.1).
 
 use lagtrace_core::observed::time::Timestamp;
 
-/// Tags of DER (X.690 §8) that lie on the way.
+/// DER tags (X.690 §8) on the way to that field.
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// Years that two digits stand for begin here (RFC 5280 §4.1.2.5.1).
+/// First year of the century that two-digit years stand for (RFC 5280 §4.1.2.5.1).
 const CENTURY_BEGINS: i64 = 50;
 
-/// When a certificate in DER ends; `None` where it cannot be read.
+/// Returns the expiry time of a certificate in DER; `None` where it cannot be parsed.
 pub(super) fn certificate_end(der: &[u8]) -> Option<Timestamp> {
     let (certificate, _) = inside(der, SEQUENCE)?;
     let (mut fields, _) = inside(certificate, SEQUENCE)?;
@@ -28,7 +28,7 @@ pub(super) fn certificate_end(der: &[u8]) -> Option<Timestamp> {
     time(tag, text)
 }
 
-/// The first element: its tag, what it holds, what follows it.
+/// Splits off the first element: returns its tag, its contents, and the bytes behind it.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = bytes.split_first_chunk()?;
     let (len, rest) = match first {
@@ -46,7 +46,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, held, rest))
 }
 
-/// What the first element holds, if it has this tag, and what follows it.
+/// Returns the contents of the first element, if it has this tag, and the bytes behind it.
 fn inside(bytes: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
     let (tag, held, rest) = element(bytes)?;
     (tag == wanted).then_some((held, rest))
@@ -78,8 +78,8 @@ fn number(digits: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Days since 1970-01-01 of a date in the Gregorian calendar, whose years are
-/// taken to begin with March.
+/// Returns the days from 1970-01-01 to a date in the Gregorian calendar, calculated with years that
+/// begin with March.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let since_march = (month + 9) % 12;

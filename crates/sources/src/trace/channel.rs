@@ -1,4 +1,4 @@
-//! Sending probes and seeing what comes of them.
+//! The channels that send probes and receive their answers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
+use lagtrace_core::observed::route::{HopAnswer, MplsLabel, RouteMethod, Translation};
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::route::{HopAnswer, MplsLabel, RouteMethod, Translation};
 use rustix::event::PollFlags;
 use socket2::{Protocol, Socket, Type};
 
@@ -22,31 +22,31 @@ use crate::headers::Ends;
 use crate::stamped::queue::{Icmp, Stage};
 use crate::stamped::{Came, StampedSocket, reserve, set_whole};
 
-/// The flow of the probe that looks whether the target answers at all.
+/// The flow of the probe that finds out if the target answers at all.
 pub(super) const SCOUT: u16 = u16::MAX;
 
-/// Probes kept of those that one flow sent.
+/// Most probes remembered per flow.
 const SENT: usize = 4_096;
 
 /// A probe to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
-    /// Counts all probes of a trace, from 0.
+    /// Number among all probes of a trace, from 0.
     pub(super) number: u32,
     pub(super) flow: u16,
     pub(super) ttl: u8,
-    /// Bytes with the IP header; 0 for the least.
+    /// Size in bytes with the IP header; 0 for the smallest.
     pub(super) size: usize,
 }
 
-/// What came of probes.
+/// A message received about probes.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
-    /// The kernel handed it to the device.
+    /// The kernel passed the probe to the device.
     Sent { number: u32, at: Timestamp },
-    /// It was answered.
+    /// The probe was answered.
     Answered(Answered),
-    /// If nothing answers it, that says nothing.
+    /// Silence about this probe would mean nothing.
     Doubtful { number: u32 },
 }
 
@@ -56,35 +56,35 @@ pub(super) struct Answered {
     pub(super) number: u32,
     pub(super) answer: HopAnswer,
     pub(super) from: Option<IpAddr>,
-    /// When it came, by the kernel.
+    /// Time of arrival by the kernel.
     pub(super) at: Option<Timestamp>,
-    /// The round trip, where the kernel measured it itself.
+    /// Round-trip time, where the kernel measured it itself.
     pub(super) rtt: Option<Duration>,
     pub(super) ttl: Option<u8>,
     pub(super) labels: Vec<MplsLabel>,
-    /// What fits through the next link, where the answer says so.
+    /// MTU of the next link, where the answer holds it.
     pub(super) mtu: u32,
-    /// How the probe was translated on its way; the outer `None`: it cannot be told.
+    /// Translation of the probe on its way; the outer `None`: unknown.
     pub(super) translation: Option<Option<Translation>>,
 }
 
-/// A way to send probes.
+/// A transport for probes.
 pub(super) trait Channel {
-    /// Makes ready what probes of a flow need. It may take a while.
+    /// Prepares a flow for its probes. It may take a while.
     fn prepare(&mut self, _flow: u16) -> io::Result<()> {
         Ok(())
     }
-    /// Sends one.
+    /// Sends a probe.
     fn send(&mut self, probe: Outgoing) -> io::Result<()>;
-    /// Collects what came since.
+    /// Appends the messages that arrived since the last call.
     fn collect(&mut self, seen: &mut Vec<Seen>);
-    /// The sockets to wait on, and for what.
+    /// Returns the sockets to wait on, with the events to wait for.
     fn sockets(&self) -> Vec<(BorrowedFd<'_>, PollFlags)>;
-    /// No answer is waited for any more.
+    /// Forgets a probe whose answer is no longer awaited.
     fn forget(&mut self, number: u32);
 }
 
-/// The channel of a plan.
+/// Returns the channel of a plan.
 pub(super) fn channel(plan: &TracePlan) -> Result<Box<dyn Channel>, TraceError> {
     let form = match (plan.method, plan.is_raw) {
         (RouteMethod::TcpConnect, _) => {
@@ -107,7 +107,7 @@ pub(super) fn channel(plan: &TracePlan) -> Result<Box<dyn Channel>, TraceError> 
     Ok(Box::new(Packets::new(plan.target, form, &plan.dress)?))
 }
 
-/// Probes that are packets, one socket for each flow.
+/// A channel whose probes are packets, one socket for each flow.
 #[derive(Debug)]
 pub(super) struct Packets {
     target: SocketAddr,
@@ -119,20 +119,20 @@ pub(super) struct Packets {
     last: u32,
 }
 
-/// One flow.
+/// A flow and its socket.
 #[derive(Debug)]
 struct Lane {
     socket: StampedSocket,
     ends: Ends,
-    /// The latest probes sent that are not answered, and how far: sockets that
-    /// are not connected hear of those of other flows too.
+    /// The latest unanswered probes, with their TTLs: sockets that are not connected receive
+    /// answers to other flows' probes too.
     sent: BTreeMap<u32, u8>,
-    /// Holds the port that a raw socket only claims to use.
+    /// Socket that holds the port, which a raw socket only claims to use.
     _holder: Option<Socket>,
 }
 
 impl Packets {
-    /// A channel with its first flow open.
+    /// Creates a channel with its first flow open.
     pub(super) fn new(target: SocketAddr, form: Form, dress: &Dress) -> Result<Self, TraceError> {
         let mut packets = Self {
             target,
@@ -148,7 +148,7 @@ impl Packets {
         Ok(packets)
     }
 
-    /// The same with packets that are sent whole or not at all.
+    /// Returns the channel with fragmentation of its packets turned off.
     pub(super) fn whole(mut self) -> Result<Self, TraceError> {
         self.is_whole = true;
         let lane = self.open(0)?;
@@ -164,8 +164,8 @@ impl Packets {
         dress.source_port = dress.source_port.map(|port| port.wrapping_add(flow));
         let has_header = self.form.header(target.is_ipv4(), 0, 0, 0).is_some();
         if has_header {
-            // A socket bound to an address hears nothing of translated ones; the
-            // header bears it all the same.
+            // A socket bound to an address receives nothing for translated ones; the header bears
+            // the address all the same.
             dress.source = None;
         }
         let socket = open(kind, target, &dress)?;
@@ -209,9 +209,9 @@ impl Packets {
         })
     }
 
-    /// The lane of a flow, opened when it is first used.
+    /// Returns the lane of a flow, opened at its first use.
     fn lane(&mut self, flow: u16) -> io::Result<&mut Lane> {
-        // Only a SYN in vain leaves something at the target.
+        // Only an unanswered SYN leaves state at the target.
         let flow = match (flow, self.form) {
             (SCOUT, Form::Syn { .. }) => SCOUT,
             (SCOUT, _) => 0,
@@ -312,8 +312,8 @@ impl Lane {
     }
 }
 
-/// The probe of those `sent` that a reply answers. One that does not say which
-/// answers the first that can have come so far: others expired on their way.
+/// Returns the probe of those `sent` that a reply answers. A reply that does not identify it
+/// answers the first that can have reached the target: others expired on their way.
 fn whose(replied: Replied, sent: &BTreeMap<u32, u8>, ttl: Option<u8>) -> Option<(u32, HopAnswer)> {
     match replied {
         Replied::Named(number, answer) => sent.contains_key(&number).then_some((number, answer)),
@@ -325,7 +325,7 @@ fn whose(replied: Replied, sent: &BTreeMap<u32, u8>, ttl: Option<u8>) -> Option<
     }
 }
 
-/// A port that nobody else can use while its socket is held.
+/// Reserves a port that no other program can use while its socket is held.
 fn hold(kind: Kind, source: IpAddr, target: SocketAddr, port: u16) -> io::Result<(Socket, u16)> {
     let (r#type, protocol) = match kind {
         Kind::RawTcp => (Type::STREAM, Protocol::TCP),
@@ -334,7 +334,7 @@ fn hold(kind: Kind, source: IpAddr, target: SocketAddr, port: u16) -> io::Result
     reserve(source, target, r#type, protocol, port)
 }
 
-/// What an ICMP error says of a probe; `None` where it says nothing.
+/// Converts an ICMP error to the answer to a probe; returns `None` where it means nothing.
 pub(super) fn answered(
     number: u32,
     icmp: Icmp,

@@ -1,8 +1,8 @@
 //! Probes by `connect(2)` to the real port, which need no privilege.
 //!
-//! Each is a socket of its own, and so a flow of its own. The kernel repeats a
-//! SYN after a second, and an answer then does not say to which: a probe is
-//! given up before that.
+//! Each probe is a socket of its own, and so a flow of its own. The kernel retransmits a SYN after
+//! a second, and an answer then does not tell which one it acknowledges: a probe is given up before
+//! that.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use lagtrace_core::route::HopAnswer;
+use lagtrace_core::observed::route::HopAnswer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use socket2::Socket;
@@ -23,10 +23,10 @@ use crate::probe::tcp_info::TcpInfo;
 use crate::stamped;
 use crate::stamped::queue::{HEADER_V4, Queued, take_queued};
 
-/// When the kernel repeats a SYN (`TCP_TIMEOUT_INIT`), less a margin.
+/// Time after which the kernel retransmits a SYN (`TCP_TIMEOUT_INIT`), less a margin.
 pub(super) const LONGEST: Duration = Duration::from_millis(950);
 
-/// Connections under way.
+/// Connections being opened.
 #[derive(Debug)]
 pub(super) struct Connects {
     target: SocketAddr,
@@ -35,7 +35,7 @@ pub(super) struct Connects {
 }
 
 impl Connects {
-    /// None yet.
+    /// Creates a channel without connections.
     pub(super) fn new(target: SocketAddr, dress: Dress) -> Self {
         Self {
             target,
@@ -87,13 +87,13 @@ impl Channel for Connects {
     }
 }
 
-/// What became of a connection.
+/// The state of a connection attempt.
 enum Look {
-    /// Nothing yet.
+    /// No outcome yet.
     Waiting,
-    /// This.
+    /// Complete, with this outcome.
     Over(Seen),
-    /// This host gave up, without a word from anybody.
+    /// Given up by this host, without a packet from anybody.
     GivenUp,
 }
 
@@ -114,7 +114,7 @@ fn look(socket: &Socket, target: SocketAddr, number: u32) -> Look {
     let answer = match errno {
         None if is_connected => HopAnswer::Open,
         None | Some(Errno::CONNREFUSED | Errno::CONNRESET) => HopAnswer::Closed,
-        // Nobody answered for the next hop's address: this host says so.
+        // Nobody answered for the next hop's address: the error is this host's own.
         Some(_) => return Look::GivenUp,
     };
     let info = is_connected.then(|| TcpInfo::of(socket));

@@ -1,4 +1,4 @@
-//! The loop of a trace: sends when the pace says so, waits, and tells what came.
+//! The event loop of a trace: it sends when the pace allows it, waits, and reports the answers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,8 +8,8 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody, Phase, Stamp};
+use lagtrace_core::observed::route::{HopAnswer, HopSample, RouteMethod, TraceStart};
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::route::{HopAnswer, HopSample, RouteMethod, TraceStart};
 use rustix::event::{PollFd, Timespec, poll};
 
 use super::channel::{Answered, Channel, Outgoing, SCOUT, Seen, channel};
@@ -18,23 +18,23 @@ use super::socket::{failure, source};
 use super::{MAX_PATHS, TraceError, TracePlan, connect};
 use crate::clock::Clock;
 
-/// How often a stop flag is looked at.
+/// Interval between checks of a stop flag.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
-/// How long the kernel is given to begin stamping arrivals.
+/// Time the kernel is given to start timestamping arrivals.
 const STAMPS_BEGIN: Duration = Duration::from_millis(10);
-/// An answer is overdue after so many of the longest round trips seen, and
-/// this: routers answer with what time they have left.
+/// Number of longest round trips seen after which, with this grace, an answer is overdue: routers
+/// answer with the time they have left.
 const OVERDUE_TRIPS: u32 = 3;
 const OVERDUE_GRACE: Duration = Duration::from_millis(200);
 const OVERDUE_LEAST: Duration = Duration::from_millis(300);
-/// The same while nothing was answered yet.
+/// Time after which an answer is overdue while nothing was answered yet.
 const OVERDUE_FIRST: Duration = Duration::from_secs(1);
-/// Addresses kept of those who answered.
+/// Most addresses kept of those that answered.
 const MAX_KNOWN: usize = 4_096;
-/// What systems begin times to live with (RFC 1700; Linux, Windows, routers).
+/// Initial TTLs of common systems (RFC 1700; Linux, Windows, routers).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
-/// A trace under way.
+/// A running trace.
 pub(super) struct Engine<'a> {
     plan: &'a TracePlan,
     stop: &'a AtomicBool,
@@ -46,16 +46,16 @@ pub(super) struct Engine<'a> {
     number: u32,
     longest: Option<Duration>,
     known: Known,
-    /// How many probes could not be sent, and why not the last one.
+    /// Number of probes that could not be sent, and the error of the last one.
     unsent: Option<(u32, io::Error)>,
 }
 
-/// What a trace found out that what follows it needs.
+/// The results of a trace that the path MTU search needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// The farthest hop that answered, the target if it did.
+    /// Farthest hop that answered; the target's if it did.
     pub(super) highest: u8,
-    /// Who answered where.
+    /// Addresses that answered, with their hops.
     pub(super) addresses: BTreeMap<IpAddr, u8>,
 }
 
@@ -66,10 +66,10 @@ struct Flight {
     flow: u16,
     ttl: u8,
     begun: Timestamp,
-    /// When the kernel handed it to the device.
+    /// Time at which the kernel passed it to the device.
     sent: Option<Timestamp>,
     is_overdue: bool,
-    /// Whether its silence would say nothing.
+    /// True if its silence would mean nothing.
     is_doubtful: bool,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// What was found out.
+    /// Returns the results so far.
     pub(super) fn known(&self) -> Known {
         Known {
             highest: self.pace.highest(),
@@ -129,7 +129,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// What could not be sent.
+    /// Takes the error for the probes that could not be sent.
     pub(super) fn unsent(&mut self) -> Option<TraceError> {
         let (count, source) = self.unsent.take()?;
         let target = self.plan.target.ip();
@@ -140,7 +140,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Traces to the end, or until stopped.
+    /// Runs the trace to the end, or until stopped.
     pub(super) fn run(&mut self) -> Result<(), TraceError> {
         std::thread::sleep(STAMPS_BEGIN);
         self.send(SCOUT, self.plan.max_ttl)?;
@@ -169,8 +169,8 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Waits for overdue answers of the target: only there silence is a loss, and
-    /// what is late is not lost. Errors by ICMP it may limit.
+    /// Waits for overdue answers of the target: only there silence is a loss, and a late answer is
+    /// not lost. A target may limit its ICMP errors, so UDP probes are not waited for.
     fn await_target(&mut self) -> Result<(), TraceError> {
         let is_open = |engine: &Self| {
             let mut flights = engine.under_way.iter();
@@ -187,7 +187,7 @@ impl<'a> Engine<'a> {
         flight.flow == 0 && self.pace.distance() == Some(flight.ttl)
     }
 
-    /// Goes on until the pace has nothing left to ask.
+    /// Continues until the pace has no more probes to send.
     fn complete(&mut self) -> Result<(), TraceError> {
         while !self.is_stopped() {
             let wake = match self.step()? {
@@ -201,7 +201,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// One round, which ends at `end` whatever is under way.
+    /// Runs one round, which ends at `end` whatever is in flight.
     fn turn(&mut self, end: Timestamp) -> Result<(), TraceError> {
         while !self.is_stopped() && self.clock.now() < end {
             match self.step()? {
@@ -213,7 +213,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Waits for what is not overdue yet.
+    /// Waits for the probes that are not overdue yet.
     fn linger(&mut self) -> Result<(), TraceError> {
         while !self.is_stopped() && self.under_way.iter().any(|flight| !flight.is_overdue) {
             self.wait(Timestamp::MAX)?;
@@ -245,8 +245,8 @@ impl<'a> Engine<'a> {
             self.pace.sent(flow, ttl, begun);
         }
         if let Err(error) = prepared.and_then(|()| self.channel.send(probe)) {
-            // At first it is a fault of what was asked for; later this host's
-            // device or route may come and go.
+            // At first it is a fault of the plan; later this host's device or route may come and
+            // go.
             if flow == SCOUT {
                 return Err(failure("sending a probe", self.plan.target)(error));
             }
@@ -267,7 +267,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Sleeps until something comes, or is overdue, or `wake`.
+    /// Sleeps until something arrives, a probe becomes overdue, or `wake`.
     fn wait(&self, wake: Timestamp) -> Result<(), TraceError> {
         let now = self.clock.now();
         let patience = self.patience();
@@ -288,7 +288,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// How long an answer may take before it is overdue.
+    /// Returns the time after which an answer is overdue.
     fn patience(&self) -> Duration {
         let known = self
             .longest
@@ -297,7 +297,7 @@ impl<'a> Engine<'a> {
         wanted.min(self.timeout())
     }
 
-    /// After which time an answer does not count any more.
+    /// Returns the time after which an answer no longer counts.
     fn timeout(&self) -> Duration {
         match self.plan.method {
             RouteMethod::TcpConnect => self.plan.timeout.min(connect::LONGEST),
@@ -305,7 +305,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Takes in what came, and notes what did not.
+    /// Processes the messages that arrived, and notes the probes that are overdue.
     fn listen(&mut self) {
         let mut seen = Vec::new();
         self.channel.collect(&mut seen);
@@ -388,7 +388,7 @@ impl<'a> Engine<'a> {
         );
     }
 
-    /// Marks what is overdue, and drops what is too late to count.
+    /// Marks overdue probes, and drops those too late to count.
     fn expire(&mut self, now: Timestamp) {
         let (patience, timeout) = (self.patience(), self.timeout());
         let mut dropped = Vec::new();
@@ -410,8 +410,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// What is still unanswered in the end and overdue stays so. What is under
-    /// way when the user stops says nothing, nor what the target may answer yet.
+    /// Reports overdue probes that are still unanswered at the end as silent. Probes in flight when
+    /// the user stops mean nothing, nor do those that the target may still answer.
     fn give_up(&mut self) {
         let now = self.clock.now();
         for flight in std::mem::take(&mut self.under_way) {
@@ -458,8 +458,8 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// How many hops away a sender is, the last one counted, if its packets began
-/// with the least usual time to live that fits. `ttl` is what was left of it.
+/// Returns the distance of a sender in hops, the last one counted, if its packets started with the
+/// smallest usual TTL that fits. `ttl` is the TTL on arrival.
 pub fn hops_of(ttl: u8) -> u8 {
     let initial = INITIAL_TTLS.into_iter().find(|&initial| initial >= ttl);
     (initial.unwrap_or(u8::MAX) - ttl).saturating_add(1)

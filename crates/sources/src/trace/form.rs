@@ -1,8 +1,8 @@
-//! What a probe looks like, and by what it is known again.
+//! The formats of probes, and how answers are matched to them.
 
 use core::net::SocketAddr;
 
-use lagtrace_core::route::{HopAnswer, Translation};
+use lagtrace_core::observed::route::{HopAnswer, Translation};
 
 use super::header;
 use super::packet;
@@ -10,49 +10,49 @@ use super::socket::Kind;
 use crate::headers::{Ends, Ipv4Header, UDP};
 use crate::stamped::queue::{Icmp, Reply};
 
-/// Ports in use where the port changes from probe to probe.
+/// Number of ports in use where the port changes from probe to probe.
 const PORTS: u32 = 128;
-/// Bytes of IP headers.
+/// Bytes of IP headers without options.
 const HEADER_V4: usize = 20;
 const HEADER_V6: usize = 40;
 
-/// What a reply of the target says of the probe that it answers.
+/// The probe that a reply of the target answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Replied {
-    /// It names it.
+    /// A reply that identifies its probe by number.
     Named(u32, HopAnswer),
-    /// It answers one of the flow, and does not say which.
+    /// A reply to one of the flow's probes, without telling which.
     Nameless(HopAnswer),
 }
 
-/// How probes that are packets of one socket look.
+/// The format of probes that are packets of one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// UDP; the destination port tells them apart.
+    /// UDP; the destination port identifies the probe.
     Ports,
-    /// UDP of one flow; the payload tells them apart, as far as it is quoted.
+    /// UDP of one flow; the payload identifies the probe, as far as it is quoted.
     Payload,
-    /// UDP of one flow from a raw socket; the checksum tells them apart.
+    /// UDP of one flow from a raw socket; the checksum identifies the probe.
     Checksum,
-    /// UDP of one flow and one checksum; the IP header tells them apart.
+    /// UDP of one flow and one checksum; the IP header identifies the probe.
     Dublin {
-        /// Bytes with the IP header; 0 for the least.
+        /// Size in bytes with the IP header; 0 for the smallest.
         size: usize,
     },
-    /// Echo requests; the sequence number tells them apart.
+    /// ICMP echo requests; the sequence number identifies the probe.
     Echo {
-        /// Whether the identifier is ours.
+        /// True if the identifier is ours.
         is_raw: bool,
     },
-    /// SYNs of one flow; the sequence number tells them apart.
+    /// SYNs of one flow; the sequence number identifies the probe.
     Syn {
-        /// The first sequence number.
+        /// First sequence number.
         base: u32,
     },
 }
 
 impl Form {
-    /// The socket that it takes.
+    /// Returns the kind of socket it needs.
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::Ports | Self::Payload => Kind::Udp,
@@ -63,7 +63,7 @@ impl Form {
         }
     }
 
-    /// Whether a port of ours has to be held for it.
+    /// Returns true if a local port has to be reserved for it.
     pub(super) fn has_port(self) -> bool {
         matches!(
             self,
@@ -71,13 +71,13 @@ impl Form {
         )
     }
 
-    /// Whether the socket is connected to the target. One that is would be told
-    /// of no errors about packets whose addresses were translated.
+    /// Returns true if the socket is connected to the target. A connected one would receive no
+    /// errors about packets whose addresses were translated.
     pub(super) fn is_connected(self) -> bool {
         !matches!(self, Self::Ports | Self::Dublin { .. })
     }
 
-    /// The IP header, where it is ours too.
+    /// Returns the IP header, where we write it too.
     pub(super) fn header(self, is_v4: bool, number: u32, ttl: u8, tos: u8) -> Option<Ipv4Header> {
         let is_ours = is_v4 && matches!(self, Self::Dublin { .. });
         is_ours.then(|| Ipv4Header {
@@ -88,7 +88,7 @@ impl Form {
         })
     }
 
-    /// Where the probe of this number goes.
+    /// Returns the destination of the probe of this number.
     pub(super) fn destination(self, target: SocketAddr, number: u32) -> SocketAddr {
         let mut to = target;
         if self == Self::Ports {
@@ -99,7 +99,7 @@ impl Form {
         to
     }
 
-    /// The bytes that are sent; `size` counts the IP header.
+    /// Returns the bytes that are sent; `size` counts the IP header.
     pub(super) fn bytes(self, ends: &Ends, number: u32, size: usize) -> Vec<u8> {
         let is_v4 = ends.destination.is_ipv4();
         let len = behind_header(is_v4, size);
@@ -114,7 +114,7 @@ impl Form {
         }
     }
 
-    /// The bytes of the transport header that the socket does not show.
+    /// Returns the number of bytes of the transport header that the socket does not pass on.
     pub(super) fn hidden(self) -> usize {
         match self {
             Self::Ports | Self::Payload => packet::UDP_HEADER,
@@ -122,8 +122,8 @@ impl Form {
         }
     }
 
-    /// The probe that an ICMP error is about, and how it was translated where
-    /// this form tells.
+    /// Returns the probe that an ICMP error is about, and its translation where this format shows
+    /// it.
     pub(super) fn quoted(
         self,
         target: SocketAddr,
@@ -144,8 +144,8 @@ impl Form {
         match self {
             Self::Ports => {
                 let rest = icmp.port.wrapping_sub(target.port());
-                // Ports begin anew with every 128 probes; the payload tells
-                // late answers apart where it is quoted.
+                // Ports repeat with every 128 probes; the payload tells late answers apart where it
+                // is quoted.
                 let named = packet::payload_number(quoted).filter(|&number| number <= last);
                 named.or_else(|| port_number(last, rest))
             }
@@ -157,7 +157,7 @@ impl Form {
         }
     }
 
-    /// Which probe a reply of the target answers, and how.
+    /// Returns the probe that a reply of the target answers, and the answer.
     pub(super) fn replied(
         self,
         target: SocketAddr,
@@ -171,7 +171,7 @@ impl Form {
         } else {
             &reply.bytes
         };
-        // It may say whatever it likes; what it sends back names the probe.
+        // Any payload is an answer; an echoed one identifies the probe.
         let datagram = |echoed: Option<u32>| match echoed {
             Some(number) => Replied::Named(number, HopAnswer::Open),
             None => Replied::Nameless(HopAnswer::Open),
@@ -186,7 +186,7 @@ impl Form {
                 Some(datagram(echoed))
             }
             Self::Checksum | Self::Dublin { .. } => {
-                // Raw sockets hear what comes to other programs' ports too.
+                // Raw sockets receive packets to other programs' ports too.
                 let is_ours = packet::word(bytes, 2)? == ends.source_port;
                 let is_its = reply.from?.ip() == target.ip();
                 let echoed = packet::udp_echoed(bytes, last);
@@ -212,7 +212,7 @@ impl Form {
     }
 }
 
-/// The bytes of a packet behind its IP header.
+/// Returns the bytes of a packet behind its IP header.
 fn behind_header(is_v4: bool, size: usize) -> usize {
     size.saturating_sub(if is_v4 { HEADER_V4 } else { HEADER_V6 })
 }
@@ -221,7 +221,7 @@ fn port_number(last: u32, rest: u16) -> Option<u32> {
     packet::recall(last, rest.into(), PORTS)
 }
 
-/// The type of an echo request.
+/// Returns the ICMP type of an echo request.
 fn request(target: SocketAddr) -> u8 {
     if target.is_ipv4() { 8 } else { 128 }
 }

@@ -1,36 +1,35 @@
-//! Datagrams that keep one checksum, so that what quotes them shows whether they
-//! were translated on the way, and what identifications name.
+//! Datagrams with one constant checksum, so that an ICMP quote shows if they were translated on the
+//! way, and the identifications that number them.
 //!
-//! IPv4: the identification names the probe (RFC 791; it is kept where packets
-//! may be fragmented, RFC 6864 §4), and the quoted header shows the addresses.
-//! IPv6 has none: the length names the probe, and the checksum alone tells of
-//! other addresses.
+//! In IPv4 the identification is the probe's number (RFC 791; it is kept where packets may be
+//! fragmented, RFC 6864 §4), and the quoted header shows the addresses. IPv6 has none: the length
+//! is the probe's number, and only the checksum reveals other addresses.
 
 use core::net::IpAddr;
 
-use lagtrace_core::route::Translation;
+use lagtrace_core::observed::route::Translation;
 
 use super::packet::{self, behind_v4, recall, word};
 use crate::headers::{Ends, UDP};
 
 /// The checksum of every datagram.
 const CHECKSUM: u16 = 0x6c61;
-/// Identifications in use: the kernel chooses one of its own for 0.
+/// Number of identifications in use: for 0 the kernel chooses one of its own.
 const IDS: u32 = 65_535;
-/// Lengths in use.
+/// Number of lengths in use.
 const LENGTHS: u32 = 256;
 
-/// The identification that stands for a probe's number.
+/// Returns the identification of a probe's number.
 pub(super) fn id(number: u32) -> u16 {
     u16::try_from(number % IDS + 1).unwrap_or(1)
 }
 
-/// The number that an identification stands for.
+/// Returns the number of an identification.
 pub(super) fn id_number(id: u16, last: u32) -> Option<u32> {
     recall(last, u32::from(id).checked_sub(1)?, IDS)
 }
 
-/// A datagram of `len` bytes at least, its checksum always the same.
+/// Returns a datagram of `len` bytes at least, with the constant checksum.
 pub(super) fn datagram(ends: &Ends, number: u32, len: usize) -> Vec<u8> {
     let more = match ends.destination {
         IpAddr::V4(_) => 0,
@@ -43,9 +42,8 @@ fn least(len: usize) -> usize {
     len.max(packet::UDP_HEADER + packet::PAYLOAD)
 }
 
-/// The probe whose datagram is quoted, and how it was translated. `len` is what
-/// [`datagram`] was given. Only one end has to be as it was sent: a translator
-/// may have changed the other.
+/// Returns the probe whose datagram is quoted, and its translation. `len` is the argument of
+/// [`datagram`]. Only one end has to be as it was sent: a translator may have changed the other.
 pub(super) fn datagram_quoted(
     ends: &Ends,
     quoted: &[u8],
@@ -74,18 +72,17 @@ pub(super) fn datagram_quoted(
     if !is_udp || !(is_from_us || is_to_it) {
         return None;
     }
-    let number = match is_v4 {
-        true => id_number(word(quoted, 4)?, last)?,
-        false => {
-            let len = u16::try_from(least(len)).ok()?;
-            recall(last, word(datagram, 4)?.checked_sub(len)?.into(), LENGTHS)?
-        }
+    let number = if is_v4 {
+        id_number(word(quoted, 4)?, last)?
+    } else {
+        let len = u16::try_from(least(len)).ok()?;
+        recall(last, word(datagram, 4)?.checked_sub(len)?.into(), LENGTHS)?
     };
     let is_same = is_from_us && is_to_it && seen.checksum_shift == 0;
     Some((number, (!is_same).then_some(seen)))
 }
 
-/// What was added to `sent` in ones' complement to get `seen`.
+/// Returns the difference in ones' complement from `sent` to `seen`.
 fn shift(sent: u16, seen: u16) -> u16 {
     match seen.checked_sub(sent) {
         Some(difference) => difference % u16::MAX,
@@ -110,9 +107,10 @@ mod tests {
             ttl: 3,
             tos: 0,
         };
-        match ends.destination.is_ipv4() {
-            true => header.before(ends, &message),
-            false => message,
+        if ends.destination.is_ipv4() {
+            header.before(ends, &message)
+        } else {
+            message
         }
     }
 
@@ -153,7 +151,7 @@ mod tests {
         assert_eq!((seen.source, seen.source_port), (Some(new.source), 50_000));
         assert_eq!(seen.checksum_shift, shift(CHECKSUM, checksum));
         assert_ne!(seen.checksum_shift, 0);
-        // Somebody else's datagram, to another host.
+        // Another program's datagram, to another host.
         packet[19] ^= 1;
         assert_eq!(datagram_quoted(&ends, &packet, 0, 80), None);
         assert_eq!((shift(5, 3), shift(3, 5), shift(0, 0xffff)), (0xfffd, 2, 0));

@@ -1,10 +1,9 @@
-//! Probes within connections of our own: what filters by connection lets them
-//! through to where it lets no SYN.
+//! Probes within connections of our own: stateful filters pass them on to where they pass no SYN.
 //!
-//! The kernel makes and closes the connections. A raw socket beside each sees the
-//! handshake, and sends keep-alives as RFC 9293 §3.8.4 has them: the octet before
-//! the first one, which the target acknowledged with the SYN. So nothing is ever
-//! sent that either end would take in, and the connection does not change.
+//! The kernel opens and closes the connections. A raw socket beside each captures the handshake,
+//! and sends keep-alives as in RFC 9293 §3.8.4: the octet before the first one, which the target
+//! acknowledged with the SYN. Nothing is ever sent that either end would accept as data, so the
+//! connection does not change.
 
 mod segment;
 
@@ -16,7 +15,7 @@ use std::time::Instant;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use lagtrace_core::route::HopAnswer;
+use lagtrace_core::observed::route::HopAnswer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
@@ -29,28 +28,28 @@ use crate::stamped::{Came, StampedSocket};
 
 use segment::{Handshake, Said};
 
-/// How long a connection may take to open.
+/// Longest time a connection may take to open.
 const OPENING: Duration = Duration::from_secs(3);
-/// A handshake that took longer held a repeated SYN (`TCP_TIMEOUT_INIT`).
+/// Duration from which on a handshake contained a retransmitted SYN (`TCP_TIMEOUT_INIT`).
 const REPEATED: Duration = Duration::from_millis(900);
-/// How long the target is given to close its end.
+/// Time the target is given to close its end.
 const CLOSING: Duration = Duration::from_millis(100);
-/// Probes of a connection that may still be answered.
+/// Most probes of a connection that may still be answered.
 const UNDER_WAY: usize = 1_024;
-/// Connections kept that the target closed, for what still comes of their probes.
+/// Most connections closed by the target that are kept for late answers to their probes.
 const CLOSED: usize = 16;
-/// Reads of what the target sends unasked.
+/// Most reads of data that the target sends unasked.
 const DRAINS: usize = 64;
 
-/// Connections, one for each flow.
+/// A channel of connections, one for each flow.
 #[derive(Debug)]
 pub(super) struct Held {
     target: SocketAddr,
     dress: Dress,
     lanes: BTreeMap<u16, Lane>,
-    /// Those that the target closed.
+    /// Connections that the target closed.
     closed: VecDeque<Lane>,
-    /// Probes in them that went so far and may not be answered any more.
+    /// Probes in closed connections that reach the target and may not be answered any more.
     doubtful: Vec<u32>,
 }
 
@@ -61,11 +60,11 @@ struct Lane {
     raw: StampedSocket,
     ends: Ends,
     handshake: Handshake,
-    /// When the handshake's time stamp was the kernel's.
+    /// Time at which the kernel sent the timestamp value of the handshake.
     begun: Instant,
     under_way: BTreeMap<u32, Waiting>,
     last: u32,
-    /// When its end of ours was closed.
+    /// Time at which our end was closed.
     shut: Option<Instant>,
 }
 
@@ -73,12 +72,12 @@ struct Lane {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     ttl: u8,
-    /// What the target echoes (RFC 7323 §3).
+    /// Timestamp value that the target echoes (RFC 7323 §3).
     stamp: u32,
 }
 
 impl Held {
-    /// With its first connection open.
+    /// Creates a channel with its first connection open.
     pub(super) fn new(target: SocketAddr, dress: Dress) -> Result<Self, TraceError> {
         let lane = Lane::open(target, &dress)?;
         Ok(Self {
@@ -90,7 +89,7 @@ impl Held {
         })
     }
 
-    /// The lane of a flow; a new one where there is none.
+    /// Returns the lane of a flow; a new one where there is none.
     fn lane(&mut self, flow: u16) -> io::Result<&mut Lane> {
         let flow = if flow == SCOUT { 0 } else { flow };
         if !self.lanes.contains_key(&flow) {
@@ -104,14 +103,13 @@ impl Held {
 }
 
 impl Held {
-    /// Puts a connection that the target closed aside: routers may still answer
-    /// probes in it.
+    /// Puts aside a connection that the target closed: routers may still answer probes in it.
     fn retire(&mut self, flow: u16) {
         self.closed.retain(|lane| !lane.under_way.is_empty());
         let Some(lane) = self.lanes.remove(&flow) else {
             return;
         };
-        // What routers say of them still comes; the target may say nothing more.
+        // Answers of routers still come; the target may send nothing more.
         let hops = lane.handshake.hops;
         let lost = lane.under_way.iter().filter(|(_, w)| w.ttl >= hops);
         self.doubtful.extend(lost.map(|(&number, _)| number));
@@ -180,12 +178,12 @@ impl Lane {
             .map_err(|source| TraceError::NotConnected { target, source })
     }
 
-    /// Whether the target keeps it open. What it said is taken in and dropped.
+    /// Returns true if the target keeps it open. Received data is dropped.
     fn is_open(&self) -> bool {
         !matches!(drain(&self.connection), Drained::Ended)
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes our end for writing.
     fn shut(&mut self) {
         if self.shut.is_none() {
             let _ = self.connection.shutdown(std::net::Shutdown::Write);
@@ -197,9 +195,10 @@ impl Lane {
         let stamp = self.handshake.own_stamp(self.begun.elapsed());
         let bytes = segment::keep_alive(&self.ends, &self.handshake, stamp, probe.number);
         let is_v4 = self.ends.destination.is_ipv4();
-        let bytes = match is_v4 {
-            true => segment::header(probe.number, probe.ttl, tos).before(&self.ends, &bytes),
-            false => bytes,
+        let bytes = if is_v4 {
+            segment::header(probe.number, probe.ttl, tos).before(&self.ends, &bytes)
+        } else {
+            bytes
         };
         set_ttl(self.raw.socket(), is_v4, probe.ttl)?;
         self.last = probe.number;
@@ -228,7 +227,7 @@ impl Lane {
                 let number = segment::quoted(&ends, &icmp.quoted, last);
                 seen.extend(number.and_then(|number| {
                     let answer = answered(number, icmp, false, None)?;
-                    // The target did not see it.
+                    // The probe did not reach the target.
                     under_way.remove(&number);
                     Some(answer)
                 }));
@@ -240,14 +239,16 @@ impl Lane {
         }
     }
 
-    /// The probe that a segment of the target answers. What it sends of its own
+    /// Returns the answer to a probe in a segment of the target. A segment that it sends of its own
     /// accord answers none.
     fn replied(&mut self, target: SocketAddr, reply: &Reply) -> Option<Seen> {
         let said = segment::read(&self.ends, &reply.bytes)?;
-        let answer = match said.is_reset {
-            true => HopAnswer::Closed,
-            false if said.is_pure => HopAnswer::Open,
-            false => return None,
+        let answer = if said.is_reset {
+            HopAnswer::Closed
+        } else if said.is_pure {
+            HopAnswer::Open
+        } else {
+            return None;
         };
         let number = self.which(&said)?;
         self.under_way.remove(&number);
@@ -270,9 +271,9 @@ impl Lane {
     }
 }
 
-/// The probe that is answered, by the time stamp `echoed`: of several that bear
-/// it the one that was to go farthest, as the others may have expired. Without
-/// one the first of those that can have come `hops` far.
+/// Returns the probe that is answered, by the timestamp `echoed`: of several that bear it the one
+/// with the largest TTL, as the others may have expired. Without an echo it is the first of those
+/// that can have come `hops` far.
 fn which(under_way: &BTreeMap<u32, Waiting>, echoed: Option<u32>, hops: u8) -> Option<u32> {
     let mut all = under_way.iter();
     let found = match echoed {
@@ -285,14 +286,14 @@ fn which(under_way: &BTreeMap<u32, Waiting>, echoed: Option<u32>, hops: u8) -> O
 }
 
 impl Drop for Held {
-    /// All at once, so that they need not be waited for one after the other.
+    /// Closes all connections at once, so that they need not be waited for one after the other.
     fn drop(&mut self) {
         self.all().for_each(Lane::shut);
     }
 }
 
 impl Drop for Lane {
-    /// Closes as programs do. Closing with something unread would reset.
+    /// Closes the connection as other programs do. Closing with unread data would send an RST.
     fn drop(&mut self) {
         self.shut();
         let end = self.shut.unwrap_or_else(Instant::now) + CLOSING;
@@ -305,7 +306,7 @@ impl Drop for Lane {
     }
 }
 
-/// What reading all there is came to.
+/// The result of reading everything there is.
 enum Drained {
     All,
     Ended,
@@ -325,7 +326,7 @@ fn drain(connection: &Socket) -> Drained {
     Drained::All
 }
 
-/// Connects, and looks at the handshake through the raw socket.
+/// Connects, and captures the handshake through the raw socket.
 fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::Result<Lane> {
     connection.set_nonblocking(true)?;
     let asked = Instant::now();
@@ -349,15 +350,17 @@ fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::
     let local = address(&connection)?;
     let ends = Ends::between(local, target);
     let handshake = handshake(&raw, &ends)?;
-    let begun = match took < REPEATED {
-        true => sent,
-        // Its stamp is that of a later SYN: as late as can be.
-        false => Instant::now(),
+    let begun = if took < REPEATED {
+        sent
+    } else {
+        // Its timestamp is that of a later SYN: as late as can be.
+        Instant::now()
     };
-    // Stamps begin a tick after that of the handshake's last segment.
-    std::thread::sleep(match took < REPEATED {
-        true => Duration::from_millis(2),
-        false => OPENING.min(took),
+    // Timestamps begin a tick after that of the handshake's last segment.
+    std::thread::sleep(if took < REPEATED {
+        Duration::from_millis(2)
+    } else {
+        OPENING.min(took)
     });
     Ok(Lane {
         connection,
@@ -371,7 +374,7 @@ fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::
     })
 }
 
-/// The target's SYN/ACK, which the raw socket has a copy of.
+/// Returns the target's SYN/ACK, of which the raw socket has a copy.
 fn handshake(raw: &StampedSocket, ends: &Ends) -> io::Result<Handshake> {
     let end = Instant::now() + CLOSING;
     loop {
@@ -399,7 +402,7 @@ fn is_ready(socket: &impl AsFd, flags: PollFlags, patience: Duration) -> bool {
     poll(&mut fds, Some(&length)).is_ok_and(|ready| ready > 0)
 }
 
-/// The address family of a flow's IP headers, for those who read segments.
+/// Returns the offset of the TCP header in the bytes that a raw socket shows.
 fn shown(ends: &Ends, bytes: &[u8]) -> Option<usize> {
     match ends.destination {
         IpAddr::V4(_) => Some(usize::from(bytes.first()? & 0xf) * 4),
@@ -419,7 +422,7 @@ mod tests {
         assert_eq!(which(&under_way, Some(50), 4), Some(8));
         under_way.remove(&8);
         assert_eq!(which(&under_way, Some(53), 4), None);
-        // Without stamps only as far as the target can be.
+        // Without timestamps only as far as the target can be.
         assert_eq!(which(&under_way, None, 4), Some(10));
         assert_eq!(which(&under_way, None, 5), None);
     }

@@ -1,8 +1,8 @@
-//! The largest packet that comes through, and where it shrinks.
+//! The path MTU, and the hops at which it shrinks.
 //!
-//! UDP with "don't fragment", as tracepath does it. Routers that say what fits
-//! are believed; where large packets vanish and nobody says why (a black hole,
-//! RFC 4459 §3.1), the size is searched for, and then the hop.
+//! The probes are UDP with "don't fragment", as tracepath sends them. Routers that report an MTU
+//! are believed; where large packets vanish without an ICMP error (a black hole, RFC 4459 §3.1),
+//! the size is searched for, and then the hop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,8 +10,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody, Phase};
+use lagtrace_core::observed::route::{HopAnswer, Narrowing, PathMtu};
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::route::{HopAnswer, Narrowing, PathMtu};
 use rustix::event::{PollFd, Timespec, poll};
 
 use super::channel::{Answered, Channel, Outgoing, Packets, Seen};
@@ -24,33 +24,33 @@ use crate::clock::Clock;
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 use crate::route::RouteSocket;
 
-/// The first size where the kernel does not tell its device's.
+/// First size where the kernel does not report the device's MTU.
 const ETHERNET: u16 = 1_500;
-/// Sizes that every path takes (RFC 791, RFC 8200 §5).
+/// MTUs that every link supports (RFC 791, RFC 8200 §5).
 const LEAST_V4: u16 = 68;
 const LEAST_V6: u16 = 1_280;
-/// What small probes are: as small as those of the trace.
+/// Size of small probes: the same as the trace's.
 const SMALL: u16 = 64;
-/// Routers that may say that less fits, one after the other.
+/// Most reports of a smaller MTU, one after the other.
 const MAX_NARROWINGS: usize = 12;
-/// How often a size is tried before it counts as vanished.
+/// Number of tries before a size counts as vanished.
 const TRIES: u32 = 3;
-/// How long an answer may take.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_millis(1_000);
-/// Sizes that routers too old to say have before their links (RFC 1191 §7.1).
+/// MTUs of common links, for routers too old to report one (RFC 1191 §7.1).
 const PLATEAUS: [u16; 7] = [8_166, 4_352, 2_002, 1_492, 1_006, 508, 296];
 
-/// What came of a probe of some size.
+/// The outcome of a probe of some size.
 enum Outcome {
-    /// It came as far as it was meant to.
+    /// The probe came as far as it was meant to.
     Passed,
-    /// Somebody says that only so many bytes fit.
+    /// A router or this host reported an MTU.
     TooBig(Option<IpAddr>, u16),
-    /// Nothing came back.
+    /// Nothing was received.
     Vanished,
 }
 
-/// Finds the largest packet that comes as far as the trace came, and tells.
+/// Finds the path MTU as far as the trace came, and reports it.
 pub(super) fn discover(
     plan: &TracePlan,
     known: &Known,
@@ -82,7 +82,7 @@ struct Search<'a> {
     clock: Clock,
     stop: &'a AtomicBool,
     number: u32,
-    /// When a hop that kept silent may be asked again.
+    /// Time from which a hop that kept silent may be probed again.
     due: Timestamp,
     device: u16,
 }
@@ -94,7 +94,7 @@ impl<'a> Search<'a> {
         let device = device
             .ok()
             .and_then(|mut routes| routes.device_mtu(target.ip()));
-        // Loopback takes more than any packet has.
+        // Loopback's MTU exceeds the size of any packet.
         let device = device.map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
         let mut dress = plan.dress.clone();
         dress.size = None;
@@ -114,7 +114,7 @@ impl<'a> Search<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Goes down from the device's own size until a packet passes.
+    /// Lowers the size from the device's own MTU until a packet passes.
     fn descend(&mut self, found: &mut PathMtu, known: &Known) -> Result<(), TraceError> {
         let mut size = self.device;
         for _ in 0..MAX_NARROWINGS {
@@ -144,7 +144,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Packets of `size` vanish: finds what does not, and behind which hop.
+    /// Searches for the largest size that does not vanish, and the hop behind which `size` does.
     fn black_hole(&mut self, found: &mut PathMtu, size: u16) -> Result<(), TraceError> {
         let is_passed = |outcome| matches!(outcome, Outcome::Passed);
         if self.is_stopped() || !is_passed(self.probe(found.to_ttl, SMALL)?) {
@@ -153,17 +153,19 @@ impl<'a> Search<'a> {
         let (mut passes, mut vanishes) = (SMALL, size);
         while vanishes - passes > 1 && !self.is_stopped() {
             let middle = passes + (vanishes - passes) / 2;
-            match is_passed(self.probe(found.to_ttl, middle)?) {
-                true => passes = middle,
-                false => vanishes = middle,
+            if is_passed(self.probe(found.to_ttl, middle)?) {
+                passes = middle
+            } else {
+                vanishes = middle
             }
         }
         let (mut near, mut far) = (0, found.to_ttl);
         while far - near > 1 && !self.is_stopped() {
             let middle = near + (far - near) / 2;
-            match is_passed(self.probe(middle, vanishes)?) {
-                true => near = middle,
-                false => far = middle,
+            if is_passed(self.probe(middle, vanishes)?) {
+                near = middle
+            } else {
+                far = middle
             }
         }
         found.mtu = Some(passes);
@@ -190,7 +192,7 @@ impl<'a> Search<'a> {
             let begun = self.clock.now();
             match self.channel.send(probe) {
                 Ok(()) => {}
-                // The device itself takes less.
+                // The MTU of the device itself is smaller.
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                     return Ok(Outcome::TooBig(None, size.min(ETHERNET + 1) - 1));
                 }
@@ -199,7 +201,7 @@ impl<'a> Search<'a> {
             if let Some(answer) = self.answer(number, begun + PATIENCE)? {
                 return Ok(outcome(&answer));
             }
-            // Its answers may be limited: as many as it has, one a second.
+            // Its answers may be limited: one per second gives it time for each.
             self.due = begun + RECOVERY;
             if self.is_stopped() {
                 break;
@@ -250,8 +252,8 @@ fn outcome(answer: &Answered) -> Outcome {
     }
 }
 
-/// What fits, by a router that says so: less than what did not, and no less
-/// than every link takes. Very old routers say 0.
+/// Returns the plausible MTU for a router's report: smaller than the size that did not fit, and no
+/// smaller than every link allows. Very old routers report 0.
 fn believable(told: u16, size: u16, is_v4: bool) -> u16 {
     let least = if is_v4 { LEAST_V4 } else { LEAST_V6 };
     if told != 0 && told < size {

@@ -1,4 +1,4 @@
-//! Names of addresses, looked up beside the measurement.
+//! Host names of addresses, looked up in parallel with the measurement.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -11,14 +11,14 @@ use core::time::Duration;
 
 use socket2::SockAddr;
 
-/// Lookups at once: one slow answer does not hold up the others.
+/// Number of parallel lookups: one slow answer does not hold up the others.
 const THREADS: usize = 4;
-/// Addresses asked for, at most.
+/// Most addresses looked up.
 const MAX_ADDRESSES: usize = 1_024;
-/// `NI_MAXHOST`.
+/// Longest name, in bytes (`NI_MAXHOST`).
 const LONGEST: usize = 1_025;
 
-/// Reverse lookups under way, by the system's own resolver.
+/// Reverse lookups in progress, by the system's own resolver.
 #[derive(Debug)]
 pub struct Names {
     ask: mpsc::Sender<IpAddr>,
@@ -28,8 +28,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Threads that wait for addresses. They end when this is dropped, or when
-    /// the resolver lets them.
+    /// Starts threads that wait for addresses. They end when this is dropped, or when the resolver
+    /// lets them.
     pub fn begin() -> Self {
         let (ask, questions) = mpsc::channel::<IpAddr>();
         let (tell, answers) = mpsc::channel();
@@ -49,7 +49,7 @@ impl Names {
         }
     }
 
-    /// Asks for an address's name, once.
+    /// Requests the name of an address, once.
     pub fn ask(&mut self, address: IpAddr) {
         let is_new = self.asked.len() < MAX_ADDRESSES && self.asked.insert(address);
         if is_new && self.ask.send(address).is_ok() {
@@ -57,7 +57,7 @@ impl Names {
         }
     }
 
-    /// The names that came until now, or come within `patience`.
+    /// Returns the names received so far, or within `patience`.
     pub fn collect(&mut self, patience: Duration) -> Vec<(IpAddr, String)> {
         let end = Instant::now() + patience;
         let mut names = Vec::new();
@@ -88,7 +88,7 @@ fn serve(questions: &Mutex<mpsc::Receiver<IpAddr>>, tell: &mpsc::Sender<(IpAddr,
     }
 }
 
-/// The name of an address; `None` where it has none.
+/// Returns the name of an address; `None` where it has none.
 fn look_up(address: IpAddr) -> Option<String> {
     let address = SockAddr::from(SocketAddr::new(address, 0));
     let mut name = [0 as c_char; LONGEST];
@@ -108,8 +108,7 @@ fn look_up(address: IpAddr) -> Option<String> {
     if result != 0 {
         return None;
     }
-    // SAFETY: on success the kernel's library ended the name with a zero byte
-    // within its room.
+    // SAFETY: on success the C library ended the name with a zero byte within its buffer.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) };
     name.to_str().ok().map(str::to_owned)
 }

@@ -1,10 +1,9 @@
-//! Which hop is asked when. Pure: time is an argument.
+//! The schedule of probes by hop. Pure: time is an argument.
 //!
-//! Each hop has at most one probe under way. How far to look is not known at
-//! first: a scout sent with the greatest time to live tells by its answer's own
-//! how far the target may be; without one, a few hops beyond the farthest that
-//! answered are tried. So hardly anything is sent beyond the target, whose own
-//! limits on ICMP errors would otherwise cost its later answers.
+//! Each hop has at most one probe in flight. The distance to search is not known at first: a scout
+//! sent with the largest TTL tells by the TTL of its answer how far away the target may be; without
+//! an answer, a few hops beyond the farthest that answered are tried. So hardly anything is sent
+//! beyond the target, whose own limits on ICMP errors would otherwise cost its later answers.
 
 use std::collections::BTreeMap;
 
@@ -12,55 +11,55 @@ use core::time::Duration;
 
 use lagtrace_core::observed::time::Timestamp;
 
-/// Hops looked at beyond the farthest that answered, while all answer.
+/// Number of hops probed beyond the farthest that answered, while all answer.
 const AHEAD: u8 = 4;
-/// How long a hop that let a probe go unanswered is left alone: longer than
-/// `net.ipv4.icmp_ratelimit` and `net.ipv6.icmp.ratelimit` are by default, so
-/// that a router that limits its answers has one to give.
+/// Time for which a hop that left a probe unanswered is left alone: longer than the defaults of
+/// `net.ipv4.icmp_ratelimit` and `net.ipv6.icmp.ratelimit`, so that a router that limits its
+/// answers has one to give.
 pub(super) const RECOVERY: Duration = Duration::from_millis(1_100);
-/// Probes beyond those wanted that a hop gets to make up for unanswered ones.
+/// Number of probes beyond those wanted that a hop gets to make up for unanswered ones.
 const SPARE: u32 = 2;
-/// How often a hop is asked before it counts as silent.
+/// Number of probes to a hop before it counts as silent.
 const TRIES: u32 = 3;
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Send a probe of this flow and time to live.
+    /// Send a probe of this flow and TTL.
     Send(u16, u8),
-    /// Nothing before then.
+    /// Nothing until then.
     Wait(Timestamp),
-    /// Nothing until something under way comes to its end.
+    /// Nothing until a probe in flight is answered or overdue.
     Idle,
-    /// All is known.
+    /// Every hop is known.
     Done,
 }
 
-/// Whom a probe met.
+/// The kind of host that answered a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {
-    /// A router on the way.
+    /// A router on the path.
     Router,
-    /// The target, or somebody for it.
+    /// The target, or a host that answers for it.
     End {
-        /// Whether it said so by an ICMP error, and so may limit how often.
+        /// True if it answered by an ICMP error, whose rate it may limit.
         is_limited: bool,
     },
 }
 
-/// How often a trace asks.
+/// The parameters of a trace's pace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     pub(super) first_ttl: u8,
     pub(super) max_ttl: u8,
-    /// Answers wanted from each hop; `None`: one probe a round, whatever comes.
+    /// Number of answers wanted from each hop; `None`: one probe per round, answered or not.
     pub(super) wanted: Option<u32>,
-    /// Between probes to one hop.
+    /// Time between probes to one hop.
     pub(super) interval: Duration,
-    /// Between any two packets.
+    /// Time between any two packets.
     pub(super) gap: Duration,
-    /// Hops looked at beyond the farthest that answered once some are silent: as
-    /// many silent ones in a row end the search.
+    /// Number of hops probed beyond the farthest that answered once some are silent: as many silent
+    /// ones in a row end the search.
     pub(super) far_ahead: u8,
 }
 
@@ -69,32 +68,32 @@ pub(super) struct Manner {
 pub(super) struct Pace {
     manner: Manner,
     hops: BTreeMap<(u16, u8), Hop>,
-    /// When each distance may be asked again, and whether it let something go
-    /// unanswered: flows share the routers.
+    /// Time from which each TTL may be probed again, and whether it left a probe unanswered: flows
+    /// share the routers.
     due: BTreeMap<u8, (Timestamp, bool)>,
-    /// When the next packet may leave.
+    /// Time at which the next packet may leave.
     next: Timestamp,
     flows: u16,
     rounds: u32,
-    /// How far the target is, once it or somebody for it answered.
+    /// Distance of the target in hops, once it or a host for it answered.
     distance: Option<u8>,
-    /// Whether what answered there limits no answers.
+    /// True if the host that answered there does not limit its answers.
     is_willing: bool,
-    /// How far it may be, by its answer to the scout.
+    /// Likely distance, by the target's answer to the scout.
     guess: Option<u8>,
-    /// Whether the target answered at all.
+    /// True if the target answered at all.
     is_alive: bool,
-    /// The farthest that answered.
+    /// Farthest hop that answered.
     highest: u8,
     is_far: bool,
-    /// How far the search was extended for a target that answers.
+    /// Distance up to which the search was extended for a target that answers.
     reach: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Hop {
     sent: u32,
-    /// Since it was last given up as silent.
+    /// Number of probes since it was last given up as silent.
     tries: u32,
     answered: u32,
     is_under_way: bool,
@@ -119,41 +118,41 @@ impl Pace {
         }
     }
 
-    /// How far the target is.
+    /// Returns the distance of the target in hops.
     pub(super) fn distance(&self) -> Option<u8> {
         self.distance
     }
 
-    /// The farthest hop that answered.
+    /// Returns the farthest hop that answered.
     pub(super) fn highest(&self) -> u8 {
         self.distance.unwrap_or(self.highest)
     }
 
-    /// The target answered the scout, from so many hops away if `hops` is right.
+    /// Records that the target answered the scout, from `hops` away if that is right.
     pub(super) fn scouted(&mut self, hops: Option<u8>) {
         self.is_alive = true;
         self.guess =
             hops.filter(|hops| (self.manner.first_ttl..=self.manner.max_ttl).contains(hops));
     }
 
-    /// Every hop is asked once more.
+    /// Allows one more probe to every hop.
     pub(super) fn begin_round(&mut self) {
         self.rounds = self.rounds.saturating_add(1);
     }
 
-    /// Other flows are asked at the hops known by now.
+    /// Allows other flows at the hops known by now.
     pub(super) fn add_flows(&mut self, flows: u16) {
         self.flows = self.flows.max(flows);
     }
 
-    /// How far to look.
+    /// Returns the largest TTL to probe for now.
     pub(super) fn frontier(&self) -> u8 {
         let known = self.guess.filter(|&guess| self.highest < guess);
         let far = self.manner.far_ahead;
         let ahead = if self.is_far { far } else { far.min(AHEAD) };
         let far = match (known, self.guess) {
             (Some(guess), _) => guess,
-            // It was farther than it seemed, by a hop or two.
+            // The target is farther away than it seemed, by a hop or two.
             (None, Some(_)) => self.highest.saturating_add(2),
             (None, None) => self.highest.saturating_add(ahead),
         };
@@ -162,7 +161,7 @@ impl Pace {
             .min(self.manner.max_ttl)
     }
 
-    /// What to do at `now`.
+    /// Returns the action to take at `now`.
     pub(super) fn next(&mut self, now: Timestamp) -> Next {
         loop {
             match self.look(now) {
@@ -172,7 +171,8 @@ impl Pace {
         }
     }
 
-    /// Looks farther for a target that answers but was not come across yet.
+    /// Extends the search for a target that answered but was not reached yet; returns true if that
+    /// is possible.
     fn extend(&mut self) -> bool {
         let is_wanted = self.distance.is_none() && self.is_alive;
         let frontier = self.frontier();
@@ -210,10 +210,9 @@ impl Pace {
         }
     }
 
-    /// Whether a hop has to wait for another one. Who answered for the target,
-    /// or at the farthest hop, may be the next hop's too (a router that refuses
-    /// to pass something on) and limit its answers: it has none left for the
-    /// hops that are not known yet if others take them.
+    /// Returns true if a hop has to wait for another one. The host that answered for the target, or
+    /// at the farthest hop, may be the next hop's too (a router that refuses to forward) and limit
+    /// its answers: it has none left for the hops that are not known yet if others take them.
     fn is_put_off(&self, ttl: u8, hop: Hop) -> bool {
         let is_open = |ttl: &u8| {
             let hop = self.hops.get(&(0, *ttl)).copied().unwrap_or_default();
@@ -244,7 +243,7 @@ impl Pace {
         }
     }
 
-    /// A probe was sent.
+    /// Records a probe that was sent.
     pub(super) fn sent(&mut self, flow: u16, ttl: u8, now: Timestamp) {
         let hop = self.hops.entry((flow, ttl)).or_default();
         hop.sent += 1;
@@ -260,7 +259,7 @@ impl Pace {
         self.next = now + self.manner.gap;
     }
 
-    /// A probe was answered, late or not.
+    /// Records an answer, late or not.
     pub(super) fn answered(&mut self, flow: u16, ttl: u8, met: Met) {
         let hop = self.hops.entry((flow, ttl)).or_default();
         hop.answered += 1;
@@ -276,8 +275,8 @@ impl Pace {
         }
         self.distance = Some(ttl);
         self.is_willing = !is_limited;
-        // Those before it that kept silent may be the same one, which gave the
-        // answers that it had to probes that went farther.
+        // The silent hops before it may be the same host, which spent its limited answers on probes
+        // with larger TTLs.
         let is_slow = self.due.get(&ttl).is_some_and(|(_, is_slow)| *is_slow);
         if is_limited && is_slow {
             for (_, hop) in self
@@ -289,16 +288,16 @@ impl Pace {
         }
     }
 
-    /// A probe is answered late if at all.
+    /// Records that a probe is overdue: its answer will be late if it comes at all.
     pub(super) fn overdue(&mut self, flow: u16, ttl: u8, sent: Timestamp) {
         self.hops.entry((flow, ttl)).or_default().is_under_way = false;
-        // Beyond the target nobody is there to answer.
+        // Beyond the target there is no host to answer.
         if self.distance.is_some_and(|distance| ttl > distance) {
             return;
         }
         self.is_far |= flow == 0 && ttl > self.highest;
-        // The target limits nothing: in rounds it is asked in each, and so is a
-        // single distance, which is one that comes to it.
+        // A target without limits is probed in every round, and so is a single TTL, which comes to
+        // the same.
         let is_target = self.is_willing && self.distance.is_some() && ttl > self.highest;
         let is_alone = self.manner.first_ttl == self.manner.max_ttl;
         if self.manner.wanted.is_none() && (is_target || is_alone) {
@@ -327,20 +326,21 @@ mod tests {
         }
     }
 
-    /// What happens at a hop: whether its n-th probe at this time is answered.
+    /// The behaviour of hops: whether a probe with this TTL at this time is answered.
     type Path<'a> = &'a mut dyn FnMut(u8, Duration) -> bool;
 
-    /// Runs a trace to a target `distance` hops away, each answer taking 10 ms
-    /// and each silence 300: what was sent when, and how long it took.
+    /// Runs a trace to a target `distance` hops away, with 10 ms to each answer and 300 ms to each
+    /// timeout; returns the probes with their times, and the duration.
     fn run(mut pace: Pace, distance: u8, path: Path<'_>) -> (Vec<(u8, Duration)>, Duration) {
         let start = Timestamp::from_nanos(1_000_000_000);
         let (mut now, mut sent, mut under_way) = (start, Vec::new(), Vec::new());
         loop {
             under_way.retain(|&(end, flow, ttl, is_answered, begun)| {
                 if end <= now && is_answered {
-                    let met = match ttl >= distance {
-                        true => Met::End { is_limited: true },
-                        false => Met::Router,
+                    let met = if ttl >= distance {
+                        Met::End { is_limited: true }
+                    } else {
+                        Met::Router
                     };
                     pace.answered(flow, ttl, met);
                 } else if end <= now {
@@ -429,7 +429,7 @@ mod tests {
         let (sent, took) = run(Pace::new(manner()), 4, &mut |ttl, _| ttl < 4);
         assert!(sent.iter().all(|(ttl, _)| *ttl <= 3 + FAR_AHEAD));
         assert!(took < Duration::from_secs(4), "{took:?}");
-        // One that answered the scout is looked for to the end.
+        // A target that answered the scout is searched for to the end.
         let mut scouted = Pace::new(manner());
         scouted.scouted(None);
         let (sent, _) = run(scouted, 29, &mut |ttl, _| !(4..=28).contains(&ttl));

@@ -1,39 +1,38 @@
-//! The bytes of probes behind their IP header, and whose probe a quote or a
-//! reply is about.
+//! The bytes of probes behind their IP header, and the match of quotes and replies to probes.
 
+use lagtrace_core::observed::route::HopAnswer;
 use lagtrace_core::observed::segment::TcpFlags;
-use lagtrace_core::route::HopAnswer;
 
 use crate::checksum::{fold, sum};
 use crate::headers::{Ends, TcpSegment, UDP};
 
-/// What our payloads begin with; the probe's number follows.
+/// Start of our payloads; the probe's number follows.
 const MAGIC: [u8; 4] = *b"lagt";
-/// The payload's least length.
+/// Shortest payload, in bytes.
 pub(super) const PAYLOAD: usize = 8;
 /// Bytes of headers behind the IP header.
 pub(super) const UDP_HEADER: usize = 8;
 pub(super) const ECHO_HEADER: usize = 8;
 pub(super) const SYN_LEN: usize = 24;
-/// The control bits that say what became of a SYN, and what they say.
+/// Control bits that tell the outcome of a SYN, and their values.
 const HANDSHAKE: TcpFlags = SYN_ACK.with(TcpFlags::RST);
 const SYN_ACK: TcpFlags = TcpFlags::SYN.with(TcpFlags::ACK);
 const RST_ACK: TcpFlags = TcpFlags::RST.with(TcpFlags::ACK);
-/// Numbers that a SYN's sequence number can bear, and their distance: a SYN's
-/// answer acknowledges one more.
+/// Number of probes that a SYN's sequence number can identify, and the step between them: the
+/// answer to a SYN acknowledges one more.
 const SYN_NUMBERS: u32 = 1 << 20;
 const SYN_STEP: u32 = 1 << 12;
-/// Numbers that a UDP checksum can bear: 0 means that there is none.
+/// Number of values of a UDP checksum: 0 means that there is none.
 const CHECKSUMS: u32 = 65_535;
 
-/// The number of a probe told by what is left of it: the latest one up to
-/// `last` that leaves `rest` when divided by `modulus`.
+/// Returns the number of a probe by its remainder: the latest one up to `last` that leaves `rest`
+/// when divided by `modulus`.
 pub(super) fn recall(last: u32, rest: u32, modulus: u32) -> Option<u32> {
     let back = (last % modulus + modulus).checked_sub(rest)? % modulus;
     (rest < modulus).then(|| last.checked_sub(back)).flatten()
 }
 
-/// A payload that names its probe.
+/// Returns a payload that holds the probe's number.
 pub(super) fn payload(number: u32, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len.max(PAYLOAD));
     bytes.extend(MAGIC);
@@ -42,14 +41,14 @@ pub(super) fn payload(number: u32, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The probe that a payload names; `None` where it was cut or is not ours.
+/// Returns the probe's number in a payload; `None` where it was cut off or is not ours.
 pub(super) fn payload_number(bytes: &[u8]) -> Option<u32> {
     let number = bytes.strip_prefix(&MAGIC)?.first_chunk()?;
     Some(u32::from_be_bytes(*number))
 }
 
-/// A UDP datagram whose checksum is `wanted`, not 0: routers quote it even if
-/// they quote eight bytes, and what balances by flow does not look at it.
+/// Returns a UDP datagram whose checksum is `wanted`, not 0: routers quote the checksum even if
+/// they quote eight bytes, and load balancing by flow ignores it.
 pub(super) fn udp(ends: &Ends, wanted: u16, number: u32, len: usize) -> Vec<u8> {
     let payload = payload(number, len.saturating_sub(UDP_HEADER));
     let length = u16::try_from(UDP_HEADER + payload.len()).unwrap_or(u16::MAX);
@@ -59,7 +58,7 @@ pub(super) fn udp(ends: &Ends, wanted: u16, number: u32, len: usize) -> Vec<u8> 
     bytes.extend(length.to_be_bytes());
     bytes.extend(wanted.to_be_bytes());
     bytes.extend(payload);
-    // The payload's third word makes up for the difference.
+    // The payload's third word compensates for the difference.
     if let Some(word) = bytes.get_mut(UDP_HEADER + 4..UDP_HEADER + 6) {
         word.fill(0);
     }
@@ -71,27 +70,27 @@ pub(super) fn udp(ends: &Ends, wanted: u16, number: u32, len: usize) -> Vec<u8> 
     bytes
 }
 
-/// The checksum that stands for a probe's number.
+/// Returns the checksum of a probe's number.
 pub(super) fn udp_tag(number: u32) -> u16 {
     u16::try_from(number % CHECKSUMS + 1).unwrap_or(1)
 }
 
-/// The probe whose datagram is quoted.
+/// Returns the probe whose datagram is quoted.
 pub(super) fn udp_number(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
     let is_ours = word(quoted, 0)? == ends.source_port && word(quoted, 2)? == ends.destination_port;
     let rest = u32::from(word(quoted, 6)?).checked_sub(1)?;
     is_ours.then(|| recall(last, rest, CHECKSUMS)).flatten()
 }
 
-/// The probe whose datagram comes back as it was sent, by the half of its
-/// payload's number that makes up for no checksum.
+/// Returns the probe whose datagram is echoed, by the half of the number in its payload that does
+/// not compensate for the checksum.
 pub(super) fn udp_echoed(datagram: &[u8], last: u32) -> Option<u32> {
     let payload = datagram.get(UDP_HEADER..)?;
     let rest = word(payload.strip_prefix(&MAGIC)?, 2)?;
     recall(last, rest.into(), 1 << 16)
 }
 
-/// A SYN whose sequence number names the probe.
+/// Returns a SYN whose sequence number identifies the probe.
 pub(super) fn syn(ends: &Ends, base: u32, number: u32, len: usize) -> Vec<u8> {
     let mss: u16 = if ends.destination.is_ipv4() {
         1460
@@ -121,7 +120,7 @@ fn sequence_number(base: u32, sequence: u32, last: u32) -> Option<u32> {
         .flatten()
 }
 
-/// The probe whose SYN is quoted.
+/// Returns the probe whose SYN is quoted.
 pub(super) fn syn_number(ends: &Ends, base: u32, quoted: &[u8], last: u32) -> Option<u32> {
     let is_ours = word(quoted, 0)? == ends.source_port && word(quoted, 2)? == ends.destination_port;
     let sequence = long(quoted, 4)?;
@@ -130,7 +129,7 @@ pub(super) fn syn_number(ends: &Ends, base: u32, quoted: &[u8], last: u32) -> Op
         .flatten()
 }
 
-/// The probe that a segment of the target answers, and how.
+/// Returns the probe that a segment of the target answers, and the answer.
 pub(super) fn syn_reply(
     ends: &Ends,
     base: u32,
@@ -149,8 +148,8 @@ pub(super) fn syn_reply(
     Some((number, answer))
 }
 
-/// An echo request whose checksum does not depend on the probe's number, so
-/// that what balances by it sends all of them one way.
+/// Returns an echo request whose checksum does not depend on the probe's number, so that load
+/// balancing by it sends all of them the same way.
 pub(super) fn echo(is_v4: bool, id: u16, number: u32, len: usize) -> Vec<u8> {
     let sequence = (number & 0xffff) as u16;
     let mut bytes = vec![if is_v4 { 8 } else { 128 }, 0, 0, 0];
@@ -158,7 +157,7 @@ pub(super) fn echo(is_v4: bool, id: u16, number: u32, len: usize) -> Vec<u8> {
     bytes.extend(sequence.to_be_bytes());
     bytes.extend((!sequence).to_be_bytes());
     bytes.resize(len.max(ECHO_HEADER + PAYLOAD), b'.');
-    // Of IPv6 and of unprivileged sockets the kernel computes the checksum.
+    // For IPv6 and unprivileged sockets the kernel computes the checksum.
     if is_v4 {
         let checksum = !fold(sum(&bytes));
         if let Some(place) = bytes.get_mut(2..4) {
@@ -168,8 +167,8 @@ pub(super) fn echo(is_v4: bool, id: u16, number: u32, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The probe of an echo request that is quoted, or of one that is answered.
-/// `id` is `None` where the kernel sees to it that only ours are seen.
+/// Returns the probe of a quoted or answered echo request. `id` is `None` where the kernel ensures
+/// that we receive only our own.
 pub(super) fn echo_number(id: Option<u16>, kind: u8, message: &[u8], last: u32) -> Option<u32> {
     let is_ours = *message.first()? == kind && id.is_none_or(|id| word(message, 4) == Some(id));
     let sequence = word(message, 6)?;
@@ -178,7 +177,7 @@ pub(super) fn echo_number(id: Option<u16>, kind: u8, message: &[u8], last: u32) 
         .flatten()
 }
 
-/// What lies behind an IPv4 header.
+/// Returns the bytes behind an IPv4 header.
 pub(super) fn behind_v4(packet: &[u8]) -> Option<&[u8]> {
     packet.get(usize::from(packet.first()? & 0xf) * 4..)
 }
@@ -204,7 +203,7 @@ mod tests {
         assert_eq!(recall(5, 3, 128), Some(3));
         assert_eq!(recall(130, 2, 128), Some(130));
         assert_eq!(recall(130, 127, 128), Some(127));
-        // None that was sent leaves this.
+        // No probe that was sent leaves this remainder.
         assert_eq!(recall(5, 6, 128), None);
         assert_eq!(recall(5, 128, 128), None);
         assert_eq!(recall(5, u32::MAX, 128), None);

@@ -1,4 +1,4 @@
-//! Opening the sockets of a trace, and the options that a trace sets on them.
+//! The sockets of a trace, and the options that a trace sets on them.
 
 use std::io;
 
@@ -9,20 +9,20 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::{Dress, TraceError};
 use crate::stamped::{self, from_port};
 
-/// A kind of socket.
+/// The kind of a probe's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// UDP, its header made by the kernel.
+    /// UDP, with the header made by the kernel.
     Udp,
-    /// Echo requests, their identifier chosen by the kernel.
+    /// ICMP echo requests, with the identifier chosen by the kernel.
     Ping,
-    /// TCP, to connect.
+    /// TCP, for `connect`.
     Tcp,
-    /// Everything behind the IP header is ours.
+    /// Raw UDP: everything behind the IP header is ours.
     RawUdp,
-    /// As before.
+    /// Raw TCP: everything behind the IP header is ours.
     RawTcp,
-    /// As before.
+    /// Raw ICMP: everything behind the IP header is ours.
     RawIcmp,
 }
 
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// Opens one as it is dressed.
+/// Opens a socket with the options of `dress`.
 pub(super) fn open(kind: Kind, target: SocketAddr, dress: &Dress) -> Result<Socket, TraceError> {
     let domain = Domain::for_address(target);
     let icmp = if target.is_ipv4() {
@@ -69,7 +69,7 @@ pub(super) fn open(kind: Kind, target: SocketAddr, dress: &Dress) -> Result<Sock
     Ok(socket)
 }
 
-/// The error of an operation.
+/// Returns a function that makes the error of an operation.
 pub(super) fn failure(
     operation: &'static str,
     target: SocketAddr,
@@ -85,7 +85,7 @@ fn clothe(socket: &Socket, kind: Kind, target: SocketAddr, dress: &Dress) -> io:
     if let Some(interface) = &dress.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
     }
-    // Of raw sockets somebody else holds the port.
+    // For raw sockets another socket holds the port.
     let port = dress.source_port.filter(|_| kind == Kind::Udp);
     if dress.source.is_some() || port.is_some() {
         let any: IpAddr = match target {
@@ -96,7 +96,7 @@ fn clothe(socket: &Socket, kind: Kind, target: SocketAddr, dress: &Dress) -> io:
         socket.bind(&address.into())?;
     }
     if dress.bypasses_routing {
-        // Of IPv6 sockets the kernel ignores it.
+        // The kernel ignores it on IPv6 sockets.
         if target.is_ipv6() {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -111,7 +111,7 @@ fn clothe(socket: &Socket, kind: Kind, target: SocketAddr, dress: &Dress) -> io:
     Ok(())
 }
 
-/// Marks what a socket sends for the kernel's rules.
+/// Sets the firewall mark of the packets a socket sends.
 fn mark(socket: &Socket, target: SocketAddr, dress: &Dress) -> Result<(), TraceError> {
     let Some(mark) = dress.mark else {
         return Ok(());
@@ -125,16 +125,16 @@ fn mark(socket: &Socket, target: SocketAddr, dress: &Dress) -> Result<(), TraceE
     })
 }
 
-/// Sets the time to live of what is sent from now on.
+/// Sets the TTL of the packets sent from now on.
 pub(super) fn set_ttl(socket: &Socket, is_v4: bool, ttl: u8) -> io::Result<()> {
-    match is_v4 {
-        true => socket.set_ttl_v4(ttl.into()),
-        false => socket.set_unicast_hops_v6(ttl.into()),
+    if is_v4 {
+        socket.set_ttl_v4(ttl.into())
+    } else {
+        socket.set_unicast_hops_v6(ttl.into())
     }
 }
 
-/// The source address that the kernel chooses. Connecting a UDP socket sends
-/// nothing.
+/// Returns the source address that the kernel chooses. Connecting a UDP socket sends nothing.
 pub(super) fn source(target: SocketAddr, dress: &Dress) -> Result<IpAddr, TraceError> {
     let dress = Dress {
         source_port: None,

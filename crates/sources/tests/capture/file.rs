@@ -1,4 +1,4 @@
-//! Capture files against what tshark reads in them.
+//! Capture files compared with tshark's reading of them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use lagtrace_sources::capture::{CaptureError, FileCapture};
 
 use crate::requirement;
 
-/// The order of [`line`]'s columns.
+/// Order of the columns of [`line`].
 const FIELDS: [&str; 24] = [
     "frame.number",
     "frame.time_epoch",
@@ -50,16 +50,19 @@ fn captures() -> Vec<PathBuf> {
     files
 }
 
-/// A segment as tshark prints one with [`FIELDS`].
+/// Formats a segment as tshark prints one with [`FIELDS`].
 fn line(segment: &Segment) -> String {
     let (source, destination) = (
         segment.flow.source(segment.direction),
         segment.flow.destination(segment.direction),
     );
     let is_v4 = source.addr.is_ipv4();
-    let either = |text: String| match is_v4 {
-        true => [text, String::new()],
-        false => [String::new(), text],
+    let either = |text: String| {
+        if is_v4 {
+            [text, String::new()]
+        } else {
+            [String::new(), text]
+        }
     };
     let [from4, from6] = either(source.addr.to_string());
     let [to4, to6] = either(destination.addr.to_string());
@@ -147,9 +150,9 @@ fn tshark(file: &Path) -> String {
     text.lines().map(in_our_words).collect()
 }
 
-/// tshark's IPv4 congestion field as whether routers marked congestion; its
-/// "SACK permitted", whose value depends on its version, as whether there; of
-/// nested headers the innermost.
+/// Converts a line of tshark's: its IPv4 congestion field to whether routers marked congestion; its
+/// "SACK permitted", whose value depends on its version, to whether it is there; nested headers to
+/// the innermost.
 fn in_our_words(line: &str) -> String {
     let mut columns: Vec<_> = line.split('\t').collect();
     let sack = columns.len() - 2;
@@ -278,7 +281,7 @@ fn what_is_no_capture_is_named() {
     }
 }
 
-/// What `tool -c` makes of a file.
+/// Returns a file compressed by `tool -c`.
 fn packed(tool: &str, file: &Path) -> Vec<u8> {
     let output = Command::new(tool).arg("-c").arg(file).output();
     let output = output.expect("the tool runs");

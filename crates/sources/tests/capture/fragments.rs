@@ -1,4 +1,4 @@
-//! Packets that were cut into fragments, from files.
+//! Fragmented packets, from files.
 
 use std::io::Cursor;
 
@@ -6,7 +6,7 @@ use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::event::PointId;
 use lagtrace_sources::capture::{FileCapture, Packets};
 
-/// A pcap file of raw IP with these packets.
+/// Returns a pcap file of raw IP with these packets.
 fn pcap(link: u32, packets: &[Vec<u8>]) -> Vec<u8> {
     let mut file = 0xa1b2_c3d4_u32.to_le_bytes().to_vec();
     file.extend([2, 0, 4, 0]);
@@ -33,7 +33,8 @@ fn ipv4(protocol: u8, part: u16, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A later fragment of another packet first: both kinds are captured.
+/// Returns the fragments of a packet, preceded by a later fragment of another one: both kinds are
+/// captured.
 fn fragments(payload: &[u8]) -> Vec<Vec<u8>> {
     let mut segment = vec![0x03, 0xe8, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 1, 0];
     segment.extend([0; 4]);

@@ -36,7 +36,7 @@ fn start(options: &LiveOptions) -> Result<LiveCapture, CaptureError> {
     LiveCapture::start(options, Arc::new(AtomicBool::new(false)))
 }
 
-/// Takes what comes until the capture ends.
+/// Collects everything captured until the capture ends.
 fn collect(mut capture: LiveCapture) -> (Vec<(Segment, Vec<u8>)>, LiveOutcome) {
     let mut all = Vec::new();
     let patience = Instant::now() + Duration::from_secs(30);
@@ -52,7 +52,7 @@ fn collect(mut capture: LiveCapture) -> (Vec<(Segment, Vec<u8>)>, LiveOutcome) {
     }
 }
 
-/// Captures while `act` is done, and stops at once.
+/// Captures while `act` runs, and stops at once.
 fn capture(options: &LiveOptions, act: impl FnOnce()) -> (Vec<(Segment, Vec<u8>)>, LiveOutcome) {
     let capture = start(options).expect("root may capture");
     act();
@@ -66,7 +66,7 @@ fn summary(outcome: &LiveOutcome) -> &CaptureSummary {
     &outcome.summaries[0].1
 }
 
-/// One connection of `count` messages, each packet seen once, in order.
+/// Checks that there is one connection of `count` messages, each packet seen once, in order.
 #[track_caller]
 fn check(segments: &[(Segment, Vec<u8>)], count: usize, len: usize) {
     let of = |flag: TcpFlags| {
@@ -240,7 +240,7 @@ fn a_consumer_that_sleeps_costs_segments_but_no_packets() {
     assert_eq!(in_file, summary.packets);
 }
 
-/// In a thread with its own mounts, on a disk of 64 KiB.
+/// Runs `act` in a thread with its own mounts, on a disk of 64 KiB.
 fn on_small_disk<T: Send>(act: impl FnOnce(&Path) -> T + Send) -> T {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mount = || {
@@ -385,7 +385,7 @@ fn without_rights_that_is_the_error() {
     });
 }
 
-/// In a thread with a network of its own, whose loopback is down.
+/// Runs `act` in a thread with a network of its own, whose loopback is down.
 fn in_own_network(act: impl FnOnce() + Send) {
     let unshare = || {
         // SAFETY: only this thread's network changes, and it ends with the thread.

@@ -1,9 +1,9 @@
-//! What a test needs of the machine it runs on.
+//! Requirements of a test on the machine it runs on.
 
 use std::process::{Command, Stdio};
 
-/// Whether `tool` is not installed, which is said; with
-/// `LAGTRACE_REQUIRE_ALL=1` that fails the test.
+/// Returns true if `tool` is not installed, and prints that; with `LAGTRACE_REQUIRE_ALL=1` it fails
+/// the test.
 pub(crate) fn is_missing_tool(tool: &str) -> bool {
     let mut command = Command::new(tool);
     let found = command
@@ -14,7 +14,7 @@ pub(crate) fn is_missing_tool(tool: &str) -> bool {
     found.is_err() && skip(tool)
 }
 
-/// Whether the tests do not run as root, which is said likewise.
+/// Returns true if the tests do not run as root, and reports it likewise.
 pub(crate) fn is_missing_root() -> bool {
     !rustix::process::geteuid().is_root() && skip("root")
 }

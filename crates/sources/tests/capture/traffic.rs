@@ -21,7 +21,7 @@ impl Peer {
         Self { listener, address }
     }
 
-    /// A filter for its traffic only.
+    /// Returns a filter for its traffic only.
     pub(crate) fn filter(&self) -> String {
         format!("tcp port {}", self.address.port())
     }

@@ -1,15 +1,14 @@
-//! Configurations with requests, in `cases/*.conf`: what stands inside `http`.
+//! Configurations with requests, in `cases/*.conf`: the contents of `http`.
 //!
-//! `mark NAME;` names the block whose first line it stands on, and becomes a
-//! response header, so that nginx itself says which block answered. `#@ NAME`
-//! names any line, `MAIN3` is line 3 of the main file. `PORT1` and `PORT2` become free ports. Requests stand in
-//! comments:
+//! `mark NAME;` names the block whose first line it stands on, and becomes a response header, so
+//! that nginx itself reports the block that answered. `#@ NAME` names any line, `MAIN3` is line 3
+//! of the main file. `PORT1` and `PORT2` become free ports. Requests stand in comments:
 //!
 //! `#? IP PORTn HOST URI => SERVER[/LOCATION] [directive=value@NAME|default]… [doubt=REAL]`
 //!
-//! `-` is a missing host or server. Without `doubt` the resolver must be sure,
-//! and nginx must agree with it; with it the resolver must not be sure, and
-//! `REAL` is the block that answers. A space in a value is written `_`.
+//! `-` is a missing host or server. Without `doubt` the resolver must be sure, and nginx must agree
+//! with it; with it the resolver must not be sure, and `REAL` is the block that answers. A space in
+//! a value is written `_`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -25,7 +24,7 @@ use super::server;
 struct Case {
     name: String,
     text: String,
-    /// The line that each mark stands on.
+    /// Line number of each mark.
     marks: HashMap<String, u32>,
     requests: Vec<String>,
 }
@@ -68,7 +67,7 @@ impl Case {
     }
 }
 
-/// All case files, which all tests go through.
+/// Returns all case files, which all tests go through.
 fn all() -> Vec<Case> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/cases");
     let mut paths: Vec<PathBuf> = fs::read_dir(directory)
@@ -114,7 +113,7 @@ fn check(case: &Case, request: &str, resolved: &Resolved) {
     assert_eq!(sure, is_sure, "certainty, {context}");
 }
 
-/// The request of a line, as the resolver and as the wire want it.
+/// Returns the request of a line, as the resolver and as nginx need it.
 fn parts(request: &str) -> (SocketAddr, &str, &str) {
     let mut words = request.split_whitespace();
     let ip = words.next().expect("address");
@@ -174,7 +173,7 @@ fn nginx_itself_answers_as_the_tables_say() {
     }
 }
 
-/// Asks nginx and compares the block that answered.
+/// Sends a request to nginx and compares the block that answered.
 fn compare(case: &Case, request: &str, resolved: &Resolved) {
     let (address, host, uri) = parts(request);
     let (_, expected) = request.split_once(" => ").expect("=>");

@@ -1,4 +1,4 @@
-//! Finding a running nginx, its files, and whether they are what it runs on.
+//! Discovery of a running nginx and its files, and of changes to them since its start.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use lagtrace_sources::config::{Certainty, Error};
 
 use super::server::{self, Nginx};
 
-/// What stands in `http` for most tests here.
+/// Returns the contents of `http` for most tests here.
 fn one_server(port: u16) -> String {
     format!("server {{ listen {port}; location / {{ tcp_nodelay off; }} }}")
 }
@@ -33,7 +33,7 @@ fn value<'r>(resolved: &'r Resolved, directive: &str) -> &'r str {
     &resolved.setting(directive).unwrap().value
 }
 
-/// Waits until something holds of the workers.
+/// Waits until a condition holds of the workers.
 fn wait_for(pid: u32, holds: impl Fn(&Master) -> bool) -> Master {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -207,8 +207,8 @@ fn a_title_without_room_is_told() {
     let main = server::main_file(directory.path(), &one_server(port));
     let main = server::write(directory.path(), "nginx.conf", &main);
     let mut command = server::command(directory.path(), &main);
-    // The title is longer than the arguments by "nginx: master process ", and
-    // takes the room of the environment.
+    // The title is longer than the arguments by "nginx: master process ", and takes the room of the
+    // environment.
     command.env_clear();
     let nginx = Nginx::start(command, directory.path());
     let master = find_master(&nginx);
@@ -283,7 +283,7 @@ fn another_user_reads_what_the_permissions_allow() {
     assert!(status.success());
 }
 
-/// The other user's half of the test above; does nothing by itself.
+/// Runs the other user's half of the test above; does nothing by itself.
 #[test]
 fn as_another_user() {
     let Ok(words) = std::env::var("LAGTRACE_TEST_WORKER") else {

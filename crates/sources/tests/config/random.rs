@@ -1,5 +1,5 @@
-//! Random configurations and requests: nginx and the resolver must name the
-//! same block. `LAGTRACE_RANDOM_CONFIGS` sets how many; the seed is fixed.
+//! Random configurations and requests: nginx and the resolver must name the same block.
+//! `LAGTRACE_RANDOM_CONFIGS` sets the number; the seed is fixed.
 
 use std::fmt::Write;
 
@@ -7,9 +7,9 @@ use lagtrace_sources::config::nginx::{Configuration, Master, Request};
 
 use super::server;
 
-/// How many configurations one run tries unless told otherwise.
+/// Number of configurations per run by default.
 const CONFIGURATIONS: u64 = 8;
-/// Requests for each.
+/// Number of requests for each.
 const REQUESTS: usize = 120;
 
 const NAMES: &[&str] = &[
@@ -58,7 +58,7 @@ const REGEXES: &[&str] = &[
     "~ \"[^/]{2}$\"",
 ];
 
-/// A small generator; the same numbers in every run.
+/// A small random number generator; it gives the same numbers in every run.
 struct Random(u64);
 
 impl Random {
@@ -80,7 +80,7 @@ impl Random {
     }
 }
 
-/// Writes one configuration, each block marked with its own line number.
+/// A writer of one configuration, with each block marked with its own line number.
 struct Writer<'r> {
     random: &'r mut Random,
     text: String,
@@ -130,7 +130,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Locations inside a block whose URIs begin with `outer`.
+    /// Writes locations inside a block whose URIs begin with `outer`.
     fn locations(&mut self, outer: &str, depth: usize) {
         let mut known: Vec<String> = Vec::new();
         for _ in 0..self.random.below(6) {
@@ -203,11 +203,11 @@ fn random_configurations_agree_with_nginx() {
     let count = count.map_or(CONFIGURATIONS, |count| count.parse().unwrap());
     let compared: usize = (0..count).map(compare).sum();
     println!("{compared} answers compared over {count} configurations");
-    // The rest is doubtful, refused, or nobody listens there.
+    // The others are doubtful, refused, or nobody listens there.
     assert!(compared >= usize::try_from(count).unwrap() * REQUESTS / 4);
 }
 
-/// Runs one configuration; the number of answers that could be compared.
+/// Runs one configuration; returns the number of answers that could be compared.
 fn compare(seed: u64) -> usize {
     let mut compared = 0;
     let mut random = Random(seed);

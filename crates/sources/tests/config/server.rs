@@ -11,16 +11,15 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long nginx may take to start or to end.
+/// Longest time nginx may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether nginx can be run. Says so when not, and fails where nothing may be
-/// skipped.
+/// Returns true if nginx can be run; otherwise prints that, and fails where nothing may be skipped.
 pub(crate) fn is_available() -> bool {
     program().is_some() || skip("nginx")
 }
 
-/// Where nginx is; a user's search path often lacks the system's programs.
+/// Returns the path of nginx; a user's search path often lacks the system's programs.
 pub(crate) fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -29,7 +28,7 @@ pub(crate) fn program() -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// Says that a test needs something; always `false`.
+/// Prints that a test needs something; always returns `false`.
 pub(crate) fn skip(what: &str) -> bool {
     assert!(
         std::env::var_os("LAGTRACE_REQUIRE_ALL").is_none(),
@@ -39,9 +38,8 @@ pub(crate) fn skip(what: &str) -> bool {
     false
 }
 
-/// Ports that were free a moment ago, all different. They lie below the range
-/// that outgoing connections take theirs from, so that nobody's connection
-/// takes one before nginx does.
+/// Returns ports that were free a moment ago, all different. They lie below the ephemeral port
+/// range, so that no outgoing connection takes one before nginx does.
 pub(crate) fn free_ports(count: usize) -> Vec<u16> {
     const FIRST: u32 = 11_000;
     const COUNT: u32 = 20_000;
@@ -58,12 +56,12 @@ pub(crate) fn free_ports(count: usize) -> Vec<u16> {
     found
 }
 
-/// Whether this host has an IPv6 loopback.
+/// Returns true if this host has an IPv6 loopback.
 pub(crate) fn has_ipv6() -> bool {
     TcpListener::bind(("::1", 0)).is_ok()
 }
 
-/// A directory for one nginx, laid out and empty of configuration.
+/// Creates a directory for one nginx, laid out and empty of configuration.
 pub(crate) fn directory() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for name in ["temp", "html/dir"] {
@@ -75,7 +73,7 @@ pub(crate) fn directory() -> TempDir {
     directory
 }
 
-/// The main file around what a test puts into `http`.
+/// Returns the main file around the contents of `http`.
 pub(crate) fn main_file(directory: &Path, http: &str) -> String {
     let path = directory.display();
     format!(
@@ -118,12 +116,12 @@ impl Nginx {
         nginx
     }
 
-    /// Starts it on a main file, with `directory` as its prefix.
+    /// Starts nginx on a main file, with `directory` as its prefix.
     pub(crate) fn on(directory: &Path, conf: &Path) -> Self {
         Self::start(command(directory, conf), directory)
     }
 
-    /// The master.
+    /// Returns the PID of the master.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -153,7 +151,7 @@ impl Drop for Nginx {
     }
 }
 
-/// `nginx` in the foreground on a main file.
+/// Returns the command of an `nginx` in the foreground on a main file.
 pub(crate) fn command(directory: &Path, conf: &Path) -> Command {
     let mut command = Command::new(program().unwrap());
     command
@@ -171,16 +169,16 @@ pub(crate) fn command(directory: &Path, conf: &Path) -> Command {
 /// The head of a response.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// The status; 0 when the connection ended without one.
+    /// Status; 0 when the connection ended without one.
     pub(crate) status: u16,
-    /// The last `X-Mark`.
+    /// Last `X-Mark` field.
     pub(crate) mark: Option<String>,
-    /// The `timeout` of `Keep-Alive`, in seconds.
+    /// Value of `timeout` in `Keep-Alive`, in seconds.
     pub(crate) keep_alive: Option<String>,
 }
 
-/// Asks for a URI and reads the head of the response. Without a host it speaks
-/// HTTP/1.0, the only version that may leave it out.
+/// Requests a URI and reads the head of the response. Without a host it uses HTTP/1.0, the only
+/// version that may leave it out.
 pub(crate) fn ask(address: SocketAddr, host: &str, uri: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -212,12 +210,12 @@ pub(crate) fn ask(address: SocketAddr, host: &str, uri: &str) -> Answer {
     }
 }
 
-/// An address for tests to connect to.
+/// Returns an address for tests to connect to.
 pub(crate) fn address(ip: &str, port: u16) -> SocketAddr {
     SocketAddr::new(ip.parse::<IpAddr>().unwrap(), port)
 }
 
-/// Writes a file and gives its path.
+/// Writes a file and returns its path.
 pub(crate) fn write(directory: &Path, name: &str, text: &str) -> PathBuf {
     let path = directory.join(name);
     fs::write(&path, text).unwrap();

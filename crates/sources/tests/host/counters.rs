@@ -1,4 +1,4 @@
-//! Counters against `nstat`, and against an exchange whose delayed ACKs are known.
+//! Counters compared with `nstat`, and with an exchange whose delayed ACKs are known.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,11 +8,11 @@ use lagtrace_sources::counter::Counters;
 
 use crate::world::{Namespace, can_run};
 
-/// Exchanges in which the second of two small writes waits for a delayed ACK.
+/// Number of exchanges in which the second of two small writes waits for a delayed ACK.
 const STALLS: u64 = 12;
 
-/// Exchanges without a stall first, so that delayed ACKs are in force, then
-/// `STALLS` with one each.
+/// Makes exchanges without a stall first, so that delayed ACKs are in force, then `STALLS` with one
+/// each.
 fn stall() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");

@@ -6,7 +6,7 @@ use lagtrace_sources::privilege::NetworkNamespace;
 
 use crate::world::{Namespace, can_run, run_without_rights};
 
-/// Rules that could block the target, as seen from inside the namespace.
+/// Returns the number of rules that could block the target, as seen from inside the namespace.
 fn count(namespace: &Namespace, target: &str, is_forwarded: bool) -> Option<u32> {
     let target: std::net::SocketAddr = target.parse().expect("an address");
     let state = namespace.visit(|| {

@@ -75,7 +75,8 @@ fn watch(server: &Server) {
     assert!(delayed(&own) > 4 * delayed(&theirs), "{own:?} {theirs:?}");
 }
 
-/// The client drops every SYN/ACK: the server waits for the handshake's end.
+/// Half-open connections: the client drops every SYN/ACK, and the server waits for the end of the
+/// handshake.
 #[test]
 fn embryonic_connections_are_counted() {
     if !can_run(true, &["ip", "nft"]) {
@@ -133,8 +134,8 @@ fn a_translated_server_is_found_by_our_connection() {
     });
 }
 
-/// Two pairs of hosts have the same addresses, and a connection each with the
-/// same ends: each client finds the server that it is connected to.
+/// Two pairs of hosts with the same addresses, and a connection each with the same ends: each
+/// client finds the server that it is connected to.
 #[test]
 fn equal_ends_in_several_namespaces_are_told_apart() {
     if !can_run(true, &["ip"]) {

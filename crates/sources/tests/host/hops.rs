@@ -7,19 +7,20 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use lagtrace_core::observed::event::{EventBody, Stamp};
+use lagtrace_core::observed::route::RouteMethod;
 use lagtrace_core::report::{Hop, HopState, Route};
-use lagtrace_core::route::{RouteMethod, RouteTally};
+use lagtrace_core::route::RouteTally;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use lagtrace_sources::trace::{Rounds, TracePlan, UDP_PORT, trace};
 
 use crate::world::{Namespace, can_run, run, run_without_rights, skip};
 
-/// Runs in a row in which no hop may be missed.
+/// Number of runs in a row in which no hop may be missed.
 const RUNS: usize = 5;
 
-/// Namespaces in a row, the client first and the target last: link N from the
-/// client has 10.99.N.0/24 and fd99:N::/64, and the far end of each the 2.
+/// Namespaces in a row, the client first and the target last: link N from the client has
+/// 10.99.N.0/24 and fd99:N::/64, and its far end the host part 2.
 pub(crate) struct Chain {
     pub(crate) all: Vec<Namespace>,
 }
@@ -69,20 +70,21 @@ impl Chain {
 
     pub(crate) fn target(&self, is_v4: bool) -> IpAddr {
         let last = self.all.len() - 1;
-        let address = match is_v4 {
-            true => format!("10.99.{last}.2"),
-            false => format!("fd99:{last}::2"),
+        let address = if is_v4 {
+            format!("10.99.{last}.2")
+        } else {
+            format!("fd99:{last}::2")
         };
         address.parse().expect("an address")
     }
 
-    /// Something listens on this port of the target, of both families.
+    /// Listens on this port of the target, of both families.
     pub(crate) fn listen(&self, port: u16) -> TcpListener {
         let target = self.all.last().expect("there is one");
         target.visit(|| TcpListener::bind(("::", port)).expect("it is free there"))
     }
 
-    /// A filter of namespace `at`.
+    /// Adds a filter rule to namespace `at`.
     pub(crate) fn filter(&self, at: usize, hook: &str, rule: &str) {
         let namespace = &self.all[at];
         namespace.run("nft add table inet t");
@@ -143,9 +145,12 @@ fn addresses(hops: &[Hop]) -> Vec<&str> {
 }
 
 fn expected(hops: usize, is_v4: bool) -> Vec<String> {
-    let at = |n| match is_v4 {
-        true => format!("10.99.{n}.2"),
-        false => format!("fd99:{n}::2"),
+    let at = |n| {
+        if is_v4 {
+            format!("10.99.{n}.2")
+        } else {
+            format!("fd99:{n}::2")
+        }
     };
     (1..=hops).map(at).collect()
 }
@@ -187,7 +192,7 @@ fn is_found(chain: &Chain, is_v4: bool, (method, is_raw, outcome): (RouteMethod,
     assert_eq!(route.translated_before, Vec::<u8>::new(), "{hops:#?}");
 }
 
-/// Does each of these in a thread of its own: a trace mostly waits for routers that limit how
+/// Runs `act` for each item in a thread of its own: a trace mostly waits for routers that limit how
 /// often they answer.
 fn beside_each_other<T: Send>(all: impl IntoIterator<Item = T>, act: impl Fn(T) + Sync) {
     std::thread::scope(|scope| {
@@ -288,7 +293,7 @@ fn ports_are_told_apart(method: RouteMethod) {
     ] {
         chain.filter(3, "input", rule);
     }
-    // Not the target: a router in its name.
+    // A router rejects in the target's name.
     chain.filter(
         2,
         "forward",
@@ -345,8 +350,8 @@ fn a_translator_shows_in_what_the_hops_behind_it_quote() {
     );
 }
 
-/// The same with a translator that keeps state and turns the quotes back too, as
-/// Linux does: nothing shows, and nothing is accused.
+/// A translator that keeps state and translates the quotes back too, as Linux does: nothing shows,
+/// and nothing is accused.
 #[test]
 fn a_translator_that_turns_quotes_back_is_not_made_up() {
     if !can_run(true, &["ip", "nft"]) {
@@ -495,8 +500,8 @@ fn probes_leave_from_the_address_that_was_asked_for() {
     }
 }
 
-/// A target that answers later and later: late is not lost, though the trace has
-/// nothing else to wait for.
+/// A target that answers later and later: late is not lost, though the trace has nothing else to
+/// wait for.
 #[test]
 fn what_comes_late_in_the_end_is_not_lost() {
     if !can_run(true, &["ip"]) {
@@ -543,8 +548,8 @@ fn what_comes_late_in_the_end_is_not_lost() {
     server.join().expect("the server ends");
 }
 
-/// A device that goes down for a while: what was measured before and after it
-/// stands, and that some probes could not be sent is told.
+/// A device that goes down for a while: the measurements before and after stand, and the probes
+/// that could not be sent are reported.
 #[test]
 fn what_cannot_be_sent_ends_no_trace() {
     if !can_run(true, &["ip"]) {
@@ -586,8 +591,8 @@ fn what_cannot_be_sent_ends_no_trace() {
     assert!(error.contains(" to 10.99.1.2 could not be sent"), "{error}");
 }
 
-/// A server that closes what it is not asked in at once loses nothing by that:
-/// neither its own hop nor one before it does.
+/// A server that at once closes connections without a request: neither its own hop nor one before
+/// it loses anything by that.
 #[test]
 fn what_a_closed_connection_leaves_unanswered_is_not_lost() {
     if !can_run(true, &["ip", "nft"]) {
@@ -617,12 +622,12 @@ fn what_a_closed_connection_leaves_unanswered_is_not_lost() {
     assert_eq!((last.ttl, route.distance), (3, Some(3)), "{hops:#?}");
     assert!(last.received > 0, "{last:#?}");
     assert_eq!((last.state, last.sent), (HopState::Answers, last.received));
-    // One that keeps silent has been asked all the same.
+    // A silent hop has been probed all the same.
     assert!(hops[1].state == HopState::Silent && hops[1].sent > 0);
 }
 
-/// A program that answers datagrams after a while, and says nothing of theirs:
-/// meanwhile others were sent, to hops before it.
+/// A program that answers datagrams after a while, without their contents: meanwhile others were
+/// sent, to hops before it.
 #[test]
 fn a_slow_answer_of_an_open_port_is_none_to_a_probe_that_expired() {
     if !can_run(true, &["ip", "nft"]) {
@@ -695,7 +700,7 @@ fn parallel_paths_are_listed() {
     assert!(seconds.contains(&Some("10.99.2.2")) && seconds.contains(&Some("10.98.0.2")));
 }
 
-/// Three hops, the last over a link that takes no more than 1,400 bytes.
+/// Creates three hops, the last over a link with an MTU of 1,400 bytes.
 fn narrow_chain() -> Chain {
     let chain = Chain::new(3);
     for at in 1..4 {

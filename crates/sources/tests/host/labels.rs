@@ -1,5 +1,5 @@
-//! MPLS labels in the answers of a router that speaks as those of today do, and
-//! as those older than RFC 4884 do.
+//! MPLS labels in the answers of a router that behaves as those of today do, and as those older
+//! than RFC 4884 do.
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lagtrace_core::route::RouteMethod;
+use lagtrace_core::observed::route::RouteMethod;
 use lagtrace_sources::trace::{TracePlan, UDP_PORT};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -16,13 +16,13 @@ use crate::world::can_run;
 
 /// `ETH_P_IP` in network byte order.
 const IPV4: i32 = 0x0800_u16.to_be() as i32;
-/// Label 24001, class 5, the bottom of the stack, time to live 1, as RFC 4950
-/// has it behind what is quoted; without a checksum.
+/// Label 24001, class 5, bottom of the stack, TTL 1, as in RFC 4950 behind the quote; without a
+/// checksum.
 const EXTENSION: [u8; 12] = [0x20, 0, 0, 0, 0, 8, 1, 1, 0x05, 0xdc, 0x1b, 0x01];
-/// What is quoted before it.
+/// Length of the quote before it, in bytes.
 const QUOTE: usize = 128;
 
-/// Answers what expires at the first router in its place, with a label.
+/// Answers packets that expire at the first router in its place, with a label.
 fn answer(chain: &Chain, is_old: bool, is_over: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
     let (mut sniffed, out) = chain.all[1].visit(|| {
         let sniffed = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(IPV4)));

@@ -1,5 +1,5 @@
-//! What the host sources say, against the kernel's own tools and against what
-//! the other end of a connection knows of itself.
+//! Host sources compared with the kernel's own tools and with the knowledge of the other end of a
+//! connection.
 
 mod counters;
 mod filters;

@@ -11,7 +11,7 @@ use lagtrace_sources::probe::{
 
 use crate::world::{Namespace, can_run};
 
-/// At 1 Mbit/s an echo of 1000 bytes takes 8 ms, and the next comes after 4.
+/// Returns a plan of echoes that take 8 ms each at 1 Mbit/s for 1000 bytes, sent every 4 ms.
 fn plan(address: SocketAddr) -> SteadyPlan {
     SteadyPlan {
         target: TargetId::Subject,
@@ -66,7 +66,7 @@ fn what_lay_in_the_own_queue_is_no_part_of_the_round_trip() {
             .expect("one was stamped")
     };
     assert_eq!((free.len(), shaped.len()), (20, 20));
-    // The last of 20 waits for 19 · 4 ms that the queue is behind.
+    // The last of 20 waits for the 19 · 4 ms by which the queue is behind.
     let queued = longest(&shaped, |sample| sample.queued);
     assert!(queued > Duration::from_millis(40), "{queued:?}");
     assert!(longest(&free, |sample| sample.queued) < queued / 4);

@@ -1,4 +1,4 @@
-//! Routes against `ip route get`, ticks against the kernel's configuration.
+//! Routes compared with `ip route get`, ticks with the kernel's configuration.
 
 use std::net::IpAddr;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! A server in a process of its own: this binary again, started as a child.
-//! It does what each byte it reads asks for, and ends with its parent.
+//! A server in a process of its own: this binary again, started as a child. Each byte it reads is a
+//! command, and it ends with its parent.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,18 +9,18 @@ use std::thread;
 use lagtrace_sources::socket::foreign::OwnFlow;
 use rustix::net::{self, AddressFamily, SocketType, sockopt};
 
-/// Where the child is told to listen.
+/// Environment variable with the address that the child listens on.
 const VARIABLE: &str = "LAGTRACE_HOST_TEST_LISTEN";
 
 /// A running server.
 pub(crate) struct Server {
     child: Child,
-    /// Where it listens.
+    /// Address that it listens on.
     pub(crate) address: SocketAddr,
 }
 
 impl Server {
-    /// Starts one that listens on `address`, in a namespace if one is named.
+    /// Starts a server that listens on `address`, in a namespace if one is named.
     pub(crate) fn start(address: &str, namespace: Option<&str>) -> Self {
         let binary = std::env::current_exe().expect("we run");
         let mut command = match namespace {
@@ -47,7 +47,7 @@ impl Server {
         Self { child, address }
     }
 
-    /// The child's number (`ip netns exec` becomes the server).
+    /// Returns the child's PID (`ip netns exec` becomes the server).
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -60,7 +60,7 @@ impl Drop for Server {
     }
 }
 
-/// Not a test: the server itself, when started as a child.
+/// Runs the server when started as a child; not a test.
 #[test]
 fn child() {
     let Some(address) = std::env::var_os(VARIABLE) else {
@@ -114,7 +114,7 @@ impl Client {
         Self { stream }
     }
 
-    /// Connects from a port that is chosen.
+    /// Connects from the given port.
     pub(crate) fn connect_from(port: u16, address: SocketAddr) -> Self {
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
         let own = SocketAddr::from(([0, 0, 0, 0], port));
@@ -129,13 +129,13 @@ impl Client {
         self.stream.write_all(commands).expect("the server reads");
     }
 
-    /// One exchange whose answer the server writes in two parts.
+    /// Makes one exchange whose answer the server writes in two parts.
     pub(crate) fn ask(&mut self) {
         self.tell(b"q");
         self.stream.read_exact(&mut [0; 2]).expect("an answer");
     }
 
-    /// What the server itself reads as its TCP_NODELAY.
+    /// Returns the TCP_NODELAY that the server itself reads.
     pub(crate) fn ask_nodelay(&mut self) -> bool {
         self.tell(b"o");
         let mut answer = [0];

@@ -1,4 +1,4 @@
-//! `sock_diag` against `ss`, and the sampler against what both ends know.
+//! `sock_diag` compared with `ss`, and the sampler with the knowledge of both ends.
 
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -21,7 +21,7 @@ use rustix::net::sockopt;
 use crate::server::{Client, Server};
 use crate::world::{can_run, run, run_without_rights};
 
-/// The value after `key` in a line of `ss`.
+/// Returns the value after `key` in a line of `ss`.
 fn value(line: &str, key: &str) -> f64 {
     let word = line
         .split_whitespace()
@@ -81,7 +81,7 @@ fn a_connection_reads_as_ss_prints_it() {
     }
 }
 
-/// The only socket that a survey finds.
+/// Returns the only socket that a survey finds.
 fn only(choice: Choice) -> LiveSocket {
     let mut survey = Survey::open(choice).expect("sock_diag");
     let mut found = survey.look().expect("an answer");
@@ -162,7 +162,7 @@ fn a_unix_socket_reads_as_ss_prints_it() {
     drop((listener, waiting));
 }
 
-/// Asks over all connections in turn.
+/// Makes exchanges over all connections in turn for `time`.
 fn talk(clients: &mut [Client], time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -173,7 +173,7 @@ fn talk(clients: &mut [Client], time: Duration) {
     }
 }
 
-/// Samples the sockets of a server while it is asked.
+/// Samples the sockets of a server while exchanges run.
 fn sampled(server: std::net::SocketAddr, clients: &mut [Client], most: usize) -> Vec<Event> {
     clients.iter_mut().for_each(Client::ask); // from here on all are accepted
     let first = clients.first().expect("a client");
@@ -212,7 +212,7 @@ fn notes(events: &[Event]) -> BTreeMap<&str, &str> {
     notes.collect()
 }
 
-/// Whether the sample shows data held back behind an unacknowledged segment.
+/// Returns true if the sample shows data held back behind an unacknowledged segment.
 fn holds(sample: &SocketSample) -> bool {
     sample
         .tcp
@@ -262,7 +262,7 @@ fn both_ends_are_sampled_while_the_load_runs() {
     let listeners = listeners(&events);
     assert_eq!(listeners.len(), 1);
     assert!(listeners[0].limit > 0 && listeners[0].syn_backlog.is_some_and(|n| n > 0));
-    // The timers foretell what these sockets show.
+    // The timers predict the delayed ACKs of these sockets.
     let route = route::lookup(server.address.ip()).expect("loopback");
     let timers = timer::read(Some(&route));
     let delayed = own.iter().filter_map(|s| s.tcp).map(|tcp| tcp.ato);
@@ -299,8 +299,8 @@ fn a_cork_is_seen() {
 
 const SERVER: &str = "LAGTRACE_HOST_TEST_SERVER";
 
-/// Without rights the state of both ends is there, the options of the other
-/// user's are not, and a note says what would allow it.
+/// A survey without privileges: the state of both ends is there, the options of the other user's
+/// are not, and a note says what would allow it.
 #[test]
 fn another_users_options_need_a_privilege() {
     if let Ok(address) = std::env::var(SERVER) {
@@ -326,8 +326,8 @@ fn another_users_options_need_a_privilege() {
     run_without_rights(test, SERVER, &server.address.to_string());
 }
 
-/// Options set by hand are read back from a socket of another descriptor, both
-/// ends are found, and what was not asked for is not chosen.
+/// Options set by the application: they are read back from a socket of another descriptor, both
+/// ends are found, and sockets outside the selection are not chosen.
 #[test]
 fn a_survey_finds_both_ends_and_their_options() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");

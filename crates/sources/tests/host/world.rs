@@ -9,7 +9,7 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Says that a test cannot run here; fails it where nothing may be skipped.
+/// Prints that a test cannot run here; fails it where nothing may be skipped.
 pub(crate) fn skip(needs: &str) {
     writeln!(io::stderr(), "skipped: needs {needs}").expect("stderr takes a line");
     assert!(
@@ -18,7 +18,7 @@ pub(crate) fn skip(needs: &str) {
     );
 }
 
-/// Whether these tools and root are there; says so when they are not.
+/// Returns true if these tools and root are available; otherwise prints what is missing.
 pub(crate) fn can_run(needs_root: bool, tools: &[&str]) -> bool {
     if needs_root && !rustix::process::geteuid().is_root() {
         skip("root");
@@ -33,7 +33,7 @@ pub(crate) fn can_run(needs_root: bool, tools: &[&str]) -> bool {
     true
 }
 
-/// Runs a command to its end: what it printed. It must succeed.
+/// Runs a command to its end and returns its output. It must succeed.
 pub(crate) fn run(line: &str) -> String {
     let mut words = line.split_whitespace();
     let program = words.next().expect("a command");
@@ -47,7 +47,7 @@ pub(crate) fn run(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A number no other test of any run at the same time has.
+/// Returns a number that no other test of any run at the same time has.
 fn unique() -> u32 {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     std::process::id() * 16 + COUNT.fetch_add(1, Ordering::Relaxed)
@@ -59,7 +59,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// A new one with its loopback interface up.
+    /// Creates a namespace with its loopback interface up.
     pub(crate) fn new() -> Self {
         let name = format!("lthost-{}", unique());
         run(&format!("ip netns add {name}"));
@@ -68,12 +68,12 @@ impl Namespace {
         namespace
     }
 
-    /// Runs a command in it.
+    /// Runs a command in the namespace.
     pub(crate) fn run(&self, line: &str) -> String {
         run(&format!("ip netns exec {} {line}", self.name))
     }
 
-    /// Runs `work` in a thread that entered it.
+    /// Runs `work` in a thread that entered the namespace.
     pub(crate) fn visit<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let file = File::open(format!("/run/netns/{}", self.name)).expect("it exists");
         thread::scope(|scope| {
@@ -97,13 +97,13 @@ impl Drop for Namespace {
     }
 }
 
-/// Two namespaces joined by a wire, with addresses that no other test uses.
+/// Two namespaces joined by a veth pair, with addresses that no other test uses.
 pub(crate) struct Pair {
     pub(crate) client: Namespace,
     pub(crate) server: Namespace,
-    /// The first three numbers of their IPv4 addresses: client .1, server .2.
+    /// First three numbers of both IPv4 addresses: client .1, server .2.
     pub(crate) net: String,
-    /// Their IPv6 network: client ::1, server ::2.
+    /// IPv6 prefix of both: client ::1, server ::2.
     pub(crate) net6: String,
 }
 
@@ -115,7 +115,7 @@ impl Pair {
         Self::at(net, net6)
     }
 
-    /// Another pair with the addresses of this one.
+    /// Creates another pair with the addresses of this one.
     pub(crate) fn twin(&self) -> Self {
         Self::at(self.net.clone(), self.net6.clone())
     }
@@ -140,8 +140,8 @@ impl Pair {
     }
 }
 
-/// Runs one test of this binary as a user without any rights: what it printed.
-/// It must succeed.
+/// Runs one test of this binary as a user without any privileges and returns its output. It must
+/// succeed.
 pub(crate) fn run_without_rights(test: &str, variable: &str, value: &str) -> String {
     let binary = std::env::current_exe().expect("we run");
     let output = Command::new("setpriv")

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A whole response that keeps the connection.
+/// A complete response that keeps the connection.
 pub(crate) const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A port that is held, so that nobody can come to listen on it.
+/// A port that is held, so that no other program can listen on it.
 pub(crate) struct ClosedPort {
     _socket: socket2::Socket,
     pub(crate) address: SocketAddr,
 }
 
 impl ClosedPort {
-    /// Some port of `ip`.
+    /// Reserves a port of `ip`.
     pub(crate) fn of(ip: std::net::IpAddr) -> Self {
         let any = SocketAddr::new(ip, 0);
         let domain = socket2::Domain::for_address(any);
@@ -39,7 +39,7 @@ pub(crate) struct FullBacklog {
 }
 
 impl FullBacklog {
-    /// On 127.0.0.1.
+    /// Starts a listener on 127.0.0.1.
     pub(crate) fn start() -> Self {
         let any: SocketAddr = ([127, 0, 0, 1], 0).into();
         let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
@@ -65,12 +65,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Hands every connection to `serve`, on 127.0.0.1.
+    /// Passes every connection to `serve`, on 127.0.0.1.
     pub(crate) fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         Self::start_at("127.0.0.1:0", serve)
     }
 
-    /// Hands every connection to `serve`, on `address`.
+    /// Passes every connection to `serve`, on `address`.
     pub(crate) fn start_at(
         address: &str,
         serve: impl Fn(TcpStream) + Send + Sync + 'static,
@@ -96,7 +96,7 @@ impl Server {
         server
     }
 
-    /// Connections accepted so far.
+    /// Returns the number of connections accepted so far.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
@@ -110,7 +110,7 @@ impl Drop for Server {
     }
 }
 
-/// Reads one request's head; `None` when the client is done.
+/// Reads one request's head; returns `None` when the client is done.
 pub(crate) fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let (mut head, mut byte) = (Vec::new(), [0; 512]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -127,8 +127,8 @@ pub(crate) fn answer_after(pause: Duration) -> impl Fn(TcpStream) + Send + Sync 
     answer(move || pause)
 }
 
-/// Answers every request, but during the first `freeze` of each `period`
-/// since the first connection not before its end.
+/// Answers every request, except that during the first `freeze` of each `period` since the first
+/// connection no answer is sent before its end.
 pub(crate) fn freeze_for(freeze: Duration, period: Duration) -> impl Fn(TcpStream) + Send + Sync {
     let begun = std::sync::OnceLock::new();
     answer(move || {

@@ -6,23 +6,23 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The page it serves: about as long as nginx' own welcome page.
+/// Length of the page it serves: about that of nginx' own welcome page.
 const PAGE_LEN: usize = 615;
 
 /// A running nginx; it ends with this value.
 pub(crate) struct Nginx {
     child: Child,
     pub(crate) port: u16,
-    /// Free for a server of the test's own in `http_lines`: `{other_port}`.
+    /// Port that is free for a server of the test's own in `http_lines`: `{other_port}`.
     pub(crate) other_port: u16,
     folder: tempfile::TempDir,
 }
 
 impl Nginx {
-    /// Starts it on 127.0.0.1 and ::1, with `http_lines` in its `http` block,
-    /// in which `{folder}` and `{other_port}` are replaced and `{certificate}`
-    /// stands for directives that show one of localhost's, signed by itself;
-    /// `None`, with a word on standard output, where there is no nginx.
+    /// Starts nginx on 127.0.0.1 and ::1, with `http_lines` in its `http` block, in which
+    /// `{folder}` and `{other_port}` are replaced and `{certificate}` stands for directives with a
+    /// self-signed certificate for localhost; returns `None`, with a word on standard output, where
+    /// there is no nginx.
     pub(crate) fn start(http_lines: &str) -> Option<Self> {
         // Another program may take a free port before nginx does.
         for _ in 0..5 {
@@ -34,12 +34,12 @@ impl Nginx {
         panic!("nginx does not answer");
     }
 
-    /// The file of its certificate.
+    /// Returns the path of its certificate.
     pub(crate) fn certificate(&self) -> std::path::PathBuf {
         self.folder.path().join("certificate.pem")
     }
 
-    /// A file in its folder.
+    /// Returns the path of a file in its folder.
     pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
@@ -79,7 +79,7 @@ impl Nginx {
         })
     }
 
-    /// Whether it does; not if it ended.
+    /// Returns true once nginx answers; false if it ended.
     fn wait_until_it_answers(&mut self) -> bool {
         let deadline = Instant::now() + Duration::from_secs(10);
         while Instant::now() < deadline {
@@ -95,7 +95,7 @@ impl Nginx {
     }
 }
 
-/// Whether a server on this port answers a request.
+/// Returns true if a server on this port answers a request.
 fn answers(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
         return false;
@@ -154,7 +154,7 @@ http {{
     )
 }
 
-/// Makes a key and a certificate; the directives that show it.
+/// Makes a key and a certificate; returns the directives that use it.
 fn make_certificate(folder: &std::path::Path) -> Option<String> {
     let made = Command::new("openssl")
         .current_dir(folder)
@@ -174,7 +174,7 @@ fn make_certificate(folder: &std::path::Path) -> Option<String> {
     ))
 }
 
-/// A port that nobody listens on right now.
+/// Returns a port that nobody listens on right now.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
@@ -182,7 +182,7 @@ fn free_port() -> u16 {
         .port()
 }
 
-/// Says that a test is skipped; fails where nothing may be skipped.
+/// Prints that a test is skipped; fails where nothing may be skipped.
 #[allow(clippy::print_stdout)]
 pub(crate) fn skip(what: &str) {
     assert!(

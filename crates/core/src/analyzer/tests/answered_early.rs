@@ -29,7 +29,7 @@ fn upload(answered: i64) -> Vec<Step> {
     opened(steps.into_iter().chain(fin))
 }
 
-/// The causes found with five of them.
+/// Returns the causes found with five of these uploads.
 fn found(answered: i64, is_shut: bool) -> Vec<Id> {
     let mut all: Vec<_> = (0..5)
         .flat_map(|port| segments(port, upload(answered)))

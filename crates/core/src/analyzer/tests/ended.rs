@@ -41,7 +41,7 @@ fn the_only_one_is_taken_as_it_is() {
     assert_eq!(counts(&[QUESTION, PART]), (1, 0));
 }
 
-/// The state of the report's layer `name`.
+/// Returns the state of the report's layer `name`.
 fn state(report: &Report, name: &str) -> Option<LayerState> {
     let layer = report.layers.iter().find(|layer| layer.layer == name);
     layer.map(|layer| layer.state)

@@ -13,14 +13,14 @@ const UNTIL_CLOSE: &[u8] = b"HTTP/1.0 200 OK\r\n\r\n";
 const PART: &[u8] = &[b'x'; 1000];
 const CLIENT: bool = true;
 const SERVER: bool = false;
-/// Where the client's bytes end.
+/// The sequence number at which the client's bytes end.
 const ASKED: u32 = 1 + OLD.len() as u32;
-/// Where the server's head ends, and its first parts.
+/// The sequence numbers at which the server's head and its first parts end.
 const HEAD: u32 = 1 + UNTIL_CLOSE.len() as u32;
 const FIRST: u32 = HEAD + PART.len() as u32;
 const SECOND: u32 = FIRST + PART.len() as u32;
 
-/// A segment: who sends it, at which millisecond, its flags, numbers and payload.
+/// A segment: true if by the client, its millisecond, flags, numbers and payload.
 type Step = (bool, i64, TcpFlags, u32, u32, &'static [u8]);
 
 /// The handshake, and a request of an HTTP/1.0 client.
@@ -31,7 +31,7 @@ const OPENING: [Step; 4] = [
     (CLIENT, 11, ACK, 1, 1, OLD),
 ];
 
-/// The exchanges of one connection.
+/// Returns the exchanges of one connection.
 fn exchanges(steps: &[Step]) -> Vec<Exchange> {
     let ends =
         [(1, 30_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));
@@ -42,10 +42,7 @@ fn exchanges(steps: &[Step]) -> Vec<Exchange> {
     }));
     let steps = OPENING.iter().chain(steps);
     for (number, &(by_client, ms, flags, seq, ack, payload)) in (1..).zip(steps) {
-        let [from, to] = match by_client {
-            true => ends,
-            false => [ends[1], ends[0]],
-        };
+        let [from, to] = if by_client { ends } else { [ends[1], ends[0]] };
         let at = Timestamp::from_nanos(1_700_000_000_000_000_000 + ms * 1_000_000);
         let segment = Segment {
             number,
@@ -61,7 +58,7 @@ fn exchanges(steps: &[Step]) -> Vec<Exchange> {
     std::mem::take(&mut *told.lock().expect("whole"))
 }
 
-/// The outcome of a connection's only exchange, and how many milliseconds it took.
+/// Returns the outcome of a connection's only exchange, and its milliseconds.
 fn outcome(steps: &[Step]) -> (Outcome, u128) {
     let list = exchanges(steps);
     let [only] = list.as_slice() else {
@@ -73,7 +70,7 @@ fn outcome(steps: &[Step]) -> (Outcome, u128) {
 }
 
 const WHOLE: Outcome = Outcome::Complete(Some(200));
-/// The client's FIN right behind its request, and the server's word for it.
+/// The client's FIN right behind its request, and the server's acknowledgement of it.
 const HALF: [Step; 2] = [
     (CLIENT, 11, FIN, ASKED, 1, b""),
     (SERVER, 21, ACK, 1, ASKED + 1, b""),
@@ -110,13 +107,14 @@ fn who_leaves_with_all_that_came_so_far_has_not_read_on() {
         (CLIENT, 22, ACK, ASKED, HEAD, b"".as_slice()),
         (CLIENT, 500, FIN, ASKED, HEAD, b""),
         (SERVER, 510, FIN, HEAD, ASKED + 1, b""),
-        // Of the FIN, not of data.
+        // This acknowledges the FIN, not data.
         (CLIENT, 510, ACK, ASKED + 1, HEAD + 1, b""),
     ];
     assert!(!matches!(outcome(&steps).0, Outcome::Complete(_)));
 }
 
-/// The answer's second segment is missing when the server's FIN comes, and comes so late.
+/// Returns the steps where the answer's second segment is missing when the server's FIN comes, and
+/// comes `late` milliseconds later.
 fn lost(steps: &[Step], late: i64) -> Vec<Step> {
     let behind = [
         (SERVER, 21, ACK, 1, ASKED, UNTIL_CLOSE),

@@ -1,10 +1,10 @@
-//! Who asks on a connection that was under way before it was seen.
+//! The client of a connection that was under way before it was seen.
 
 use super::*;
 
-/// Port and request of each exchange of a connection whose server has the higher port,
-/// with as much of each payload as the source handed up: by the client or not, payload,
-/// bytes of it.
+/// Returns port and request of each exchange of a connection whose server has the higher port, with
+/// as much of each payload as the source handed up. Each step of the script has its sender (true:
+/// the client), the payload, and the number of bytes handed up.
 fn exchanges(script: &[(bool, &'static [u8], usize)], options: Options) -> Vec<(u16, String)> {
     exchanges_between([30_000, 40_000], script, options)
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The report's remark on congestion marks, where responses are marked on the path, the ends
-/// may have agreed on marks, and the clients may echo them.
+/// Returns the report, and its remark on congestion marks, where responses are marked on the path,
+/// the ends may have agreed on marks, and the clients may echo them.
 fn told(connections: u16, agrees: bool, echoes: bool) -> (Option<String>, Report) {
     let options = Options {
         connections: Wanted {

@@ -1,7 +1,7 @@
 //! A proxy that is asked at one address and asks from another, both sides in one capture.
 
 use super::*;
-use crate::cause::Id;
+use crate::registry::Id;
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const ROUNDS: i64 = 20;
@@ -55,7 +55,7 @@ fn connection(
     made
 }
 
-/// A number below `range` drawn for request number `n` of what has this `salt`.
+/// Draws a number below `range` for request number `n`, by `salt`.
 fn drawn(n: i64, salt: u64, range: u64) -> i64 {
     let mixed = (n as u64 ^ salt << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -67,19 +67,19 @@ fn takes(n: i64, salt: u64) -> i64 {
     30_000 + drawn(n, salt, 30_000)
 }
 
-/// Requests of a client, each of which takes the proxy so long behind and its own time.
+/// Requests of a client, each of which takes the proxy the time behind it and its own time.
 fn in_front(behind: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
     let each = |n| (n * APART, n * APART + behind(n) + 2 * OWN);
     (1..=ROUNDS).map(each).collect()
 }
 
-/// The proxy's own requests, or those of whoever asks right after a client does.
+/// The proxy's own requests, or those of a host that asks right after a client does.
 fn behind(takes: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
     let each = |n| (n * APART + OWN, n * APART + OWN + takes(n));
     (1..=ROUNDS).map(each).collect()
 }
 
-/// The services that are said to wait for another one.
+/// Returns the services that are said to wait for another one.
 fn waiting(all: Vec<Vec<(Segment, &'static [u8])>>) -> Vec<String> {
     let mut all = all.concat();
     all.sort_by_key(|(segment, _)| segment.at);

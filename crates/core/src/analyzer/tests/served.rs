@@ -1,25 +1,25 @@
-//! What a server's kernel shows beside packets that were captured elsewhere.
+//! Turns of a server's kernel beside packets that were captured elsewhere.
 
 mod renamed;
 
 use core::time::Duration;
 
 use super::*;
-use crate::cause::Id;
-use crate::conclude::served::weigh;
+use crate::conclude::kernel_join::weigh;
 use crate::exchange::wait::WaitKind;
-use crate::observed::kernel_span::{Held, ServedTurn, Stage, WatchTally};
+use crate::observed::kernel_span::{Held, RequestSpan, Stage, WatchTally};
+use crate::registry::Id;
 use crate::report::{EvidenceKind, Finding, JoinedTurns, Report, Verdict};
 use crate::service::kernel_join::{Served, Waiting};
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const SYN_ACK: TcpFlags = TcpFlags::SYN.with(ACK);
 const EXCHANGES: i64 = 30;
-/// From one request to the next, in µs.
+/// The time from one request to the next, in µs.
 const APART: i64 = 100_000;
-/// To the server, and the same back.
+/// The time to the server, and back, in µs.
 const WAY: i64 = 4_000;
-/// The client's delayed acknowledgement.
+/// The client's delayed acknowledgement, in µs.
 const DELAYED: i64 = 40_000;
 
 fn ends() -> [Endpoint; 2] {
@@ -55,9 +55,10 @@ impl Wire {
 
     fn add(&mut self, micros: i64, by_client: bool, flags: TcpFlags, payload_len: u32) {
         let [client, server] = ends();
-        let (from, to, own) = match by_client {
-            true => (client, server, 0),
-            false => (server, client, 1),
+        let (from, to, own) = if by_client {
+            (client, server, 0)
+        } else {
+            (server, client, 1)
         };
         let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
         self.list.push(Segment {
@@ -81,8 +82,8 @@ impl Wire {
         self.next[own] += payload_len + u32::from(flags.contains(SYN));
     }
 
-    /// A request, and its answer after `think` at the server, in one part or
-    /// in two small ones.
+    /// Sends a request, and its answer after `think` at the server, in one part or in two small
+    /// ones.
     fn exchange(&mut self, begin: i64, think: i64, is_held: bool) {
         let first = begin + 2 * WAY + think;
         self.add(begin, true, ACK, 40);
@@ -97,12 +98,12 @@ impl Wire {
     }
 }
 
-/// A turn that arrived at the server: when it was read, written and sent,
-/// each after `arrived`, and how long it was held.
-fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> ServedTurn {
+/// A turn that arrived at the server, with the times after `arrived` at which it was read, written
+/// and sent, and the time for which it was held.
+fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> RequestSpan {
     let [client, server] = ends();
     let total = Duration::from_micros(held as u64);
-    ServedTurn {
+    RequestSpan {
         local: server,
         remote: client,
         program: None,
@@ -129,13 +130,18 @@ fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> Ser
     }
 }
 
-/// What comes of exchanges that took so long at the server by the packets,
-/// each with what its kernel shows.
-fn report(think: i64, is_held: bool, turn: impl Fn(i64) -> ServedTurn) -> Report {
+/// The report of exchanges that took so long at the server by the packets, each with what its
+/// kernel shows.
+fn report(think: i64, is_held: bool, turn: impl Fn(i64) -> RequestSpan) -> Report {
     told(think, is_held, turn, Vec::new())
 }
 
-fn told(think: i64, is_held: bool, turn: impl Fn(i64) -> ServedTurn, before: Vec<Event>) -> Report {
+fn told(
+    think: i64,
+    is_held: bool,
+    turn: impl Fn(i64) -> RequestSpan,
+    before: Vec<Event>,
+) -> Report {
     let [_, server] = ends();
     let mut analyzer = Analyzer::new(Options {
         targets: vec![(TargetId::Subject, server)],
@@ -167,7 +173,7 @@ fn joined(report: &Report) -> Option<&JoinedTurns> {
     services.first()?.joined.as_ref()
 }
 
-/// The certainty that the time passed at the culprit.
+/// Returns the certainty that the time passed at the culprit.
 fn place(finding: &Finding) -> Verdict {
     let location = finding.location.as_ref().expect("a finding with a place");
     location.certainty
@@ -191,8 +197,8 @@ fn notes(report: &Report) -> Vec<&str> {
     ids.filter(|id| id.starts_with("host-")).collect()
 }
 
-/// The program thought for `think`, and its answer left at once.
-fn thought(arrived: i64, think: i64) -> ServedTurn {
+/// A turn in which the program thought for `think`, and its answer left at once.
+fn thought(arrived: i64, think: i64) -> RequestSpan {
     turn(arrived, 50, think, [think, think], 0)
 }
 
@@ -270,7 +276,7 @@ fn what_the_host_did_not_take_is_not_said_of_it() {
             .all(|finding| finding.cause != Id::ServerThink)
     );
     assert_eq!(notes(&report), ["host-answered-sooner"]);
-    // Whether its own device had it nobody looked at.
+    // The queue of its own device was not looked at.
     assert_eq!(only(&report).cause, Id::TimeUnknown, "{report:#?}");
     let beyond = joined(&report).expect("joined").beyond;
     assert_eq!(beyond.exchanges.count, EXCHANGES as u64);
@@ -296,7 +302,7 @@ fn what_its_kernel_kept_is_not_the_programs() {
 #[test]
 fn another_connections_turns_are_not_joined() {
     let [client, _] = ends();
-    let report = report(40_000, false, |arrived| ServedTurn {
+    let report = report(40_000, false, |arrived| RequestSpan {
         remote: Endpoint::new(client.addr, client.port + 1),
         ..thought(arrived, 100)
     });
@@ -313,7 +319,7 @@ fn another_times_turns_are_not_joined() {
     assert_eq!(joined(&report), None);
 }
 
-/// An exchange that began at 0 and took so long at the server.
+/// An exchange that began at 0 and took `think` at the server.
 fn exchange(think: i64) -> Exchange {
     let mut wire = Wire::new();
     wire.exchange(0, think, false);
@@ -390,7 +396,7 @@ fn a_quick_server_and_its_kernel_agree() {
 #[test]
 fn what_the_path_is_given_too_much_of_is_said() {
     let report = report(0, false, |arrived| {
-        // It came and went sooner than half of the round trip that was measured.
+        // The turn came and went sooner than half of the round trip that was measured.
         thought(arrived - 3_000, 6_000)
     });
     assert_eq!(notes(&report), ["host-took-longer"]);

@@ -4,11 +4,11 @@ use core::time::Duration;
 
 use super::starved::{answered, at, ends, segments};
 use super::*;
-use crate::cause::Id;
 use crate::observed::event::{
     Event, EventBody, GeneratorSample, ListenerSample, LoadCluster, Phase, PhaseStart, Silence,
     TargetId,
 };
+use crate::registry::Id;
 use crate::report::Verdict;
 use crate::stats::histogram::Distribution;
 
@@ -100,7 +100,7 @@ fn events(shown: Shown) -> Vec<Event> {
     all
 }
 
-/// The verdict that a server stood still, with packets of a time in which it did not.
+/// Returns the verdict that a server stood still, with packets of a time in which it did not.
 fn found(shown: Shown) -> Option<Verdict> {
     let [_, server] = ends(0);
     let mut analyzer = Analyzer::new(Options {

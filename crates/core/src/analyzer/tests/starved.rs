@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use super::*;
-use crate::cause::Id;
 use crate::observed::event::{Event, EventBody, Phase, PhaseStart, TargetId};
+use crate::registry::Id;
 
 /// The milliseconds at which the figures begin and end, and connections are closed.
 const MEASURED: (i64, i64) = (100, 1_900);
 const CLOSED: i64 = 2_000;
-/// From one request on the connection that is served to the next.
+/// The time from one request to the next on the connection that is served, in milliseconds.
 const APART: i64 = 10;
 const SYN: TcpFlags = TcpFlags::SYN;
 
@@ -21,7 +21,7 @@ pub(super) fn ends(port: u16) -> [Endpoint; 2] {
     [(1, 40_000 + port), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port))
 }
 
-/// One step of a connection: its millisecond, by whom, its flags and payload.
+/// A step of a connection: its millisecond, true if by the client, its flags and payload.
 pub(super) type Step = (i64, bool, TcpFlags, &'static [u8]);
 
 pub(super) fn opened(then: impl IntoIterator<Item = Step>) -> Vec<Step> {
@@ -44,7 +44,7 @@ fn left() -> Vec<Step> {
     ])
 }
 
-/// One that is answered all the time from this millisecond on.
+/// A connection that is answered all the time from this millisecond on.
 pub(super) fn answered(from: i64) -> Vec<Step> {
     let turns = (from.max(1)..MEASURED.1).step_by(APART as usize);
     let turn = |ms| [(ms, true, ACK, REQUEST), (ms + 1, false, ACK, RESPONSE)];
@@ -76,8 +76,8 @@ pub(super) fn segments(port: u16, steps: Vec<Step>) -> Vec<(Segment, &'static [u
     made
 }
 
-/// A connection that is answered all the time, of whose first answer the capture missed all
-/// but its acknowledgement.
+/// A connection that is answered all the time, where the capture missed the first answer but for
+/// its acknowledgement.
 fn missed() -> Vec<(bool, Step)> {
     let mut steps: Vec<_> = left().into_iter().map(|step| (true, step)).collect();
     steps.insert(5, (false, (40, false, ACK, RESPONSE)));
@@ -85,7 +85,7 @@ fn missed() -> Vec<(bool, Step)> {
     steps
 }
 
-/// The causes found where others are answered from this millisecond on.
+/// Returns the causes found where others are answered from this millisecond on.
 fn found(served_from: i64, phase: Phase) -> Vec<Id> {
     let [_, server] = ends(0);
     let mut analyzer = Analyzer::new(Options {
@@ -122,9 +122,10 @@ fn whose_answer_the_capture_missed_was_not_left_without_one() {
         let mut all = segments(0, answered(1));
         for port in 1..5 {
             let (seen, steps): (Vec<_>, Vec<_>) = missed().into_iter().unzip();
-            let made = match is_missed {
-                true => segments(port, steps),
-                false => segments(port, left()),
+            let made = if is_missed {
+                segments(port, steps)
+            } else {
+                segments(port, left())
             };
             let is_seen = |at: usize| !is_missed || seen.get(at).copied().unwrap_or(true);
             let made = made.into_iter().enumerate();

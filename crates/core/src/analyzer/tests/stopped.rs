@@ -2,13 +2,13 @@
 
 use super::starved::{Step, opened, segments};
 use super::*;
-use crate::cause::Id;
+use crate::registry::Id;
 
-/// Exchanges of each connection before the server stands still and after: of all of them
-/// more than are kept.
+/// Exchanges of each connection before the server stands still and after: over all connections more
+/// than are kept.
 const BEFORE: i64 = 600;
 const AFTER: i64 = 20;
-/// From one to the next, in milliseconds.
+/// The time from one exchange to the next, in milliseconds.
 const APART: i64 = 2;
 /// The time after its end from which on all connections are answered at once again.
 const LAST: i64 = 90;
@@ -19,8 +19,8 @@ fn asked(at: i64, answered: i64) -> [Step; 2] {
     [(at, true, ACK, REQUEST), (answered, false, ACK, RESPONSE)]
 }
 
-/// A connection that is answered at once but for one time, in which it waits so much longer
-/// than the server stands still, or always.
+/// A connection that is answered at once but for one time, in which it waits `waits` milliseconds
+/// longer than the server stands still, or always.
 fn connection(waits: Option<i64>) -> Vec<Step> {
     let quick = |at: i64| asked(at, at + 1);
     let before = (0..BEFORE).flat_map(|n| quick(1 + n * APART));
@@ -35,8 +35,8 @@ fn connection(waits: Option<i64>) -> Vec<Step> {
     opened(before.chain(meanwhile).chain(after))
 }
 
-/// The causes found where connections wait so much longer than the server stands still, and
-/// so many others are answered meanwhile.
+/// Returns the causes found where connections wait so much longer than the server stands still, and
+/// `others` are answered meanwhile.
 fn found(waits: &[i64], others: usize) -> Vec<Id> {
     let waits = waits.iter().copied().map(Some);
     let all = waits.chain(std::iter::repeat_n(None, others));

@@ -18,13 +18,14 @@ fn message(id: u16, name: &str, is_answer: bool) -> Vec<u8> {
     bytes
 }
 
-/// Hands a message to `analyzer` at so many milliseconds.
+/// Hands a message to `analyzer` at this millisecond.
 fn pass(analyzer: &mut Analyzer, ms: u64, payload: &[u8], is_answer: bool) {
     let client = Endpoint::new([10, 0, 0, 1].into(), 40_000);
     let resolver = Endpoint::new([10, 0, 0, 53].into(), 53);
-    let (from, to) = match is_answer {
-        true => (resolver, client),
-        false => (client, resolver),
+    let (from, to) = if is_answer {
+        (resolver, client)
+    } else {
+        (client, resolver)
     };
     let (flow, direction) = FlowKey::new(Transport::Udp, from, to);
     let datagram = Datagram {
@@ -38,15 +39,15 @@ fn pass(analyzer: &mut Analyzer, ms: u64, payload: &[u8], is_answer: bool) {
     analyzer.datagram(&datagram, payload);
 }
 
-/// The layer of names, if there is anything to say of it.
+/// Returns the layer of names, if there is anything to say of it.
 fn names(report: &Report) -> Option<(LayerState, String)> {
     let mut layers = report.layers.iter();
     let layer = layers.find(|layer| layer.layer == "name");
     layer.map(|layer| (layer.state, layer.line.clone()))
 }
 
-/// One lookup that nobody answers, and forty others that are answered, beside so many
-/// connections.
+/// Returns the report of a lookup that nobody answers and forty others that are answered, beside
+/// this number of connections.
 fn asked(connections: u16) -> Report {
     let mut analyzer = Analyzer::new(Options::default());
     for (segment, payload) in traffic(connections) {
@@ -87,7 +88,7 @@ fn where_nothing_was_connected_it_is_a_finding_of_its_resolver() {
     let [finding] = report.findings.as_slice() else {
         panic!("one finding: {:?}", report.findings);
     };
-    assert_eq!(finding.cause, crate::cause::Id::DnsRetry);
+    assert_eq!(finding.cause, crate::registry::Id::DnsRetry);
     assert_eq!(finding.service, "10.0.0.53:53");
     assert_eq!(finding.verdict, crate::report::Verdict::Possible);
     assert!(

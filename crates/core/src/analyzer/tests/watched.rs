@@ -1,18 +1,18 @@
-//! What a server's kernel shows beside its segments.
+//! Turns of a server's kernel beside its segments.
 
 use core::time::Duration;
 
 use super::*;
-use crate::cause::Id;
-use crate::observed::kernel_span::{Departure, Held, ServedTurn, WatchTally};
+use crate::observed::kernel_span::{Departure, Held, RequestSpan, WatchTally};
+use crate::registry::Id;
 use crate::report::{EvidenceKind, Finding, Verdict};
 
 const EXCHANGES: i64 = 30;
-/// From one request to the next, in µs.
+/// The time from one request to the next, in µs.
 const APART: i64 = 50_000;
 /// The client's delayed acknowledgement, in µs after the head.
 const DELAYED: i64 = 40_000;
-/// What the program takes for the head of its answer, in µs.
+/// The program's time for the head of its answer, in µs.
 const PROGRAM: i64 = 700;
 
 fn ends() -> [Endpoint; 2] {
@@ -78,13 +78,13 @@ fn segments(is_own_known: bool) -> Vec<Segment> {
     list
 }
 
-/// The turns of the same, with so many holds in each.
-fn turns(holds: u32) -> impl Iterator<Item = ServedTurn> {
+/// The turns of these segments, with `holds` holds in each.
+fn turns(holds: u32) -> impl Iterator<Item = RequestSpan> {
     let [client, server] = ends();
     (0..EXCHANGES).map(move |n| {
         let begin = n * APART;
         let longest = Duration::from_micros(DELAYED as u64) * holds;
-        ServedTurn {
+        RequestSpan {
             local: server,
             remote: client,
             program: None,
@@ -112,7 +112,7 @@ fn turns(holds: u32) -> impl Iterator<Item = ServedTurn> {
     })
 }
 
-fn findings(is_own_known: bool, turns: impl Iterator<Item = ServedTurn>) -> Vec<Finding> {
+fn findings(is_own_known: bool, turns: impl Iterator<Item = RequestSpan>) -> Vec<Finding> {
     let mut analyzer = Analyzer::new(Options::default());
     for segment in segments(is_own_known) {
         analyzer.segment(&segment, b"");
@@ -179,16 +179,16 @@ fn a_part_that_leaves_with_its_acknowledgement_needs_no_handshake_to_be_seen_so(
     assert_eq!(found[0].cause, Id::NagleDelayedAck, "{found:#?}");
 }
 
-/// By packets a server answers each request so late, in µs.
+/// The time by packets after which a server answers each request, in µs.
 const LATE: i64 = 30_000;
 
-/// The first finding about it, if its program read after `unread` µs.
+/// Returns the first finding about it, if its program read after `unread` µs.
 fn late(unread: i64) -> Finding {
     late_by(|begin, turn| answered_late(begin, unread, turn))
 }
 
-fn answered_late(begin: i64, unread: i64, turn: ServedTurn) -> ServedTurn {
-    ServedTurn {
+fn answered_late(begin: i64, unread: i64, turn: RequestSpan) -> RequestSpan {
+    RequestSpan {
         read: Some(at(begin + unread)),
         written: Some(at(begin + LATE)),
         written_last: Some(at(begin + LATE)),
@@ -198,11 +198,11 @@ fn answered_late(begin: i64, unread: i64, turn: ServedTurn) -> ServedTurn {
     }
 }
 
-/// The same if its kernel sent the answer at once, and a device got its first
+/// Returns the first finding if its kernel sent the answer at once, and a device got its first
 /// segment after it had lain in queues for `first` µs, its last one for `last`.
 fn late_to_leave(first: i64, last: i64) -> Finding {
     let micros = |time: i64| Duration::from_micros(time as u64);
-    late_by(|begin, turn| ServedTurn {
+    late_by(|begin, turn| RequestSpan {
         written_last: turn.written,
         sent_last: turn.sent,
         departure: Some(Departure {
@@ -214,9 +214,8 @@ fn late_to_leave(first: i64, last: i64) -> Finding {
     })
 }
 
-/// The first finding, where `told` says what the kernel shows of the turn that
-/// begins then.
-fn late_by(told: impl Fn(i64, ServedTurn) -> ServedTurn) -> Finding {
+/// Returns the first finding, where `told` says what the kernel shows of the turn that begins then.
+fn late_by(told: impl Fn(i64, RequestSpan) -> RequestSpan) -> Finding {
     let mut analyzer = Analyzer::new(Options::default());
     let all = segments(true);
     let mut number = 0;
@@ -272,7 +271,7 @@ fn what_lay_in_a_devices_queue_is_told_from_pacing_and_from_the_answers_own_leng
 fn what_the_kernel_dropped_is_told_from_work() {
     // Dropped as it came, and whole again so much later.
     let refused = |whole: i64| {
-        late_by(|begin, turn| ServedTurn {
+        late_by(|begin, turn| RequestSpan {
             refused: Some(at(begin)),
             delivered_last: at(begin + whole),
             ..answered_late(begin, 50, turn)

@@ -2,9 +2,9 @@
 
 use super::starved::{Step, at, opened, segments};
 use super::*;
-use crate::cause::Id;
 use crate::observed::event::{Event, EventBody, Phase};
 use crate::observed::kernel_span::WatchTally;
+use crate::registry::Id;
 
 const PART: &[u8] = &[b'x'; 1000];
 /// The parts of a stream, 1 ms apart, before and after the client has no room.
@@ -22,7 +22,8 @@ fn stream() -> Vec<Step> {
     opened(first.chain(second).chain([heard(SHUT.1 + PARTS)]))
 }
 
-/// The causes found by watching five of them, without what passed between these milliseconds.
+/// Returns the causes found by watching five of them, without what passed between these
+/// milliseconds.
 fn found(is_shut: bool, unseen: (i64, i64)) -> Vec<Id> {
     let mut all: Vec<_> = (0..5).flat_map(|port| segments(port, stream())).collect();
     for (segment, _) in &mut all {

@@ -1,60 +1,61 @@
-//! Whether a message keeps a rate, and who keeps it.
+//! Constant rates of messages, and what keeps them.
 
 use core::time::Duration;
 
 use super::{PIECE, PIECES, Piece};
 use crate::attribution::Trace;
 use crate::attribution::mark::Mark;
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 
-/// A piece is at the rate if it is off by this share: a token bucket and a
-/// kernel's pacing timer (`tcp_pacing_check()`) are exact, hosts are not.
+/// The share by which a piece at the rate may be off: a token bucket and a kernel's pacing timer
+/// (`tcp_pacing_check()`) are exact, hosts are not.
 const OFF: f64 = 0.2;
-/// Of the time, this share must be at the rate; the rest is slow start's.
+/// The share of the time that must be at the rate; the rest is slow start's.
 const SHARE: f64 = 0.7;
-/// Pieces that come a round trip apart are a window's, whatever their rate.
+/// The distance, in round trips, of pieces that belong to a window each, whatever their rate.
 const ROUND: core::ops::RangeInclusive<f64> = 0.75..=1.25;
-/// Pieces that leave this shortly after an ACK's arrival are clocked by it.
+/// The longest time after an ACK's arrival at which a piece that leaves is clocked by it.
 const CLOCKED: Duration = Duration::from_micros(150);
-/// Of a sender that paces, few pieces meet an ACK so closely.
+/// The share of pieces that meet an ACK so closely where ACKs clock them: of a sender that paces
+/// few do.
 const CLOCKED_SHARE: f64 = 0.7;
-/// So many pieces on the way at a time are each acknowledged at their rate:
-/// that ACKs and pieces meet is a matter of their phase then, and says nothing.
+/// The number of pieces on the way at a time from which on each is acknowledged at their rate: that
+/// ACKs and pieces meet is then a matter of their phase, and says nothing.
 const UNDER_WAY: u32 = 8;
-/// Of a kernel's pieces, this share ends with a full segment.
+/// The share of a kernel's pieces that end with a full segment.
 const FULL_SHARE: f64 = 0.8;
 /// The least share of a queue's bytes that comes in full segments.
 const FILLED_SHARE: f64 = 0.5;
-/// A queue delays by at least this, beyond a tick of the sender's stamps.
+/// The least delay of a queue, beyond a tick of the sender's stamps.
 const QUEUE: Duration = Duration::from_millis(2);
 
 /// A constant rate.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::attribution) struct Even {
-    /// Bytes a second.
+    /// Bytes per second.
     pub(in crate::attribution) rate: f64,
-    /// The longest gap that fits it.
+    /// The longest gap that fits the rate.
     pub(in crate::attribution) longest: Duration,
     pub(in crate::attribution) keeper: Keeper,
 }
 
-/// Who keeps a rate.
+/// The keeper of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::attribution) enum Keeper {
-    /// Its sender's kernel.
+    /// The sender's kernel.
     Sender,
     /// A queue that drains.
     Queue,
-    /// Its program, which writes as it gets on.
+    /// The sender's program, which writes as it gets on.
     Program,
-    /// Cannot be told.
+    /// A keeper that cannot be told.
     Untold,
 }
 
-/// The rate of the pieces, or of the ACKs for them: beside its sender a
-/// message leaves as ACKs let it, and those come at the rate of the queue.
+/// Returns the rate of the pieces, or of the ACKs for them: beside its sender a message leaves as
+/// ACKs let it, and those come at the rate of the queue.
 pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<Even> {
     let is_near = trace.is_near(sender);
     // A rate shows in pieces, in a queue's ACKs, or in the segments behind it.
@@ -88,9 +89,9 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
     let can_tell = is_near || trace.pipe(sender).has_clock;
     let may_be_clocked = longest * UNDER_WAY > trace.whole_trip();
-    // What lags beside its sender is in its own device's queue, which is no path;
-    // what is paced is stamped with the time from which on it may leave
-    // (`tcp_update_skb_after_send()` in `net/ipv4/tcp_output.c`).
+    // Data that lags beside its sender is in its own device's queue, which is no path; data that is
+    // paced is stamped with the time from which on it may leave (`tcp_update_skb_after_send()` in
+    // `net/ipv4/tcp_output.c`).
     let keeper = if lags || !can_tell || (may_be_clocked && is_clocked(trace, sender, pieces)) {
         Keeper::Untold
     } else if is_kernel {
@@ -113,7 +114,7 @@ fn fills(pieces: &[Piece]) -> bool {
     short as f64 <= all as f64 * (1.0 - FILLED_SHARE)
 }
 
-/// The time from each piece to the next, and the piece's bytes.
+/// Returns the time from each piece to the next, and the piece's bytes.
 fn steps(pieces: &[Piece]) -> Vec<(Duration, u64)> {
     let next = pieces.iter().skip(1);
     pieces
@@ -123,8 +124,8 @@ fn steps(pieces: &[Piece]) -> Vec<(Duration, u64)> {
         .collect()
 }
 
-/// The time from each new segment to the first that is no part of the same
-/// piece by its own time, and the bytes between.
+/// Returns the time from each new segment to the first that is no part of the same piece by its own
+/// time, and the bytes between.
 fn data_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
     let span = trace.span(sender);
     let mut steps = Vec::new();
@@ -151,7 +152,7 @@ fn data_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
     steps
 }
 
-/// The time from each acknowledgement to the next, and what that brought.
+/// Returns the time from each acknowledgement to the next, and the bytes that it acknowledged.
 fn ack_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
     let span = trace.span(sender);
     let mut steps = Vec::new();
@@ -173,7 +174,7 @@ fn ack_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
     steps
 }
 
-/// The rate that most of the time is at, and the longest step that fits it.
+/// Returns the rate that most of the time is at, and the longest step that fits it.
 fn rate_of(trace: &Trace<'_>, steps: &[(Duration, u64)]) -> Option<(f64, Duration)> {
     if steps.len() < PIECES {
         return None;
@@ -207,7 +208,7 @@ fn rate_of(trace: &Trace<'_>, steps: &[(Duration, u64)]) -> Option<(f64, Duratio
     (!is_round).then_some((rate, longest))
 }
 
-/// Whether most pieces leave with an ACK, to the microsecond.
+/// Returns true if most pieces leave with an ACK, to the microsecond.
 fn is_clocked(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     let trip = trace.round_trip(sender);
     let travel = trip.floor().unwrap_or_default();
@@ -226,7 +227,7 @@ fn is_clocked(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     met.count() as f64 >= pieces.len() as f64 * CLOCKED_SHARE
 }
 
-/// Whether what `sender` sends waits in a queue on its way to its receiver.
+/// Returns true if what `sender` sends waits in a queue on its way to its receiver.
 pub(in crate::attribution) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
     if trace.is_near(sender) {
         let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
@@ -236,7 +237,7 @@ pub(in crate::attribution) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool
     lags(trace, sender)
 }
 
-/// Whether it waits in a queue on its way to the point, by its sender's stamps.
+/// Returns true if the message waits in a queue on its way to the point, by its sender's stamps.
 fn lags(trace: &Trace<'_>, sender: Side) -> bool {
     let span = trace.span(sender);
     let own = trace
@@ -262,15 +263,15 @@ fn lags(trace: &Trace<'_>, sender: Side) -> bool {
     is_median_at_least(QUEUE, new.map(queued))
 }
 
-/// How long the receiver's ACKs took to come, beside the sender: each from the
-/// last segment that it covers.
+/// Iterates over the times that the receiver's ACKs took to come, seen beside the sender: each from
+/// the last segment that it covers.
 fn trips<'t>(trace: &'t Trace<'_>, sender: Side) -> impl Iterator<Item = Duration> + 't {
     let span = trace.span(sender);
     let sent = move |mark: &Mark| {
         let data = mark.data.filter(|data| data.arrival == Arrival::InOrder);
         data.filter(|_| mark.by == sender).map(|data| data.span.end)
     };
-    // What it walks over is not looked at again.
+    // Marks that were walked over are not looked at again.
     let mut next = 0;
     let marks = trace.marks.iter().enumerate();
     marks.filter_map(move |(at, ack)| {
@@ -296,8 +297,7 @@ fn least_queue(trace: &Trace<'_>, sender: Side) -> Duration {
     QUEUE.max(floor / 8)
 }
 
-/// Whether the median of `times` is as long as `least`, which is not zero:
-/// told by counting.
+/// Returns true if the median of `times` is at least `least`, which is not zero: told by counting.
 fn is_median_at_least(least: Duration, times: impl Iterator<Item = Duration>) -> bool {
     let (mut shorter, mut all) = (0_usize, 0);
     for time in times {
@@ -307,7 +307,7 @@ fn is_median_at_least(least: Duration, times: impl Iterator<Item = Duration>) ->
     all > 0 && shorter <= all / 2
 }
 
-/// The median.
+/// Returns the median of the times.
 fn middle(times: impl Iterator<Item = Duration>) -> Duration {
     let mut list: Vec<Duration> = times.collect();
     list.sort_unstable();

@@ -5,10 +5,11 @@ use core::time::Duration;
 
 use crate::cause::Case;
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human, median};
-use crate::cause::tally::{Tally, nanos};
 use crate::exchange::wait::Owner;
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::Place;
+use crate::service::tally::Tally;
 
 /// Time beyond the exchanges in one place, as far as no finding claims it.
 pub(super) struct Beyond {

@@ -1,10 +1,10 @@
 //! The certainty that a finding names the right owner of its time, whatever the cause.
 
+use crate::cause::service::Service;
 use crate::exchange::wait::Owner;
 use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::report::{EvidenceKind, Finding, Verdict};
-use crate::service::Service;
 
 /// The least share of a wait shown by packets that a host's own kernel must have timed to be its
 /// witness.

@@ -7,11 +7,12 @@ use super::material::is_told;
 use super::shape::{self, shape};
 use super::spot::{SPOTS, Spot};
 use super::{Booked, sum};
+use crate::cause::Case;
 use crate::cause::candidates;
 use crate::cause::evidence::{self, human, percent};
-use crate::cause::{Case, Id};
 use crate::conclude::layers::LONG_LOOKUP;
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::registry::Id;
 use crate::report::{
     Affected, Booking, Evidence, EvidenceKind, Finding, Fix, Location, Shape, Verdict,
 };

@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::spot::Spot;
 use super::{Booked, sum};
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, REPEATS};
-use crate::cause::tally::nanos;
 use crate::exchange::wait::WaitKind;
+use crate::observed::time::nanos;
 use crate::service::{Ledger, Place};
 use crate::stats::histogram::Distribution;
 
@@ -108,10 +108,10 @@ pub(super) fn least_trip(ledger: &Ledger) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::service::Service;
     use crate::conclude::account::spot::SPOTS;
     use crate::exchange::wait::Owner;
     use crate::observed::flow::Endpoint;
-    use crate::service::Service;
 
     /// Returns true if time on the path is reported for 36 requests beside a server, 25 ms away:
     /// one of them stood still for `stop`, six for `slow_start`, and answering took `thinking` in

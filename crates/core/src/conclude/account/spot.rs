@@ -1,7 +1,7 @@
 //! The places that unclaimed time can be located in.
 
-use crate::cause::Id;
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::registry::Id;
 use crate::report::Booking;
 use crate::service::{Ledger, Place};
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human};
-use crate::cause::tally::nanos;
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, ExperimentOutcome, Finding};
 
 /// The least share of an experiment's effect that a finding must cost to explain it.

@@ -1,11 +1,11 @@
 //! The statements of the kinds of evidence beside a finding, for or against it.
 
+use crate::cause::service::Service;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::report::{EvidenceKind, Finding, Says, Witness};
-use crate::service::Service;
 
 /// The least share of a server's wait that its host must have taken not to contradict it.
 const CONTRADICTED: f64 = 0.5;

@@ -1,28 +1,29 @@
-//! What one end of a connection sent and how it answered.
+//! Facts of one end of a connection: what it sent and how it answered.
 
 use core::time::Duration;
 
 use super::Step;
 use super::flight::{FirstFlight, Piece};
-use super::sample::Sample;
 use super::spell::Spell;
 use crate::attribution::LEAST_DELAYED_ACK;
 use crate::attribution::mark::Data;
-use crate::connection::half::Arrival;
-use crate::connection::order::Order;
+use crate::attribution::packet::Arrival;
+use crate::attribution::packet::Order;
 use crate::exchange::{Recovery, RecoveryMechanism};
 use crate::observed::segment::{Segment, TcpFlags, TcpOptions};
 use crate::observed::time::Timestamp;
+use crate::stats::sample::Sample;
 
-/// Repetitions whose gap is remembered until their exchange says what they were.
+/// The most repetitions whose gap is remembered until their exchange says what they were.
 const MAX_GAPS: usize = 8;
-/// RFC 1122 §4.2.3.2 allows half a second; the rest is for a tick of the timer.
+/// The longest that an acknowledgement is delayed: RFC 1122 §4.2.3.2 allows half a second; the rest
+/// is for a tick of the timer.
 const MOST_DELAYED_ACK: Duration = Duration::from_millis(600);
-/// What goes on longer without an ACK than this many segments is acknowledged
-/// at once (RFC 1122 §4.2.3.2: every second full-sized segment).
+/// The number of segments beyond which data without an ACK is acknowledged at once (RFC 1122
+/// §4.2.3.2: every second full-sized segment).
 const DELAYED_SEGMENTS: u64 = 2;
 
-/// One end's facts.
+/// Facts of one end.
 #[derive(Debug, Default)]
 pub(crate) struct End {
     pub(crate) segments: u32,
@@ -38,23 +39,23 @@ pub(crate) struct End {
     pub(crate) probes: u32,
     has_fin: bool,
     pub(crate) most_in_flight: Option<u32>,
-    /// Least and most of its window, in bytes.
+    /// The least and the most of its window, in bytes.
     pub(crate) window: Option<(u32, u32)>,
-    /// How long it took to answer, travel from here and back included.
+    /// The times that it took to answer, travel from here and back included.
     pub(crate) replies: Sample,
     pub(super) flight: FirstFlight,
     last_data: Option<Timestamp>,
     /// The window field of its latest segment.
     last_window: Option<u16>,
     pub(crate) clock: Clock,
-    /// Its SYN, if it was seen.
+    /// The end's SYN, if it was seen.
     pub(crate) syn: Option<Syn>,
     pub(crate) ttl: Option<(u8, u8)>,
-    /// Whether segments after its SYN bear timestamps; `None` before any came.
+    /// True if segments after its SYN bear timestamps; `None` before any came.
     pub(crate) has_timestamps: Option<bool>,
     /// Marks of congestion.
     pub(crate) marks: Marks,
-    /// What most connections never see.
+    /// Facts that most connections never have.
     rare: Option<Box<Rare>>,
 }
 
@@ -87,8 +88,8 @@ impl Marks {
         self.echoed = self.echoed.saturating_add(u32::from(is_echo));
     }
 
-    /// Returns true if two ends agreed on marks. Where the handshake was not seen, echoed
-    /// marks show it; unechoed bits may have their older meaning.
+    /// Returns true if the two ends agreed on marks. Where the handshake was not seen, echoed marks
+    /// show it; unechoed bits may have their older meaning.
     pub(crate) fn are_meant(ends: [Self; 2]) -> bool {
         let [one, other] = ends;
         let is_echoed = one.marked.max(other.marked) > 0 && one.echoed.max(other.echoed) > 0;
@@ -99,23 +100,22 @@ impl Marks {
 /// Data segments that filled a hole, by what their sender's numbers say.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fills {
-    /// Sent after what came before them: the first copy was lost on its way
-    /// here.
+    /// Segments sent after what came before them: the first copy was lost on its way here.
     pub(crate) resent: u32,
-    /// Sent before what came before them.
+    /// Segments sent before what came before them.
     pub(crate) overtaken: u32,
-    /// Nothing tells.
+    /// Segments of which nothing tells.
     pub(crate) untold: u32,
 }
 
-/// What a SYN says of its sender.
+/// The terms that a SYN states.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Syn {
     pub(crate) mss: Option<u16>,
     pub(crate) window_scale: Option<u8>,
     pub(crate) sack_permitted: bool,
     pub(crate) has_timestamps: bool,
-    /// The order of its options, see [`TcpOptions::layout`].
+    /// Order of the SYN's options, see [`TcpOptions::layout`].
     pub(crate) layout: u32,
 }
 
@@ -126,14 +126,14 @@ pub(crate) struct Clock {
     pub(crate) last: Option<(Timestamp, u32)>,
 }
 
-/// What most connections never see.
+/// Facts that most connections never have.
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
-    /// Its window was zero.
+    /// The times when its window was zero.
     pub(crate) zero_window: Spell,
-    /// Its peer's window had no room for another segment of its own.
+    /// The times when its peer's window had no room for another segment of its own.
     pub(crate) full_window: Spell,
-    /// How late it acknowledged.
+    /// The delays of its acknowledgements.
     pub(crate) delayed_acks: Sample,
     pub(crate) duplicate_acks: u32,
     pub(crate) sacks: u32,
@@ -154,18 +154,18 @@ pub(crate) struct Rare {
 }
 
 impl End {
-    /// Whether its segments bear timestamps; `None` before any told.
+    /// Returns true if its segments bear timestamps; `None` before any told.
     pub(crate) fn stamps(&self) -> Option<bool> {
         self.has_timestamps
             .or(self.syn.map(|syn| syn.has_timestamps))
     }
 
-    /// Its first flight's bytes, and whether its window may be larger.
+    /// Returns its first flight's bytes, and true if its window may be larger.
     pub(crate) fn initial_window(&self) -> Option<(u32, bool)> {
         self.flight.window()
     }
 
-    /// Segments sent again or late.
+    /// Returns the number of segments sent again or late.
     pub(crate) fn resent(&self) -> u32 {
         let Fills {
             resent,
@@ -280,7 +280,7 @@ impl End {
         rare.copies = rare.copies.saturating_add(1);
     }
 
-    /// A copy of one of its segments came.
+    /// Counts a copy of one of its segments.
     pub(super) fn doubled(&mut self, segment: &Segment) {
         let has_data = segment.payload_len > 0;
         self.data_segments = self.data_segments.saturating_add(u32::from(has_data));
@@ -300,7 +300,7 @@ impl End {
         }
     }
 
-    /// A segment of its own turned out to have been sent for nothing.
+    /// Notes that a segment of its own turned out to have been sent for nothing.
     pub(super) fn was_spurious(&mut self) {
         let rare = self.rare_mut();
         rare.spurious = rare.spurious.saturating_add(1);
@@ -358,7 +358,7 @@ impl End {
         rare.d_sacks = rare.d_sacks.saturating_add(u32::from(is_d_sack));
     }
 
-    /// Its peer says how much room there is for its bytes.
+    /// Takes in the room that its peer has for its bytes.
     #[inline]
     pub(super) fn allowed(&mut self, room: Option<u64>, mss: u32, at: Timestamp) {
         if let (Some(rare), Some(room)) = (&mut self.rare, room)
@@ -368,7 +368,7 @@ impl End {
         }
     }
 
-    /// A loss of its data was repaired.
+    /// Takes in the repair of a loss of its data.
     pub(super) fn recovered(&mut self, recovery: &Recovery) {
         let packet = recovery.packet;
         let rare = self.rare_mut();
@@ -388,8 +388,8 @@ impl End {
     }
 }
 
-/// Whether SACK blocks report bytes that arrived twice (RFC 2883 §4): the first
-/// one at or below the acknowledgement, or inside the second.
+/// Returns true if SACK blocks report bytes that arrived twice (RFC 2883 §4): the first one at or
+/// below the acknowledgement, or inside the second.
 fn is_d_sack(blocks: &[(u32, u32)], ack: u32) -> bool {
     let not_after = |one: u32, other: u32| one.wrapping_sub(other) as i32 <= 0;
     let Some((&(left, right), rest)) = blocks.split_first() else {

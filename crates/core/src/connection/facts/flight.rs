@@ -2,14 +2,14 @@
 
 use core::time::Duration;
 
-use crate::connection::half::Span;
+use crate::attribution::packet::Span;
 use crate::observed::time::Timestamp;
 
-/// On shorter round trips a flight does not stand out from what follows it.
+/// The least round trip: on shorter ones a flight does not stand out from what follows it.
 const LEAST_TRIP: Duration = Duration::from_millis(1);
 
-/// What a sender sent before its first data could have been acknowledged
-/// (RFC 6928: ten segments).
+/// Bytes that a sender sent before its first data could have been acknowledged (RFC 6928: ten
+/// segments).
 ///
 /// It is the initial window only if it ended with a full segment and more
 /// followed as soon as the acknowledgements came; else there was no more to
@@ -23,14 +23,14 @@ pub(super) struct FirstFlight {
     state: State,
 }
 
-/// Data that passes.
+/// A piece of data that passes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) at: Timestamp,
     pub(super) span: Span,
-    /// Whether a partial segment ends it.
+    /// True if a partial segment ends it.
     pub(super) is_small: bool,
-    /// Whether it is what comes next.
+    /// True if it is what comes next.
     pub(super) is_next: bool,
 }
 
@@ -38,16 +38,16 @@ pub(super) struct Piece {
 enum State {
     #[default]
     Growing,
-    /// Ended by the window.
+    /// The window ended it.
     Held,
-    /// Ended for want of data.
+    /// The data ran out.
     Exhausted,
-    /// The capture does not show it.
+    /// The capture does not show its end.
     Untold,
 }
 
 impl FirstFlight {
-    /// Data passes; `trip` is the whole round trip.
+    /// Takes in data that passes; `trip` is the whole round trip.
     #[inline]
     pub(super) fn take(&mut self, piece: Piece, trip: Option<Duration>) {
         if self.state == State::Growing {
@@ -70,18 +70,19 @@ impl FirstFlight {
             let bytes = u32::try_from(piece.span.end).unwrap_or(u32::MAX);
             (self.bytes, self.ends_small) = (bytes, piece.is_small);
         } else if gap * 4 < trip {
-            // It goes on without a gap: a slow link stretched it.
+            // The flight goes on without a gap: a slow link stretched it.
             self.state = State::Untold;
         } else {
             let is_prompt = at.since(begun) < trip * 2;
-            self.state = match is_prompt && !self.ends_small {
-                true => State::Held,
-                false => State::Exhausted,
+            self.state = if is_prompt && !self.ends_small {
+                State::Held
+            } else {
+                State::Exhausted
             };
         }
     }
 
-    /// The other end sent data: what comes next is another turn.
+    /// Notes that the other end sent data: what comes next is another turn.
     #[inline]
     pub(super) fn answered(&mut self) {
         if self.state == State::Growing && self.bytes > 0 {
@@ -89,7 +90,7 @@ impl FirstFlight {
         }
     }
 
-    /// Bytes, and whether the window may be larger.
+    /// Returns the bytes, and true if the window may be larger.
     pub(super) fn window(&self) -> Option<(u32, bool)> {
         let is_told = self.state != State::Untold && self.bytes > 0;
         is_told.then_some((self.bytes, self.state != State::Held))
@@ -100,8 +101,8 @@ impl FirstFlight {
 mod tests {
     use super::*;
 
-    /// The window after full segments of 1000 bytes at these milliseconds on a
-    /// path of 20 ms; `small` ends the one of that index.
+    /// Returns the window after full segments of 1000 bytes at these milliseconds on a path of 20
+    /// ms; `small` ends the one of that index.
     fn window(millis: &[i64], small: Option<usize>) -> Option<(u32, bool)> {
         let mut flight = FirstFlight::default();
         for (index, &ms) in millis.iter().enumerate() {

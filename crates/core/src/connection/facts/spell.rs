@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::observed::time::Timestamp;
 
-/// How often something was so, and for how long in all.
+/// The number of times that a state held, and for how long in all.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spell {
     pub(crate) times: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Spell {
 }
 
 impl Spell {
-    /// It is so, or not, from `at` on.
+    /// Notes that the state holds, or does not, from `at` on.
     pub(crate) fn set(&mut self, is_so: bool, at: Timestamp) {
         match (self.since, is_so) {
             (None, true) => {
@@ -28,7 +28,7 @@ impl Spell {
         }
     }
 
-    /// How long in all, watched until `end`.
+    /// Returns the time that the state held in all, watched until `end`.
     pub(crate) fn total(&self, end: Timestamp) -> Duration {
         let open = self.since.map_or(Duration::ZERO, |since| end.since(since));
         self.total.saturating_add(open)

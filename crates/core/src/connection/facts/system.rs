@@ -1,5 +1,5 @@
-//! What an end's packets say of its operating system: timers, counters and
-//! habits that differ between kernels.
+//! Signs of an end's operating system in its packets: timers, counters and habits that differ
+//! between kernels.
 //!
 //! Never a guess: a name needs two kinds of evidence that agree, and says them.
 //! What stands between may have rewritten any of it.
@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::end::{Clock, End};
 
-/// A system, how it begins its SYN and what TTL it sends with.
+/// A system's habit: the options of its SYN and the TTL that it sends with.
 struct Habit {
     name: &'static str,
     /// SYN and SYN/ACK options in order. Linux: `tcp_options_write()` in
@@ -46,9 +46,9 @@ const HABITS: [Habit; 4] = [
     },
 ];
 
-/// What kernels send with (Linux and BSD, Windows, routers).
+/// Initial TTLs of kernels (Linux and BSD, Windows, routers).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
-/// No path has more routers; such a TTL was set by somebody.
+/// The most routers that a path has: a TTL that says more was set on purpose.
 const MOST_HOPS: u8 = 40;
 
 /// Ticks that kernels count their timestamps in: 1 µs (Linux, `tcp_usec_ts`),
@@ -62,28 +62,28 @@ const TICKS_NS: [u64; 6] = [
     100_000_000,
     500_000_000,
 ];
-/// The tick is told from stamps at least this far apart …
+/// The least time between the stamps from which a tick is told.
 const LEAST_SPAN: Duration = Duration::from_millis(500);
-/// … with at least this many ticks between them …
+/// The least number of ticks between those stamps.
 const LEAST_TICKS: i32 = 10;
-/// … and within this of a tick that is used.
+/// The most, as a share, by which the tick may differ from one that is used.
 const TICK_ERROR: f64 = 0.05;
 
-/// What is known of an end's system.
+/// Signs of an end's system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct System {
-    /// Its name; `None` unless two kinds of evidence agree.
+    /// Name of the system; `None` unless two kinds of evidence agree.
     pub(crate) name: Option<&'static str>,
-    /// What was seen, in words.
+    /// The evidence, in words.
     pub(crate) because: Vec<String>,
     pub(crate) initial_ttl: Option<u8>,
-    /// Routers between it and the observation point.
+    /// Number of routers between it and the observation point.
     pub(crate) hops: Option<u8>,
     pub(crate) tick_ns: Option<u64>,
     pub(crate) option_order: Option<String>,
 }
 
-/// What `end`'s packets say.
+/// Returns what `end`'s packets say of its system.
 pub(crate) fn system(end: &End) -> System {
     let ttl = end.ttl.map(|(_, most)| most);
     let initial_ttl = ttl.and_then(initial_ttl);
@@ -144,7 +144,7 @@ fn initial_ttl(ttl: u8) -> Option<u8> {
     (ttl > 0 && initial - ttl <= MOST_HOPS).then_some(initial)
 }
 
-/// The unit that the stamps are counted in, from the first and the latest one.
+/// Returns the unit that the stamps are counted in, from the first and the latest one.
 fn tick(clock: &Clock) -> Option<u64> {
     let ((first_at, first), (last_at, last)) = (clock.first?, clock.last?);
     let span = last_at.since(first_at);
@@ -159,7 +159,7 @@ fn tick(clock: &Clock) -> Option<u64> {
     })
 }
 
-/// The options' names in order, as tcpdump writes them; see
+/// Returns the options' names in order, as tcpdump writes them; see
 /// [`TcpOptions::layout`](crate::observed::segment::TcpOptions::layout).
 fn order(layout: u32) -> String {
     let names: Vec<&str> = (0..8)

@@ -1,8 +1,8 @@
 //! A counter that numbers what a sender sends, with the numbers that it has skipped so far.
 
-/// A jump over more than this is no count of segments that did not come.
+/// The longest jump that counts segments that did not come.
 pub(super) const MAX_SKIPPED: u16 = 64;
-/// Numbers in a row that are close enough before what comes late is told from a number by
+/// The least numbers in a row that are close enough before what comes late is told from a number by
 /// chance: of random ones two in a thousand are as close.
 const RISING: u8 = 5;
 
@@ -20,18 +20,18 @@ pub(super) struct Count {
 /// The place of a number among those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Behind so many that did not come.
+    /// A number on from the last one, with the count of numbers between that did not come.
     On(u16),
     /// A number in a gap; `is_told`: all before it rise, so it was sent before what came in front
     /// of it.
     Late { is_told: bool },
-    /// Further back than what is remembered, or on by more.
+    /// A number further back than what is remembered, or on by more.
     Away(u16),
 }
 
 impl Count {
-    /// Takes in the number of a segment that stands for so many parts. `is_newer`: something else
-    /// says that it was sent after all before it.
+    /// Takes in the number of a segment that stands for `parts` segments. `is_newer`: something
+    /// else says that it was sent after all before it.
     #[inline]
     pub(super) fn take(&mut self, id: u16, parts: u16, is_newer: bool) -> Step {
         let is_told = self.rising >= RISING;
@@ -42,14 +42,15 @@ impl Count {
         let skipped = self
             .expected
             .map_or(0, |expected| id.wrapping_sub(expected));
-        match skipped <= MAX_SKIPPED {
-            true => Step::On(skipped),
-            false => Step::Away(skipped),
+        if skipped <= MAX_SKIPPED {
+            Step::On(skipped)
+        } else {
+            Step::Away(skipped)
         }
     }
 
-    /// Counts on where a number is the one expected and none before it is missing; false, and
-    /// nothing else, where it is not so.
+    /// Counts on where a number is the one expected and none before it is missing; returns false,
+    /// and does nothing else, where it is not so.
     #[inline]
     pub(super) fn goes_on_with(&mut self, id: u16) -> bool {
         let is_next = self.expected == Some(id) && self.missing == 0;

@@ -1,10 +1,10 @@
-//! Closes exchanges: tiles them, and says what is known of each.
+//! Closing of exchanges: tiles them, and says what is known of each.
 
 use super::{Draft, Mode, Pairing, Scratch, loose};
 use crate::attribution::mark::{Mark, Pace, serialization};
+use crate::attribution::packet::Need;
+use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::{Before, Spare, Tiling, Trace, tile, tile_message};
-use crate::connection::half::{Arrival, Span};
-use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
 use crate::connection::{Closed, View};
 use crate::exchange::tls_handshake::Handshake;
@@ -13,7 +13,7 @@ use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side
 use crate::observed::time::Timestamp;
 
 impl Pairing {
-    /// Whether an exchange is over that was not handed out.
+    /// Returns true if an exchange is over that was not handed out.
     #[inline]
     pub(crate) fn has_closed(&self) -> bool {
         self.first_closed().is_some() || self.loose.as_ref().is_some_and(|loose| loose.is_due())
@@ -61,9 +61,10 @@ impl Pairing {
                     let mss = u64::from(delivery.mss.max(1));
                     let segments = delivery.most_in_flight.div_ceil(mss);
                     let under_way = segments.saturating_mul(mss);
-                    self.kept_window = match delivery.has_losses {
-                        true => grown.max(under_way),
-                        false => grown.max(under_way.saturating_mul(2)),
+                    self.kept_window = if delivery.has_losses {
+                        grown.max(under_way)
+                    } else {
+                        grown.max(under_way.saturating_mul(2))
                     };
                 }
             }
@@ -73,7 +74,7 @@ impl Pairing {
         self.collect_loose(view, closed);
     }
 
-    /// Forgets what is closed. Mostly it is the only one, which need not move.
+    /// Drops a closed exchange. Mostly it is the only one, which need not move.
     fn drop_draft(&mut self, at: usize) {
         match self.open.len() {
             1 => self.open.clear(),
@@ -81,7 +82,7 @@ impl Pairing {
         }
     }
 
-    /// Forgets the marks that nothing open needs.
+    /// Drops the marks that nothing open needs.
     #[inline]
     pub(crate) fn forget(&mut self, scratch: &mut Scratch) {
         match self.needs_marks_from() {
@@ -93,7 +94,7 @@ impl Pairing {
         }
     }
 
-    /// Since when marks are needed by what is open.
+    /// Returns the time from which on marks are needed by what is open.
     #[inline]
     pub(super) fn needs_marks_from(&self) -> Option<Timestamp> {
         let first = self.open.front().map(|front| front.begin);
@@ -104,7 +105,7 @@ impl Pairing {
         }
     }
 
-    /// Which exchange is over: the first in their order, but for HTTP/2.
+    /// Returns the index of the exchange that is over: the first in their order, but for HTTP/2.
     #[inline]
     fn first_closed(&self) -> Option<usize> {
         match self.mode {
@@ -124,9 +125,8 @@ impl Pairing {
 }
 
 impl Draft {
-    /// Where a sender's retransmissions are seen, a response ends when the last
-    /// of its bytes that had to be was sent: the copy before was lost behind
-    /// this point.
+    /// Extends the response to the last of its bytes that had to be sent, where a sender's
+    /// retransmissions are seen: the copy before was lost behind this point.
     fn extend_by_repeats(&mut self, view: &View<'_>, marks: &[Mark]) {
         let is_near_server = matches!(
             (view.to_server().floor(), view.to_client().floor()),
@@ -150,7 +150,7 @@ impl Draft {
         }
     }
 
-    /// Closes and tiles it.
+    /// Closes and tiles the exchange.
     fn close(
         &mut self,
         around: Around<'_>,
@@ -190,7 +190,7 @@ impl Draft {
         exchange
     }
 
-    /// Closes bytes that are no exchange: of one side, tiled as a message is.
+    /// Closes bytes of one side that are no exchange, tiled as a message is.
     pub(super) fn close_loose(
         &self,
         around: Around<'_>,
@@ -298,18 +298,18 @@ impl Draft {
     }
 }
 
-/// What of a connection an exchange is closed with.
+/// State of the connection that an exchange is closed with.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     pub(super) view: &'a View<'a>,
     pub(super) marks: &'a [Mark],
     pub(super) torn: &'a [(Side, Span)],
-    /// When the response ended that it was behind.
+    /// End of the response that the exchange was behind.
     pub(super) behind: Option<Timestamp>,
     pub(super) before: Before,
-    /// How far the server acknowledged the client's bytes.
+    /// The end of the client's bytes that the server acknowledged.
     pub(super) request_acked: u64,
-    /// Nothing says who owes whom an answer.
+    /// True if nothing says who owes whom an answer.
     pub(super) is_unread: bool,
 }
 
@@ -317,15 +317,16 @@ impl<'a> Around<'a> {
     fn marks_from(&self, begin: Timestamp) -> &'a [Mark] {
         let is_before = |mark: &Mark| mark.at < begin;
         // Mostly they begin with its own: nothing open is older.
-        let first = match self.marks.first().is_some_and(is_before) {
-            true => self.marks.partition_point(is_before),
-            false => 0,
+        let first = if self.marks.first().is_some_and(is_before) {
+            self.marks.partition_point(is_before)
+        } else {
+            0
         };
         self.marks.get(first..).unwrap_or_default()
     }
 }
 
-/// How long the response's first record was on its way.
+/// Returns size and timing of the response's first record.
 fn first_record(trace: &Trace<'_>, span: Span) -> FirstRecord {
     let pace = Pace::of(trace.marks, Side::Server, span, trace.end);
     FirstRecord {

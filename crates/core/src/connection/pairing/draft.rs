@@ -2,12 +2,12 @@
 
 use super::Ending;
 use super::http2::Multiplexed;
-use crate::connection::half::Span;
+use crate::attribution::packet::Span;
 use crate::exchange::{Outcome, Side, Signs};
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{Fields, RequestLine};
 
-/// A request that was seen, and what came of it so far.
+/// A request that was seen, and its response so far.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) ordinal: u32,
@@ -22,36 +22,35 @@ pub(super) struct Draft {
     pub(super) status: Option<u16>,
     pub(super) client_asked: bool,
     pub(super) server_asked: bool,
-    /// Its response's end is the connection's.
+    /// True if its response's end is the connection's.
     pub(super) ends_with_fin: bool,
-    /// An earlier response was still due when it began.
+    /// True if an earlier response was still due when it began.
     pub(super) was_behind: bool,
-    /// The capture missed some of its request.
+    /// True if the capture missed some of its request.
     pub(super) is_request_torn: bool,
-    /// The response says that the request failed.
+    /// True if the response says that the request failed.
     pub(super) is_error: bool,
     /// The end of bytes of its response that the capture missed, until later ones come
     /// (by turns).
     pub(super) torn_until: Option<u64>,
     /// True if the capture ended within its response.
     pub(super) is_broken_off: bool,
-    /// Its part in HTTP/2, if it is such.
+    /// The exchange's part in HTTP/2, if it is such.
     pub(super) multiplexed: Option<Box<Multiplexed>>,
     pub(super) signs: Signs,
-    /// Where the request's head ends, if it announced its body with
-    /// `Expect: 100-continue`.
+    /// End of the request's head, if it announced its body with `Expect: 100-continue`.
     pub(super) expects_at: Option<u64>,
-    /// When and as which packet the first interim response came.
+    /// Time and packet number of the first interim response.
     pub(super) interim: Option<(Timestamp, u64)>,
-    /// The server ended the connection at this instant, so many bytes short of
-    /// what its response had announced.
+    /// The instant at which the server ended the connection, and the number of bytes by which the
+    /// response was shorter than it had announced.
     pub(super) cut_short: Option<(Timestamp, u64)>,
-    /// What the response's head said besides its framing.
+    /// The fields of the response's head besides its framing.
     pub(super) fields: Fields,
-    /// Its response is what a certificate's validity rests on.
+    /// True if its response is what a certificate's validity rests on.
     pub(super) is_revocation: bool,
-    /// Records of the server that seem to be no response: where they lie, and
-    /// when and in which packet the last ended.
+    /// Records of the server that seem to be no response: their span, and time and packet of the
+    /// last one's end.
     aside: Option<(Span, Timestamp, u64)>,
     /// The first record of its response, if it is in records.
     pub(super) first_record: Option<Span>,
@@ -102,7 +101,7 @@ impl Draft {
         }
     }
 
-    /// The server's bytes up to `end` are no response, unless nothing else comes.
+    /// Puts the server's bytes up to `end` aside: they are no response, unless nothing else comes.
     pub(super) fn put_aside(&mut self, start: u64, end: u64, at: Timestamp, number: u64) {
         let start = match (self.aside, self.response.end > self.response.start) {
             (Some((span, ..)), _) => span.start,
@@ -119,7 +118,7 @@ impl Draft {
         self.put_aside(self.response.start, end, self.end, self.last_number);
     }
 
-    /// Whether the record that ends there was put aside.
+    /// Returns true if the record that ends there was put aside.
     pub(super) fn is_aside(&self, end: u64) -> bool {
         self.aside.is_some_and(|(span, ..)| end <= span.end)
     }
@@ -128,12 +127,12 @@ impl Draft {
         self.line.as_ref().is_some_and(|line| line.is_head)
     }
 
-    /// A 1xx response: the real one follows (RFC 9110 §15.2).
+    /// Returns true for a 1xx response: the real one follows (RFC 9110 §15.2).
     pub(super) fn is_interim(&self) -> bool {
         matches!(self.status, Some(100 | 102..200))
     }
 
-    /// A status that sends the client elsewhere (RFC 9110 §15.4).
+    /// Returns true for a status that sends the client elsewhere (RFC 9110 §15.4).
     pub(super) fn is_redirect(&self) -> bool {
         matches!(self.status, Some(301 | 302 | 303 | 307 | 308))
     }
@@ -147,12 +146,12 @@ impl Draft {
         self.signs.request_repeats = 0;
     }
 
-    /// Whether response bytes were seen (by turns).
+    /// Returns true if response bytes were seen (by turns).
     pub(super) fn has_response(&self) -> bool {
         self.outcome.is_some() || self.response.end > self.response.start
     }
 
-    /// The response's last byte came.
+    /// Completes the response with its last byte.
     pub(super) fn complete(&mut self, offset: u64, at: Timestamp, number: u64) {
         self.response.end = offset.max(self.response.start);
         self.end = at;
@@ -160,7 +159,7 @@ impl Draft {
         self.outcome = Some(Outcome::Complete(self.status));
     }
 
-    /// More response bytes, by turns.
+    /// Takes in more response bytes, by turns.
     pub(super) fn extend_turn(&mut self, span: Span, at: Timestamp, number: u64) {
         if self.response.end == self.response.start {
             self.response = span;
@@ -173,7 +172,7 @@ impl Draft {
         self.last_number = number;
     }
 
-    /// By turns a response is whole when the turn passes.
+    /// Completes the response as the turn passes: by turns it is whole then.
     pub(super) fn complete_turn(&mut self) {
         if let Some((span, at, number)) = self.aside.filter(|_| !self.has_response()) {
             self.extend_turn(span, at, number);
@@ -186,12 +185,12 @@ impl Draft {
         }
     }
 
-    /// Its boundaries cannot be told.
+    /// Cuts the exchange: its boundaries cannot be told.
     pub(super) fn cut(&mut self) {
         self.outcome = Some(Outcome::Cut);
     }
 
-    /// The connection ended before the response did.
+    /// Ends an exchange whose connection ended before its response did.
     pub(super) fn give_up(&mut self, ending: Option<Ending>) {
         let Some((by, at, is_reset)) = ending else {
             self.signs.is_left_waiting = true;

@@ -4,7 +4,7 @@
 //! what was lost of the last bytes comes again behind the FIN that ends them.
 
 use super::{Ending, Mode, Pairing};
-use crate::connection::half::Arrival;
+use crate::attribution::packet::Arrival;
 use crate::connection::is_progress;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
@@ -12,20 +12,20 @@ use crate::observed::time::Timestamp;
 /// The FINs of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Fins {
-    /// When the client's FIN came, if it came first.
+    /// Time of the client's FIN, if it came first.
     left: Option<Timestamp>,
     /// True if the client acknowledged data behind its FIN: it has said all, and reads on.
     is_half_closed: bool,
-    /// Where the server's bytes end.
+    /// The end of the server's bytes.
     end: Option<u64>,
-    /// When the server's FIN or the last of its bytes came, until it is known what they end.
+    /// Time of the server's FIN or of the last of its bytes, until it is known what they end.
     last_word: Option<Timestamp>,
-    /// How the connection ended, while bytes are still to be acknowledged.
+    /// The end of the connection, while bytes are still to be acknowledged.
     pub(super) ending: Option<Ending>,
 }
 
 impl Fins {
-    /// When the client gave up: it left first, and nothing shows that it reads on.
+    /// Returns the time when the client gave up: it left first, and nothing shows that it reads on.
     pub(super) fn given_up(&self) -> Option<Timestamp> {
         self.left.filter(|_| !self.is_half_closed)
     }
@@ -47,7 +47,7 @@ impl Pairing {
         let (request_acked, left) = (self.request_acked, fins.left);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             draft.server_asked |= left.is_none();
-            // It was sent before the request came.
+            // The FIN was sent before the request came.
             draft.signs.was_closing |= request_acked < draft.request.end;
         }
         self.end_body();
@@ -104,13 +104,13 @@ impl Pairing {
         let Some(fins) = &mut self.fins else {
             return;
         };
-        // Who leaves first has given up: the server's end tells nothing after that.
+        // A client that leaves first has given up: the server's end tells nothing after that.
         let is_whole = fins.end.is_some_and(|end| position >= end) && fins.given_up().is_none();
         let Some(at) = fins.last_word.take_if(|_| is_whole) else {
             return;
         };
         let messages = &self.responses.messages;
-        // Where the capture has all that was sent.
+        // Bytes are missing only where the capture has all that was sent.
         let missing = messages.awaited_bytes();
         let missing = missing.filter(|_| fins.end == Some(position));
         let is_close_delimited = messages.ends_with_connection();

@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use crate::attribution::mark::{Brief, Mark, Pace, serialization};
+use crate::attribution::packet::Span;
 use crate::attribution::{Before, Spare, Tiling, Trace, tile};
 use crate::connection::View;
-use crate::connection::half::Span;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{Recovery, Side};
@@ -14,10 +14,10 @@ use crate::protocol::tls::{
     CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
 };
 
-/// Flights remembered of one handshake: TLS 1.3 has three with a
-/// HelloRetryRequest, TLS 1.2 two.
+/// The most flights remembered of one handshake: TLS 1.3 has three with a HelloRetryRequest, TLS
+/// 1.2 two.
 const MAX_LEGS: usize = 8;
-/// What a flight waits for while it is sent.
+/// Waits that a flight has while it is sent.
 const SPREAD: [WaitKind; 4] = [
     WaitKind::ResponseTransfer,
     WaitKind::CongestionWindow,
@@ -25,17 +25,18 @@ const SPREAD: [WaitKind; 4] = [
     WaitKind::Paced,
 ];
 
-/// What was seen of a handshake so far.
+/// Flights of a handshake seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
     legs: Vec<Flight>,
     client: Option<Box<Hello>>,
     server: Option<Box<Hello>>,
     has_certificate: bool,
-    /// Which side's ChangeCipherSpec and Finished were seen (up to TLS 1.2).
+    /// True for the client, and for the server, once its ChangeCipherSpec and Finished were seen
+    /// (up to TLS 1.2).
     changed: [bool; 2],
     finished: [bool; 2],
-    /// The client has sent encrypted records that are no Finished by their length.
+    /// True if the client has sent encrypted records that are no Finished by their length.
     is_unfinished: bool,
 }
 
@@ -56,7 +57,7 @@ impl Flights {
         self.legs.first().map(|leg| leg.begin)
     }
 
-    /// Where the first flight lies and in which packet it began.
+    /// Returns span and begin of the first flight, and the packet that it began in.
     pub(super) fn first(&self) -> Option<(Span, Timestamp, u64)> {
         let leg = self.legs.first()?;
         Some((leg.request, leg.begin, leg.first_number))
@@ -75,12 +76,12 @@ impl Flights {
         self.is_unfinished
     }
 
-    /// Up to TLS 1.2: whether both sides have sent their Finished.
+    /// Returns true if both sides have sent their Finished (up to TLS 1.2).
     pub(super) fn is_done(&self) -> bool {
         self.finished == [true, true]
     }
 
-    /// A record began.
+    /// Notes that a record began.
     pub(super) fn began(&mut self, by: Side, start: u64, at: Timestamp, number: u64) {
         let is_new = self
             .legs
@@ -110,7 +111,7 @@ impl Flights {
         }
     }
 
-    /// A record ended.
+    /// Notes that a record ended.
     pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, mark: &Brief) {
         let side = usize::from(by == Side::Server);
         let has_changed = self.changed.get(side).copied().unwrap_or_default();
@@ -152,7 +153,7 @@ impl Flights {
         }
     }
 
-    /// Tiles it. `None` where the capture missed some of it.
+    /// Tiles the handshake. `None` where the capture missed some of it.
     pub(super) fn close(
         &self,
         view: &View<'_>,
@@ -182,9 +183,10 @@ impl Flights {
             version,
             offered: hello(&self.client),
             offers_session: self.client.as_ref().is_some_and(|hello| hello.resumes),
-            is_resumed: match is_1_3 {
-                true => chose_key,
-                false => version.is_some() && !self.has_certificate,
+            is_resumed: if is_1_3 {
+                chose_key
+            } else {
+                version.is_some() && !self.has_certificate
             },
             is_retried: legs.iter().any(|leg| leg.is_retry),
             server_name: self.server_name().map(str::to_owned),
@@ -213,9 +215,10 @@ impl Tiled<'_> {
     fn leg(&mut self, leg: &Flight) -> Leg {
         let client_think = self.client(leg.begin);
         let (begin, end) = (self.cursor, leg.end.max(self.cursor));
-        let tiling = match leg.response.end > leg.response.start {
-            true => self.tile(leg, begin, end),
-            false => Tiling::default(),
+        let tiling = if leg.response.end > leg.response.start {
+            self.tile(leg, begin, end)
+        } else {
+            Tiling::default()
         };
         let of_kind = |kind: WaitKind| -> Duration {
             let of_kind = tiling.waits.iter().filter(|wait| wait.kind == kind);
@@ -243,8 +246,8 @@ impl Tiled<'_> {
         made
     }
 
-    /// The time for which the server's program paused within its answer. What went on a round
-    /// trip later waited for the client's word, as what does not fit into a first window does.
+    /// Returns the time for which the server's program paused within its answer. What went on a
+    /// round trip later waited for the client's ACK, as what does not fit into a first window does.
     fn paused(&self, tiling: &Tiling) -> Duration {
         let floors = [self.view.to_server().floor(), self.view.to_client().floor()];
         let trip: Duration = floors.into_iter().flatten().sum();
@@ -282,7 +285,7 @@ impl Tiled<'_> {
         tile(&trace, &mut Spare::default())
     }
 
-    /// The client's time up to its next flight, travel apart.
+    /// Names the client's time up to its next flight, without travel, and returns it.
     fn client(&mut self, until: Timestamp) -> Duration {
         let until = until.max(self.cursor);
         let whole = until.since(self.cursor);
@@ -300,7 +303,7 @@ impl Tiled<'_> {
         whole - travel
     }
 
-    /// The last answer's way to the client.
+    /// Names the last answer's way to the client.
     fn travel(&mut self) {
         let travel = self.view.to_client().floor().unwrap_or_default();
         let bound = Bound::Inferred(self.view.to_client().split_error());

@@ -1,12 +1,12 @@
-//! HTTP/2: a stream is an exchange; several may be open at once, and each is
-//! tiled on its own. What its flow-control windows held back is noted with it.
+//! HTTP/2: a stream is an exchange; several may be open at once, and each is tiled on its own.
+//! Stretches that its flow-control windows held back are noted with it.
 
 mod flow_control;
 
 use super::{Draft, Mode, Pairing};
 use crate::attribution::mark::Brief;
+use crate::attribution::packet::Span;
 use crate::connection::View;
-use crate::connection::half::Span;
 use crate::exchange::Side;
 use crate::protocol::http::{RequestLine, Role, fingerprint};
 use crate::protocol::http2::{Event, Fields, Frame, HEADER, Meaning};
@@ -14,7 +14,7 @@ use crate::protocol::{Protocol, Step};
 pub(super) use flow_control::{Multiplex, Multiplexed};
 
 impl Pairing {
-    /// The client is about to speak HTTP/2.
+    /// Begins to read HTTP/2, which the client is about to speak.
     pub(super) fn begin_http2(&mut self) {
         self.mode = Mode::Http2;
         self.requests.speak(Protocol::Http2, Role::Request);
@@ -22,8 +22,8 @@ impl Pairing {
         self.multiplex = Some(Box::new(Multiplex::new()));
     }
 
-    /// HTTP/1.1 was left for HTTP/2: the request that asked for it is stream 1
-    /// (RFC 7540 §3.2). The responses' parser was changed with the 101's end.
+    /// Changes from HTTP/1.1 to HTTP/2: the request that asked for it is stream 1 (RFC 7540 §3.2).
+    /// The responses' parser was changed with the 101's end.
     pub(super) fn upgrade_to_http2(&mut self) {
         self.mode = Mode::Http2;
         self.requests.speak(Protocol::Http2, Role::Request);
@@ -34,14 +34,14 @@ impl Pairing {
         }
     }
 
-    /// The capture missed bytes.
+    /// Takes in a hole: bytes that the capture missed.
     pub(super) fn http2_torn(&mut self, by: Side, span: Span) {
         if !self.skip(by, span).is_empty() {
             self.lose_streams();
         }
     }
 
-    /// Which streams go on, and what their windows are, is not known.
+    /// Forgets the streams that go on and their windows, which are no longer known.
     fn lose_streams(&mut self) {
         self.cut_awaited();
         if let Some(multiplex) = &mut self.multiplex {
@@ -131,8 +131,8 @@ impl Pairing {
         }
     }
 
-    /// Notes what a field section says; whether the real one is still to come
-    /// (RFC 9110 §15.2).
+    /// Notes what a field section says; returns true if the real one is still to come (RFC 9110
+    /// §15.2).
     fn field_section(&mut self, by: Side, frame: Frame, fields: Option<Box<Fields>>) -> bool {
         let Some(draft) = self.stream(frame.stream) else {
             return false;
@@ -162,7 +162,7 @@ impl Pairing {
         }
     }
 
-    /// The stream's message has come so far.
+    /// Notes that the stream's message has come so far.
     fn message_went_on(&mut self, by: Side, frame: Frame, offset: u64, mark: &Brief) {
         let Some(draft) = self.stream(frame.stream).filter(|_| by == Side::Server) else {
             return;

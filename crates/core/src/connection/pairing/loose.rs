@@ -1,9 +1,9 @@
-//! Bytes that no exchange holds: what a server says unasked, and bulk in either
-//! direction that is not answered.
+//! Bytes that no exchange holds: what a server says unasked, and bulk in either direction that is
+//! not answered.
 //!
-//! They run as transfers: stretches of one side's bytes without a rest, each tiled
-//! as a message of an exchange is. Those of a request that may be answered still
-//! wait until that is known.
+//! Such bytes run as transfers: stretches of one side's bytes without a rest, each tiled as a
+//! message of an exchange is. Those of a request that may be answered still wait until that is
+//! known.
 
 use core::mem::take;
 
@@ -11,17 +11,17 @@ use super::closing::Around;
 use super::turns::is_apart;
 use super::{Draft, Mode, Pairing, Scratch};
 use crate::attribution::mark::{Brief, Data};
+use crate::attribution::packet::Need;
+use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::{Before, Spare, Trace};
-use crate::connection::half::{Arrival, Span};
-use crate::connection::repeats::Need;
 use crate::connection::{Closed, View, is_progress};
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::observed::time::Timestamp;
 
-/// Segments of one transfer; what goes on is another, so that its marks need not be
-/// kept. A window of a megabyte fits.
+/// The most segments of one transfer; what goes on is another, so that its marks need not be kept.
+/// A window of a megabyte fits.
 const MOST_SEGMENTS: u32 = 1024;
-/// Transfers of a request that may be answered still, the first ones.
+/// The most transfers kept of a request that may be answered still, the first ones.
 const MAX_WAITING: usize = 64;
 
 /// The bytes of a connection that no exchange holds.
@@ -37,7 +37,7 @@ pub(super) struct Loose {
     is_over: bool,
 }
 
-/// One side's bytes.
+/// Bytes of one side.
 #[derive(Debug, Default)]
 struct Way {
     /// True if a segment came that another may continue.
@@ -62,7 +62,7 @@ impl Loose {
         self.ways.iter().any(|way| way.draft.is_some())
     }
 
-    /// The earliest time from which marks are needed.
+    /// Returns the earliest time from which marks are needed.
     pub(super) fn begin(&self) -> Option<Timestamp> {
         let drafts = self.ways.iter().filter_map(|way| way.draft.as_ref());
         drafts.map(|draft| draft.begin).min()
@@ -79,7 +79,7 @@ impl Loose {
         Vec::new()
     }
 
-    /// The other side answers: what `asked` sent was a request.
+    /// Notes that the other side answers: what `asked` sent was a request.
     fn answered(&mut self, asked: Side) {
         if let Some(way) = self.ways.get_mut(slot(asked)) {
             *way = Way::default();
@@ -227,7 +227,7 @@ impl Pairing {
 }
 
 impl Draft {
-    /// The transfers that remain of an exchange that was cut: its messages, each by itself,
+    /// Returns the transfers that remain of an exchange that was cut: its messages, each by itself,
     /// and the request only if it `is_followed` nowhere else.
     pub(super) fn remains(
         &self,
@@ -246,7 +246,8 @@ impl Draft {
     }
 }
 
-/// The first of a side's segments that was kept, and the last that had to be sent.
+/// Returns the times of the first of a side's segments that was kept, and of the last that had to
+/// be sent.
 pub(super) fn bounds(trace: &Trace<'_>, sender: Side) -> (Timestamp, Timestamp) {
     let span = match sender {
         Side::Client => trace.request,

@@ -1,8 +1,8 @@
-//! Reads messages from both directions and makes exchanges of what they say.
+//! Messages of both directions, from which exchanges are made.
 
 use super::{Draft, Mode, Pairing, Scratch};
 use crate::attribution::mark::{Brief, Data};
-use crate::connection::half::{Arrival, Span};
+use crate::attribution::packet::{Arrival, Span};
 use crate::connection::stream::Stream;
 use crate::connection::{View, empty_span};
 use crate::exchange::{Foreign, Side};
@@ -13,14 +13,14 @@ use crate::protocol::{Parser, Protocol, Step, http2, tls};
 /// Steps with the offsets where they were taken.
 pub(super) type Steps = Vec<(u64, Step)>;
 
-/// The number of times that frames may be lost to what the capture cut off without an
-/// exchange read between: the first request and its response name many fields and are often cut, in both
+/// The most times that frames may be lost to what the capture cut off without an exchange read
+/// between: the first request and its response name many fields and are often cut, in both
 /// directions.
 const MAX_FRAMES_LOST: u8 = 4;
 
 impl Pairing {
-    /// Data of a protocol whose messages' parsers know their ends: HTTP/1.x and
-    /// others like it.
+    /// Takes in data of a protocol whose parsers find the ends of messages: HTTP/1.x and others
+    /// like it.
     pub(super) fn message_data(
         &mut self,
         mark: &Brief,
@@ -44,7 +44,7 @@ impl Pairing {
         }
     }
 
-    /// Data in frames or records that say where they end.
+    /// Takes in data in frames or records that say where they end.
     pub(super) fn framed_data(
         &mut self,
         mark: &Brief,
@@ -65,8 +65,8 @@ impl Pairing {
         self.read_on(mark, data, payload, view, scratch);
     }
 
-    /// Takes the steps that a segment brings; whether messages are still told
-    /// apart: what the capture cut off its payload may have been their heads.
+    /// Takes the steps that a segment brings; returns true if messages are still told apart: what
+    /// the capture cut off its payload may have been their heads.
     fn read_on(
         &mut self,
         mark: &Brief,
@@ -109,8 +109,8 @@ impl Pairing {
         self.mode == Mode::Http2 && self.frames_lost <= MAX_FRAMES_LOST
     }
 
-    /// By turns from here on; of HTTP, if anything was read of it, what a head's first
-    /// bytes say is read still.
+    /// Falls back to turns from here on; of HTTP, if anything was read of it, the first bytes of
+    /// heads are read still.
     fn fall_back_to_turns(&mut self, was_read: bool) {
         let is_http = matches!(self.requests.messages, Parser::Http(_));
         if is_http && self.mode == Mode::Http {
@@ -121,14 +121,14 @@ impl Pairing {
         (self.multiplex, self.tls) = (None, None);
     }
 
-    /// The capture missed the bytes of `span`.
+    /// Passes over the bytes of `span`, which the capture missed.
     pub(super) fn skip(&mut self, by: Side, span: Span) -> Steps {
         let mut steps = Steps::new();
         self.read(by, &mut steps, |stream, on| stream.skip(span, on));
         steps
     }
 
-    /// A response that does not begin as one.
+    /// Looks for another protocol in a response that does not begin as one.
     fn look_for_foreign(&mut self, payload: &[u8]) {
         let is_http = matches!(self.responses.messages, Parser::Http(_));
         let is_response = !is_http || http::begins_message(Role::Response, payload);
@@ -147,7 +147,7 @@ impl Pairing {
         }
     }
 
-    /// A request begins and nothing before it can be told apart.
+    /// Starts anew where a request begins and nothing before it can be told apart.
     fn resynchronise(&mut self, request: u64, response: u64) {
         self.cut_awaited();
         self.is_orphaned = false;
@@ -185,7 +185,7 @@ impl Pairing {
                 Step::Head(head) if head.status == Some(101) => {
                     changes_protocol = head.upgrades_to_http2;
                 }
-                // What follows a 101 is frames (RFC 7540 §3.2).
+                // Frames follow a 101 (RFC 7540 §3.2).
                 Step::Ended if changes_protocol => {
                     changes_protocol = false;
                     *messages = Protocol::Http2.parser(Role::Response);
@@ -275,7 +275,7 @@ impl Pairing {
     }
 }
 
-/// Whether the thread was lost among these steps.
+/// Returns true if the parser lost its place among these steps.
 fn has_lost(steps: &Steps) -> bool {
     steps.iter().any(|(_, step)| matches!(step, Step::Lost))
 }

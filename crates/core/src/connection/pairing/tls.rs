@@ -1,50 +1,50 @@
 //! TLS: the handshake, then application data by turns of records.
 //!
-//! What belongs to the handshake, and what is no message of the application
-//! (alerts, tickets, HTTP/2's own traffic), makes no exchange.
+//! Records of the handshake, and those that are no message of the application (alerts, tickets,
+//! HTTP/2's own traffic), make no exchange.
 
 use super::flights::Flights;
 use super::turns::{LULL, PUSHED};
 use super::{Draft, Mode, Pairing};
 use crate::attribution::mark::Brief;
+use crate::attribution::packet::Span;
 use crate::connection::View;
-use crate::connection::half::Span;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{RequestLine, Role};
 use crate::protocol::tls::{self, Content, Event, HEADER, SERVER_HELLO};
 use crate::protocol::{Protocol, Step};
 
-/// An encrypted Finished of TLS 1.3: 4 bytes of header, a hash of 32 or 48,
-/// the content's type, a tag of 16 (RFC 8446 §4.4.4, §5.2).
+/// Lengths of an encrypted Finished of TLS 1.3: 4 bytes of header, a hash of 32 or 48, the
+/// content's type, a tag of 16 (RFC 8446 §4.4.4, §5.2).
 const FINISHED_RECORDS: [u16; 2] = [53, 69];
-/// An encrypted alert of TLS 1.3: two bytes, the content's type, the tag.
+/// Length of an encrypted alert of TLS 1.3: two bytes, the content's type, the tag.
 const ALERT_RECORD: u16 = 19;
-/// What encryption adds to a record: TLS 1.3 (type and tag), and up to TLS 1.2
-/// with AES-GCM (explicit nonce and tag, RFC 5288 §3).
+/// Bytes that encryption adds to a record: TLS 1.3 (type and tag), and up to TLS 1.2 with AES-GCM
+/// (explicit nonce and tag, RFC 5288 §3).
 const ADDED_1_3: u16 = 17;
 const ADDED_1_2: u16 = 24;
-/// Tickets come right after the handshake, mostly two, of equal length
-/// (OpenSSL's `num_tickets`), no longer than this.
+/// Lengths of tickets, which come right after the handshake, mostly two, of equal length (OpenSSL's
+/// `num_tickets`).
 const TICKET_RECORDS: core::ops::RangeInclusive<u16> = 64..=1500;
 const MOST_TICKETS: u8 = 8;
-/// HTTP/2 frames that a client sends of its own accord: SETTINGS ACK, PING,
-/// one WINDOW_UPDATE or two (RFC 9113 §6).
+/// Lengths of the HTTP/2 frames that a client sends of its own accord: SETTINGS ACK, PING, one
+/// WINDOW_UPDATE or two (RFC 9113 §6).
 const HTTP2_CONTROL: [u16; 4] = [9, 13, 17, 26];
-/// A server's HTTP/2 preface: SETTINGS of a few values, and a WINDOW_UPDATE.
+/// The longest HTTP/2 preface of a server: SETTINGS of a few values, and a WINDOW_UPDATE.
 const HTTP2_PREFACE: u16 = 64;
 
 /// The longest record that may hold nothing but what a protocol tells its peer of its own
 /// accord: two updates of HTTP/2's windows up to TLS 1.2, and all that is shorter.
 const MOST_CONTROL: u16 = 50;
 
-/// What a connection's TLS has come to.
+/// State of a connection's TLS.
 #[derive(Debug)]
 pub(super) struct Conversation {
     phase: Phase,
     is_1_3: bool,
     has_http2: bool,
-    /// The client sends data ahead of the handshake's end.
+    /// True if the client sends data ahead of the handshake's end.
     is_early: bool,
     /// Application records of the server since the handshake, up to a few.
     server_records: u8,
@@ -52,9 +52,9 @@ pub(super) struct Conversation {
     ticket: Option<u16>,
     /// The time at which the client's last record was sent.
     last_request: Timestamp,
-    /// The client has sent records that no control fills.
+    /// True if the client has sent records that no control fills.
     has_messages: bool,
-    /// The request that is open holds no other record than such as may be control.
+    /// True if the request that is open consists of records that may be control.
     is_control: bool,
     /// The end of the server's last record that answers no request.
     unasked: u64,
@@ -63,7 +63,7 @@ pub(super) struct Conversation {
 #[derive(Debug)]
 enum Phase {
     Handshake(Box<Flights>),
-    /// Some of the handshake was not seen: where it ends has to be guessed.
+    /// A handshake of which some was not seen: its end has to be guessed.
     Torn,
     Application,
 }
@@ -80,9 +80,10 @@ struct Record {
 impl Conversation {
     fn new(begins_with_hello: bool) -> Self {
         Self {
-            phase: match begins_with_hello {
-                true => Phase::Handshake(Box::default()),
-                false => Phase::Torn,
+            phase: if begins_with_hello {
+                Phase::Handshake(Box::default())
+            } else {
+                Phase::Torn
             },
             is_1_3: false,
             has_http2: false,
@@ -96,7 +97,7 @@ impl Conversation {
         }
     }
 
-    /// The handshake in progress.
+    /// Returns the handshake in progress.
     pub(super) fn flights(&self) -> Option<&Flights> {
         match &self.phase {
             Phase::Handshake(flights) => Some(flights),
@@ -114,7 +115,7 @@ impl Conversation {
         length.saturating_sub(if self.is_1_3 { ADDED_1_3 } else { ADDED_1_2 })
     }
 
-    /// Whether a client's record is a message of the application, or part of one.
+    /// Returns true if a client's record is a message of the application, or part of one.
     fn is_request(&self, record: Record) -> bool {
         let is_alert = record.length == ALERT_RECORD;
         let is_control =
@@ -124,7 +125,7 @@ impl Conversation {
 }
 
 impl Pairing {
-    /// TLS begins with the client's bytes that are about to be read.
+    /// Begins to read TLS with the client's bytes that are about to be read.
     pub(super) fn begin_tls(&mut self, payload: &[u8]) {
         self.mode = Mode::Tls;
         self.requests.speak(Protocol::Tls, Role::Request);
@@ -134,7 +135,7 @@ impl Pairing {
         self.tls = Some(Box::new(Conversation::new(begins_with_hello)));
     }
 
-    /// The capture missed bytes.
+    /// Takes in a hole: bytes that the capture missed.
     pub(super) fn tls_torn(&mut self, by: Side, span: Span) {
         let is_torn = !self.skip(by, span).is_empty();
         if let Some(tls) = &mut self.tls {
@@ -221,7 +222,7 @@ impl Pairing {
                     return self.record_began(tls, by, record, mark, view);
                 }
                 if by == Side::Server && is_encrypted && flights.is_unfinished() {
-                    // What the client sent was no Finished that could be told.
+                    // The client sent records of which none could be told to be its Finished.
                     tls.phase = Phase::Application;
                     return;
                 }
@@ -283,7 +284,7 @@ impl Pairing {
         }
     }
 
-    /// The handshake is over: it waits for the first exchange to bear it.
+    /// Closes the handshake, which is over: it waits for the first exchange to bear it.
     fn close_handshake(&mut self, tls: &mut Conversation, view: &View<'_>) {
         let before = core::mem::replace(&mut tls.phase, Phase::Application);
         if let Phase::Handshake(flights) = before {
@@ -328,9 +329,9 @@ impl Pairing {
         }
     }
 
-    /// Returns true if a server record that may be control comes so long after an answer that
-    /// it is no part of it: an idle connection is tested for life, or closed. A
-    /// record as short as an alert may also be a message, such as an empty line.
+    /// Returns true if a server record that may be control comes too long after an answer to be a
+    /// part of it: an idle connection is tested for life, or closed. A record as short as an alert
+    /// may also be a message, such as an empty line.
     fn is_late_control(&self, record: Record, may_be_alert: bool, mark: &Brief) -> bool {
         let longest = if may_be_alert { LULL } else { PUSHED };
         let answered = self.open.back().filter(|draft| draft.has_response());
@@ -411,12 +412,12 @@ impl Pairing {
 }
 
 impl Pairing {
-    /// When the handshake in progress began.
+    /// Returns the time when the handshake in progress began.
     pub(super) fn handshake_begin(&self) -> Option<Timestamp> {
         self.tls.as_ref()?.flights()?.begin()
     }
 
-    /// No more will come: a handshake in progress is an exchange that failed.
+    /// Fails a handshake in progress, as no more will come: it is an exchange that failed.
     pub(super) fn fail_handshake(&mut self) {
         let Some(flights) = self.tls.as_ref().and_then(|tls| tls.flights()) else {
             return;

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::{Draft, LEAST_READ, Pairing};
 use crate::attribution::mark::{Brief, Data};
-use crate::connection::half::{Arrival, Span};
+use crate::attribution::packet::{Arrival, Span};
 use crate::connection::{View, is_progress};
 use crate::exchange::Side;
 use crate::protocol::Protocol;
@@ -13,21 +13,21 @@ use crate::protocol::http::{self, Role};
 
 /// Longest time in which a program or a kernel goes on once it is released.
 pub(super) const LULL: Duration = Duration::from_millis(3);
-/// After so long a server that goes on begins something new as likely as not: a program
-/// that pushes what comes up rests for as long as nothing does.
+/// The rest after which a server that goes on begins something new as likely as not: a program that
+/// pushes what comes up rests for as long as nothing does.
 pub(super) const PUSHED: Duration = Duration::from_secs(1);
-/// Most parts of one message that come after rests; more are messages of their own.
+/// The most parts of one message that come after rests; more are messages of their own.
 const MOST_PARTS: u32 = 8;
 
 impl Pairing {
-    /// By turns a response is whole when the next turn begins.
+    /// Finishes the turn: by turns a response is whole when the next turn begins.
     pub(super) fn finish_turn(&mut self) {
         if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
             draft.complete_turn();
         }
     }
 
-    /// By turns, with what their first bytes say where the protocol is known.
+    /// Takes in data by turns, with what their first bytes say where the protocol is known.
     pub(super) fn spoken_turn(
         &mut self,
         mark: &Brief,
@@ -38,7 +38,7 @@ impl Pairing {
         if self.is_unread {
             self.read_late(mark.by, payload);
         }
-        // What is read says what belongs together.
+        // A protocol that is read says what belongs together.
         let is_read = self
             .spoken
             .is_some_and(|spoken| spoken != Protocol::Answered);
@@ -125,9 +125,9 @@ impl Pairing {
         self.is_unread |= self.apart >= MOST_PARTS;
     }
 
-    /// Data by turns; `is_apart`: it belongs to nothing before it. Of a message that
-    /// got no answer nobody knows that it wanted one, and what follows an answer after
-    /// a rest answers nothing.
+    /// Takes in data by turns; `is_apart`: it belongs to nothing before it. Nothing tells that a
+    /// message that got no answer wanted one, and what follows an answer after a rest answers
+    /// nothing.
     fn turn_data(&mut self, mark: &Brief, data: Data, is_apart: bool) {
         if !is_progress(data.arrival) {
             return;
@@ -169,7 +169,7 @@ impl Pairing {
         };
         let crosses = mark.ack <= draft.request.start;
         if draft.ordinal > 0 {
-            // Nor does it answer what it has not heard to the end.
+            // A segment that has not received the whole request does not answer it either.
             draft.signs.is_crossed |= mark.ack < draft.request.end;
             self.has_crossed |= crosses;
         }
@@ -189,9 +189,9 @@ impl Pairing {
     }
 }
 
-/// Returns true if `mark` comes so long after the segment before it that nothing released
-/// it: an acknowledgement or a window update would have passed here at most a round trip
-/// earlier. A segment that repairs a loss has waited for that.
+/// Returns true if `mark` comes too long after the segment before it to have been released: an
+/// acknowledgement or a window update would have passed here at most a round trip earlier. A
+/// segment that repairs a loss has waited for that.
 pub(super) fn is_apart(mark: &Brief, data: Data, view: &View<'_>) -> bool {
     let trips = [view.to_client().floor(), view.to_server().floor()];
     let limit = LULL + trips.into_iter().flatten().sum::<Duration>() * 2;

@@ -10,14 +10,15 @@ use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Segments among which a copy is looked for: those of several devices follow
-/// each other at once.
+/// The number of segments among which a copy is looked for: those of several devices follow each
+/// other at once.
 const RECENT: usize = 8;
-/// The same on a connection that has shown copies, at first: what comes from another
-/// host lies as many packets behind as are under way. Where they lie in the farther half, there
-/// may soon be more …
+/// The number of segments among which a copy is looked for at first on a connection that has shown
+/// copies: what comes from another host lies as many packets behind as are under way. Where they
+/// lie in the farther half, there may soon be more.
 const MANY: usize = 256;
-/// … up to this: 16 kB for a connection that had as many packets, each twice.
+/// The most segments among which a copy is looked for: 16 kB for a connection that had as many
+/// packets, each twice.
 const MOST: usize = 4096;
 
 /// The segments of one connection that were seen last.
@@ -25,14 +26,14 @@ const MOST: usize = 4096;
 pub(super) struct Copies {
     recent: [u32; RECENT],
     next: usize,
-    /// When the last segment came.
+    /// Time of the last segment.
     last: Option<Timestamp>,
-    /// More of them, once there was a copy: a power of two.
+    /// Prints of more segments, once there was a copy: a power of two.
     many: Option<Box<[u32]>>,
 }
 
 impl Copies {
-    /// Whether the segment is a copy of one that was seen a moment ago.
+    /// Returns true if the segment is a copy of one that was seen a moment ago.
     #[inline]
     pub(super) fn is_copy(&mut self, segment: &Segment) -> bool {
         let last = self.last.replace(segment.at);
@@ -94,11 +95,10 @@ impl Copies {
     }
 }
 
-/// What a copy shares with its original and no retransmission with what it
-/// repeats: a new packet has another identification (RFC 6864 §4), or a later
-/// timestamp. `None` where neither tells: an identification of zero stands for
-/// none (`ip_select_ident_segs()` in `include/net/ip.h`), and bare ACKs repeat
-/// within one tick of the sender's clock.
+/// Returns the print that a copy shares with its original and no retransmission with what it
+/// repeats: a new packet has another identification (RFC 6864 §4), or a later timestamp. `None`
+/// where neither tells: an identification of zero stands for none (`ip_select_ident_segs()` in
+/// `include/net/ip.h`), and bare ACKs repeat within one tick of the sender's clock.
 #[inline]
 fn fingerprint(segment: &Segment) -> Option<u32> {
     let id = segment.ip.id.unwrap_or_default();

@@ -13,10 +13,10 @@ use crate::connection::Connection;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// The time by which the directions of a capture are stamped apart, at most. What did not
-/// come by then is not in the capture.
+/// The most time by which the directions of a capture are stamped apart. What did not come by then
+/// is not in the capture.
 const APART: Duration = Duration::from_millis(1);
-/// Segments that wait at a time, at most.
+/// The most segments that wait at a time.
 const MOST: usize = 64;
 
 /// Segments of one direction that came before what the first of them answers, in their
@@ -24,7 +24,7 @@ const MOST: usize = 64;
 #[derive(Debug)]
 pub(super) struct Early {
     segments: VecDeque<(Segment, Box<[u8]>)>,
-    /// The latest stamp of what they let pass: none of them came before it.
+    /// The latest stamp of the segments that they let pass: none of them came before it.
     passed: Timestamp,
 }
 
@@ -36,7 +36,7 @@ impl Early {
         }
     }
 
-    /// The place of a segment that comes while these wait.
+    /// Returns the place of a segment that comes while these wait.
     pub(super) fn place(&self, segment: &Segment) -> Place {
         let Some((first, _)) = self.segments.front() else {
             return Place::After;
@@ -70,7 +70,7 @@ impl Early {
         self.passed = self.passed.max(segment.at);
     }
 
-    /// The next of these, if it waits for nothing any more, or if none is to wait; not
+    /// Returns the next of these, if it waits for nothing any more, or if none is to wait; not
     /// stamped before what it answers.
     pub(super) fn next(
         &mut self,

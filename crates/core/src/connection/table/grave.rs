@@ -1,18 +1,18 @@
-//! What is left of a connection that ended.
+//! Remains of connections that ended.
 
 use crate::connection::Connection;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::segment::{Segment, TcpFlags};
 
-/// As much as tells a late segment from a new connection.
+/// The facts that tell a late segment of an ended connection from a new connection.
 #[derive(Debug)]
 pub(super) struct Grave {
     pub(super) id: u64,
     pub(super) hash: u64,
     point: PointId,
     flow: FlowKey,
-    /// Where each direction's sequence numbers began, forward and backward.
+    /// Sequence numbers at which each direction began, forward and backward.
     begins: [Option<u32>; 2],
 }
 

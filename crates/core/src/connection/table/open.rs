@@ -1,4 +1,4 @@
-//! A connection that goes on, and what its segments pass before they are taken in.
+//! A connection that goes on, and the steps that its segments pass before they are taken in.
 
 use super::copies::Copies;
 use super::early::{Early, Place};
@@ -13,14 +13,15 @@ pub(crate) struct Open {
     pub(super) hash: u64,
     pub(super) is_due: bool,
     copies: Copies,
-    /// Segments without SYN by direction.
+    /// Number of segments without SYN by direction.
     pub(super) seen: [u32; 2],
     pub(super) connection: Connection,
     /// Segments that came before what they answer.
     early: Option<Box<Early>>,
 }
 
-/// Above this the allocator's next size takes half a kilobyte more for each open connection.
+/// The size above which the allocator's next one takes half a kilobyte more for each open
+/// connection.
 const _: () = assert!(size_of::<Open>() <= 2_048, "an open connection grew");
 
 impl Open {
@@ -37,7 +38,7 @@ impl Open {
         }
     }
 
-    /// Takes in a segment; whether it was a copy.
+    /// Takes in a segment; returns true if it was a copy.
     #[inline]
     pub(super) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) -> bool {
         if self.copies.is_copy(segment) {
@@ -90,7 +91,7 @@ impl Open {
         }
     }
 
-    /// Takes in those that waited and have no reason left to; all of them if the wait
+    /// Takes in the waiting segments that have no reason to wait any more; all of them if the wait
     /// `is_over`.
     fn release(&mut self, is_over: bool, closed: &mut Closed) {
         let Some(early) = &mut self.early else {
@@ -104,7 +105,7 @@ impl Open {
         }
     }
 
-    /// Ends what is followed of the connection.
+    /// Stops following the connection, and closes what is open on it.
     pub(super) fn give_up(&mut self, parting: Parting, closed: &mut Closed) {
         self.release(true, closed);
         self.connection.give_up(parting, closed);

@@ -1,3 +1,4 @@
+use crate::observed::flow::hasher;
 use proptest::prelude::*;
 
 use super::*;
@@ -6,8 +7,8 @@ use crate::exchange::Exchange;
 use crate::observed::flow::{Endpoint, Transport};
 use crate::observed::segment::{IpFacts, TcpFlags, TcpOptions};
 
-/// A segment of one of a few clients: which, whether the server's, its flags,
-/// and so many milliseconds after the one before it.
+/// A segment of one of a few clients: the client's number, true if by the server, the flags, and
+/// the milliseconds after the one before it.
 type Step = (u16, bool, TcpFlags, i64);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -32,9 +33,10 @@ fn segments(steps: &[Step]) -> Vec<Segment> {
     let segment = |(number, &(client, by_server, flags, pause)): (u64, &Step)| {
         at += pause * 1_000_000;
         let client = Endpoint::new([10, 0, 0, 1].into(), 40_000 + client);
-        let (source, destination) = match by_server {
-            true => (server, client),
-            false => (client, server),
+        let (source, destination) = if by_server {
+            (server, client)
+        } else {
+            (client, server)
         };
         let (flow, direction) = FlowKey::new(Transport::Tcp, source, destination);
         Segment {
@@ -56,8 +58,8 @@ fn segments(steps: &[Step]) -> Vec<Segment> {
     (1..).zip(steps).map(segment).collect()
 }
 
-/// What the table holds and what closed, after each segment. A table that is
-/// `restless` looks for what is due every time.
+/// Returns the content of the table and the number of connections that closed, after each segment.
+/// A table that is `restless` looks for what is due every time.
 fn followed(segments: &[Segment], max: usize, is_restless: bool) -> Vec<String> {
     let mut table = Table::new(hasher(1), max);
     let mut closed = Closed::default();
@@ -98,19 +100,20 @@ const ANSWERED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 const REQUEST: u32 = 101 + ASKED.len() as u32;
 const RESPONSE: u32 = 201 + ANSWERED.len() as u32;
 
-/// A segment at so many microseconds: by the server or not, its flags, numbers and payload.
+/// A segment: its microsecond, true if by the server, its flags, numbers and payload.
 type Passed = (i64, bool, TcpFlags, [u32; 2], &'static [u8]);
 
-/// All that closed on a connection with these segments, in their order.
+/// Returns everything that closed on a connection with these segments, in their order.
 fn closed_of(passed: &[Passed]) -> Closed {
     let (client, server) = (Endpoint::new([10, 0, 0, 1].into(), 40_000), [10, 0, 0, 2]);
     let server = Endpoint::new(server.into(), 80);
     let mut table = Table::new(hasher(1), 4);
     let mut closed = Closed::default();
     for (number, &(micros, by_server, flags, [seq, ack], payload)) in (1..).zip(passed) {
-        let (source, destination) = match by_server {
-            true => (server, client),
-            false => (client, server),
+        let (source, destination) = if by_server {
+            (server, client)
+        } else {
+            (client, server)
         };
         let segment = Segment {
             number,

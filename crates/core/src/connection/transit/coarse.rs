@@ -10,29 +10,31 @@ const COARSE_NS: [u32; 6] = [
     100_000_000,
     500_000_000,
 ];
-/// Half more than the shortest of them: so soon after the first segment all of them fit.
+/// The time after the first segment within which all ticks fit: half more than the shortest of
+/// them.
 const ALL_FIT_NS: i64 = 4_999_999;
-/// Tick of which one alone would explain any queue.
+/// The least tick that would by itself explain any queue.
 const LONG_TICK_NS: i64 = 500_000_000;
-/// The least number of segments, each some ticks after the one before, that tell a tick …
+/// The least number of segments, each some ticks after the one before, that tell a tick.
 const LEAST_FITS: u32 = 3;
-/// … and the least number of ticks from the first of them to the last.
+/// The least number of ticks from the first of these segments to the last.
 const LEAST_TICKS: i64 = 8;
-/// The same for a clock that is known to tick slower than in milliseconds.
+/// The least number of ticks that tell a clock which is known to tick slower than in milliseconds.
 pub(super) const LEAST_TICKS_DENIED: i64 = 3;
-/// Over so long a time …
+/// The time over which one stretch may tell a tick.
 const LONG_NS: i64 = 2_000_000_000;
-/// … a queue that makes milliseconds look like a coarser tick, to within two of these and what
-/// a clock drifts, is no chance worth a thought …
+/// The number of ticks within which, beside the clock's drift, the stamps must fit over that time:
+/// a queue that makes milliseconds look like a coarser tick so exactly is no chance worth a
+/// thought.
 const EXACT: i64 = 2;
 const DRIFT_PART: i64 = 1_000;
-/// … if two of them are no larger part of it than this.
+/// The least multiple of these ticks that the time must be for the fit to be exact.
 const EXACT_PART: i64 = 50;
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
 /// The part of the time that passed by which a clock may stray.
 const STRAY: i64 = 20;
-/// The same for a tick that is known from other connections.
+/// The least number of ticks that tell a tick which is known from other connections.
 pub(super) const LEAST_TICKS_KNOWN: i64 = 1;
 
 /// The coarse ticks that all segments of a sender fit.
@@ -84,7 +86,7 @@ impl Coarse {
         self.unfit == (1 << COARSE_NS.len()) - 1
     }
 
-    /// The most ticks that were seen.
+    /// Returns the most ticks that were seen.
     #[inline]
     pub(super) fn ticks(&self) -> i64 {
         self.last.0
@@ -98,7 +100,7 @@ impl Coarse {
         is_fit && self.last.0 >= LEAST_TICKS_KNOWN
     }
 
-    /// The tick that the segments fit best, where enough of them do; fewer are enough where
+    /// Returns the tick that the segments fit best, where enough of them do; fewer are enough where
     /// `is_denied` says that it is no millisecond.
     #[inline]
     pub(crate) fn tick(&self, is_denied: bool) -> Option<u32> {
@@ -120,8 +122,8 @@ impl Coarse {
     }
 }
 
-/// Returns true if a clock of a coarser tick explains why so many ticks, if they were
-/// milliseconds, are not the time that passed here; only then a queue is in doubt.
+/// Returns true if a clock of a coarser tick explains why `ticks`, if they were milliseconds, are
+/// not the time that passed here; only then a queue is in doubt.
 pub(super) fn is_possible(passed_ns: i64, ticks: i64) -> bool {
     COARSE_NS.iter().any(|&tick_ns| {
         let tick_ns = i64::from(tick_ns);
@@ -130,13 +132,14 @@ pub(super) fn is_possible(passed_ns: i64, ticks: i64) -> bool {
     })
 }
 
-/// Returns true if so much passed that one stretch may tell a tick.
+/// Returns true if enough time and ticks passed for one stretch to tell a tick.
 #[inline]
 fn is_long(passed_ns: i64, ticks: i64) -> bool {
     passed_ns >= LONG_NS && ticks >= LEAST_TICKS
 }
 
-/// Returns true if a tick fits so well over so long a time that nothing else needs to be seen.
+/// Returns true if a tick fits well enough over a time long enough that nothing else needs to be
+/// seen.
 fn is_exact(tick_ns: i64, passed_ns: i64, ticks: i64) -> bool {
     let near = tick_ns * EXACT;
     let is_fine = passed_ns / EXACT_PART >= near;
@@ -154,12 +157,12 @@ fn fits_all(passed_ns: i64, ticks: i64) -> bool {
     (0..=1).contains(&ticks) && (0..=ALL_FIT_NS).contains(&passed_ns)
 }
 
-/// The most by which a tick that fits is off, where the clock may stray so much.
+/// Returns the most by which a tick that fits is off, where the clock may stray by `stray_ns`.
 fn slack(tick_ns: i64, stray_ns: i64) -> i64 {
     tick_ns * 3 / 2 + stray_ns
 }
 
-/// The time by which so many ticks, of 32 bits, differ from what passed, less than
+/// Returns the time by which `ticks`, of 32 bits, differ from what passed, less than
 /// [`FAR_NS`](super::FAR_NS): it fits 64 bits.
 #[inline]
 fn off(tick_ns: i64, passed_ns: i64, ticks: i64) -> i64 {
@@ -172,7 +175,7 @@ mod tests {
 
     const HZ_300: u32 = 3_333_333;
 
-    /// The tick that two segments tell, the second so long and so many ticks after the first.
+    /// Returns the tick that two segments tell, the second `passed_ns` and `ticks` after the first.
     fn told(passed_ns: i64, ticks: i64) -> Option<u32> {
         let mut coarse = Coarse::default();
         coarse.take(passed_ns, ticks, true);

@@ -4,14 +4,14 @@ use crate::observed::time::Timestamp;
 
 /// The least payload of a segment that waits in a queue of its own sender's making.
 pub(super) const SMALL: u32 = 1000;
-/// No clock is slower than it says by a larger part than this many in a thousand …
+/// The most, as a share, by which a clock is slower than it says.
 const MOST_SLOW: f64 = 0.08;
-/// … and one that is slower by less makes no queue.
+/// The least share by which a clock must be slower for its lag to look like a queue.
 const LEAST_SLOW: f64 = 0.002;
-/// A lag that grows along a line for so long and so many segments is the clock's.
+/// The least time over which a lag that grows along a line is the clock's.
 const LINE_NS: u64 = 300_000_000;
 const LINE_SEGMENTS: u32 = 6;
-/// Besides a tick the way lets a lag stray from the line by this.
+/// The amount, besides a tick, by which the way lets a lag stray from the line.
 const STRAY_NS: u64 = 500_000;
 
 /// The lines along which the lag of segments may have grown since the first of
@@ -21,15 +21,15 @@ pub(super) struct Line {
     /// The time and the lag of the first, once there was one.
     begin: Timestamp,
     first_ns: i64,
-    /// The least and the most that the lag of small ones grows in a nanosecond.
+    /// The least and the most that the lag of small segments grows in a nanosecond.
     slopes: (f64, f64),
-    /// The time of the last small one that counts.
+    /// The time of the last small segment that counts.
     last: Timestamp,
     segments: u32,
     has_begun: bool,
-    /// True if no line holds all small ones.
+    /// True if no line holds all small segments.
     is_broken: bool,
-    /// True if no line holds all, large ones that queue behind each other included.
+    /// True if no line holds all segments, large ones that queue behind each other included.
     has_queue: bool,
 }
 
@@ -49,9 +49,9 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Takes in a segment's lag, by the sender's ticks; false if it is later than any line
-    /// so far says. Small segments that follow each other within a tick show no more than the
-    /// first of them.
+    /// Takes in a segment's lag, by the sender's ticks; returns false if it is later than any line
+    /// so far says. Small segments that follow each other within a tick show no more than the first
+    /// of them.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -82,7 +82,7 @@ impl Line {
         // A division for each segment would cost more than all the rest.
         let is_behind = grew - stray > most * since;
         self.has_queue |= is_behind || grew + stray < least * since;
-        // What a line of some is too late for has queued.
+        // A segment that is too late for a line through several others has queued.
         let is_late = is_behind && self.segments >= LINE_SEGMENTS;
         if is_soon || !is_small || is_late {
             return !is_behind;
@@ -96,7 +96,7 @@ impl Line {
         !is_behind
     }
 
-    /// The rate at which the clock falls behind, in nanoseconds a second, if the lag has
+    /// Returns the rate at which the clock falls behind, in nanoseconds per second, if the lag has
     /// grown long enough as only a clock's does.
     #[inline]
     pub(super) fn drift(&self) -> Option<i64> {
@@ -113,8 +113,8 @@ impl Line {
         self.segments >= LINE_SEGMENTS && self.last.nanos_since(self.begin) >= LINE_NS
     }
 
-    /// The most that a slow clock may have fallen behind, in nanoseconds, until it is told how
-    /// slow it is: as long as a line holds all segments, or held enough of them.
+    /// Returns the most that a slow clock may have fallen behind, in nanoseconds, until it is told
+    /// how slow it is: as long as a line holds all segments, or held enough of them.
     #[inline]
     pub(super) fn most_slow_by(&self, at: Timestamp) -> i64 {
         let is_line = !self.has_queue || self.segments >= LINE_SEGMENTS;

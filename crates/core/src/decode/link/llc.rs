@@ -5,17 +5,17 @@ use super::ethertype_header;
 
 /// The service access point of SNAP, of both sides, in an unnumbered frame.
 const SNAP: [u8; 3] = [0xaa, 0xaa, 0x03];
-/// The one of IP itself (RFC 948).
+/// The service access point of IP itself (RFC 948), likewise.
 const IP: [u8; 3] = [0x06, 0x06, 0x03];
 /// Organization codes behind which an EtherType follows: RFC 1042's, and the
 /// one of bridges between 802.11 and Ethernet.
 const OF_ETHERTYPES: [[u8; 3]; 2] = [[0, 0, 0], [0, 0, 0xf8]];
-/// The code behind which IEEE 802.1 says which bridged frame follows.
+/// The organization code behind which IEEE 802.1 says which bridged frame follows.
 const OF_BRIDGES: [u8; 3] = [0x00, 0x80, 0xc2];
-/// An Ethernet frame with its frame check sequence, and one without.
+/// Codes of an Ethernet frame with its frame check sequence, and of one without.
 const BRIDGED_ETHERNET: [[u8; 2]; 2] = [[0, 1], [0, 7]];
 
-/// The offset of IP behind the logical link control header at `at`.
+/// Returns the offset of IP behind the logical link control header at `at`.
 pub(super) fn header(bytes: &[u8], at: usize) -> Option<usize> {
     let (control, rest) = bytes.get(at..)?.split_first_chunk::<3>()?;
     match *control {
@@ -27,8 +27,8 @@ pub(super) fn header(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The offset of IP behind SNAP's organization code at `at`, which RFC 2427 uses without the
-/// rest of logical link control.
+/// Returns the offset of IP behind SNAP's organization code at `at`, which RFC 2427 uses without
+/// the rest of logical link control.
 pub(super) fn snap(bytes: &[u8], at: usize) -> Option<usize> {
     let (organization, rest) = bytes.get(at..)?.split_first_chunk::<3>()?;
     match *organization {

@@ -16,7 +16,7 @@ impl fmt::Display for LinkType {
     }
 }
 
-/// The numbers that everybody may use for what they like.
+/// The numbers for private use.
 const USER: core::ops::RangeInclusive<u16> = 147..=162;
 
 /// Numbers in ascending order, and their names behind `LINKTYPE_`.

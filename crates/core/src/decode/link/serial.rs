@@ -12,10 +12,10 @@ mod nlpid {
 
 /// The control field of unnumbered information.
 const UNNUMBERED: u8 = 0x03;
-/// Q.922 addresses are no longer than this.
+/// The longest Q.922 address.
 const MAX_ADDRESS: usize = 4;
 
-/// The offset of IP in a PPP frame that begins at `at`.
+/// Returns the offset of IP in a PPP frame that begins at `at`.
 pub(super) fn ppp(bytes: &[u8], mut at: usize) -> Option<usize> {
     if bytes.get(at..)?.starts_with(&[0xff, UNNUMBERED]) {
         at += 2;
@@ -29,7 +29,7 @@ pub(super) fn ppp(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The offset of IP in a PPP frame that has the direction in place of the address.
+/// Returns the offset of IP in a PPP frame that has the direction in place of the address.
 pub(super) fn ppp_with_direction(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [0 | 1, UNNUMBERED, ..] => ppp(bytes, 2),
@@ -38,7 +38,7 @@ pub(super) fn ppp_with_direction(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The offset of IP in a Frame Relay frame that begins at `at`.
+/// Returns the offset of IP in a Frame Relay frame that begins at `at`.
 pub(super) fn frame_relay(bytes: &[u8], at: usize) -> Option<usize> {
     let frame = bytes.get(at..)?;
     // The last byte of the address has its lowest bit set; the first has not.
@@ -51,7 +51,7 @@ pub(super) fn frame_relay(bytes: &[u8], at: usize) -> Option<usize> {
         return None;
     }
     if *bytes.get(control)? != UNNUMBERED {
-        // What Cisco has instead of RFC 2427: an EtherType.
+        // Cisco has an EtherType instead of RFC 2427.
         return ethertype_header(bytes, control, control + 2);
     }
     let padding = usize::from(bytes.get(control + 1) == Some(&0));

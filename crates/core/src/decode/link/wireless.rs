@@ -7,13 +7,13 @@
 use super::llc;
 use crate::decode::byte_order::ByteOrder;
 
-/// Frame control, duration, three addresses, sequence control.
+/// Length of the header: frame control, duration, three addresses, sequence control.
 const HEADER: usize = 24;
-/// The fourth address, between two access points.
+/// Length of the fourth address, between two access points.
 const FOURTH_ADDRESS: usize = 6;
 const QOS_CONTROL: usize = 2;
 const HT_CONTROL: usize = 4;
-/// Two addresses and a length, in front of each frame of an A-MSDU.
+/// Length of two addresses and a length, in front of each frame of an A-MSDU.
 const SUBFRAME_HEADER: usize = 14;
 
 /// Bits of the first byte of frame control.
@@ -22,7 +22,7 @@ const DATA: u8 = 0x08;
 const WITHOUT_DATA: u8 = 0x40;
 const WITH_QOS: u8 = 0x80;
 
-/// Bits of the second.
+/// Bits of the second byte of frame control.
 const BETWEEN_ACCESS_POINTS: u8 = 0x03;
 const PROTECTED: u8 = 0x40;
 const ORDER: u8 = 0x80;
@@ -30,12 +30,13 @@ const ORDER: u8 = 0x80;
 /// The bit of QoS control that says that frames were put together.
 const IS_AGGREGATE: u8 = 0x80;
 
-/// The offset of IP in an 802.11 frame that begins at `at`.
+/// Returns the offset of IP in an 802.11 frame that begins at `at`.
 pub(super) fn frame(bytes: &[u8], at: usize) -> Option<usize> {
     padded_frame(bytes, at, false)
 }
 
-/// The offset of IP in an 802.11 frame whose header may be padded to a whole number of words.
+/// Returns the offset of IP in an 802.11 frame whose header may be padded to a whole number of
+/// words.
 fn padded_frame(bytes: &[u8], at: usize, is_padded: bool) -> Option<usize> {
     let header: &[u8; HEADER] = bytes.get(at..)?.first_chunk()?;
     let [control, flags, ..] = *header;
@@ -69,18 +70,18 @@ fn padded_frame(bytes: &[u8], at: usize, is_padded: bool) -> Option<usize> {
 
 /// The fields of radiotap that tell how the frame behind it is laid out.
 mod radiotap {
-    /// Version, padding, length, the first word of which fields are present.
+    /// Length of the header: version, padding, length, the first word of which fields are present.
     pub(super) const HEADER: usize = 8;
     pub(super) const HAS_TIME: u32 = 1;
     pub(super) const HAS_FLAGS: u32 = 1 << 1;
     pub(super) const HAS_MORE_WORDS: u32 = 1 << 31;
-    /// Time is aligned to its own length.
+    /// Length and alignment of the time.
     pub(super) const TIME: usize = 8;
     /// The flag that the frame's header is padded.
     pub(super) const IS_PADDED: u8 = 0x20;
 }
 
-/// The offset of IP in a frame behind a radiotap header.
+/// Returns the offset of IP in a frame behind a radiotap header.
 pub(super) fn with_radiotap(bytes: &[u8]) -> Option<usize> {
     let len = usize::from(ByteOrder::Little.u16(bytes, 2)?);
     let header = bytes.get(..len)?;
@@ -112,7 +113,7 @@ fn radiotap_flags(header: &[u8]) -> Option<u8> {
 /// The begin of an AVS header: a cookie and a version.
 const AVS: u32 = 0x8021_1000;
 
-/// The offset of IP in a frame behind an AVS header.
+/// Returns the offset of IP in a frame behind an AVS header.
 pub(super) fn with_avs(bytes: &[u8]) -> Option<usize> {
     if ByteOrder::Big.u32(bytes, 0)? & 0xffff_f000 != AVS {
         return None;
@@ -121,7 +122,7 @@ pub(super) fn with_avs(bytes: &[u8]) -> Option<usize> {
     frame(bytes, within(bytes, len)?)
 }
 
-/// The offset of IP in a frame behind a header of Prism's drivers, or an AVS header: some
+/// Returns the offset of IP in a frame behind a header of Prism's drivers, or an AVS header: some
 /// drivers write either.
 pub(super) fn with_prism(bytes: &[u8]) -> Option<usize> {
     with_avs(bytes).or_else(|| {
@@ -134,7 +135,7 @@ pub(super) fn with_prism(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-/// A header's length, if the header is captured whole and holds its own length.
+/// Returns a header's length, if the header is captured whole and holds its own length.
 fn within(bytes: &[u8], len: usize) -> Option<usize> {
     (8..=bytes.len()).contains(&len).then_some(len)
 }

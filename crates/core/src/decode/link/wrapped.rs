@@ -34,7 +34,7 @@ mod number {
     pub(super) const PKTAP: u16 = 258;
 }
 
-/// The offset of IP in a frame of one of these types.
+/// Returns the offset of IP in a frame of one of these types.
 #[cold]
 pub(super) fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     match link.0 {
@@ -44,7 +44,7 @@ pub(super) fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The offset of IP in a frame of a type that wraps no other link type.
+/// Returns the offset of IP in a frame of a type that wraps no other link type.
 fn unnested(link: LinkType, bytes: &[u8]) -> Option<usize> {
     match link.0 {
         number::IEEE802_11 => wireless::frame(bytes, 0),
@@ -98,8 +98,8 @@ pub(super) fn is_read(link: LinkType) -> bool {
     )
 }
 
-/// Per-packet information: a version, flags, its own length and the link type of
-/// what follows.
+/// Returns the offset of IP behind per-packet information: a version, flags, its own length and the
+/// link type of what follows.
 fn ppi(bytes: &[u8]) -> Option<usize> {
     let len = usize::from(ByteOrder::Little.u16(bytes, 2)?);
     let link = u16::try_from(ByteOrder::Little.u32(bytes, 4)?).ok()?;
@@ -109,7 +109,7 @@ fn ppi(bytes: &[u8]) -> Option<usize> {
     inner(LinkType(link), bytes, len)
 }
 
-/// The offset of IP behind the header that macOS writes for captures of several interfaces:
+/// Returns the offset of IP behind the header that macOS writes for captures of several interfaces:
 /// its own length, the kind of the next header, and the link type of the frame within.
 fn pktap(bytes: &[u8]) -> Option<usize> {
     const IS_PACKET: u32 = 1;
@@ -121,15 +121,15 @@ fn pktap(bytes: &[u8]) -> Option<usize> {
     inner(LinkType::from_dlt(link), bytes, len)
 }
 
-/// The offset of IP in a frame of type `link` behind a header of `len` bytes.
+/// Returns the offset of IP in a frame of type `link` behind a header of `len` bytes.
 fn inner(link: LinkType, bytes: &[u8], len: usize) -> Option<usize> {
     let frame = bytes.get(len..)?;
     let at = super::usual_header(link, frame).unwrap_or_else(|| unnested(link, frame))?;
     Some(len + at)
 }
 
-/// The header of what Linux' netfilter logs: a family, a version, an identifier,
-/// then attributes, of which one is the packet.
+/// Returns the offset of IP in what Linux' netfilter logs: a family, a version, an identifier, then
+/// attributes, one of which is the packet.
 fn nflog(bytes: &[u8]) -> Option<usize> {
     let [family, 0, _, _] = *bytes.first_chunk()? else {
         return None;
@@ -160,14 +160,15 @@ fn nflog_payload(bytes: &[u8], order: ByteOrder) -> Option<usize> {
     None
 }
 
-/// The offset of IP in a log record of OpenBSD's packet filter, whose header holds its own
+/// Returns the offset of IP in a log record of OpenBSD's packet filter, whose header holds its own
 /// length, without padding to a whole number of words, and the address family.
 fn pflog(bytes: &[u8]) -> Option<usize> {
     let [len, family] = *bytes.first_chunk()?;
     is_family(family).then(|| usize::from(len).next_multiple_of(4))
 }
 
-/// Access control, frame control, two addresses, perhaps a route.
+/// Returns the offset of IP in a Token Ring frame: access control, frame control, two addresses,
+/// perhaps a route.
 fn token_ring(bytes: &[u8]) -> Option<usize> {
     const HEADER: usize = 14;
     let has_route = bytes.get(8)? & 0x80 != 0;

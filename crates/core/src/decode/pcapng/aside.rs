@@ -1,4 +1,4 @@
-//! What an enhanced packet block says beside its packet: comments, losses.
+//! Options of an enhanced packet block: comments, losses.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use crate::decode::byte_order::ByteOrder;
 
 const OPT_COMMENT: u16 = 1;
 const EPB_DROPCOUNT: u16 = 4;
-/// Bytes of comments that are kept of one file.
+/// The most bytes of comments that are kept of one file.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Comments by the number of their packet, from 1.
 #[derive(Debug, Default)]
 pub(in crate::decode) struct Comments {
     list: BTreeMap<u64, Vec<String>>,
-    /// Bytes kept.
+    /// Number of bytes kept.
     len: usize,
 }
 
 impl Comments {
-    /// Those on the packet with this number.
+    /// Returns the comments on the packet with this number.
     pub(in crate::decode) fn on(&self, packet: u64) -> &[String] {
         self.list.get(&packet).map_or(&[], Vec::as_slice)
     }
@@ -34,8 +34,8 @@ impl Comments {
     }
 }
 
-/// Reads a packet's options: its comments are kept, if that is wanted; how many
-/// packets were lost before it is returned, if that is said.
+/// Reads a packet's options: keeps its comments, if that is wanted, and returns the number of
+/// packets lost before it, if that is said.
 pub(super) fn read(
     order: ByteOrder,
     options: &[u8],
@@ -52,7 +52,7 @@ pub(super) fn read(
         EPB_DROPCOUNT => lost = order.u64(value, 0),
         _ => {}
     };
-    // What stands before a damaged option is good.
+    // Options before a damaged one are good.
     let _ = for_each_option(order, options, each);
     lost
 }

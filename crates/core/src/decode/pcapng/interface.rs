@@ -1,4 +1,4 @@
-//! What a section says about an interface: link type, clock, losses.
+//! Interfaces of a section: link type, clock, losses.
 
 use crate::decode::byte_order::ByteOrder;
 use crate::decode::{Fault, LinkType};
@@ -10,7 +10,7 @@ const IF_TSOFFSET: u16 = 14;
 const ISB_IFDROP: u16 = 5;
 const ISB_OSDROP: u16 = 7;
 
-/// An interface description block, and what statistics said since.
+/// An interface description block, and what statistics have said since.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interface {
     pub(super) link: LinkType,
@@ -21,18 +21,18 @@ pub(super) struct Interface {
     /// Packets lost here as the packets themselves say.
     dropped_between: u64,
     tick: Tick,
-    /// To be added to its timestamps.
+    /// Seconds to be added to the interface's timestamps.
     offset_seconds: i64,
 }
 
 /// The length of one unit of an interface's timestamps.
 #[derive(Clone, Copy, Debug)]
 enum Tick {
-    /// So many nanoseconds.
+    /// A number of nanoseconds.
     Nanos(u64),
-    /// So small that this many are a nanosecond.
+    /// The number of units in a nanosecond.
     PerNano(u64),
-    /// A second divided by two to this power.
+    /// A power of two, by which a second is divided.
     BinaryFraction(u32),
 }
 
@@ -57,19 +57,19 @@ impl Interface {
         Ok(self)
     }
 
-    /// Packets lost here: packets and statistics count the same ones; `None`
+    /// Returns the number of packets lost here: packets and statistics count the same ones; `None`
     /// where neither says any.
     pub(super) fn dropped(&self) -> Option<u64> {
         let between = Some(self.dropped_between).filter(|&lost| lost > 0);
         self.dropped.max(between)
     }
 
-    /// Packets lost here since the packet before.
+    /// Counts packets lost here since the packet before.
     pub(super) fn count_drops(&mut self, lost: u64) {
         self.dropped_between = self.dropped_between.saturating_add(lost);
     }
 
-    /// Statistics are totals since the capture began: the last ones count.
+    /// Reads statistics, which are totals since the capture began: the last ones count.
     pub(super) fn read_statistics(
         &mut self,
         order: ByteOrder,
@@ -95,8 +95,8 @@ impl Interface {
 }
 
 impl Tick {
-    /// The `if_tsresol` option: a negative power of 2 when its highest bit is
-    /// set, of 10 otherwise.
+    /// Reads the `if_tsresol` option: a negative power of 2 when its highest bit is set, of 10
+    /// otherwise.
     fn new(raw: u8) -> Self {
         let power = u32::from(raw & 0x7f);
         if raw & 0x80 != 0 {

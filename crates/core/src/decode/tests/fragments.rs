@@ -28,7 +28,7 @@ fn v6_part(id: u16, offset: usize, more: bool, protocol: u8, body: &[u8]) -> Vec
 
 const CUTS: [Cut; 2] = [v4_part, v6_part];
 
-/// A packet's payload in pieces of `size` bytes.
+/// Cuts a packet's payload into pieces of `size` bytes.
 fn pieces(cut: Cut, id: u16, protocol: u8, whole: &[u8], size: usize) -> Vec<Vec<u8>> {
     let places = (0..whole.len()).step_by(size);
     places
@@ -183,7 +183,7 @@ fn what_overlaps_or_lies_behind_the_end_is_no_packet() {
         }
         assert_eq!(seen(&mut decoder, &part(32, 64), 2), None);
     }
-    // Nor one of no whole units, nor one beyond what IP can say.
+    // Fragments of no whole units, or beyond what IP can say, are not taken either.
     let mut decoder = decoder();
     assert_eq!(
         seen(&mut decoder, &v4_part(5, 0, true, 6, &whole[..30]), 2),
@@ -207,7 +207,7 @@ fn packets_are_told_apart() {
     let payload = |seen: Seen| seen.expect("it is whole").3;
     assert_eq!(payload(seen(&mut decoder, &others[1], 2)), [b'y'; 40]);
     assert_eq!(payload(seen(&mut decoder, &ones[1], 2)), drawn(40));
-    // Of another protocol, address or point it is another packet's.
+    // A fragment of another protocol, address or point is another packet's.
     let mut of_udp = ones[1].clone();
     of_udp[9] = 17;
     let mut elsewhere = ones[1].clone();

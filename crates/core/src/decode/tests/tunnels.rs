@@ -119,7 +119,7 @@ fn over_udp(port: u16, body: &[u8]) -> Vec<u8> {
     carried(17, &udp(port, body))
 }
 
-/// A datagram that is told as one: no packet within it.
+/// Checks that a datagram is told as one: no packet within it.
 #[track_caller]
 fn check_no_tunnel(bytes: &[u8]) {
     let is_datagram = matches!(
@@ -171,7 +171,7 @@ fn gtp_with_and_without_optional_fields() {
         &inner,
     );
     check_no_tunnel(&over_udp(2152, &endless));
-    // It says to be longer than the datagram.
+    // The message claims to be longer than the datagram.
     let mut short = gtp(0x30, 0xff, &[], &inner);
     short[3] += 1;
     check_no_tunnel(&over_udp(2152, &short));

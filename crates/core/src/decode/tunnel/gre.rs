@@ -8,7 +8,7 @@ const CHECKSUM: u16 = 0x8000;
 const ROUTING: u16 = 0x4000;
 const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;
-/// Of version 1 only (RFC 2637 §4.1).
+/// The acknowledgement number's flag, of version 1 only (RFC 2637 §4.1).
 const ACKNOWLEDGMENT: u16 = 0x0080;
 const VERSION: u16 = 0x0007;
 
@@ -16,8 +16,7 @@ const ERSPAN_II_HEADER: usize = 8;
 const ERSPAN_III_HEADER: usize = 12;
 const ERSPAN_III_SUBHEADER: usize = 8;
 
-/// The packet within RFC 2784's header with the key and the sequence number of
-/// RFC 2890.
+/// Returns the packet within RFC 2784's header with the key and the sequence number of RFC 2890.
 pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     let flags = ByteOrder::Big.u16(bytes, 0)?;
     let kind = ByteOrder::Big.u16(bytes, 2)?;
@@ -31,7 +30,7 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     let fields = fields(flags, [CHECKSUM, KEY, SEQUENCE]);
     let content = behind(bytes, 4 + fields, wire_len)?;
     match kind {
-        // What tells type I from type II is that it has no sequence number.
+        // Type I differs from type II in that it has no sequence number.
         content::ERSPAN if flags & SEQUENCE == 0 => of_kind(content::ETHERNET, content),
         content::ERSPAN => {
             let (bytes, wire_len) = content;
@@ -45,12 +44,13 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     }
 }
 
-/// The length of those of the fields, a word each, that are present.
+/// Returns the length of the fields that are present, a word each.
 fn fields<const N: usize>(flags: u16, of: [u16; N]) -> usize {
     4 * of.iter().filter(|&&field| flags & field != 0).count()
 }
 
-/// Version 1: the key, which is the payload's length and the call, is always there.
+/// Returns the packet within a header of version 1: the key, which is the payload's length and the
+/// call, is always there.
 fn in_pptp<'a>(flags: u16, kind: u16, (bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     if kind != content::PPP || flags & KEY == 0 || flags & (CHECKSUM | ROUTING) != 0 {
         return None;

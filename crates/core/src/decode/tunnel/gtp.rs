@@ -3,9 +3,9 @@
 use super::{Bytes, certain};
 use crate::decode::link::behind;
 
-/// Flags, type, length and the tunnel's endpoint.
+/// Length of the header: flags, type, length and the tunnel's endpoint.
 const HEADER: usize = 8;
-/// Sequence number, N-PDU number and the type of the first extension header:
+/// Length of sequence number, N-PDU number and the type of the first extension header, which are
 /// there if one of them is meant.
 const OPTIONAL: usize = 4;
 
@@ -17,10 +17,10 @@ const HAS_ANY: u8 = 0x07;
 
 /// The type of a message that carries a packet.
 const G_PDU: u8 = 0xff;
-/// Extension headers in a row that are passed; the specification names six.
+/// The most extension headers in a row that are passed; the specification names six.
 const MAX_EXTENSIONS: usize = 8;
 
-/// The IP packet within a message.
+/// Returns the IP packet within a message.
 pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     let [flags, kind, l0, l1, ..] = *bytes.first_chunk::<HEADER>()?;
     let len = u32::from(u16::from_be_bytes([l0, l1]));
@@ -41,7 +41,7 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     certain(behind(bytes, header, len + HEADER as u32)?)
 }
 
-/// The end of the extension headers, the first of which begins at `at`. Each one gives its
+/// Returns the end of the extension headers, the first of which begins at `at`. Each one gives its
 /// length in words, and ends with the type of the next.
 fn pass_extensions(bytes: &[u8], mut at: usize) -> Option<usize> {
     for _ in 0..=MAX_EXTENSIONS {

@@ -8,11 +8,11 @@ const IS_CONTROL: u16 = 0x8000;
 const HAS_LENGTH: u16 = 0x4000;
 const HAS_SEQUENCE: u16 = 0x0800;
 const HAS_OFFSET: u16 = 0x0200;
-/// Bits that are to be zero.
+/// Bits that must be zero.
 const RESERVED: u16 = 0x34f0;
 const VERSION: u16 = 0x000f;
 
-/// The IP packet within a data message.
+/// Returns the IP packet within a data message.
 pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     let flags = ByteOrder::Big.u16(bytes, 0)?;
     if flags & VERSION != 2 || flags & (IS_CONTROL | RESERVED) != 0 {

@@ -1,4 +1,4 @@
-//! What a call means for latency, in plain words.
+//! Meaning of calls for latency, in plain words.
 
 use super::value::timeval;
 use super::{Request, SOL_SOCKET, SOL_TCP, SocketCall};
@@ -38,7 +38,7 @@ const EFAULT: i64 = 14;
 const ENOTSOCK: i64 = 88;
 const ENOPROTOOPT: i64 = 92;
 
-/// Says it; `None` where there is nothing to say.
+/// Returns the call's meaning; `None` where there is nothing to say.
 pub(super) fn of(call: &SocketCall) -> Option<String> {
     if call.has_failed() {
         return Some(failure(call.result).to_owned());
@@ -55,7 +55,7 @@ pub(super) fn of(call: &SocketCall) -> Option<String> {
     }
 }
 
-/// Whether it is an option that is either on or off.
+/// Returns true if it is an option that is either on or off.
 pub(super) fn is_switch(call: &SocketCall) -> bool {
     match &call.request {
         Request::SetOption { level, option, .. } => matches!(
@@ -66,9 +66,8 @@ pub(super) fn is_switch(call: &SocketCall) -> bool {
     }
 }
 
-/// What was asked for and what the kernel gave, where that is less. It counts
-/// buffers twice (`net/core/sock.c: sk_setsockopt()`); those that are forced
-/// know no limit.
+/// Returns the value asked for and the one that the kernel gave, where that is less. The kernel
+/// counts buffers twice (`net/core/sock.c: sk_setsockopt()`); those that are forced know no limit.
 pub(super) fn cut(call: &SocketCall) -> Option<(i64, i64)> {
     let (asked, got) = (call.number()?, call.after?);
     let wanted = match &call.request {
@@ -83,7 +82,7 @@ pub(super) fn cut(call: &SocketCall) -> Option<(i64, i64)> {
     (got < wanted && !call.has_failed()).then_some((asked, got))
 }
 
-/// What the kernel makes of a negative size: a very large one.
+/// Returns what the kernel makes of a negative size: a very large one.
 fn unsigned(asked: i64) -> i64 {
     asked & i64::from(u32::MAX)
 }
@@ -168,7 +167,7 @@ fn of_socket(call: &SocketCall, option: i32) -> Option<String> {
     Some(text)
 }
 
-/// Both are twice what was asked for, within bounds.
+/// Describes a buffer's size. Both values are twice what was asked for, within bounds.
 fn buffer(call: &SocketCall, limit: &str, what: &str) -> Option<String> {
     let asked = call.number()?;
     let size = match (cut(call), call.after) {

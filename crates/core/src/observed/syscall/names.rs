@@ -1,8 +1,8 @@
 //! Levels and options by their names, as `strace` writes them.
 
-/// A number and what it is called.
+/// A number and its name.
 type Named = (i32, &'static str);
-/// A level, its name, what begins the names of its options, and those.
+/// A level, its name, the prefix of its options' names, and the options.
 type Level = (i32, &'static str, &'static str, &'static [Named]);
 
 /// `SOL_` numbers of `include/linux/socket.h`.
@@ -299,20 +299,20 @@ const TLS: &[Named] = &[
     (4, "TLS_RX_EXPECT_NO_PAD"),
 ];
 
-/// A level's name; `None` for one that is not known here.
+/// Returns a level's name; `None` for one that is not known here.
 pub(super) fn level(level: i32) -> Option<&'static str> {
     let known = LEVELS.iter().find(|known| known.0 == level)?;
     Some(known.1)
 }
 
-/// An option's name.
+/// Returns an option's name.
 pub(super) fn option(level: i32, option: i32) -> Option<&'static str> {
     let known = LEVELS.iter().find(|known| known.0 == level)?;
     let option = known.3.iter().find(|(number, _)| *number == option)?;
     Some(option.1)
 }
 
-/// What begins the names of a level's options.
+/// Returns the prefix of the names of a level's options.
 pub(super) fn prefix(level: i32) -> &'static str {
     let known = LEVELS.iter().find(|known| known.0 == level);
     known.map_or("SO", |known| known.2)

@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Argument, SOL_SOCKET, SOL_TCP};
 
-/// Bytes of a string that are shown, as `strace -s` has it.
+/// Number of bytes of a string that are shown, as `strace -s` has it.
 const SHOWN: usize = 32;
 
 const SO_LINGER: i32 = 13;
@@ -21,7 +21,7 @@ const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
-/// The value of an option.
+/// Writes the value of an option.
 pub(super) fn option(level: i32, option: i32, value: &Argument) -> String {
     if value.is_secret {
         return "/* a key */".to_owned();
@@ -47,27 +47,27 @@ pub(super) fn option(level: i32, option: i32, value: &Argument) -> String {
     })
 }
 
-/// `struct linger`.
+/// Writes a `struct linger`.
 fn linger(bytes: &[u8]) -> Option<String> {
     let is_on = i32::from_ne_bytes(*bytes.first_chunk()?);
     let seconds = i32::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
     Some(format!("{{l_onoff={is_on}, l_linger={seconds}}}"))
 }
 
-/// `struct timeval` of 64 bits.
+/// Writes a `struct timeval` of 64 bits.
 fn time(bytes: &[u8]) -> Option<String> {
     let (seconds, micros) = timeval(bytes)?;
     Some(format!("{{tv_sec={seconds}, tv_usec={micros}}}"))
 }
 
-/// Its seconds and microseconds.
+/// Returns the seconds and microseconds of a `struct timeval`.
 pub(super) fn timeval(bytes: &[u8]) -> Option<(i64, i64)> {
     let seconds = i64::from_ne_bytes(*bytes.first_chunk()?);
     let micros = i64::from_ne_bytes(*bytes.get(8..)?.first_chunk()?);
     Some((seconds, micros))
 }
 
-/// A direction of `shutdown`.
+/// Writes a direction of `shutdown`.
 pub(super) fn direction(how: i32) -> String {
     match how {
         0 => "SHUT_RD".to_owned(),
@@ -77,7 +77,7 @@ pub(super) fn direction(how: i32) -> String {
     }
 }
 
-/// `struct sockaddr`.
+/// Writes a `struct sockaddr`.
 pub(super) fn address(value: &Argument) -> String {
     let bytes = value.bytes.as_slice();
     let Some((family, rest)) = bytes.split_first_chunk() else {
@@ -112,7 +112,8 @@ fn inet6(rest: &[u8]) -> Option<String> {
     ))
 }
 
-/// A path ends with its first zero; what begins with one is no path.
+/// Returns the path of a Unix address: it ends with its first zero; what begins with one is no
+/// path.
 fn unix(rest: &[u8]) -> Option<String> {
     let path = match rest.split_first()? {
         (0, name) => format!("@{}", whole(name)),
@@ -135,12 +136,11 @@ fn other(family: u16, rest: &[u8]) -> String {
         40 => "AF_VSOCK".to_owned(),
         _ => format!("{family:#x} /* AF_??? */"),
     };
-    match rest.is_empty() || matches!(family, AF_INET | AF_INET6) {
-        true => format!("{{sa_family={name}}}"),
-        false => {
-            let len = i32::try_from(rest.len()).unwrap_or(i32::MAX);
-            format!("{{sa_family={name}, sa_data={}}}", quoted(rest, len))
-        }
+    if rest.is_empty() || matches!(family, AF_INET | AF_INET6) {
+        format!("{{sa_family={name}}}")
+    } else {
+        let len = i32::try_from(rest.len()).unwrap_or(i32::MAX);
+        format!("{{sa_family={name}, sa_data={}}}", quoted(rest, len))
     }
 }
 
@@ -151,14 +151,14 @@ fn pointer(pointer: u64) -> String {
     }
 }
 
-/// A string of C, cut where it is long; `len` is the whole of it.
+/// Writes a string of C, cut where it is long; `len` is the length of all of it.
 fn quoted(bytes: &[u8], len: i32) -> String {
     let shown = bytes.get(..bytes.len().min(SHOWN)).unwrap_or_default();
     let is_cut = usize::try_from(len).is_ok_and(|len| len > shown.len());
     whole(shown) + if is_cut { "..." } else { "" }
 }
 
-/// The same in full.
+/// Writes a string of C in full.
 fn whole(shown: &[u8]) -> String {
     let mut text = "\"".to_owned();
     for (place, &byte) in shown.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! One lookup: its queries and what became of them.
+//! A lookup under way: its queries and their answers.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -9,28 +9,28 @@ use crate::observed::time::Timestamp;
 use crate::preconnect::Search;
 use crate::protocol::dns::{Kind, MAX_ADDRESSES, Message};
 
-/// Names tried in one lookup at most: glibc's search list has six, others more.
+/// The most names tried in one lookup: glibc's search list has six, others more.
 const MAX_STEPS: usize = 16;
-/// Kinds of address asked for one name at most: A, AAAA, HTTPS, SVCB.
+/// The most kinds of address asked for one name: A, AAAA, HTTPS, SVCB.
 const MAX_QUERIES: usize = 4;
-/// Resolvers besides the first that are remembered of a lookup.
+/// The most resolvers besides the first that are remembered of a lookup.
 const MAX_OTHERS: usize = 3;
-/// Nobody repeats a query sooner: libraries wait for a second and more, the
-/// most impatient resolvers for 376 ms. What comes sooner is a copy.
+/// The least time after which a query is repeated: libraries wait for a second and more, the most
+/// impatient resolvers for 376 ms. What comes sooner is a copy.
 const SOONEST_RETRY: Duration = Duration::from_millis(250);
-/// From here on a query with the same question and another id is taken for a
-/// repetition, as of resolvers that make a new socket for each try.
+/// The time from which on a query with the same question and another id is taken for a repetition,
+/// as of resolvers that make a new socket for each try.
 const LATE_RETRY: Duration = Duration::from_millis(900);
-/// Nobody waits longer for an answer (resolv.conf(5): `timeout` is 30 at most).
+/// The longest time that an answer is waited for (resolv.conf(5): `timeout` is 30 at most).
 const LATEST_RETRY: Duration = Duration::from_secs(31);
-/// A and AAAA from two sockets leave together.
+/// The most time between A and AAAA queries from two sockets that leave together.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// The next name of a search list is asked for when the one before does not
-/// exist; at the resolver the way there and back is in it.
+/// The most time after which the next name of a search list is asked for, when the one before does
+/// not exist; at the resolver the way there and back is in it.
 const NEXT_NAME: Duration = Duration::from_millis(500);
 /// Codes of a resolver that cannot tell: SERVFAIL and REFUSED (RFC 1035 §4.1.1).
 const FAILURES: [u8; 2] = [2, 5];
-/// Labels that names of one search have in common at least, from the left.
+/// The least number of labels that names of one search have in common, from the left.
 const COMMON_LABELS: usize = 2;
 
 /// A lookup under way.
@@ -43,16 +43,16 @@ pub(super) struct Open {
     others: Vec<IpAddr>,
     steps: Vec<Step>,
     begin: Timestamp,
-    /// The last answer.
+    /// Time of the last answer.
     pub(super) end: Timestamp,
     packets: [u64; 2],
     pub(super) addresses: Vec<IpAddr>,
-    /// Those that were connected to.
+    /// Addresses that were connected to.
     pub(super) used: Vec<IpAddr>,
     pub(super) searched: Option<Search>,
 }
 
-/// One name that was asked for.
+/// A name that was asked for.
 #[derive(Debug)]
 struct Step {
     name: String,
@@ -60,7 +60,7 @@ struct Step {
     queries: Vec<Query>,
 }
 
-/// One question, however often it was sent.
+/// A question, however often it was sent.
 #[derive(Debug)]
 struct Query {
     kind: Kind,
@@ -69,21 +69,21 @@ struct Query {
     first: Timestamp,
     last: Timestamp,
     sends: u32,
-    /// When an answer said that it does not fit.
+    /// Time of an answer that said that it does not fit.
     truncated: Option<Timestamp>,
     answered: Option<Timestamp>,
     has_addresses: bool,
-    /// The resolver could not tell.
+    /// True if the resolver could not tell.
     is_failed: bool,
 }
 
 impl Open {
-    /// The resolver that was asked first.
+    /// Returns the resolver that was asked first.
     pub(super) fn resolver(&self) -> IpAddr {
         self.resolver
     }
 
-    /// The resolvers that were asked.
+    /// Iterates over the resolvers that were asked.
     pub(super) fn asked(&self) -> impl Iterator<Item = IpAddr> {
         self.others.iter().copied().chain([self.resolver])
     }
@@ -98,7 +98,7 @@ impl Open {
         self.queries().any(|query| query.is_failed)
     }
 
-    /// The question that was sent most often, if none of its lookup's was answered.
+    /// Returns the question that was sent most often, if none of its lookup's was answered.
     pub(super) fn unanswered(&self) -> Option<Unanswered> {
         let queries = || self.steps.iter().flat_map(|step| &step.queries);
         if queries().any(|query| query.answered.is_some() || query.truncated.is_some()) {
@@ -132,7 +132,7 @@ impl Open {
         }
     }
 
-    /// A query that was sent before, with the same id.
+    /// Takes in a query that was sent before, with the same id; returns false if it is none.
     pub(super) fn take_repetition(&mut self, message: &Message, place: Place) -> bool {
         // Ids come again: what is long over is another lookup's.
         let is_meant =
@@ -147,7 +147,8 @@ impl Open {
         true
     }
 
-    /// The other kind of address of the same name.
+    /// Takes in a query for the other kind of address of the same name; returns false if it is
+    /// none.
     pub(super) fn take_companion(&mut self, message: &Message, place: Place) -> bool {
         if self.is_used() {
             return false;
@@ -173,8 +174,8 @@ impl Open {
         true
     }
 
-    /// The same question with another id: over TCP after an answer that did not
-    /// fit, or long after one that stayed unanswered.
+    /// Takes in the same question with another id: over TCP after an answer that did not fit, or
+    /// long after one that stayed unanswered. Returns false if the query is none.
     pub(super) fn take_late_repetition(&mut self, message: &Message, place: Place) -> bool {
         if self.is_used() {
             return false;
@@ -198,7 +199,8 @@ impl Open {
         true
     }
 
-    /// The next name of a search list, because the one before does not exist.
+    /// Takes in a query for the next name of a search list, because the one before does not exist;
+    /// returns false if it is none.
     pub(super) fn take_next_name(&mut self, message: &Message, place: Place) -> bool {
         let Some(step) = self.steps.last() else {
             return false;
@@ -214,7 +216,7 @@ impl Open {
         true
     }
 
-    /// Takes in an answer to one of its queries; the addresses that it adds.
+    /// Takes in an answer to one of its queries; returns the addresses that it adds.
     pub(super) fn take_answer(&mut self, message: &Message, place: Place) -> Option<Vec<IpAddr>> {
         if self.is_used() {
             return None;
@@ -244,14 +246,14 @@ impl Open {
         Some(fresh)
     }
 
-    /// How long the answer took that just came, if it answers what was sent once.
+    /// Returns the time that the answer took that just came, if it answers what was sent once.
     pub(super) fn answered_within(&mut self, message: &Message, place: Place) -> Option<Duration> {
         let query = self.query(message, |query| query.id == message.id && query.sends == 1)?;
         let is_first = query.answered.is_none_or(|answered| answered == place.at);
         (is_first && !place.is_stream).then(|| place.at.since(query.first))
     }
 
-    /// Notes a connection to one of its addresses; false if there was one.
+    /// Notes a connection to one of its addresses; returns false if there was one.
     pub(super) fn use_for(&mut self, address: IpAddr) -> bool {
         let is_new = !self.used.contains(&address);
         if is_new {
@@ -260,7 +262,7 @@ impl Open {
         is_new
     }
 
-    /// What it came to, when the connection begins.
+    /// Returns the result of the lookup, when the connection begins.
     pub(super) fn conclude(&self) -> Lookup {
         let retried = self.retried();
         let streamed = self.streamed();
@@ -304,7 +306,7 @@ impl Open {
         self.steps.iter().flat_map(|step| &step.queries)
     }
 
-    /// The time between first and last sending, of all queries together.
+    /// Returns the time between first and last sending, of all queries together.
     fn retried(&self) -> Duration {
         let repeated = self.queries().filter(|query| query.sends > 1);
         let mut spans: Vec<_> = repeated.map(|query| (query.first, query.last)).collect();
@@ -358,7 +360,7 @@ impl Step {
         }
     }
 
-    /// From its first query to its last answer.
+    /// Returns the time from the first query to the last answer.
     fn waited(&self) -> Duration {
         let answers = self.queries.iter().filter_map(|query| query.answered);
         answers
@@ -383,7 +385,7 @@ impl Query {
         }
     }
 
-    /// It is sent again. Over TCP that is no repetition of something lost.
+    /// Notes that the query is sent again. Over TCP that is no repetition of something lost.
     fn repeat(&mut self, place: Place) {
         if !place.is_stream && place.at.since(self.last) >= SOONEST_RETRY {
             self.sends += 1;
@@ -391,19 +393,18 @@ impl Query {
         }
     }
 
-    /// Answered, and the name or the address does not exist.
+    /// Returns true if it was answered, and the name or the address does not exist.
     fn is_in_vain(&self) -> bool {
         self.answered.is_some() && !self.has_addresses
     }
 
-    /// Sent again because no answer had come.
+    /// Returns true if it was sent again because no answer had come.
     fn was_lost(&self) -> bool {
         self.sends > 1 && self.answered.is_none_or(|at| at >= self.last)
     }
 }
 
-/// Whether two names are one name with two suffixes of a search list, or with
-/// one and none.
+/// Returns true if two names are one name with two suffixes of a search list, or with one and none.
 fn is_same_search(one: &str, other: &str) -> bool {
     let (one, other): (Vec<_>, Vec<_>) = (one.split('.').collect(), other.split('.').collect());
     let pairs = |a: &[&str], b: &[&str]| a.iter().zip(b).take_while(|(a, b)| a == b).count();

@@ -10,11 +10,11 @@ use crate::observed::event::PointId;
 use crate::protocol::http::fingerprint;
 use crate::stats::histogram::Distribution;
 
-/// Resolvers told apart at each point.
+/// The most resolvers told apart at each point.
 const MAX_RESOLVERS: usize = 256;
-/// Lookups of one whose times are kept one by one, the first ones.
+/// The most lookups of one whose times are kept one by one, the first ones.
 const MAX_WAITED: usize = 1024;
-/// Packets shown of each kind.
+/// The most packets shown of each kind.
 const MAX_PACKETS: usize = 6;
 
 /// The lookups at one resolver that no connection followed.
@@ -42,7 +42,7 @@ pub(crate) struct Waited {
     /// The number of names asked for, one after the other.
     pub(crate) names: u32,
     pub(crate) packets: [u64; 2],
-    /// Stand for the name, and for the domain that it is of: its last two labels.
+    /// Fingerprints of the name, and of the domain that it is of: its last two labels.
     pub(crate) name: u64,
     pub(crate) domain: u64,
 }
@@ -72,19 +72,19 @@ impl Resolvers {
         }
         let unanswered = open.unanswered();
         if unanswered.is_none() && !open.is_answered() {
-            // It was asked once, and may be answered behind the capture's end.
+            // The question was asked once, and may be answered behind the capture's end.
             return;
         }
         let resolved = self.list.entry(key).or_default();
         resolved.take(&open.conclude(), unanswered, open.is_failed());
     }
 
-    /// The resolvers that were asked.
+    /// Iterates over the resolvers that were asked.
     pub(super) fn resolvers(&self) -> impl Iterator<Item = IpAddr> {
         self.list.keys().map(|&(_, resolver)| resolver)
     }
 
-    /// The lookups by resolver, at the point that saw most of them.
+    /// Returns the lookups by resolver, at the point that saw most of them.
     pub(super) fn by_address(self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
         let mut list: BTreeMap<IpAddr, Resolved> = BTreeMap::new();
         for ((_, resolver), mut resolved) in self.list {
@@ -129,14 +129,14 @@ impl Resolved {
         }
     }
 
-    /// The time of all lookups, in nanoseconds.
+    /// Returns the time of all lookups, in nanoseconds.
     pub(crate) fn total(&self) -> u64 {
         let sum = self.took.sum_ns() + self.unanswered.lost.sum_ns();
         u64::try_from(sum).unwrap_or(u64::MAX)
     }
 }
 
-/// The last two labels of `name`.
+/// Returns the last two labels of `name`.
 fn domain_of(name: &str) -> &[u8] {
     let start = name.rmatch_indices('.').nth(1).map_or(0, |(at, _)| at + 1);
     name.as_bytes().get(start..).unwrap_or_default()

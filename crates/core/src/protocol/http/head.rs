@@ -1,14 +1,14 @@
-//! A whole head: its first line, the fields that say where its message ends,
-//! and those that are evidence (RFC 9112 §3 to §6).
+//! Heads of messages: the first line, the fields that say where a message ends, and those that are
+//! evidence (RFC 9112 §3 to §6).
 
 use memchr::memchr;
 
 use super::{Framing, Head, MAX_TARGET, RequestLine, Role, fingerprint, origin, target_of};
 
-/// Header fields of one head at most.
+/// The most header fields of one head.
 const MAX_FIELDS: usize = 100;
 
-/// Content types of what a certificate's validity rests on.
+/// Content types of bodies that a certificate's validity rests on.
 const REVOCATIONS: [&[u8]; 3] = [
     b"application/ocsp-response",
     b"application/pkix-crl",
@@ -26,7 +26,7 @@ const STREAMS: [&[u8]; 6] = [
     b"application/grpc",
 ];
 
-/// A head, how its body ends, and how many bytes it takes.
+/// A head, the end of its body, and the number of bytes that it takes.
 pub(super) type Whole = (Head, Framing, usize);
 
 /// Reads the head that `bytes` begin with, its empty line included; `None`
@@ -57,7 +57,7 @@ fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// What the lines of a head have said so far.
+/// Content of a head's lines so far.
 #[derive(Debug, Default)]
 struct Reading {
     head: Head,
@@ -206,7 +206,7 @@ impl Reading {
     }
 }
 
-/// How many bytes of a name (RFC 9110 §5.6.2) `bytes` begin with.
+/// Returns the number of bytes of a name (RFC 9110 §5.6.2) that `bytes` begin with.
 #[inline]
 fn token_len(bytes: &[u8]) -> usize {
     const TOKEN: [bool; 256] = token_bytes();
@@ -241,7 +241,7 @@ const fn token_bytes() -> [bool; 256] {
     table
 }
 
-/// Digits and nothing else (RFC 9110 §8.6).
+/// Returns the number that digits, and nothing else, spell (RFC 9110 §8.6).
 fn number(digits: &[u8]) -> Option<u64> {
     let append = |number: u64, digit: &u8| {
         let digit = u64::from(digit.wrapping_sub(b'0'));
@@ -252,7 +252,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     number.filter(|_| !digits.is_empty())
 }
 
-/// Whether it is this word of lower case, in any case.
+/// Returns true if `text` is `word`, which is in lower case, whatever the case of `text`.
 #[inline]
 fn is<const N: usize>(text: &[u8], word: &[u8; N]) -> bool {
     let case = |letter: u8| u8::from(letter.is_ascii_lowercase()) << 5;
@@ -270,7 +270,7 @@ fn has_token<const N: usize>(list: &[u8], token: &[u8; N]) -> bool {
     items(list).any(|item| is(item, token))
 }
 
-/// The members of a list (RFC 9110 §5.6.1).
+/// Iterates over the members of a list (RFC 9110 §5.6.1).
 fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }

@@ -5,9 +5,9 @@ use memchr::memchr;
 use super::{Framing, Head, Role, begins_message, head};
 use crate::protocol::{Step, skip};
 
-/// Longest head that is kept; a longer one is no HTTP worth reading.
+/// The longest head that is kept; a longer one is no HTTP worth reading.
 const MAX_HEAD: usize = 64 * 1024;
-/// Longest chunk-size line, its extensions included.
+/// The longest chunk-size line, its extensions included.
 const MAX_CHUNK_LINE: usize = 256;
 
 /// The messages of one direction.
@@ -20,20 +20,20 @@ pub(crate) struct Messages {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Between messages: stray CRLF are skipped (RFC 9112 §2.2).
+    /// Between messages, where stray CRLF are skipped (RFC 9112 §2.2).
     Between,
     Head,
-    /// This many body bytes are to come.
+    /// In a body, with the number of bytes that are still to come.
     Length(u64),
     /// Collecting a chunk-size line in `head`.
     ChunkSize,
-    /// This many bytes of a chunk and its CRLF are to come.
+    /// In a chunk, with the number of bytes that are still to come, its CRLF included.
     Chunk(u64),
     /// Collecting the trailer section in `head`.
     Trailer,
-    /// The body lasts until the connection closes.
+    /// In a body that lasts until the connection closes.
     UntilClose,
-    /// The message's end is due.
+    /// Before the message's end, which is due.
     Ending,
     Lost,
 }
@@ -57,8 +57,8 @@ impl Messages {
         self.state == State::Lost
     }
 
-    /// Body bytes that the message in progress has announced and that are still
-    /// to come, where its length was given.
+    /// Returns the number of body bytes that the message in progress has announced and that are
+    /// still to come, where its length was given.
     pub(crate) fn awaited_bytes(&self) -> Option<u64> {
         match self.state {
             State::Length(left) => Some(left),
@@ -66,13 +66,13 @@ impl Messages {
         }
     }
 
-    /// Whether the message in progress ends with the connection.
+    /// Returns true if the message in progress ends with the connection.
     pub(crate) fn ends_with_connection(&self) -> bool {
         self.state == State::UntilClose
     }
 
-    /// Goes over `length` bytes at once, if all of them lie within the body and
-    /// do not end it; whether they do.
+    /// Passes over `length` bytes at once, if all of them lie within the body and do not end it;
+    /// returns true if they do.
     pub(crate) fn pass(&mut self, length: u64) -> bool {
         match &mut self.state {
             State::Length(left) | State::Chunk(left) if *left > length => {
@@ -84,7 +84,7 @@ impl Messages {
         }
     }
 
-    /// The response whose head was just read has no body: it answers `HEAD`.
+    /// Notes that the response whose head was just read has no body: it answers `HEAD`.
     pub(crate) fn no_body(&mut self) {
         self.state = State::Ending;
     }
@@ -210,7 +210,8 @@ impl Messages {
         Step::Head(head)
     }
 
-    /// Reads `chunk-size [ext] CRLF` (RFC 9112 §7.1), and the CRLF before it.
+    /// Reads `chunk-size [ext] CRLF` (RFC 9112 §7.1), and the CRLF before it; returns false if they
+    /// are malformed.
     fn read_chunk_size(&mut self, bytes: &mut &[u8]) -> bool {
         let Some(line) = self.take_line(bytes) else {
             return self.head.len() <= MAX_CHUNK_LINE;
@@ -247,7 +248,7 @@ impl Messages {
         true
     }
 
-    /// One line with its newline, or `None` with what there was put by.
+    /// Takes one line with its newline, or returns `None` and puts by what there was.
     fn take_line(&mut self, bytes: &mut &[u8]) -> Option<Vec<u8>> {
         let Some(newline) = memchr(b'\n', bytes) else {
             self.head.extend_from_slice(bytes);

@@ -9,13 +9,12 @@ use super::huffman;
 /// (RFC 9113 §6.5.2), and the largest that is followed here.
 const DEFAULT_TABLE: usize = 4096;
 const LARGEST_TABLE: usize = 64 * 1024;
-/// What an entry takes besides its name and value (RFC 7541 §4.1).
+/// Bytes that an entry takes besides its name and value (RFC 7541 §4.1).
 const ENTRY_OVERHEAD: usize = 32;
-/// Longest path kept for the report.
+/// The longest path kept for the report.
 const MAX_PATH: usize = 256;
 
-/// The static table's entries that say something here (RFC 7541, appendix A):
-/// 1 to 14.
+/// Entries of the static table that say something here (RFC 7541, appendix A): 1 to 14.
 const TELLING: [(&[u8], &[u8]); 14] = [
     (b":authority", b""),
     (b":method", b"GET"),
@@ -32,8 +31,8 @@ const TELLING: [(&[u8], &[u8]); 14] = [
     (b":status", b"404"),
     (b":status", b"500"),
 ];
-/// The names of the others: an entry of the dynamic table may have one, and
-/// its length counts.
+/// Names of the static table's other entries: an entry of the dynamic table may have one, and its
+/// length counts.
 #[rustfmt::skip]
 const NAMES: [&str; 47] = [
     "accept-charset", "accept-encoding", "accept-language", "accept-ranges", "accept", "access-
@@ -48,7 +47,7 @@ const NAMES: [&str; 47] = [
 ];
 const STATIC: usize = TELLING.len() + NAMES.len();
 
-/// What a field section says.
+/// Content of a field section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     pub(crate) method: Option<String>,
@@ -58,13 +57,13 @@ pub(crate) struct Fields {
 
 type Entry = (Vec<u8>, Vec<u8>);
 
-/// One direction's decoder.
+/// Decoder of one direction.
 #[derive(Clone, Debug)]
 pub(crate) struct Decoder {
     table: VecDeque<Entry>,
     size: usize,
     limit: usize,
-    /// Something was missed or made no sense: the table is not known any more.
+    /// True if something was missed or made no sense: the table is not known any more.
     is_broken: bool,
 }
 
@@ -80,13 +79,13 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A field section was missed.
+    /// Notes that a field section was missed.
     pub(crate) fn miss(&mut self) {
         self.is_broken = true;
         self.table = VecDeque::new();
     }
 
-    /// Decodes a field section. `None`: it cannot be told what it says.
+    /// Decodes a field section. `None`: its content cannot be told.
     pub(crate) fn decode(&mut self, block: &[u8]) -> Option<Fields> {
         if self.is_broken {
             return None;
@@ -102,7 +101,7 @@ impl Decoder {
         Some(fields)
     }
 
-    /// One representation (RFC 7541 §6).
+    /// Decodes one representation (RFC 7541 §6).
     fn field(&mut self, rest: &mut &[u8], fields: &mut Fields) -> Option<()> {
         let first = *rest.first()?;
         if first & 0x80 != 0 {
@@ -152,7 +151,7 @@ impl Decoder {
         }
     }
 
-    /// Makes room for so many bytes (RFC 7541 §4.3, §4.4).
+    /// Makes room for `room` bytes (RFC 7541 §4.3, §4.4).
     fn evict(&mut self, room: usize) {
         while self.size + room > self.limit {
             let Some((name, value)) = self.table.pop_back() else {
@@ -183,7 +182,7 @@ impl Fields {
     }
 }
 
-/// An integer with a prefix of so many bits (RFC 7541 §5.1), up to 2^28.
+/// Decodes an integer with a prefix of `prefix` bits (RFC 7541 §5.1), up to 2^28.
 fn integer(rest: &mut &[u8], prefix: u8) -> Option<usize> {
     let (&first, after) = rest.split_first()?;
     *rest = after;
@@ -203,15 +202,16 @@ fn integer(rest: &mut &[u8], prefix: u8) -> Option<usize> {
     None
 }
 
-/// A string literal (RFC 7541 §5.2).
+/// Decodes a string literal (RFC 7541 §5.2).
 fn string(rest: &mut &[u8]) -> Option<Vec<u8>> {
     let is_coded = *rest.first()? & 0x80 != 0;
     let length = integer(rest, 7)?;
     let (bytes, after) = rest.split_at_checked(length)?;
     *rest = after;
-    match is_coded {
-        true => huffman::decode(bytes),
-        false => Some(bytes.to_vec()),
+    if is_coded {
+        huffman::decode(bytes)
+    } else {
+        Some(bytes.to_vec())
     }
 }
 

@@ -26,10 +26,10 @@ const LENGTHS: [u8; 257] = [
 const LONGEST: usize = 30;
 const EOS: u16 = 256;
 
-/// What decoding needs: the symbols by length, and where each length begins.
+/// The code as decoding needs it: the symbols by length, and where each length begins.
 struct Code {
     symbols: [u16; 257],
-    /// For each length: its first code, and where its symbols begin.
+    /// First code of each length, and the place where its symbols begin.
     first: [(u32, usize); LONGEST + 2],
 }
 

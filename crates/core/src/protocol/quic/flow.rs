@@ -1,20 +1,20 @@
-//! One QUIC flow's packets, by their headers.
+//! Packets of one QUIC flow, by their headers.
 
 use core::time::Duration;
 
 use super::header::{self, Packet};
 use super::spin::Spin;
-use crate::connection::facts::sample::Sample;
 use crate::observed::datagram::Datagram;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, Endpoint};
 use crate::observed::time::Timestamp;
+use crate::stats::sample::Sample;
 
-/// RFC 9000 §14.1: the client's datagrams with an Initial are this long.
+/// The least length of the client's datagrams with an Initial (RFC 9000 §14.1).
 const LEAST_INITIAL: u16 = 1200;
-/// RFC 9000 §7.2: the client chooses a destination id this long at first.
+/// The least length of the destination id that the client chooses at first (RFC 9000 §7.2).
 const LEAST_ID: usize = 8;
-/// No client sends from a port below (RFC 6335 §6).
+/// The port below which no client sends (RFC 6335 §6).
 const SERVERS_PORTS: u16 = 1024;
 
 /// A flow that began with a client's Initial.
@@ -38,7 +38,7 @@ pub(crate) struct Flow {
     spin: Spin,
 }
 
-/// What one end sent.
+/// Packets that one end sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Side {
     pub(crate) datagrams: u64,
@@ -48,22 +48,22 @@ pub(crate) struct Side {
 /// The handshake's steps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Opening {
-    /// The client's Initials since the server last sent anything.
+    /// The client's Initials since the server last sent anything: time of the last one, and number.
     asked: Option<Timestamp>,
     asks: u32,
-    /// The server's first Initial or Handshake, and its time from the ask.
+    /// Time of the server's first Initial or Handshake, and the time that it took from the ask.
     answered: Option<Timestamp>,
     to_server: Option<Duration>,
     to_client: Option<Duration>,
-    /// The client's first packet with a short header: it has all keys.
+    /// Time of the client's first packet with a short header: it has all keys.
     end: Option<Timestamp>,
-    /// Initials that the client repeated before any answer.
+    /// Number of Initials that the client repeated before any answer.
     repeated: u32,
 }
 
 impl Flow {
-    /// A flow, if the datagram can only be a client's first Initial: a server's
-    /// looks alike but for its port and what it is coalesced with.
+    /// Creates a flow, if the datagram can only be a client's first Initial: a server's looks alike
+    /// but for its port and what it is coalesced with.
     pub(crate) fn begin(datagram: &Datagram, payload: &[u8], stream: Option<u32>) -> Option<Self> {
         if datagram.payload_len < LEAST_INITIAL {
             return None;
@@ -149,18 +149,17 @@ impl Flow {
         }
     }
 
-    /// From the first Initial to the client's first packet under its final
-    /// keys.
+    /// Returns the time from the first Initial to the client's first packet under its final keys.
     pub(crate) fn handshake(&self) -> Option<Duration> {
         Some(self.opening.end?.since(self.first))
     }
 
-    /// From a client's Initial to what the server answered.
+    /// Returns the time from a client's Initial to the server's answer.
     pub(crate) fn to_server(&self) -> Option<Duration> {
         self.opening.to_server
     }
 
-    /// From the server's answer to the client's next packet.
+    /// Returns the time from the server's answer to the client's next packet.
     pub(crate) fn to_client(&self) -> Option<Duration> {
         self.opening.to_client
     }
@@ -169,21 +168,21 @@ impl Flow {
         self.opening.repeated
     }
 
-    /// Whether the spin bit measures.
+    /// Returns true if the spin bit measures.
     pub(crate) fn spins(&self) -> bool {
         let whole = self.to_server().zip(self.to_client());
         self.spin
             .is_believable(whole.map(|(one, other)| one + other))
     }
 
-    /// Round trips by the spin bit: to the client and to the server.
+    /// Returns the round trips by the spin bit: to the client and to the server.
     pub(crate) fn spin_trips(&self) -> [&Sample; 2] {
         [&self.spin.to_client, &self.spin.to_server]
     }
 }
 
 impl Opening {
-    /// The client's Initial: an ask, until the server has answered.
+    /// Takes in the client's Initial: an ask, until the server has answered.
     fn ask(&mut self, at: Timestamp) {
         if self.answered.is_some() {
             self.advance(true, at);
@@ -194,7 +193,8 @@ impl Opening {
         self.asked = Some(at);
     }
 
-    /// The server wants to be asked otherwise: that is a round trip, too.
+    /// Takes in a packet by which the server wants to be asked otherwise: that is a round trip,
+    /// too.
     fn turn_back(&mut self, at: Timestamp) {
         self.time_server(at);
         self.asks = 0;
@@ -213,7 +213,8 @@ impl Opening {
         }
     }
 
-    /// An ask that was repeated times nothing: either may have been answered.
+    /// Times the server's answer. An ask that was repeated times nothing: either may have been
+    /// answered.
     fn time_server(&mut self, at: Timestamp) {
         let took = self
             .asked

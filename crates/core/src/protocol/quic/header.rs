@@ -1,8 +1,8 @@
-//! Packet headers, as far as they are readable without keys.
+//! Headers of packets, as far as they are readable without keys.
 
-/// Packets in a datagram; more are no handshake's.
+/// The most packets in a datagram; more are no handshake's.
 const MAX_COALESCED: usize = 8;
-/// RFC 9000 §17.2: longer connection ids are dropped in these versions.
+/// The longest connection id: longer ones are dropped in these versions (RFC 9000 §17.2).
 const MAX_ID: usize = 20;
 
 /// QUIC versions whose packet types are known.
@@ -10,16 +10,16 @@ const MAX_ID: usize = 20;
 pub(crate) enum Version {
     /// Version 1 and the drafts that it came from (RFC 9000 §17.2).
     One,
-    /// RFC 9369 §3.2: the same with other type bits.
+    /// Version 2 (RFC 9369 §3.2): the same with other type bits.
     Two,
 }
 
 /// A packet, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packet {
-    /// With the length of its destination connection id.
+    /// An Initial, with the length of its destination connection id.
     Initial {
-        /// In bytes.
+        /// Length of the destination connection id in bytes.
         destination_id: usize,
     },
     ZeroRtt,
@@ -28,7 +28,7 @@ pub(crate) enum Packet {
     VersionNegotiation,
     /// Short header: 1-RTT, with its latency spin bit (RFC 9000 §17.4).
     OneRtt {
-        /// The bit.
+        /// Value of the spin bit.
         spin: bool,
     },
 }
@@ -44,8 +44,8 @@ impl Version {
     }
 }
 
-/// The version number of a datagram that begins with a long header; 0 is
-/// Version Negotiation (RFC 8999 §5.1, §6).
+/// Returns the version number of a datagram that begins with a long header; 0 is Version
+/// Negotiation (RFC 8999 §5.1, §6).
 pub(crate) fn version(payload: &[u8]) -> Option<u32> {
     let (&first, rest) = payload.split_first()?;
     let number = u32::from_be_bytes(*rest.first_chunk()?);
@@ -64,7 +64,7 @@ pub(crate) fn packets(mut datagram: &[u8], mut each: impl FnMut(Packet)) {
     }
 }
 
-/// The first packet, and what follows it.
+/// Returns the first packet, and the bytes that follow it.
 fn packet(datagram: &[u8]) -> Option<(Packet, &[u8])> {
     let (&first, rest) = datagram.split_first()?;
     if first & 0x80 == 0 {
@@ -102,20 +102,20 @@ fn packet(datagram: &[u8]) -> Option<(Packet, &[u8])> {
     }
 }
 
-/// A connection id with its length before it.
+/// Reads a connection id with its length before it.
 fn id(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&len, rest) = bytes.split_first()?;
     rest.split_at_checked(usize::from(len))
 }
 
-/// What follows a packet whose length is next; nothing where the capture cut it.
+/// Returns the bytes that follow a packet whose length is next; none where the capture cut it.
 fn body(bytes: &[u8]) -> Option<&[u8]> {
     let (len, rest) = integer(bytes)?;
     let len = usize::try_from(len).ok()?;
     Some(rest.get(len..).unwrap_or_default())
 }
 
-/// A variable-length integer (RFC 9000 §16).
+/// Reads a variable-length integer (RFC 9000 §16).
 fn integer(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (&first, _) = bytes.split_first()?;
     let (taken, rest) = bytes.split_at_checked(1 << (first >> 6))?;

@@ -7,25 +7,25 @@
 
 use core::time::Duration;
 
-use crate::connection::facts::sample::Sample;
 use crate::observed::time::Timestamp;
+use crate::stats::sample::Sample;
 
-/// Edges in each direction before the bit is believed to spin.
+/// The least edges in each direction before the bit is believed to spin.
 const LEAST_EDGES: u32 = 3;
-/// Noise makes edges of its own: both directions have about as many.
+/// The most by which the edges of both directions differ: noise makes edges of its own.
 const MOST_UNLIKE: u32 = 2;
 
-/// One flow's spin bit.
+/// Spin bit of one flow.
 #[derive(Debug, Default)]
 pub(super) struct Spin {
     client: Wave,
     server: Wave,
-    /// From here to the server and back; to the client and back.
+    /// Round trips from here to the server; and to the client.
     pub(super) to_server: Sample,
     pub(super) to_client: Sample,
 }
 
-/// One direction's bit.
+/// Spin bit of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wave {
     value: Option<bool>,
@@ -34,7 +34,7 @@ struct Wave {
 }
 
 impl Wave {
-    /// Whether the bit changed.
+    /// Takes in the bit of a packet; returns true if it changed.
     fn take(&mut self, spin: bool, at: Timestamp) -> bool {
         let is_edge = self
             .value
@@ -49,10 +49,10 @@ impl Wave {
 }
 
 impl Spin {
-    /// A 1-RTT packet of the client, or of the server, passes.
+    /// Takes in a 1-RTT packet of the client, or of the server.
     pub(super) fn take(&mut self, by_client: bool, spin: bool, at: Timestamp) {
         if by_client {
-            // It inverts: its edge answers the server's edge to the other value.
+            // The client inverts the bit: its edge answers the server's edge to the other value.
             if self.client.take(spin, at)
                 && self.server.value == Some(!spin)
                 && let Some(edge) = self.server.edge.take()
@@ -67,8 +67,8 @@ impl Spin {
         }
     }
 
-    /// Whether it measures: both directions turn, about as often, and not
-    /// quicker than `floor`, the path's round trip as the handshake had it.
+    /// Returns true if it measures: both directions turn, about as often, and not quicker than
+    /// `floor`, the path's round trip as the handshake had it.
     pub(super) fn is_believable(&self, floor: Option<Duration>) -> bool {
         let (client, server) = (self.client.edges, self.server.edges);
         let turns = client.min(server) >= LEAST_EDGES && client.abs_diff(server) <= MOST_UNLIKE;

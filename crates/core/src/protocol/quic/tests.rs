@@ -4,9 +4,9 @@
 use core::time::Duration;
 
 use super::{Flow, Flows};
-use crate::connection::table;
 use crate::decode::{self, Container, Found, Packet, Record};
 use crate::observed::event::PointId;
+use crate::observed::flow;
 
 const HANDSHAKE: &[u8] = include_bytes!("../../../tests/quic/handshake.pcap");
 const RETRY: &[u8] = include_bytes!("../../../tests/quic/retry.pcap");
@@ -14,10 +14,10 @@ const RETRY: &[u8] = include_bytes!("../../../tests/quic/retry.pcap");
 /// Ethernet, IPv4 without options, UDP.
 const HEADERS: usize = 14 + 20 + 8;
 
-/// The flows in a recording of which only packets with these numbers count,
-/// each cut to `snap` bytes.
+/// Returns the flows in a recording of which only packets with these numbers count, each cut to
+/// `snap` bytes.
 fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<Flow>> {
-    let mut flows = Flows::new(table::hasher(1));
+    let mut flows = Flows::new(flow::hasher(1));
     let mut closed = Vec::new();
     let mut container = Container::new();
     loop {
@@ -37,7 +37,7 @@ fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<
     flows.finish()
 }
 
-/// The only flow in a whole recording.
+/// Returns the only flow in a whole recording.
 fn only(file: &[u8]) -> Box<Flow> {
     let mut flows = flows(file, usize::MAX, |_| true);
     assert_eq!(flows.len(), 1);
@@ -77,9 +77,8 @@ fn the_spin_bit_times_both_halves() {
     let flow = only(HANDSHAKE);
     assert!(flow.spins());
     let [to_client, to_server] = flow.spin_trips();
-    let median = |sample: &crate::connection::facts::sample::Sample| {
-        sample.median_ns().map(Duration::from_nanos)
-    };
+    let median =
+        |sample: &crate::stats::sample::Sample| sample.median_ns().map(Duration::from_nanos);
     let server = rounded_ms(median(to_server)).unwrap_or_default();
     assert!((20..=40).contains(&server), "{server} ms to the server");
     let client = rounded_ms(median(to_client)).unwrap_or(u128::MAX);
@@ -88,7 +87,7 @@ fn the_spin_bit_times_both_halves() {
 
 #[test]
 fn one_direction_or_the_middle_alone_tells_what_it_can() {
-    // Which packets are the client's: those to port 4443.
+    // The client's packets are those to port 4443.
     let client = flows(HANDSHAKE, usize::MAX, |number| {
         [1, 3, 4, 7].contains(&number)
     });

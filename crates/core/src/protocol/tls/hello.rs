@@ -2,8 +2,8 @@
 
 use super::{CLIENT_HELLO, SERVER_HELLO};
 
-/// The random value that makes a ServerHello a HelloRetryRequest: the SHA-256
-/// of that word (RFC 8446 §4.1.3).
+/// The random value that makes a ServerHello a HelloRetryRequest: the SHA-256 of
+/// "HelloRetryRequest" (RFC 8446 §4.1.3).
 const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
@@ -23,18 +23,18 @@ mod extension {
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;
 }
 
-/// What a hello says.
+/// Content of a hello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hello {
     /// The highest version offered, or the one chosen.
     pub(crate) version: u16,
-    /// A HelloRetryRequest.
+    /// True for a HelloRetryRequest.
     pub(crate) is_retry: bool,
-    /// A session identifier or a ticket to resume by, or a pre-shared key that
-    /// is offered or was chosen.
+    /// True if there is a session identifier or a ticket to resume by, or a pre-shared key that is
+    /// offered or was chosen.
     pub(crate) resumes: bool,
     pub(crate) server_name: Option<String>,
-    /// HTTP/2 is offered or chosen.
+    /// True if HTTP/2 is offered or chosen.
     pub(crate) has_http2: bool,
     pub(crate) has_early_data: bool,
 }
@@ -100,7 +100,7 @@ fn server(body: &mut Reader<'_>) -> Option<Hello> {
     Some(hello)
 }
 
-/// The first name of type `host_name` (RFC 6066 §3).
+/// Returns the first name of type `host_name` (RFC 6066 §3).
 fn server_name(mut body: Reader<'_>) -> Option<String> {
     let mut list = Reader(body.vector(2)?);
     let kind = list.take(1)?;
@@ -110,7 +110,7 @@ fn server_name(mut body: Reader<'_>) -> Option<String> {
     is_name.then(|| String::from_utf8_lossy(name).into_owned())
 }
 
-/// Whether `h2` is in the list (RFC 7301 §3.1).
+/// Returns true if `h2` is in the list (RFC 7301 §3.1).
 fn offers_http2(mut body: Reader<'_>) -> bool {
     let Some(list) = body.vector(2) else {
         return false;
@@ -119,14 +119,14 @@ fn offers_http2(mut body: Reader<'_>) -> bool {
     core::iter::from_fn(|| list.vector(1)).any(|name| name == b"h2")
 }
 
-/// The highest version of a list; GREASE values have other high bytes (RFC 8701).
+/// Returns the highest version of a list; GREASE values have other high bytes (RFC 8701).
 fn highest(mut list: Reader<'_>) -> Option<u16> {
     core::iter::from_fn(|| list.u16())
         .filter(|version| version >> 8 == 3)
         .max()
 }
 
-/// What is left of a body.
+/// The rest of a body.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         Some(u16::from_be_bytes(*bytes))
     }
 
-    /// A vector whose length stands before it, in so many bytes.
+    /// Takes off a vector whose length stands before it, in `length_bytes` bytes.
     fn vector(&mut self, length_bytes: usize) -> Option<&'a [u8]> {
         let length = self.take(length_bytes)?;
         let length = length

@@ -11,7 +11,7 @@ use core::time::Duration;
 use super::{NOTABLE, STAMPS, after_first, first_queued, until_first, was_whole};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 
 /// A wait's name: its kind and its owner.
 type Name = (WaitKind, Owner);
@@ -20,9 +20,9 @@ const THINK: Name = (WaitKind::ServerThink, Owner::Server);
 const PAUSE: Name = (WaitKind::ServerPause, Owner::Server);
 const HELD: Name = (WaitKind::ResponseHeld, Owner::Server);
 
-/// Gives the waits of the server's time the names that its kernel gives them. `error` is
-/// how far the two may be apart without disagreeing.
-pub(super) fn rename(exchange: &mut Exchange, turn: &ServedTurn, error: Duration) {
+/// Gives the waits of the server's time the names that its kernel gives them. `error` is the most
+/// that the two may be apart without disagreeing.
+pub(super) fn rename(exchange: &mut Exchange, turn: &RequestSpan, error: Duration) {
     if !can_tell(exchange, turn) {
         return;
     }
@@ -59,7 +59,7 @@ pub(super) fn rename(exchange: &mut Exchange, turn: &ServedTurn, error: Duration
 /// Returns true if the turn says where its time went, and the packets do not show anything that
 /// lengthens the server's waits without being one: a part that had to be sent again, a
 /// request that was long in coming, somebody between who answers for it.
-fn can_tell(exchange: &Exchange, turn: &ServedTurn) -> bool {
+fn can_tell(exchange: &Exchange, turn: &RequestSpan) -> bool {
     let came_at_once = turn.delivered_last.since(turn.delivered) < NOTABLE;
     let is_plain = exchange.recoveries.is_empty() && !exchange.signs.is_relayed;
     let is_ordered = turn.arrived <= turn.sent && turn.sent <= turn.sent_last;
@@ -71,9 +71,9 @@ fn notable<'a>(exchange: &'a Exchange, kinds: &[WaitKind]) -> impl Iterator<Item
     waits.filter(move |wait| kinds.contains(&wait.kind) && wait.duration() >= NOTABLE)
 }
 
-/// The name of time that a host shows to lie beyond it. Its own device's queue may have held
-/// it, unless that was looked at.
-fn beyond(turn: &ServedTurn) -> Name {
+/// Returns the name of time that a host shows to lie beyond it. Its own device's queue may have
+/// held it, unless that was looked at.
+fn beyond(turn: &RequestSpan) -> Name {
     let owner = match turn.departure {
         Some(_) => Owner::Path,
         None => Owner::Unknown,
@@ -81,12 +81,12 @@ fn beyond(turn: &ServedTurn) -> Name {
     (WaitKind::Unknown, owner)
 }
 
-/// The parts of the time before the answer: what lay between the host and where the
-/// packets were captured, on either side of what the host took; and of that, what its
-/// kernel held of what had been written.
+/// Splits the time before the answer: what lay between the host and where the packets were
+/// captured, on either side of what the host took; and of that, what its kernel held of what had
+/// been written.
 fn think(
     wait: &Wait,
-    turn: &ServedTurn,
+    turn: &RequestSpan,
     error: Duration,
     held: &mut Duration,
 ) -> Option<Vec<(Duration, Name)>> {
@@ -102,10 +102,12 @@ fn think(
     let unsent = unsent.unwrap_or_default();
     *held = held.saturating_sub(unsent);
     let excess = shown.saturating_sub(host);
-    let (before, host) = match excess > error {
-        true => (lies_before(wait, turn, excess, error)?, host),
-        false if unsent.is_zero() => return None,
-        false => (Duration::ZERO, shown),
+    let (before, host) = if excess > error {
+        (lies_before(wait, turn, excess, error)?, host)
+    } else if unsent.is_zero() {
+        return None;
+    } else {
+        (Duration::ZERO, shown)
     };
     let unsent = unsent.min(host);
     let elsewhere = beyond(turn);
@@ -118,11 +120,11 @@ fn think(
     ])
 }
 
-/// The part of `excess` that went by before the request reached the host, by its clock, which is
-/// that of the packets. `None` where the host's time does not lie within the wait.
+/// Returns the part of `excess` that went by before the request reached the host, by its clock,
+/// which is that of the packets. `None` where the host's time does not lie within the wait.
 fn lies_before(
     wait: &Wait,
-    turn: &ServedTurn,
+    turn: &RequestSpan,
     excess: Duration,
     error: Duration,
 ) -> Option<Duration> {
@@ -139,19 +141,19 @@ fn lies_before(
     })
 }
 
-/// The kernel's names for the stops within an answer.
+/// The names that the kernel gives to the stops within an answer.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
-    /// Nothing, or it is open of which.
+    /// No name, or it is open to which stop a name belongs.
     Open,
-    /// Each is this altogether.
+    /// The name of each stop, all of it.
     All(Name),
-    /// The only one is the first for so long, and then the other.
+    /// The name of the only stop for so long, and then the other.
     One(Duration, [Name; 2]),
 }
 
 impl Stop {
-    fn of<'a>(stops: impl Iterator<Item = &'a Wait>, turn: &ServedTurn, error: Duration) -> Self {
+    fn of<'a>(stops: impl Iterator<Item = &'a Wait>, turn: &RequestSpan, error: Duration) -> Self {
         let (mut count, mut shown) = (0, Duration::ZERO);
         for stop in stops {
             count += 1;
@@ -159,10 +161,11 @@ impl Stop {
         }
         let host = after_first(turn);
         if count == 0 || host > shown + error * 2 {
-            return match count > 0 && turn.held.total.is_zero() {
+            return if count > 0 && turn.held.total.is_zero() {
                 // More of it ran beside what the packets show than they leave room for.
-                true => Self::Open,
-                false => Self::held(count, shown, turn, error),
+                Self::Open
+            } else {
+                Self::held(count, shown, turn, error)
             };
         }
         if shown.saturating_sub(host) > error {
@@ -171,8 +174,8 @@ impl Stop {
         Self::held(count, shown, turn, error)
     }
 
-    /// Part of it, or all, went by behind the host.
-    fn elsewhere(count: u32, shown: Duration, turn: &ServedTurn, error: Duration) -> Self {
+    /// Returns the names where part of a stop, or all, went by behind the host.
+    fn elsewhere(count: u32, shown: Duration, turn: &RequestSpan, error: Duration) -> Self {
         let host = after_first(turn);
         if host <= error {
             return Self::All(beyond(turn));
@@ -189,26 +192,29 @@ impl Stop {
         }
     }
 
-    /// The host took about all of it: its program, or Nagle's algorithm.
-    fn held(count: u32, shown: Duration, turn: &ServedTurn, error: Duration) -> Self {
+    /// Returns the names where the host took about all of a stop: its program, or Nagle's
+    /// algorithm.
+    fn held(count: u32, shown: Duration, turn: &RequestSpan, error: Duration) -> Self {
         let held = turn.held.total.min(after_first(turn) + error);
         let late = turn
             .written_last
             .map_or(Duration::ZERO, |at| at.since(turn.sent));
         if held.is_zero() {
-            // What is written only then cannot have been held before.
-            return match late + error >= shown {
-                true => Self::All(PAUSE),
-                false => Self::Open,
+            // An answer that is written only then cannot have been held before.
+            return if late + error >= shown {
+                Self::All(PAUSE)
+            } else {
+                Self::Open
             };
         }
         if held + error >= shown {
             return Self::All(HELD);
         }
         let can_be_told = count == 1 && turn.held.times == 1 && held > error;
-        match can_be_told && late + held + error >= shown {
-            true => Self::One(shown - held, [PAUSE, HELD]),
-            false => Self::Open,
+        if can_be_told && late + held + error >= shown {
+            Self::One(shown - held, [PAUSE, HELD])
+        } else {
+            Self::Open
         }
     }
 
@@ -232,9 +238,10 @@ fn cut(wait: &Wait, parts: &[(Duration, Name)], error: Duration, waits: &mut Vec
     let last = parts.clone().count().saturating_sub(1);
     for (index, &(took, (kind, owner))) in parts.enumerate() {
         let is_last = index == last;
-        let end = match is_last {
-            true => wait.end,
-            false => (cursor + took).min(wait.end),
+        let end = if is_last {
+            wait.end
+        } else {
+            (cursor + took).min(wait.end)
         };
         let bound = match (last, wait.bound) {
             (0, bound) => bound,
@@ -253,8 +260,7 @@ fn cut(wait: &Wait, parts: &[(Duration, Name)], error: Duration, waits: &mut Vec
     }
 }
 
-/// Lets the small parts of the answer, which rules look at, say what `part` of `wait` is
-/// called now.
+/// Tells the small parts of the answer, which rules look at, the new name of `part` of `wait`.
 fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
     if part.kind == wait.kind && part.duration() == wait.duration() {
         return;
@@ -277,19 +283,20 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
         (WaitKind::ServerPause, Some(hold)) if wait.kind == WaitKind::ResponseHeld => {
             hold.release = HoldRelease::Written;
         }
-        // It had left its host before.
+        // The part had left its host before.
         (WaitKind::Unknown, Some(hold)) if hold.release != HoldRelease::Timed => {
-            hold.release = match part.duration() < wait.duration() {
-                true => hold.release,
-                false => HoldRelease::Eager,
+            hold.release = if part.duration() < wait.duration() {
+                hold.release
+            } else {
+                HoldRelease::Eager
             };
         }
         _ => {}
     }
 }
 
-/// A hold that no packets show: what it lasted beyond a round trip, its receiver took to
-/// acknowledge.
+/// Returns a hold that no packets show. The delay of its acknowledgement is what it lasted beyond a
+/// round trip.
 fn timed(exchange: &Exchange, part: &Wait, packet: u64) -> Hold {
     let travel = exchange.least_trip.unwrap_or_default() + exchange.travel.beyond;
     Hold {

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use super::STAMPS;
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
-use crate::observed::kernel_span::ServedTurn;
+use crate::observed::kernel_span::RequestSpan;
 use crate::observed::time::Timestamp;
 
-/// Turns kept; those beyond are left out.
+/// The most turns kept; those beyond are left out.
 const MAX_TURNS: usize = 1 << 16;
 /// The most turns kept by a watch that has no end: several times as many as are taken in at
 /// once.
@@ -17,14 +17,14 @@ const MAX_WATCHED: usize = 1 << 13;
 /// Turns by their connection, in the order in which they began.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// By the asking end and the answering one.
-    turns: BTreeMap<(Endpoint, Endpoint), VecDeque<ServedTurn>>,
+    /// Turns by the asking end and the answering one.
+    turns: BTreeMap<(Endpoint, Endpoint), VecDeque<RequestSpan>>,
     count: usize,
 }
 
 impl Waiting {
     /// Keeps a turn whose exchange is still to come.
-    pub(crate) fn put(&mut self, turn: ServedTurn) {
+    pub(crate) fn put(&mut self, turn: RequestSpan) {
         if self.count >= MAX_TURNS {
             return;
         }
@@ -36,18 +36,17 @@ impl Waiting {
 
     /// Keeps a turn of a watch that has no end. Many are of exchanges that are never shown: when
     /// the room is full, all are let go, so that those to come can be joined.
-    pub(crate) fn put_watched(&mut self, turn: ServedTurn) {
+    pub(crate) fn put_watched(&mut self, turn: RequestSpan) {
         if self.count >= MAX_WATCHED {
             *self = Self::default();
         }
         self.put(turn);
     }
 
-    /// The turn within `exchange`, where there is one and no other that
-    /// overlaps it: several are of requests that overtook each other, or of an
-    /// answer that the client asked for more than once. What is older goes, and what
-    /// passed at the host before `exchange` began.
-    pub(crate) fn take(&mut self, exchange: &Exchange) -> Option<ServedTurn> {
+    /// Takes out the turn within `exchange`, where there is one and no other that overlaps it:
+    /// several are of requests that overtook each other, or of an answer that the client asked for
+    /// more than once. What is older goes, and what passed at the host before `exchange` began.
+    pub(crate) fn take(&mut self, exchange: &Exchange) -> Option<RequestSpan> {
         if self.count == 0 {
             return None;
         }
@@ -66,7 +65,7 @@ impl Waiting {
         }
         self.count -= 1;
         let turn = turns.pop_front()?;
-        Some(ServedTurn { arrived, ..turn })
+        Some(RequestSpan { arrived, ..turn })
     }
 
     /// Takes over what another one keeps: of other connections.
@@ -76,10 +75,10 @@ impl Waiting {
     }
 }
 
-/// The time at which a request came by its packets' stamps: in a capture as the driver handed
-/// them over, and where the kernel shows segments, as its stack took them up. That may
-/// be much later, and what lay between is no part of the exchange.
-fn came(turn: &ServedTurn, begin: Timestamp) -> Timestamp {
+/// Returns the time at which a request came by its packets' stamps: in a capture as the driver
+/// handed them over, and where the kernel shows segments, as its stack took them up. That may be
+/// much later, and what lay between is no part of the exchange.
+fn came(turn: &RequestSpan, begin: Timestamp) -> Timestamp {
     match turn.entered {
         Some(entered) if turn.arrived < begin => entered.max(turn.arrived),
         _ => turn.arrived,

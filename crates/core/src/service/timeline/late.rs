@@ -1,6 +1,6 @@
-//! The exchanges that the server took longest to answer, whenever they were, and when it
-//! answered others: what shows that a whole server stood still also where it answers too
-//! many to keep each.
+//! The exchanges that the server took longest to answer, whenever they were, and the times at which
+//! it answered others: they show that a whole server stood still also where it answers too many to
+//! keep each.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -8,11 +8,11 @@ use core::time::Duration;
 use super::{Moment, Served, busiest_point, keep_least, put_in_order};
 use crate::observed::time::Timestamp;
 
-/// Shorter think times are never looked at again: what is quicker is not late.
+/// The least think time that is looked at again: what is quicker is not late.
 pub(crate) const LEAST_LATE: Duration = Duration::from_millis(20);
-/// Exchanges kept: those of a hundred connections in twenty stand-stills.
+/// The most exchanges kept: those of a hundred connections in twenty stand-stills.
 const MAX_LATE: usize = 2048;
-/// Stretches of time remembered in which answers began.
+/// The most stretches of time remembered in which answers began.
 const MAX_STRETCHES: usize = 16_384;
 /// The least length of such a stretch.
 const LEAST_STRETCH_NS: i64 = 1_000_000;
@@ -24,7 +24,7 @@ type Key = (Reverse<Duration>, Moment);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Late {
     moments: Vec<Key>,
-    /// The last of those that are kept for sure; `None`: there is room.
+    /// The last of the exchanges that are kept for sure; `None`: there is room.
     last: Option<Key>,
     answers: Answered,
 }
@@ -62,7 +62,8 @@ impl Late {
         }
     }
 
-    /// The moments kept, of the point that saw most of them, in the order they were answered.
+    /// Returns the moments kept, of the point that saw most of them, in the order they were
+    /// answered.
     pub(crate) fn by_answer(&self) -> Vec<Moment> {
         let mut kept = self.moments.clone();
         keep_least(&mut kept, MAX_LATE);
@@ -74,21 +75,21 @@ impl Late {
         moments
     }
 
-    /// The last instant before this one at which an answer began, or may have.
+    /// Returns the last instant before this one at which an answer began, or may have.
     pub(crate) fn last_answer(&self, before: Timestamp) -> Option<Timestamp> {
         self.answers.last(before)
     }
 }
 
-/// The stretches of time in which answers began, of even length: as long as it takes that
-/// there are few enough.
+/// Stretches of time in which answers began, of even length: as long as it takes that there are few
+/// enough.
 #[derive(Clone, Debug, Default)]
 struct Answered {
     /// The stretches in order.
     stretches: Vec<i64>,
     /// The number of times that their length was doubled.
     doubled: u32,
-    /// The one that was met last.
+    /// The stretch that was met last.
     latest: Option<i64>,
 }
 
@@ -102,7 +103,8 @@ impl Answered {
         }
     }
 
-    /// Most answers come in the order of time: then it belongs at the end, or near it.
+    /// Inserts a stretch. Most answers come in the order of time: then it belongs at the end, or
+    /// near it.
     #[inline]
     fn insert(&mut self, stretch: i64) {
         if self.stretches.last().is_none_or(|&last| last < stretch) {
@@ -140,7 +142,7 @@ impl Answered {
         at.as_nanos().div_euclid(LEAST_STRETCH_NS) >> self.doubled
     }
 
-    /// The end of the last stretch that begins before this instant, or the instant itself.
+    /// Returns the end of the last stretch that begins before this instant, or the instant itself.
     fn last(&self, before: Timestamp) -> Option<Timestamp> {
         let stretch = self.stretch(before);
         let begun = self.stretches.partition_point(|&begun| begun <= stretch);

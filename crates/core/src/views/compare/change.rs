@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Resampled;
-use super::bootstrap::Estimate;
 use super::load::{Side, are_equal};
+use crate::conclude::bootstrap::Estimate;
 use crate::report::{Figures, Report};
 
 /// Share of the smaller figure below which a difference does not matter.

@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cause::Id;
+use crate::registry::Id;
 use crate::report::{Finding, Report, Verdict};
 
 mod lever;

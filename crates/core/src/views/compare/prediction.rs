@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::load::are_equal;
 use super::mechanism::{Fate, FindingChange};
-use crate::cause::Id;
+use crate::registry::Id;
 use crate::report::{Prediction, Report};
 
 /// Greatest deviation of a prediction that holds, as a share of the measured value.

@@ -1,7 +1,8 @@
 //! The limits of a comparison.
 
+use super::Comparison;
 use super::mechanism::Fate;
-use super::{Comparison, bootstrap};
+use crate::conclude::bootstrap;
 use crate::report::{Capture, Remark, Report};
 
 /// The number of seconds below which a run is short for its intervals.

@@ -5,9 +5,9 @@ use core::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cause::Id;
 use crate::cause::evidence::blank;
 use crate::exchange::wait::Owner;
+use crate::registry::Id;
 use crate::report::{
     Cluster, Details, Evidence, EvidenceKind, Exchanges, Figures, Finding, Fix, PhaseSpan,
     PredictedLatency, Prediction, Setting, SocketGroup, Tally, Verdict,

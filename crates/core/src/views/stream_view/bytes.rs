@@ -6,9 +6,9 @@ use super::way;
 use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
 
-/// Bytes kept at most of one connection.
+/// The most bytes kept of one connection.
 const MAX_BYTES: usize = 64 << 20;
-/// Pieces that wait for what comes before them at most.
+/// The most pieces that wait for what comes before them.
 const MAX_WAITING: usize = 1 << 16;
 
 /// Puts the bytes of a connection in order.
@@ -20,16 +20,17 @@ pub struct Bytes {
     is_cut: bool,
 }
 
-/// What one end sent before the other's turn came.
+/// Bytes that one end sent before the other's turn came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Which way it went.
+    /// Direction of the bytes.
     pub direction: Direction,
-    /// The packet that it began with.
+    /// Number of the packet that it began with.
     pub packet: u64,
-    /// Its bytes.
+    /// The bytes themselves.
     pub bytes: Vec<u8>,
-    /// Bytes that the capture misses: how many, before which of `bytes`.
+    /// Stretches that the capture misses: the index in `bytes` before which they lie, and their
+    /// length.
     pub missing: Vec<(usize, u64)>,
 }
 
@@ -37,9 +38,10 @@ pub struct Turn {
 struct Way {
     /// The sequence number of the stream's first byte.
     base: Option<u32>,
-    /// The next byte to come.
+    /// Position of the next byte to come.
     next: i64,
-    /// What came before its turn: its length on the wire, what was captured.
+    /// Pieces that came before their turn, by position: length on the wire, captured bytes, and
+    /// packet.
     waiting: BTreeMap<i64, (i64, Vec<u8>, u64)>,
 }
 
@@ -56,7 +58,7 @@ impl Bytes {
         let base = *own
             .base
             .get_or_insert(segment.seq.wrapping_add(u32::from(is_syn)));
-        // What the peer acknowledged has gone by unseen.
+        // Bytes that the peer acknowledged have gone by unseen.
         if segment.flags.contains(TcpFlags::ACK)
             && !is_syn
             && let Some(base) = peer.base
@@ -84,7 +86,7 @@ impl Bytes {
         self.flush(segment.direction, i64::MIN);
     }
 
-    /// The turns, and whether the connection has more than could be kept.
+    /// Returns the turns, and true if the connection has more than could be kept.
     pub fn finish(mut self) -> (Vec<Turn>, bool) {
         for direction in [Direction::Forward, Direction::Backward] {
             self.flush(direction, i64::MAX);
@@ -92,8 +94,7 @@ impl Bytes {
         (self.turns, self.is_cut)
     }
 
-    /// Hands on what is in order, and what comes before `seen` with the holes
-    /// in it.
+    /// Hands on the bytes that are in order, and those before `seen` with the holes among them.
     fn flush(&mut self, direction: Direction, seen: i64) {
         let Some(own) = self.ways.get_mut(way(direction)) else {
             return;
@@ -140,7 +141,7 @@ impl Turn {
 }
 
 impl Way {
-    /// Where a sequence number stands in the stream.
+    /// Returns the position of a sequence number in the stream.
     fn position(&self, base: u32, seq: u32) -> i64 {
         let next = base.wrapping_add(self.next as u32);
         self.next + i64::from(seq.wrapping_sub(next) as i32)
@@ -157,7 +158,7 @@ mod tests {
     use crate::observed::segment::{IpFacts, TcpOptions};
     use crate::observed::time::Timestamp;
 
-    /// Whether the client said it, what, and what is missing in it.
+    /// A turn: true if by the client, its text, and the holes in it.
     type Said = (bool, String, Vec<(usize, u64)>);
 
     fn run(segments: &[(bool, u32, u32, &str, u32)]) -> Vec<Said> {

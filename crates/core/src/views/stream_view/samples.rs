@@ -8,24 +8,23 @@ use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Samples of each kind and direction kept at most.
+/// The most samples of each kind and direction kept.
 const MAX_SAMPLES: usize = 1 << 20;
-/// Segments of each direction that wait for their acknowledgement at most.
+/// The most segments of each direction that wait for their acknowledgement.
 const MAX_OUTSTANDING: usize = 1 << 16;
 
-/// What each direction's sender shows over time.
+/// Samples of each direction's sender over time.
 #[derive(Debug, Default)]
 pub struct Samples {
     ways: [Way; 2],
     client: Option<Direction>,
 }
 
-/// What one direction's sender shows over time.
+/// Samples of one direction's sender over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaySamples {
-    /// From here to its receiver and back: when an acknowledgement came, and
-    /// how long after the segment. Without segments that were sent again
-    /// (RFC 6298 §3, Karn's algorithm).
+    /// Round trips from here to its receiver: the time of an acknowledgement, and its distance from
+    /// the segment. Without segments that were sent again (RFC 6298 §3, Karn's algorithm).
     pub round_trips: Vec<(Timestamp, Duration)>,
     /// Bytes seen and not yet seen acknowledged.
     pub in_flight: Vec<(Timestamp, u64)>,
@@ -55,13 +54,13 @@ impl Samples {
         self.take_window(segment);
     }
 
-    /// Which direction the client sends in: the first SYN's, else that of the
-    /// higher port.
+    /// Returns the direction that the client sends in: the first SYN's, else that of the higher
+    /// port.
     pub fn client(&self) -> Direction {
         self.client.unwrap_or(Direction::Forward)
     }
 
-    /// What the client's and the server's sending shows.
+    /// Returns the samples of the client's sending and of the server's.
     pub fn finish(self) -> [WaySamples; 2] {
         let client = self.client();
         let [forward, backward] = self.ways.map(|way| way.samples);
@@ -77,13 +76,15 @@ impl Samples {
             segment.flow.source(segment.direction),
             segment.flow.destination(segment.direction),
         );
-        let is_client = match segment.flags.contains(TcpFlags::SYN) {
-            true => !is_reply,
-            false => source.port >= destination.port,
+        let is_client = if segment.flags.contains(TcpFlags::SYN) {
+            !is_reply
+        } else {
+            source.port >= destination.port
         };
-        self.client.get_or_insert(match is_client {
-            true => segment.direction,
-            false => segment.direction.reverse(),
+        self.client.get_or_insert(if is_client {
+            segment.direction
+        } else {
+            segment.direction.reverse()
         });
     }
 

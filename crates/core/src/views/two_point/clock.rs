@@ -1,4 +1,4 @@
-//! How two clocks stand to each other, told from packets.
+//! Relation of two clocks, told from packets.
 //!
 //! A packet's lag (when the far capture saw it less when the near one did) is
 //! its travel plus the offset on the way there, and the offset less its travel
@@ -16,28 +16,29 @@ use super::matching::Pairs;
 use crate::observed::time::Timestamp;
 use crate::report::ClockRelation;
 
-/// The quickest of a window stand for it; a window so short does not drift.
+/// The length of a window, for which its quickest packets stand; in so short a time no clock
+/// drifts.
 const WINDOW_NS: i64 = 250_000_000;
-/// For a round trip, both of its ways are to be seen within so short a time
-/// that no drift can be taken for travel.
+/// The time within which both ways of a round trip must be seen, so short that no drift can be
+/// taken for travel.
 const TURN_NS: i64 = 5_000_000;
-/// A capture must last so long for its drift to be told.
+/// The least length of a capture for its drift to be told.
 const LEAST_SPAN_NS: i64 = 2_000_000_000;
-/// And hold packets of so many windows.
+/// The least number of windows with packets for the drift to be told.
 const LEAST_WINDOWS: usize = 6;
-/// No clock drifts by more: NTP's frequency tolerance is 500 ppm (RFC 5905 §7.2),
-/// a bad crystal's a few times that.
+/// The greatest drift of a clock: NTP's frequency tolerance is 500 ppm (RFC 5905 §7.2), a bad
+/// crystal's a few times that.
 const MAX_DRIFT: f64 = 5e-3;
 
 /// The relation of the far clock to the near one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    /// The near instant that the offset is of.
+    /// The near clock's instant at which the offset holds.
     origin: Timestamp,
-    /// Far less near then.
+    /// The far clock's time less the near clock's at that instant, in nanoseconds.
     offset: f64,
     error: f64,
-    /// Nanoseconds gained a nanosecond.
+    /// Nanoseconds that the far clock gains per nanosecond.
     drift: f64,
     drift_error: Option<f64>,
 }
@@ -45,7 +46,7 @@ pub(super) struct Clock {
 /// Lags of one way by near time: the least of each window.
 type Lags = BTreeMap<i64, (f64, f64)>;
 
-/// Which capture is nearer to the clients: there and back, a packet takes
+/// Returns the index of the capture that is nearer to the clients: there and back, a packet takes
 /// longer than no time at all, whatever the clocks say.
 pub(super) fn nearer_to_clients(views: &[View; 2], pairs: &Pairs) -> Option<usize> {
     let origin = origin(views, pairs, 0)?;
@@ -64,8 +65,8 @@ pub(super) fn nearer_to_clients(views: &[View; 2], pairs: &Pairs) -> Option<usiz
 }
 
 impl Clock {
-    /// Estimates from the packets that are certain, `client` being the capture
-    /// nearer to the clients; `None` where one way has none.
+    /// Estimates the clock from the packets that are certain, `client` being the capture nearer to
+    /// the clients; `None` where one way has none.
     pub(super) fn estimate(views: &[View; 2], pairs: &Pairs, client: usize) -> Option<Self> {
         let origin = origin(views, pairs, client)?;
         let (there, back) = lags(views, pairs, client, origin, WINDOW_NS);
@@ -73,7 +74,7 @@ impl Clock {
             Some((drift, error)) => (drift, Some(error)),
             None => (0.0, None),
         };
-        // What cannot be told from none is none.
+        // A drift that cannot be told from none is none.
         let is_told = drift_error.is_some_and(|error| drift.abs() > error);
         let drift = if is_told { drift } else { 0.0 };
         let (forth, home) = (least(&there, drift)?, least(&back, -drift)?);
@@ -86,7 +87,7 @@ impl Clock {
         })
     }
 
-    /// A far instant on the near clock.
+    /// Returns a far instant on the near clock.
     pub(super) fn to_client(self, far: Timestamp) -> Timestamp {
         let since = far.signed_since(self.origin) as f64 - self.offset;
         let near = since / (1.0 + self.drift);
@@ -112,7 +113,7 @@ fn origin(views: &[View; 2], pairs: &Pairs, client: usize) -> Option<Timestamp> 
     near.map(|sighting| sighting.at).min()
 }
 
-/// The least lags there and back, by window.
+/// Returns the least lags there and back, by window.
 fn lags(
     views: &[View; 2],
     pairs: &Pairs,
@@ -137,9 +138,10 @@ fn lags(
         let Some(flow) = first.flow(one.flow) else {
             continue;
         };
-        let (lags, lag) = match flow.client() == one.direction {
-            true => (&mut there, lag),
-            false => (&mut back, -lag),
+        let (lags, lag) = if flow.client() == one.direction {
+            (&mut there, lag)
+        } else {
+            (&mut back, -lag)
         };
         let least = lags
             .entry(since.div_euclid(window))
@@ -151,15 +153,14 @@ fn lags(
     (there, back)
 }
 
-/// The least lag once the drift is taken off.
+/// Returns the least lag once the drift is taken off.
 fn least(lags: &Lags, drift: f64) -> Option<f64> {
     lags.values()
         .map(|&(since, lag)| lag - drift * since)
         .min_by(f64::total_cmp)
 }
 
-/// The drift and how far it may be off: as far as four ways of telling it
-/// disagree.
+/// Returns the drift and its error: the most by which four ways of telling it disagree.
 fn drift(there: &Lags, back: &Lags) -> Option<(f64, f64)> {
     let hulls = [under(there)?, -under(back)?];
     let thirds = [by_thirds(there)?, -by_thirds(back)?];
@@ -176,8 +177,8 @@ fn span(lags: &Lags) -> f64 {
     since(lags.last_key_value()) - since(lags.first_key_value())
 }
 
-/// The slope of the line that lies under all lags and is nearest to them: the
-/// edge of their lower hull at the middle of their times.
+/// Returns the slope of the line that lies under all lags and is nearest to them: the edge of their
+/// lower hull at the middle of their times.
 fn under(lags: &Lags) -> Option<f64> {
     if lags.len() < LEAST_WINDOWS || span(lags) < LEAST_SPAN_NS as f64 {
         return None;
@@ -200,7 +201,7 @@ fn under(lags: &Lags) -> Option<f64> {
     })
 }
 
-/// The slope from the least lag of the first third to that of the last.
+/// Returns the slope from the least lag of the first third to that of the last.
 fn by_thirds(lags: &Lags) -> Option<f64> {
     let third = lags.len() / 3;
     let least = |part: &mut dyn Iterator<Item = &(f64, f64)>| {

@@ -1,4 +1,4 @@
-//! Which packet of one capture is which of the other.
+//! Matching of packets in one capture with those in the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use super::sighting::{Key, Sighting};
 use crate::observed::flow::Direction;
 use crate::observed::segment::TcpFlags;
 
-/// Copies of one packet that are told apart; a hostile capture has more.
+/// The most copies of one packet that are told apart; a hostile capture has more.
 const MAX_COPIES: usize = 64;
-/// How many sightings before the nearest are looked at for one that covers a
-/// position: joined segments hold no more pieces than that.
+/// The number of sightings before the nearest that are looked at for one that covers a position:
+/// joined segments hold no more pieces than that.
 const LOOK_BACK: usize = 64;
 
 /// The connections and packets that are in both captures.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
-    /// By the second capture's flow.
+    /// Pairs by the second capture's flow.
     pub(super) flows: BTreeMap<u32, FlowPair>,
     pub(super) packets: Vec<PacketPair>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Pairs {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowPair {
     pub(super) first: u32,
-    /// Its addresses or ports are others in the second.
+    /// True if its addresses or ports are others in the second capture.
     pub(super) is_translated: bool,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct FlowPair {
 pub(super) struct PacketPair {
     pub(super) first: u32,
     pub(super) second: u32,
-    /// No other copy of it could be meant.
+    /// True if no other copy of it could be meant.
     pub(super) is_certain: bool,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn pair(first: &View, second: &View, hasher: &SeedableRandomState) ->
     pairs
 }
 
-/// Which of the copies a sighting is.
+/// The copy of a packet that a sighting was found to be.
 struct FoundCopy {
     place: usize,
     is_certain: bool,
@@ -122,17 +122,17 @@ fn find(
     })
 }
 
-/// For each packet of either capture, its counterpart in the other; where
-/// segments were cut or joined in between, the one that holds its first byte.
+/// The counterpart of each packet of either capture in the other; where segments were cut or joined
+/// in between, the one that holds its first byte.
 #[derive(Debug)]
 pub(super) struct Matched {
-    /// By the near capture's sighting.
+    /// Counterparts by the near capture's sighting.
     near: Vec<Option<u32>>,
-    /// By the far capture's.
+    /// Counterparts by the far capture's sighting.
     far: Vec<Option<u32>>,
-    /// The near capture's flow of each of the far's.
+    /// The near capture's flow for each of the far's.
     near_flow: BTreeMap<u32, u32>,
-    /// Those of the near capture's.
+    /// Flows of the near capture that are in both.
     near_flows: BTreeSet<u32>,
 }
 
@@ -172,22 +172,22 @@ impl Matched {
         matched
     }
 
-    /// The near capture's flow that is this one of the far's.
+    /// Returns the near capture's flow that is this one of the far's.
     pub(super) fn near_flow(&self, far: u32) -> Option<u32> {
         self.near_flow.get(&far).copied()
     }
 
-    /// Whether the near capture's flow is in both.
+    /// Returns true if the near capture's flow is in both.
     pub(super) fn has_near(&self, near: u32) -> bool {
         self.near_flows.contains(&near)
     }
 
-    /// The far counterpart of a near sighting.
+    /// Returns the far counterpart of a near sighting.
     pub(super) fn far_of(&self, near: u32) -> Option<u32> {
         self.near.get(near as usize).copied().flatten()
     }
 
-    /// The near counterpart of a far sighting.
+    /// Returns the near counterpart of a far sighting.
     pub(super) fn near_of(&self, far: u32) -> Option<u32> {
         self.far.get(far as usize).copied().flatten()
     }
@@ -212,8 +212,8 @@ fn set(list: &mut [Option<u32>], at: u32, to: u32) {
     }
 }
 
-/// The counterparts in `there` of data in `here` that has none yet: what holds
-/// its first byte and bears the same timestamps.
+/// Returns the counterparts in `there` of data in `here` that has none yet: what holds its first
+/// byte and bears the same timestamps.
 fn pieces(
     here: &View,
     known: &[Option<u32>],
@@ -221,8 +221,8 @@ fn pieces(
     flow_there: impl Fn(u32) -> Option<u32>,
 ) -> Vec<(u32, u32)> {
     let streams = streams(there);
-    // Where a stream of one capture stands in the other's: they may have begun
-    // at different bytes.
+    // The offset of a stream of one capture from the other's: they may have begun at different
+    // bytes.
     let mut shifts: BTreeMap<(u32, Direction), i64> = BTreeMap::new();
     for (sighting, other) in here.sightings.iter().zip(known) {
         if let Some(other) = other.and_then(|other| there.sighting(other)) {
@@ -264,14 +264,14 @@ fn pieces(
     found
 }
 
-/// Which way a sighting goes in the other capture, whose addresses may sort
-/// differently.
+/// Returns the direction of a sighting in the other capture, whose addresses may sort differently.
 fn direction_there(here: &View, there: &View, sighting: &Sighting, flow: u32) -> Direction {
     let own = here.flow(sighting.flow).map(super::Flow::client);
     let other = there.flow(flow).map(super::Flow::client);
-    match own == other {
-        true => sighting.direction,
-        false => sighting.direction.reverse(),
+    if own == other {
+        sighting.direction
+    } else {
+        sighting.direction.reverse()
     }
 }
 

@@ -1,28 +1,27 @@
-//! Where the exchanges' time went: on which host, on which way.
+//! Places of the exchanges' time: the host, or the way, on which it went by.
 //!
-//! Backwards from the last packet of an answer: it left its host because of
-//! what had arrived there last, and that left the other host because of what
-//! had arrived before. Between an arrival and the next departure time went by
-//! on the host; between departure and arrival, on the path. What was sent
-//! again because its copies were lost is charged to the path from the first
+//! The walk goes backwards from the last packet of an answer: it left its host because of what had
+//! arrived there last, and that left the other host because of what had arrived before. Between an
+//! arrival and the next departure time went by on the host; between departure and arrival, on the
+//! path. What was sent again because its copies were lost is charged to the path from the first
 //! copy on.
 
 use core::time::Duration;
 
 use super::Recognised;
 use super::way::{Crossing, Crossings};
-use crate::cause::tally::nanos;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::{FlowKey, Transport};
 use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
 use crate::report::Place;
 
-/// Steps back in one exchange; the rest of its time is unknown.
+/// The most steps back in one exchange; the rest of its time is unknown.
 const MAX_STEPS: usize = 4096;
-/// Stamps of one host may be off by so much against each other.
+/// The most by which stamps of one host may be off against each other.
 const SLACK: Duration = Duration::from_micros(5);
 
-/// An exchange of the capture nearer to the clients: who, and from when to when.
+/// An exchange of the capture nearer to the clients: its ends, begin and end.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeSpan {
     flow: FlowKey,
@@ -31,7 +30,7 @@ pub struct ExchangeSpan {
 }
 
 impl ExchangeSpan {
-    /// The span of an exchange that is whole, or that its client gave up.
+    /// Returns the span of an exchange that is whole, or that its client gave up.
     pub fn new(exchange: &Exchange) -> Option<Self> {
         let is_meant = matches!(exchange.outcome, Outcome::Complete(_) | Outcome::TimedOut);
         let (flow, _) = FlowKey::new(Transport::Tcp, exchange.client, exchange.server);
@@ -53,7 +52,7 @@ const PLACES: [&str; 5] = [
 ];
 const UNKNOWN: usize = 4;
 
-/// Time by place: all of it, and what of it went by for a loss.
+/// Times by place: all of it, and the part that went by for a loss.
 type Sums = [(u64, u64); PLACES.len()];
 
 /// Sums up where the exchanges' time went.
@@ -94,7 +93,7 @@ fn walk(list: &[Crossing], exchange: &ExchangeSpan, sums: &mut Sums) {
         cursor: exchange.end,
         sums,
     };
-    // What arrived before its begin has no part in it.
+    // Packets that arrived before its begin have no part in it.
     let first = list.partition_point(|c| c.arrived < exchange.begin);
     let list = list.get(first..).unwrap_or_default();
     let (mut at_client, mut end) = (true, list.len());
@@ -102,7 +101,7 @@ fn walk(list: &[Crossing], exchange: &ExchangeSpan, sums: &mut Sums) {
         if walk.cursor <= walk.begin {
             return;
         }
-        // What arrived here last, before the cursor.
+        // The last packet that arrived here before the cursor.
         let arrived = list.partition_point(|c| c.arrived <= walk.cursor + SLACK);
         end = end.min(arrived);
         let here = list.get(..end).unwrap_or_default();

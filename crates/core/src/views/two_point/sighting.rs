@@ -9,11 +9,11 @@ use crate::observed::time::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub(super) key: FlowKey,
-    /// Which direction the client sends in.
+    /// The direction that the client sends in.
     client: Option<Direction>,
-    /// Each direction's last sequence number and its position in the stream.
+    /// Last sequence number of each direction and its position in the stream.
     last: [Option<(u32, i64)>; 2],
-    /// How far each direction has sent.
+    /// End of the bytes that each direction has sent.
     sent: [i64; 2],
 }
 
@@ -21,8 +21,8 @@ pub(super) struct Flow {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sighting {
     pub(super) at: Timestamp,
-    /// Where its first byte stands in its direction's stream, from the first
-    /// one that this capture saw.
+    /// Position of its first byte in its direction's stream, from the first one that this capture
+    /// saw.
     pub(super) position: i64,
     pub(super) flow: u32,
     pub(super) seq: u32,
@@ -32,7 +32,7 @@ pub(super) struct Sighting {
     pub(super) ip_id: Option<u16>,
     pub(super) flags: u8,
     pub(super) direction: Direction,
-    /// Whether its bytes had been sent before, as far as seen.
+    /// True if its bytes had been sent before, as far as seen.
     pub(super) is_repeat: bool,
 }
 
@@ -46,14 +46,15 @@ impl Flow {
         }
     }
 
-    /// Takes in its next segment; where that stands in its stream, and whether
-    /// it was sent before.
+    /// Takes in the flow's next segment; returns its position in the stream, and true if it was
+    /// sent before.
     pub(super) fn take(&mut self, segment: &Segment) -> (i64, bool) {
         if segment.flags.contains(TcpFlags::SYN) {
             let is_reply = segment.flags.contains(TcpFlags::ACK);
-            self.client = Some(match is_reply {
-                true => segment.direction.reverse(),
-                false => segment.direction,
+            self.client = Some(if is_reply {
+                segment.direction.reverse()
+            } else {
+                segment.direction
             });
         }
         let way = usize::from(segment.direction == Direction::Backward);
@@ -70,13 +71,14 @@ impl Flow {
         (position, is_repeat)
     }
 
-    /// Which direction the client sends in: told by the handshake, else by the
-    /// ports, of which the client's is commonly the higher.
+    /// Returns the direction that the client sends in: told by the handshake, else by the ports, of
+    /// which the client's is commonly the higher.
     pub(super) fn client(&self) -> Direction {
         let (low, high) = self.key.ends();
-        self.client.unwrap_or(match low.port > high.port {
-            true => Direction::Forward,
-            false => Direction::Backward,
+        self.client.unwrap_or(if low.port > high.port {
+            Direction::Forward
+        } else {
+            Direction::Backward
         })
     }
 }
@@ -102,12 +104,12 @@ impl Sighting {
         self.len > 0
     }
 
-    /// Whether it takes sequence space, so that it is sent again when lost.
+    /// Returns true if it takes sequence space, so that it is sent again when lost.
     pub(super) fn is_reliable(&self) -> bool {
         self.has_data() || self.flags & (TcpFlags::SYN.0 | TcpFlags::FIN.0) != 0
     }
 
-    /// What stays the same on the way, also where segments are cut or joined:
+    /// Returns the fields that stay the same on the way, also where segments are cut or joined:
     /// that changes only lengths, and FIN and PSH on the first of the pieces.
     pub(super) fn key(&self) -> Key {
         Key {
@@ -120,7 +122,7 @@ impl Sighting {
     }
 }
 
-/// What a packet is recognised by.
+/// The fields by which a packet is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     seq: u32,

@@ -1,4 +1,4 @@
-//! What became of packets between the captures.
+//! Packets between the captures: their delays and losses.
 
 use std::collections::BTreeMap;
 
@@ -14,58 +14,62 @@ use crate::stats::histogram::Distribution;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossing {
     pub(super) to_server: bool,
-    /// When the capture near its sender saw it.
+    /// Time at which the capture near its sender saw it.
     pub(super) sent: Timestamp,
-    /// When the other did.
+    /// Time at which the other capture saw it.
     pub(super) arrived: Timestamp,
-    /// When its bytes were first sent, where all earlier copies were lost.
+    /// Time at which its bytes were first sent, where all earlier copies were lost.
     pub(super) first_sent: Timestamp,
 }
 
 /// All crossings of a connection, by their arrival.
 pub(super) type Crossings = BTreeMap<u32, Vec<Crossing>>;
 
-/// One end's sightings, seen from the packets' sender or receiver.
+/// Sightings of one end, seen from the packets' sender or receiver.
 struct End<'a> {
     joined: &'a Recognised,
     is_near: bool,
 }
 
 impl<'a> End<'a> {
-    /// The end that sends what goes that way.
+    /// Returns the end that sends what goes that way.
     fn sender(joined: &'a Recognised, to_server: bool) -> Self {
         let is_near = to_server;
         Self { joined, is_near }
     }
 
     fn sightings(&self) -> &'a [Sighting] {
-        match self.is_near {
-            true => &self.joined.near().sightings,
-            false => &self.joined.far().sightings,
+        if self.is_near {
+            &self.joined.near().sightings
+        } else {
+            &self.joined.far().sightings
         }
     }
 
-    /// Whether the sighting goes to the server, and its connection by the near
-    /// capture's number; `None` for those that only this capture holds.
+    /// Returns true if the sighting goes to the server, and its connection by the near capture's
+    /// number; `None` for those that only this capture holds.
     fn of(&self, sighting: &Sighting) -> Option<(bool, u32)> {
-        let view = match self.is_near {
-            true => self.joined.near(),
-            false => self.joined.far(),
+        let view = if self.is_near {
+            self.joined.near()
+        } else {
+            self.joined.far()
         };
         let to_server = view.flow(sighting.flow)?.client() == sighting.direction;
-        let flow = match self.is_near {
-            true => Some(sighting.flow).filter(|&flow| self.joined.matched.has_near(flow)),
-            false => self.joined.matched.near_flow(sighting.flow),
+        let flow = if self.is_near {
+            Some(sighting.flow).filter(|&flow| self.joined.matched.has_near(flow))
+        } else {
+            self.joined.matched.near_flow(sighting.flow)
         };
         Some((to_server, flow?))
     }
 
-    /// The other capture's sighting of the same packet.
+    /// Returns the other capture's sighting of the same packet.
     fn counterpart(&self, index: u32) -> Option<&'a Sighting> {
         let joined = self.joined;
-        match self.is_near {
-            true => joined.far().sighting(joined.matched.far_of(index)?),
-            false => joined.near().sighting(joined.matched.near_of(index)?),
+        if self.is_near {
+            joined.far().sighting(joined.matched.far_of(index)?)
+        } else {
+            joined.near().sighting(joined.matched.near_of(index)?)
         }
     }
 
@@ -78,16 +82,16 @@ impl<'a> End<'a> {
     }
 }
 
-/// What became of the bytes that a sender sent again.
+/// Fate of the earlier copies of bytes that a sender sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copies {
-    /// None of the earlier ones arrived; when the first was sent.
+    /// No earlier copy arrived; with the time at which the first was sent.
     Lost(Timestamp),
-    /// One had arrived.
+    /// An earlier copy had arrived.
     Arrived,
 }
 
-/// Every packet that was seen at both ends.
+/// Returns every packet that was seen at both ends.
 pub(super) fn crossings(joined: &Recognised) -> Crossings {
     let mut crossings = Crossings::new();
     for to_server in [true, false] {
@@ -123,7 +127,7 @@ pub(super) fn crossings(joined: &Recognised) -> Crossings {
     crossings
 }
 
-/// What was sent again, by connection and time of sending.
+/// Returns the packets that were sent again, by connection and time of sending.
 fn sent_again(joined: &Recognised, to_server: bool) -> BTreeMap<(u32, Timestamp), Copies> {
     let sender = End::sender(joined, to_server);
     // By the position that a segment begins at: when it was first sent, and
@@ -145,9 +149,10 @@ fn sent_again(joined: &Recognised, to_server: bool) -> BTreeMap<(u32, Timestamp)
             let upto = (stream.0, stream.1, sighting.position);
             let from = (stream.0, stream.1, i64::MIN);
             if let Some((_, &(begun, arrived))) = first.range(from..=upto).next_back() {
-                let copies = match arrived {
-                    true => Copies::Arrived,
-                    false => Copies::Lost(begun),
+                let copies = if arrived {
+                    Copies::Arrived
+                } else {
+                    Copies::Lost(begun)
                 };
                 again.insert((flow, sent), copies);
             }
@@ -159,7 +164,7 @@ fn sent_again(joined: &Recognised, to_server: bool) -> BTreeMap<(u32, Timestamp)
     again
 }
 
-/// What a way took and lost.
+/// Returns the delay and the losses of a way.
 pub(super) fn way(joined: &Recognised, crossings: &Crossings, to_server: bool) -> Way {
     let mut delays = Distribution::default();
     let its = |crossing: &&Crossing| crossing.to_server == to_server;
@@ -170,9 +175,10 @@ pub(super) fn way(joined: &Recognised, crossings: &Crossings, to_server: bool) -
     let lost = |copies: &&Copies| matches!(copies, Copies::Lost(_));
     let lost = again.values().filter(lost).count() as u64;
     Way {
-        direction: match to_server {
-            true => "client-to-server",
-            false => "server-to-client",
+        direction: if to_server {
+            "client-to-server"
+        } else {
+            "server-to-client"
         }
         .to_owned(),
         delay_ns: Figures::from(&delays),
@@ -182,12 +188,13 @@ pub(super) fn way(joined: &Recognised, crossings: &Crossings, to_server: bool) -
     }
 }
 
-/// Bare acknowledgements that did not arrive while the other capture ran.
+/// Counts bare acknowledgements that did not arrive while the other capture ran.
 fn acks_lost(joined: &Recognised, to_server: bool) -> u64 {
     let sender = End::sender(joined, to_server);
-    let there = match sender.is_near {
-        true => joined.far(),
-        false => joined.near(),
+    let there = if sender.is_near {
+        joined.far()
+    } else {
+        joined.near()
     };
     let last = there
         .sightings

@@ -1,4 +1,4 @@
-//! Properties of a scenario that tell what its truth depends on.
+//! Properties of a scenario that tell on what its truth depends.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::server::{Answer, PAGE, Server};
 /// The protocols, as tshark names them, whose headers the first few bytes of a packet hold.
 const HEADERS: [&str; 5] = ["tcp", "frame", "ip", "ipv6", "sll"];
 
-/// Returns true if a scenario says nothing of the path but its round trip and seed.
+/// Returns true if a scenario sets nothing of the path but its round trip and seed.
 pub(super) fn is_plain(scenario: &Scenario) -> bool {
     let plain = PathSpec {
         round_trip: scenario.path.round_trip,
@@ -21,7 +21,7 @@ pub(super) fn is_plain(scenario: &Scenario) -> bool {
     scenario.path == plain && scenario.without.path.is_none()
 }
 
-/// The scenario with both its hosts in one.
+/// Returns the scenario with both its hosts in one.
 pub(super) fn on_loopback(scenario: &Scenario) -> Scenario {
     let mut moved = scenario.clone().with_round_trip(Duration::ZERO);
     moved.path.loopback = true;
@@ -32,7 +32,7 @@ pub(super) fn chooses(path: &PathSpec) -> bool {
     !path.to_server.drop.is_empty() || !path.to_client.drop.is_empty()
 }
 
-/// Returns true if the scenario says how large this server's responses are.
+/// Returns true if the scenario sets the size of this server's responses.
 pub(super) fn has_size(server: &Server) -> bool {
     match server {
         Server::Nginx(nginx) => matches!(nginx.answer, Answer::Bytes(_)),
@@ -41,7 +41,7 @@ pub(super) fn has_size(server: &Server) -> bool {
     }
 }
 
-/// The largest body that a service responds with, in bytes; `None` if that is not known.
+/// Returns the largest body of a service's responses, in bytes; `None` if that is not known.
 pub(super) fn largest_answer(service: &Service) -> Option<u64> {
     let page = PAGE.len() as u64;
     match &service.server {
@@ -60,8 +60,8 @@ pub(super) fn largest_answer(service: &Service) -> Option<u64> {
     }
 }
 
-/// Returns true if the truth may depend on what comes once per connection or client process: the
-/// proof filters on TCP flags or TLS handshakes, or the client looks up a name.
+/// Returns true if the truth may depend on events that come once per connection or client process:
+/// the proof filters on TCP flags or TLS handshakes, or the client looks up a name.
 pub(super) fn counts_connections(service: &Service) -> bool {
     let mut filters = service
         .proof
@@ -84,8 +84,8 @@ pub(super) fn speaks_http(service: &Service) -> bool {
     is_plain && !asks_by_name && !matches!(service.load, Load::Command(_))
 }
 
-/// Returns true if the truth may rest on what is said on a connection: a proof reads more than
-/// headers up to TCP's, or the load asks for more than `/`.
+/// Returns true if the truth may depend on the payload: a proof reads more than headers up to
+/// TCP's, or the load asks for more than `/`.
 pub(super) fn speaks_of_content(service: &Service) -> bool {
     let mut filters = service
         .proof

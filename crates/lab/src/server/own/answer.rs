@@ -12,7 +12,7 @@ use super::process::Process;
 use super::realtime_ns;
 use crate::server::PAGE;
 
-/// What each request is answered with.
+/// The response to each request.
 pub(super) struct Answer {
     writes: Vec<Vec<u8>>,
     between: Duration,
@@ -43,7 +43,7 @@ impl Answer {
         }
     }
 
-    /// Writes it; when each write returned.
+    /// Writes the response; returns when each write returned.
     pub(super) fn write(&self, mut to: &TcpStream, process: &Process) -> io::Result<Vec<u64>> {
         let mut written_ns = Vec::with_capacity(self.writes.len());
         for (n, bytes) in self.writes.iter().enumerate() {
@@ -71,7 +71,7 @@ fn write_with_more_to_come(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The page, or so many bytes of it over and over.
+/// Returns the page, or the given number of bytes of it over and over.
 pub(crate) fn text(bytes: Option<u64>) -> Vec<u8> {
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     let length = bytes.unwrap_or(PAGE.len());

@@ -1,4 +1,4 @@
-//! Servers that speak no HTTP, and how any server of ours ends a connection.
+//! Servers that speak no HTTP, and the closing of a connection by any of the lab's own servers.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::server::request::Requests;
 
-/// What a garbling server says: no byte of it belongs into a status line.
+/// The answer of a garbling server: no byte of it belongs into a status line.
 pub(super) const GARBAGE: [u8; 64] = [0xA5; 64];
 
 /// A TLS record of type alert, TLS 1.2: fatal, unexpected_message (RFC 8446 §5.1, §6).
 pub(super) const TLS_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 
-/// Answers the first request with these bytes and closes.
+/// Answers the first request with these bytes and closes the connection.
 pub(super) fn answer(mut connection: &TcpStream, bytes: &[u8]) -> io::Result<()> {
     if Requests::new(connection).next()? {
         connection.write_all(bytes)?;
@@ -21,15 +21,15 @@ pub(super) fn answer(mut connection: &TcpStream, bytes: &[u8]) -> io::Result<()>
     Ok(())
 }
 
-/// Closes, after the client has closed or said no more for a moment: closing earlier would
-/// reset what is under way.
+/// Closes a connection once the client has closed it or sent no more for two seconds: closing
+/// earlier would reset it while data are under way.
 pub(super) fn close(connection: &TcpStream) -> io::Result<()> {
     connection.shutdown(Shutdown::Write)?;
     connection.set_read_timeout(Some(Duration::from_secs(2)))?;
     listen(connection)
 }
 
-/// Reads what comes until the client has closed.
+/// Reads and discards data until the client has closed the connection.
 pub(super) fn listen(mut connection: &TcpStream) -> io::Result<()> {
     let mut nowhere = [0; 4096];
     while connection.read(&mut nowhere)? > 0 {}

@@ -1,5 +1,6 @@
-//! What a server of our own does, as a scenario says it. Left to its defaults it is a healthy
-//! one: a thread a connection, `TCP_NODELAY`, the page in one write. Each option is one fault.
+//! The options of a server of the lab's own, as a scenario sets them. With its defaults it is
+//! healthy: a thread per connection, `TCP_NODELAY`, the page in one write. Each option is one
+//! fault.
 
 use std::time::Duration;
 
@@ -7,97 +8,98 @@ use serde::{Deserialize, Serialize};
 
 use crate::scenario::quantity::{Rate, Size, duration, optional_duration};
 
-/// A server of our own, with its faults.
+/// A server of the lab's own, with its faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnServer {
-    /// How connections are taken.
+    /// The way in which connections are accepted.
     pub accepting: Accepting,
-    /// How requests are read.
+    /// The way in which requests are read.
     pub reading: Reading,
-    /// What happens before the response.
+    /// The time before the response.
     pub thinking: Thinking,
-    /// What is set on each connection's socket.
+    /// The socket options of each connection.
     pub socket: SocketOptions,
-    /// What is answered, and how it is written.
+    /// The response, and the way in which it is written.
     pub response: Response,
-    /// Keep a log of the server's own stamps: see [`Stamp`](crate::server::stamp::Stamp).
+    /// True to keep a log of the server's own timestamps: see
+    /// [`Stamp`](crate::server::stamp::Stamp).
     pub stamps: bool,
 }
 
-/// How connections are taken.
+/// The way in which connections are accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Accepting {
-    /// The backlog of `listen(2)`: 128 unless said otherwise.
+    /// The backlog of `listen(2)`: 128 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<u16>,
-    /// One connection is accepted, then none for so long.
+    /// The time after each accepted connection in which no other is.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub every: Duration,
-    /// So many requests are served at a time, over all connections; the others stay unread in
-    /// their sockets. None: as many as there are connections.
+    /// The number of requests that are served at a time, over all connections; the others stay
+    /// unread in their sockets. None: as many as there are connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u16>,
 }
 
-/// How requests are read.
+/// The way in which requests are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reading {
-    /// The kernel has the request; the program reads it so much later.
+    /// The time for which a request stays in the kernel before the program reads it.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub late: Duration,
-    /// The program looks for requests at multiples of this time, on its own clock.
+    /// The interval, on the program's own clock, at whose multiples it looks for requests.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub tick: Duration,
-    /// Once a request has begun, reading stops for so long before its body.
+    /// The time for which reading stops before the body, once a request has begun.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub body_late: Duration,
-    /// A request that says `Expect: 100-continue` is not told to continue.
+    /// True to send no `100 Continue` to a request with `Expect: 100-continue`.
     pub ignores_expect: bool,
-    /// A connection on which no request came for so long is closed.
+    /// The idle time, without a request, after which a connection is closed.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub idle: Option<Duration>,
 }
 
-/// What happens between a request and its response.
+/// The time between a request and its response.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thinking {
-    /// The time it takes.
+    /// The time that a request takes.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub time: Duration,
-    /// Only one request in so many takes it, over all connections.
+    /// The number of requests, over all connections, of which only one takes that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_in: Option<u16>,
-    /// What the process does before its first response, while every request waits.
+    /// The time that the process needs before its first response, while every request waits.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub warm_up: Duration,
-    /// Now and then the whole process stops.
+    /// The stops of the whole process, now and then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stops: Option<Stops>,
 }
 
-/// A process that stops as a whole, as one whose memory is being collected does.
+/// Stops of a process as a whole, as of one whose memory is being garbage-collected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stops {
-    /// From the beginning of one stop to that of the next.
+    /// The time from the beginning of one stop to that of the next.
     #[serde(with = "duration")]
     pub every: Duration,
-    /// How long a stop lasts.
+    /// The duration of a stop.
     #[serde(with = "duration")]
     pub time: Duration,
 }
 
-/// What is set on each connection's socket.
+/// The socket options of each connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SocketOptions {
-    /// Leave Nagle's algorithm on; otherwise `TCP_NODELAY` is set.
+    /// True to leave Nagle's algorithm on; otherwise `TCP_NODELAY` is set.
     pub nagle: bool,
-    /// Write as if more were to come, and let nothing come.
+    /// The way in which writes announce more data, none of which comes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
     /// `SO_SNDBUF`.
@@ -106,7 +108,7 @@ pub struct SocketOptions {
     /// `SO_RCVBUF`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
-    /// `SO_RCVBUF` of each accepted connection: by then it has advertised more than that.
+    /// The `SO_RCVBUF` of each accepted connection: by then it has advertised more than that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shrunk_receive_buffer: Option<Size>,
     /// `SO_MAX_PACING_RATE`.
@@ -114,51 +116,51 @@ pub struct SocketOptions {
     pub pacing: Option<Rate>,
 }
 
-/// How a program tells the kernel that more is to come.
+/// The way in which a program tells the kernel that more data are to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hold {
-    /// `TCP_CORK`, never taken off.
+    /// `TCP_CORK`, never cleared.
     Cork,
     /// `MSG_MORE` at every write.
     More,
 }
 
-/// What is answered, and how it is written.
+/// The response, and the way in which it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Response {
-    /// A body of so many bytes of text instead of the page.
+    /// The bytes of a body of text instead of the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Size>,
-    /// The header in a write of its own.
+    /// True if the header has a write of its own.
     pub apart: bool,
-    /// The body in writes of so many bytes.
+    /// The size of the writes in which the body is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub piece: Option<Size>,
     /// The time between two writes.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub between: Duration,
-    /// How the response says where its body ends.
+    /// The way in which the response tells the end of its body.
     #[serde(skip_serializing_if = "Framing::is_length")]
     pub framing: Framing,
-    /// How long the connection stays open after a response that ends with it.
+    /// The time for which the connection stays open after a response that ends with it.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub linger: Duration,
-    /// Answer as soon as the request's header is there, and read its body afterwards.
+    /// True to answer as soon as the request's header is there, and read its body afterwards.
     pub early: bool,
 }
 
-/// How a response says where its body ends (RFC 9112 §6.3).
+/// The way in which a response tells the end of its body (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Framing {
     /// `Content-Length`.
     #[default]
     Length,
-    /// `Transfer-Encoding: chunked`, a chunk a write.
+    /// `Transfer-Encoding: chunked`, one chunk per write.
     Chunked,
-    /// Not at all: the body ends when the connection does.
+    /// No length: the body ends when the connection does.
     Close,
     /// A `Content-Length` that is one byte too long; the connection ends before.
     TooLong,
@@ -166,24 +168,24 @@ pub enum Framing {
     LengthThenClose,
 }
 
-/// No server of the lab sleeps longer over one request.
+/// The longest time for which a server of the lab sleeps over one request.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// No body is longer, in bytes.
+/// The largest body, in bytes.
 const LONGEST_BODY: u64 = 64 << 20;
 
-/// No response is written in more pieces.
+/// The most pieces in which a response is written.
 const MOST_PIECES: u64 = 100_000;
 
 impl OwnServer {
-    /// One that thinks.
+    /// Returns a server that takes this time to think.
     pub(crate) fn that_thinks(time: Duration) -> Self {
         let mut server = Self::default();
         server.thinking.time = time;
         server
     }
 
-    /// One that writes header and body apart.
+    /// Returns a server that writes header and body separately.
     pub(crate) fn that_writes_apart(nagle: bool, between: Duration, framing: Framing) -> Self {
         let mut server = Self::default();
         server.socket.nagle = nagle;
@@ -196,7 +198,7 @@ impl OwnServer {
         server
     }
 
-    /// What no scenario may ask for; the reason if this one does.
+    /// Checks that the options are within bounds; the error is the reason why not.
     pub(crate) fn check(&self) -> Result<(), String> {
         let stops = self.thinking.stops.as_ref();
         let sleeps = [
@@ -249,7 +251,7 @@ impl Framing {
         *self == Self::Length
     }
 
-    /// Whether the connection ends with the response.
+    /// Returns true if the connection ends with the response.
     pub(super) fn ends_connection(self) -> bool {
         matches!(self, Self::Close | Self::TooLong | Self::LengthThenClose)
     }

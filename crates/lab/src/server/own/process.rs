@@ -1,4 +1,5 @@
-//! What all connections of one server share: its workers, its warming up, its stops, its clock.
+//! The process state that all connections of a server share: its workers, its warm-up, its stops,
+//! its clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, Once, PoisonError};
@@ -12,9 +13,9 @@ pub(super) struct Process {
     begun: Instant,
     stops: Option<Stops>,
     warm: Once,
-    /// Requests that have been thought about.
+    /// The number of requests that have been thought about.
     requests: AtomicU64,
-    /// Workers that have nothing to do; `None` if there is one for every connection.
+    /// The number of idle workers; `None` if there is one for every connection.
     idle: Option<Mutex<u16>>,
     returned: Condvar,
 }
@@ -44,14 +45,14 @@ impl Process {
         Worker(self)
     }
 
-    /// Sleeps until the process's next look at its connections, if it looks at times only.
+    /// Sleeps until the process's next look at its connections, if it looks only at times.
     pub(super) fn wait_for_tick(&self, tick: Duration) {
         if !tick.is_zero() {
             sleep(tick - remainder(self.begun.elapsed(), tick));
         }
     }
 
-    /// Sleeps to the end of the stop that is under way, if one is.
+    /// Sleeps until the end of the current stop, if there is one.
     pub(super) fn wait_while_stopped(&self) {
         let Some(stops) = &self.stops else { return };
         let elapsed = self.begun.elapsed();
@@ -62,7 +63,7 @@ impl Process {
         }
     }
 
-    /// The work on one request.
+    /// Does the work on one request.
     pub(super) fn think(&self, thinking: &Thinking) {
         self.warm.call_once(|| sleep(thinking.warm_up));
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
@@ -83,7 +84,7 @@ impl Drop for Worker<'_> {
     }
 }
 
-/// What is left of a time after as many whole periods as fit.
+/// Returns the rest of a time after as many whole periods as fit.
 fn remainder(time: Duration, period: Duration) -> Duration {
     let left = time.as_nanos() % period.as_nanos().max(1);
     Duration::from_nanos(u64::try_from(left).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! What of an exchange can be asked for.
+//! Fields of an exchange, as conditions name them.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,44 +7,44 @@ use lagtrace_core::report::ExchangeRecord;
 
 use super::{Operator, Value};
 
-/// Something of an exchange.
+/// A field of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     /// The whole duration.
     Latency,
-    /// The same less travel and transfer.
+    /// The duration less travel and transfer.
     Cost,
-    /// What its connection took to make.
+    /// The time that its connection took to be established.
     Setup,
     /// The time in waits of a kind.
     Wait(WaitKind),
-    /// The time that belongs to somebody.
+    /// The time attributed to an owner.
     Time(Owner),
     /// The HTTP status.
     Status,
-    /// Bytes of the response.
+    /// The bytes of the response.
     Bytes,
-    /// Any packet from its first to its last.
+    /// The packets of the exchange, from the first to the last.
     Packet,
-    /// Wireshark's number of its connection.
+    /// The number of its connection in Wireshark (`tcp.stream`).
     Stream,
-    /// Which exchange of its connection it is.
+    /// The number of the exchange on its connection.
     Ordinal,
-    /// Losses repaired in it.
+    /// The number of losses repaired in it.
     Losses,
-    /// `GET /path`.
+    /// The request, such as `GET /path`.
     Request,
-    /// `200`, `reset`, `given up by the client` …
+    /// The outcome: `200`, `reset`, `given up by the client` …
     Outcome,
     /// The capture file.
     Capture,
-    /// The requesting end.
+    /// The client's end.
     Client,
-    /// The answering end.
+    /// The server's end.
     Server,
 }
 
-/// What values a field takes.
+/// The type of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Duration,
@@ -92,10 +92,10 @@ pub(crate) const FIELDS: [(&str, Field); 34] = [
 ];
 
 impl Field {
-    /// The field of that name.
+    /// Returns the field of that name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let found = FIELDS.iter().find(|(known, _)| *known == name);
-        // Every kind of wait is one, by the name that reports give it.
+        // Every kind of wait is a field, by its name in reports.
         let wait = || serde_json::from_value(name.into()).ok().map(Self::Wait);
         found.map(|&(_, field)| field).or_else(wait)
     }
@@ -111,12 +111,12 @@ impl Field {
         }
     }
 
-    /// Whether it is a duration or a number.
+    /// Returns true if the field is a duration or a number.
     pub(super) fn is_number(self) -> bool {
         matches!(self.kind(), Kind::Duration | Kind::Number)
     }
 
-    /// Its number in `record`, to compare or sort by; `None` where it has none.
+    /// Returns the field's number in `record`, to compare or sort by; `None` where it has none.
     pub(crate) fn number(self, record: &ExchangeRecord) -> Option<u64> {
         let exchange = &record.exchange;
         let sum = |is_meant: &dyn Fn(WaitKind, Owner) -> bool| {
@@ -140,7 +140,7 @@ impl Field {
         }
     }
 
-    /// Whether it is to `value` as `operator` says.
+    /// Returns true if the field in `record` and `value` satisfy `operator`.
     pub(super) fn test(self, record: &ExchangeRecord, operator: Operator, value: &Value) -> bool {
         let exchange = &record.exchange;
         match (self, value) {
@@ -169,8 +169,8 @@ fn compare(own: u64, operator: Operator, value: u64) -> bool {
     }
 }
 
-/// `=`: the packet lies within the exchange; otherwise all of its packets do
-/// as the operator says.
+/// Compares an exchange's packets with a number: `=` holds if the packet lies within the exchange;
+/// any other operator must hold for all of the exchange's packets.
 fn packet(record: &ExchangeRecord, operator: Operator, number: u64) -> bool {
     let ends = record
         .exchange

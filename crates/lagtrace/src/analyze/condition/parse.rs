@@ -1,12 +1,12 @@
-//! Reads conditions.
+//! The parser of conditions.
 
 use std::net::IpAddr;
 
 use super::field::{FIELDS, Field, Kind};
 use super::{Condition, Fault, Operator, Value};
-use crate::arguments::duration;
+use crate::duration;
 
-/// How deep parentheses and negations may nest.
+/// The deepest nesting of parentheses and negations.
 const DEEPEST: usize = 64;
 
 /// The operators, longer ones before those that they begin with, and whether
@@ -23,7 +23,7 @@ const OPERATORS: [(&str, Operator, bool); 9] = [
     (">", Operator::More, false),
 ];
 
-/// Reads a whole condition.
+/// Parses a whole condition.
 pub(super) fn parse(text: &str) -> Result<Condition, Fault> {
     let mut reader = Reader { text, at: 0 };
     let condition = reader.any(0)?;
@@ -34,7 +34,7 @@ pub(super) fn parse(text: &str) -> Result<Condition, Fault> {
     }
 }
 
-/// The field of that name, or which it might have been.
+/// Returns the field of that name; the error names the one that may have been meant.
 pub(crate) fn field(name: &str) -> Result<Field, String> {
     Field::named(name).ok_or_else(|| match nearest(name) {
         Some(near) => format!("`{name}` is no field, did you mean `{near}`?"),
@@ -44,7 +44,7 @@ pub(crate) fn field(name: &str) -> Result<Field, String> {
 
 struct Reader<'a> {
     text: &'a str,
-    /// How many bytes are read.
+    /// The number of bytes read.
     at: usize,
 }
 
@@ -114,20 +114,21 @@ impl<'a> Reader<'a> {
         }
         let value = self.value(field.kind())?;
         let test = Condition::Test(field, operator, value);
-        Ok(match is_negated {
-            true => Condition::Not(Box::new(test)),
-            false => test,
+        Ok(if is_negated {
+            Condition::Not(Box::new(test))
+        } else {
+            test
         })
     }
 
     fn value(&mut self, kind: Kind) -> Result<Value, Fault> {
         self.skip_spaces();
         let begin = self.at;
-        let word = match self.rest().starts_with('"') {
-            true => self.quoted()?,
-            false => self
-                .while_is(|c| !c.is_whitespace() && c != '(' && c != ')')
-                .to_owned(),
+        let word = if self.rest().starts_with('"') {
+            self.quoted()?
+        } else {
+            self.while_is(|c| !c.is_whitespace() && c != '(' && c != ')')
+                .to_owned()
         };
         if word.is_empty() && begin == self.at {
             return Err(self.fault("expected a value"));
@@ -186,7 +187,7 @@ impl<'a> Reader<'a> {
         is_there
     }
 
-    /// Takes a word that ends there.
+    /// Takes a word if it ends there.
     fn take_word(&mut self, word: &str) -> bool {
         self.skip_spaces();
         let after = self.rest().strip_prefix(word);
@@ -216,7 +217,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A duration; here a bare number would be taken for anything.
+/// Parses a duration. A unit is required: a bare number could mean anything here.
 fn time(word: &str) -> Result<Value, String> {
     let has_unit = word == "0" || word.ends_with(|c: char| c.is_ascii_alphabetic());
     let duration = has_unit.then(|| duration::parse(word).ok()).flatten();
@@ -225,7 +226,7 @@ fn time(word: &str) -> Result<Value, String> {
         .ok_or_else(|| format!("`{word}` is no duration: write it like 50ms, 1.5s or 200us"))
 }
 
-/// `10.0.0.2:80`, `10.0.0.2`, `:80`, `[::1]:80` or `::1`.
+/// Parses an end of a connection: `10.0.0.2:80`, `10.0.0.2`, `:80`, `[::1]:80` or `::1`.
 fn end(word: &str) -> Result<Value, String> {
     let fault = || format!("`{word}` is no address: write it like 10.0.0.2:80, 10.0.0.2 or :80");
     if let Ok(addr) = word.parse::<IpAddr>() {
@@ -240,7 +241,7 @@ fn end(word: &str) -> Result<Value, String> {
     Ok(Value::End(addr, Some(port)))
 }
 
-/// The field whose name begins most like `name`.
+/// Returns the field whose name shares the longest prefix with `name`.
 fn nearest(name: &str) -> Option<&'static str> {
     let alike = |known: &str| {
         let pairs = known.chars().zip(name.chars());

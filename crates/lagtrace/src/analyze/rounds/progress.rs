@@ -1,17 +1,17 @@
-//! How far the rounds are, and what is due next.
+//! The progress of the rounds, and the next task that is due.
 
-/// Rounds under way at most: one that the slowest shard is still to take, one
-/// for the others meanwhile, and one that is read.
+/// The most rounds under way: one that the slowest shard is still to take, one for the others
+/// meanwhile, and one that is read.
 pub(super) const AHEAD: usize = 3;
 
-/// Something that one thread does.
+/// A task of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// To read and deal out the packets of a round.
+    /// Reads and deals out the packets of a round.
     Read(usize),
-    /// A shard is to take its share of them.
+    /// Takes in a shard's share of a round's packets.
     Take { shard: usize, round: usize },
-    /// To tell what closed with them.
+    /// Delivers the results that closed with a round's packets.
     Tell(usize),
 }
 
@@ -23,15 +23,15 @@ impl Task {
     }
 }
 
-/// What was done and what is being done.
+/// The tasks that are done and those under way.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// Rounds read, the last one included.
+    /// The number of rounds read, the last one included.
     read: usize,
     is_all_read: bool,
-    /// Rounds that were told of.
+    /// The number of rounds whose results were delivered.
     told: usize,
-    /// Somebody reads or tells: both are about the order of packets.
+    /// True while a thread reads or delivers: both are about the order of packets.
     is_entrance_busy: bool,
     shards: Vec<Shard>,
     has_failed: bool,
@@ -39,7 +39,7 @@ pub(super) struct Progress {
 
 #[derive(Clone, Debug, Default)]
 struct Shard {
-    /// Rounds whose packets it has taken.
+    /// The number of rounds whose packets the shard has taken.
     taken: usize,
     is_busy: bool,
 }
@@ -56,14 +56,14 @@ impl Progress {
         }
     }
 
-    /// Whether nothing will be due any more, for one who `tells` or not.
+    /// Returns true if no task will be due any more, for a thread that `tells` or not.
     pub(super) fn is_done(&self, tells: bool) -> bool {
         let done = if tells { self.told } else { self.taken() };
         self.has_failed || (self.is_all_read && done == self.read)
     }
 
-    /// Begins what is due, if anything: to tell goes first, as it makes room
-    /// for the next round, then to read, which makes work for the others.
+    /// Begins the task that is due, if any: to deliver goes first, as it makes room for the next
+    /// round, then to read, which makes work for the others.
     pub(super) fn begin(&mut self, tells: bool) -> Option<Task> {
         let is_free = !self.is_entrance_busy;
         if tells && is_free && self.told < self.taken() {
@@ -83,7 +83,7 @@ impl Progress {
         Some(Task::Take { shard, round })
     }
 
-    /// A task is done, of the last round or not.
+    /// Marks a task as done, of the last round or not.
     pub(super) fn finish(&mut self, task: Task, is_last: bool) {
         match task {
             Task::Read(_) => {
@@ -103,12 +103,12 @@ impl Progress {
         }
     }
 
-    /// A thread has failed: the others are not to wait for it.
+    /// Notes that a thread has failed: the others are not to wait for it.
     pub(super) fn give_up(&mut self) {
         self.has_failed = true;
     }
 
-    /// Rounds that all shards have taken.
+    /// Returns the number of rounds that all shards have taken.
     fn taken(&self) -> usize {
         let taken = self.shards.iter().map(|shard| shard.taken);
         taken.min().unwrap_or(self.read)

@@ -1,20 +1,20 @@
-//! A recording from one end: what was found there, compared with the truth.
+//! The diagnosis of a recording from one end, compared with the truth.
 
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Finding, Report, Verdict as Sureness};
 use lagtrace_lab::{Label, Side, Truth};
 use serde::Serialize;
 
 use crate::lab::truth;
 
-/// The end that a recording was made at.
+/// The end at which a recording was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum End {
-    /// The host that asked.
+    /// The host that sent the requests.
     Client,
-    /// The host that answered.
+    /// The host that answered the requests.
     Server,
     /// The one host that did both: its capture shows what either end sees.
     Loopback,
@@ -26,10 +26,10 @@ pub(crate) enum End {
 pub(crate) enum Kind {
     /// A fault that this end's packets show.
     Known,
-    /// A fault that is in none of this end's packets: the right thing to say
-    /// is nothing, or what of it does show.
+    /// A fault that is in none of this end's packets: the right thing to say is nothing, or as much
+    /// of it as does show.
     Hidden,
-    /// No fault, or what only looks like one.
+    /// No fault, or one that only looks like a fault.
     Healthy,
 }
 
@@ -43,11 +43,11 @@ pub(crate) enum Verdict {
     WrongCulprit,
     /// Another cause comes first.
     OtherFirst,
-    /// Nothing was found, and a cause was to be.
+    /// No finding came, though a cause was expected.
     Missed,
-    /// No cause was to be found, and no untrue one was.
+    /// No cause was expected, and no untrue one was found.
     LeftAlone,
-    /// No cause was to be found, and an untrue one was.
+    /// No cause was expected, and an untrue one was found.
     Accused,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Case {
     /// for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) drawn: Option<String>,
-    /// The end that it was captured at.
+    /// The end at which the capture was made.
     pub(crate) end: End,
     /// The kind of recording.
     pub(crate) kind: Kind,
@@ -84,8 +84,8 @@ pub(crate) struct Case {
     pub(crate) named: Option<Named>,
     /// True if a cause that is not true was named with a strong or proven verdict.
     pub(crate) is_firmly_accused: bool,
-    /// The place of the fault among the candidates of the first finding, where that only shows what
-    /// a fault does.
+    /// The rank of the fault among the candidates of the first finding, where that only shows the
+    /// effect of a fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) candidate: Option<Candidacy>,
     /// The part of all requests' time that was not explained, 0 to 1; `None`
@@ -95,27 +95,27 @@ pub(crate) struct Case {
     pub(crate) cost: Option<Cost>,
 }
 
-/// The owner that a report names first, held against the truth.
+/// The owner that a report names first, compared with the truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Named {
-    /// The fault's.
+    /// The fault's owner.
     Right,
-    /// Another, or an unknown one.
+    /// Another owner, or an unknown one.
     Other,
-    /// The report says nothing at all.
+    /// No owner: the report says nothing at all.
     Nobody,
 }
 
-/// The place of the fault among the candidates of a finding.
+/// The rank of the fault among the candidates of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Candidacy {
-    /// The likeliest.
+    /// The likeliest candidate.
     First,
-    /// A later one.
+    /// A later candidate.
     Named,
-    /// Not among them.
+    /// None of the candidates.
     Absent,
 }
 
@@ -125,15 +125,15 @@ pub(crate) struct Found {
     pub(crate) cause: Id,
     pub(crate) culprit: Owner,
     pub(crate) sureness: Sureness,
-    /// Its cost over all requests, in nanoseconds.
+    /// The finding's cost over all requests, in nanoseconds.
     pub(crate) cost_ns: u64,
 }
 
-/// A fault's cost per request: what was found, and what the clients' clocks say.
+/// A fault's cost per request: as found, and by the clients' clocks.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Cost {
     pub(crate) found_ns: u64,
-    /// The mean request with the fault less the mean request without.
+    /// The time of the mean request with the fault less that of the mean request without.
     pub(crate) true_ns: u64,
     /// The error of `found_ns`, as a part of `true_ns`; negative when too little.
     pub(crate) error: f64,
@@ -143,7 +143,7 @@ impl End {
     /// All ends, in the order in which they are shown.
     pub(crate) const ALL: [Self; 3] = [Self::Client, Self::Server, Self::Loopback];
 
-    /// The part of a truth that this end's packets can show.
+    /// Returns the part of a truth that this end's packets can show.
     fn sees(self, truth: &Truth) -> Truth {
         match self {
             Self::Client => truth.seen_from(Side::Client),
@@ -152,7 +152,7 @@ impl End {
         }
     }
 
-    /// Its name, also its capture's.
+    /// Returns the end's name, which is also its capture's.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -180,9 +180,10 @@ impl Case {
             Kind::Healthy if !whole.expected.is_empty() => Kind::Hidden,
             kind => kind,
         };
-        let expected = match truth.expected.is_empty() {
-            true => whole,
-            false => truth,
+        let expected = if truth.expected.is_empty() {
+            whole
+        } else {
+            truth
         };
         let mut accused: Vec<Id> = Vec::new();
         for cause in truth::accused(truth, report) {
@@ -211,12 +212,13 @@ impl Case {
         }
     }
 
-    /// The cause that was expected first, by the first of its names; `None` for a healthy one.
+    /// Returns the cause that was expected first, by the first of its names; `None` for a healthy
+    /// one.
     pub(crate) fn expected_first(&self) -> Option<Id> {
         self.expected.first()?.first().copied()
     }
 
-    /// The cause that was found first, by the name it was expected by if it was.
+    /// Returns the cause that was found first, by the name by which it was expected if it was.
     pub(crate) fn found_first(&self) -> Option<Id> {
         let found = self.found.first()?.cause;
         match self.expected.first() {
@@ -230,7 +232,7 @@ impl Case {
         matches!(self.verdict, Verdict::Right | Verdict::WrongCulprit)
     }
 
-    /// Returns true if anything is wrong with it.
+    /// Returns true if anything about the diagnosis is wrong.
     pub(crate) fn is_wrong(&self) -> bool {
         !self.misses.is_empty() || !matches!(self.verdict, Verdict::Right | Verdict::LeftAlone)
     }
@@ -280,8 +282,8 @@ fn unknown_share(report: &Report) -> Option<f64> {
     (exchanges.count > 0).then(|| rounded(share))
 }
 
-/// The place of a fault that has no finding of its own among the candidates of the first finding;
-/// `None` where that has none.
+/// Returns the rank of a fault that has no finding of its own among the candidates of the first
+/// finding; `None` where that has none.
 fn candidate(kind: Kind, truth: &Truth, report: &Report) -> Option<Candidacy> {
     let mut expected = truth.expected.iter().filter(|_| kind == Kind::Hidden);
     let causes = &expected.next()?.cause;
@@ -306,9 +308,10 @@ fn cost(label: &Label, truth: &Truth, report: &Report) -> Option<Cost> {
     let mut findings = truth::of_expected(truth, report).peekable();
     findings.peek()?;
     let total = findings.fold(0_u64, |sum, finding| sum.saturating_add(finding.cost_ns));
-    let recorded = match truth.partial {
-        true => report.exchanges.count,
-        false => with.count,
+    let recorded = if truth.partial {
+        report.exchanges.count
+    } else {
+        with.count
     };
     let found_ns = total.checked_div(recorded)?;
     (true_ns > 0).then(|| Cost {
@@ -318,7 +321,7 @@ fn cost(label: &Label, truth: &Truth, report: &Report) -> Option<Cost> {
     })
 }
 
-/// Rounds to four decimals: more would only make figures differ that do not.
+/// Rounds to four decimals: more would make figures differ that do not.
 pub(super) fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

@@ -1,4 +1,4 @@
-//! A folder of recordings: one folder each, with the captures and their label.
+//! Folders of recordings: one folder each, with the captures and their label.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,32 +13,33 @@ use crate::failure::{Failure, Result};
 /// The label's file.
 const LABEL: &str = "truth.json";
 
-/// The form of label that is read here.
+/// The version of the label's form that is read here.
 const SCHEMA: u32 = 1;
 
-/// A recording: its label, and what each end saw.
+/// A recording: its label, and the captures of each end.
 #[derive(Debug)]
 pub(super) struct Recording {
-    /// Its folder's name.
+    /// The name of the recording's folder.
     pub(super) name: String,
     pub(super) label: Label,
     pub(super) captures: Vec<(End, PathBuf)>,
 }
 
-/// The recordings in a folder with `only` in their names, by name. A folder
-/// that is a recording itself is the only one.
+/// Returns the recordings in a folder with `only` in their names, by name. A folder that is a
+/// recording itself is the only one.
 pub(super) fn read(folder: &Path, only: &str) -> Result<Vec<Recording>> {
-    let folders = match folder.join(LABEL).is_file() {
-        true => vec![folder.to_owned()],
-        false => entries(folder)?
+    let folders = if folder.join(LABEL).is_file() {
+        vec![folder.to_owned()]
+    } else {
+        entries(folder)?
             .into_iter()
             .filter(|path| path.is_dir())
-            .collect(),
+            .collect()
     };
     let mut recordings = Vec::new();
     for folder in folders {
         let name = file_name(&folder);
-        // What is hidden is being recorded, or was when its recorder was killed.
+        // A hidden folder is being recorded, or was when its recorder was killed.
         if !name.starts_with('.') && name.contains(only) {
             recordings.push(recording(name, &folder)?);
         }
@@ -79,7 +80,7 @@ fn recording(name: String, folder: &Path) -> Result<Recording> {
     })
 }
 
-/// What is in a folder, by name.
+/// Returns the entries of a folder, by name.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let read = || -> std::io::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));

@@ -1,5 +1,5 @@
-//! Recordings made anew, on parameters drawn by chance: what was tuned to the corpus does not
-//! help with them.
+//! Recordings made anew, on parameters drawn by chance, so that tuning to the corpus does not help
+//! with them.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ mod side_by_side;
 use side_by_side::{Job, Jobs};
 
 /// The number of tries at a recording, each on other parameters, before its scenario counts as one
-/// that cannot be recorded: a proof refuses what it does not bear out.
+/// that cannot be recorded: a proof may refuse a recording.
 const TRIES: u64 = 3;
 
 /// The recordings to be made.
@@ -29,11 +29,11 @@ const TRIES: u64 = 3;
 pub(super) struct Plan<'a> {
     /// The scenarios, by name; all of them if there are none.
     pub(super) scenarios: &'a [String],
-    /// The seed that parameters are drawn from.
+    /// The seed from which parameters are drawn.
     pub(super) seed: u64,
     /// The number of recordings of each scenario.
     pub(super) draws: u64,
-    /// The number made at a time, but for those that need the processors for themselves.
+    /// The number made at a time, except those that need the processors for themselves.
     pub(super) jobs: usize,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Fresh {
 /// A scenario that could not be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Refused {
-    /// Its name.
+    /// The scenario's name.
     pub(crate) scenario: String,
     /// The seed of the parameters.
     pub(crate) seed: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Refused {
     pub(crate) drawn: String,
     /// The reason.
     pub(crate) reason: String,
-    /// True if the machine lacks a program that it needs.
+    /// True if the machine lacks a program that the scenario needs.
     pub(crate) is_for_want_of_a_tool: bool,
 }
 
@@ -67,9 +67,9 @@ pub(crate) struct Refused {
 enum Event {
     Recorded(String),
     Refused(Refused),
-    /// A recording could not be made; its last try.
+    /// A recording that could not be made; its last try.
     Never(Refused),
-    /// No scenario can be recorded here.
+    /// An error with which no scenario can be recorded here.
     Hopeless(Error),
 }
 
@@ -100,8 +100,8 @@ impl Fresh {
     }
 }
 
-/// Records what is planned, with everything changed that its truth does not depend on; `None`
-/// if the user asked to stop.
+/// Records what is planned, with everything varied that its truth does not depend on; returns
+/// `None` if the user asked to stop.
 pub(super) fn make(
     plan: Plan<'_>,
     console: &Console,
@@ -151,7 +151,7 @@ impl Fresh {
     fn note(&mut self, event: Event, console: &Console, interrupt: &Interrupt) -> Option<Error> {
         match event {
             Event::Recorded(name) => console.outcome("recorded", &name),
-            // What an interrupted try says is no fault of its scenario.
+            // The error of an interrupted try is no fault of its scenario.
             _ if interrupt.is_requested() => {}
             Event::Refused(refused) => {
                 console.outcome("refused", &refused.describe());
@@ -170,7 +170,7 @@ impl Fresh {
     }
 }
 
-/// The jobs of all scenarios; those that need the processors for themselves come last.
+/// Returns the jobs of all scenarios; those that need the processors for themselves come last.
 fn jobs(scenarios: &[Scenario], draws: u64) -> Vec<Job<'_>> {
     let mut jobs: Vec<_> = (0..draws)
         .flat_map(|draw| scenarios.iter().map(move |scenario| Job { scenario, draw }))
@@ -179,7 +179,7 @@ fn jobs(scenarios: &[Scenario], draws: u64) -> Vec<Job<'_>> {
     jobs
 }
 
-/// Records once, on the first parameters that its proof bears out.
+/// Records once, on the first parameters that the proof accepts.
 fn attempt(
     job: &Job<'_>,
     plan: Plan<'_>,
@@ -187,7 +187,7 @@ fn attempt(
     interrupt: &Interrupt,
     events: &mpsc::Sender<Event>,
 ) {
-    // Whoever listens no longer wants to know nothing.
+    // The receiver is gone once it needs no more events.
     let say = |event| {
         let _ = events.send(event);
     };
@@ -208,14 +208,15 @@ fn attempt(
     }
 }
 
-/// One of the recordings that a scenario asks for, chosen by the seed, on parameters drawn from it.
+/// Returns one of the recordings that a scenario asks for, chosen by the seed, on parameters drawn
+/// from it.
 fn request(scenario: &Scenario, seed: u64) -> Request {
     let mut requests = Request::all_of(scenario);
     let which = usize::try_from(seed).unwrap_or_default() % requests.len().max(1);
     requests.swap_remove(which).vary(scenario, seed)
 }
 
-/// Makes the recording, and returns its name with what was drawn.
+/// Makes the recording, and returns its name with the parameters that were drawn.
 fn record_one(
     scenario: &Scenario,
     request: &Request,
@@ -241,7 +242,7 @@ impl Refused {
         }
     }
 
-    /// The reason and the parameters.
+    /// Describes the reason and the parameters.
     pub(crate) fn describe(&self) -> String {
         format!("{} ({})", self.reason, self.drawn)
     }
@@ -252,10 +253,10 @@ fn is_hopeless(error: &Error) -> bool {
     matches!(error, Error::NeedsRoot | Error::NeedsCapabilities { .. })
 }
 
-/// A seed that nobody chose.
+/// Returns a seed taken from the clock.
 pub(super) fn any_seed() -> u64 {
     // Few digits, so that a person can type it again.
-    crate::conclusion::now().as_nanos().unsigned_abs() / 1_000 % 1_000_000
+    crate::clock::now().as_nanos().unsigned_abs() / 1_000 % 1_000_000
 }
 
 #[cfg(test)]

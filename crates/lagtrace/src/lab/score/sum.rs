@@ -1,10 +1,10 @@
-//! All cases together: what is confused with what, and the totals.
+//! The sum of all cases: which causes are confused with which, and the totals.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use lagtrace_core::cause::Id;
+use lagtrace_core::registry::Id;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -27,18 +27,18 @@ pub(crate) struct Score {
     pub(crate) confusion: Vec<Confused>,
     /// The totals of each end.
     pub(crate) totals: Vec<Totals>,
-    /// All ends together.
+    /// The figures of all ends together.
     pub(crate) together: Together,
-    /// The seed of the parameters of recordings made for it; `None` for the corpus.
+    /// The seed of the parameters of recordings made for the score; `None` for the corpus.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seed: Option<u64>,
-    /// The recordings for it that could not be made.
+    /// The recordings for the score that could not be made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) refused: Vec<Refused>,
     /// The tries that were refused and drawn again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) redrawn: Vec<Refused>,
-    /// The folder where recordings that are diagnosed wrongly are kept.
+    /// The folder for recordings that are diagnosed wrongly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kept: Option<PathBuf>,
 }
@@ -57,42 +57,43 @@ pub(crate) struct Confused {
 /// The figures of all diagnoses together, whatever the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Together {
-    /// Faults that the packets show.
+    /// The number of faults that the packets show.
     pub(crate) known: usize,
-    /// Faults whose cause was found first.
+    /// The number of faults whose cause was found first.
     pub(crate) first_right: usize,
-    /// Faults whose owner was named first, with a cause or without.
+    /// The number of faults whose owner was named first, with a cause or without.
     pub(crate) owner_right: usize,
-    /// Faults of which nothing at all was said.
+    /// The number of faults of which nothing at all was said.
     pub(crate) silent: usize,
-    /// Recordings without a fault.
+    /// The number of recordings without a fault.
     pub(crate) healthy: usize,
-    /// Recordings without a fault that have a strong or proven cause which is not true.
+    /// The number of recordings without a fault that have a strong or proven cause which is not
+    /// true.
     pub(crate) firmly_accused: usize,
 }
 
-/// One end's totals.
+/// The totals of one end.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Totals {
     pub(crate) end: End,
-    /// Faults that this end's packets show.
+    /// The number of faults that this end's packets show.
     pub(crate) known: usize,
-    /// Of them, those whose cause was found first.
+    /// The number of known faults whose cause was found first.
     pub(crate) first_right: usize,
-    /// Of them, those whose culprit is right too.
+    /// The number of known faults whose cause was found first, with the right culprit.
     pub(crate) culprit_right: usize,
-    /// Faults for which something else was accused, besides or instead.
+    /// The number of known faults for which something else was accused, besides or instead.
     pub(crate) known_accused: usize,
-    /// Faults that this end's packets do not show.
+    /// The number of faults that this end's packets do not show.
     pub(crate) hidden: usize,
-    /// Of them, those that were accused of something that is not true, or that
-    /// nobody can tell from here.
+    /// The number of hidden faults with an accusation that is not true, or that nobody can tell
+    /// from here.
     pub(crate) hidden_accused: usize,
-    /// The candidates named for faults that are hidden.
+    /// The candidates named for hidden faults.
     pub(crate) candidates: Candidates,
-    /// Recordings without a fault.
+    /// The number of recordings without a fault.
     pub(crate) healthy: usize,
-    /// Of them, those that were accused.
+    /// The number of recordings without a fault that have an accusation.
     pub(crate) healthy_accused: usize,
     /// The part of the requests' time that was not explained.
     pub(crate) unknown_share: Option<Unknown>,
@@ -100,18 +101,18 @@ pub(crate) struct Totals {
     pub(crate) cost_error: Option<CostError>,
 }
 
-/// Findings that show what a fault does, and name candidates for it.
+/// Findings that show the effect of a fault, and name candidates for it.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Candidates {
     /// The number of faults with such findings.
     pub(crate) of: usize,
-    /// Those with the fault among them.
+    /// The number of faults that are among the candidates.
     pub(crate) named: usize,
-    /// Those with the fault as the likeliest.
+    /// The number of faults that are the likeliest candidate.
     pub(crate) first: usize,
 }
 
-/// Unexplained shares, 0 to 1.
+/// The unexplained shares of time, 0 to 1.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Unknown {
     pub(crate) mean: f64,
@@ -120,13 +121,13 @@ pub(crate) struct Unknown {
     pub(crate) worst_in: String,
 }
 
-/// Errors of cost, as parts of the true cost.
+/// The errors of costs, as parts of the true cost.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct CostError {
     /// The number of recordings.
     pub(crate) of: usize,
     pub(crate) median: f64,
-    /// The number of those within 10 %.
+    /// The number of recordings with an error within 10 %.
     pub(crate) close: usize,
     pub(crate) worst: f64,
     pub(crate) worst_in: String,
@@ -151,7 +152,7 @@ impl Score {
         }
     }
 
-    /// The score of recordings made for it.
+    /// Returns the score of recordings made for it.
     pub(super) fn of_fresh(cases: Vec<Case>, fresh: Fresh, kept: Option<&Path>) -> Self {
         Self {
             seed: Some(fresh.seed),
@@ -162,8 +163,8 @@ impl Score {
         }
     }
 
-    /// The scenarios that were drawn again more than once, and at least as often as they were
-    /// recorded, with how often: their truth may depend on what is drawn.
+    /// Returns the scenarios that were drawn again more than once, and at least as often as they
+    /// were recorded, and the number of those draws: their truth may depend on what is drawn.
     pub(crate) fn often_redrawn(&self) -> Vec<(&Refused, usize)> {
         let mut last: BTreeMap<&str, (&Refused, usize)> = BTreeMap::new();
         for one in &self.redrawn {
@@ -182,17 +183,17 @@ impl Score {
             .collect()
     }
 
-    /// Returns true if anything is wrong, or could not be tried.
+    /// Returns true if any diagnosis is wrong, or any recording could not be made.
     pub(super) fn is_wrong(&self) -> bool {
         !self.refused.is_empty() || self.cases.iter().any(Case::is_wrong)
     }
 
-    /// One indented JSON document.
+    /// Returns the score as one indented JSON document.
     pub(super) fn json(&self) -> String {
         format!("{:#}\n", value(self))
     }
 
-    /// A line for each case, each confusion and each end's totals.
+    /// Returns the score as JSON lines, one for each case, each confusion and each end's totals.
     pub(super) fn ndjson(&self) -> String {
         let mut text = String::new();
         let cases = self.cases.iter().map(|case| ("case", value(case)));
@@ -329,7 +330,7 @@ impl<'a> Ranked<'a> {
         self.0.iter().map(|(figure, _)| figure).sum()
     }
 
-    /// The least figure that this part of all does not exceed, 0 to 1.
+    /// Returns the least figure that this part of all does not exceed, 0 to 1.
     fn quantile(&self, part: f64) -> Option<f64> {
         let rank = (self.0.len() as f64 * part).ceil() as usize;
         self.0

@@ -1,5 +1,5 @@
-use lagtrace_core::cause::Id;
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Candidate, Exchanges, Finding, Report, WaitShare};
 use lagtrace_lab::Label;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn label(expected: &Value, without: &Value) -> Label {
     serde_json::from_value(label).expect("a label")
 }
 
-/// A report with these findings, a quarter of whose time is not explained.
+/// Returns a report with these findings, a quarter of whose time is not explained.
 fn report(findings: &[(&str, Owner, u64)]) -> Report {
     let finding = |&(cause, culprit, cost_ns): &(&str, Owner, u64)| -> Finding {
         let finding = json!({
@@ -60,7 +60,7 @@ fn think() -> Value {
     json!([{"cause": ["server-pause", "server-think"], "culprit": ["server"]}])
 }
 
-/// A fault that the client's packets do not show.
+/// Returns a fault that the client's packets do not show.
 fn hidden() -> Value {
     json!([{"cause": ["downstream-wait"], "culprit": ["server"],
         "hidden": {"client": "whom the server asks is not in the client's packets"}}])
@@ -159,7 +159,7 @@ fn what_was_drawn_is_told_where_it_is_wrong() {
         color: false,
         verbose: false,
     };
-    let letter = render::score(&score, &style);
+    let letter = super::page::text(&score, &style);
     for said in [
         "Parameters drawn from seed 51.",
         "seed 51, loopback, MTU 4000",

@@ -96,9 +96,10 @@ fn field(text: &str) -> String {
     if plain.starts_with(['=', '+', '-', '@']) {
         plain.insert(0, '\'');
     }
-    match plain.contains([',', '"']) {
-        true => format!("\"{}\"", plain.replace('"', "\"\"")),
-        false => plain,
+    if plain.contains([',', '"']) {
+        format!("\"{}\"", plain.replace('"', "\"\""))
+    } else {
+        plain
     }
 }
 

@@ -1,19 +1,20 @@
-//! One call as one line.
+//! The line of a call.
 
 use lagtrace_core::observed::syscall::{Request, SocketCall};
 use lagtrace_core::observed::time::Timestamp;
 use serde_json::json;
 
-use crate::conclusion;
+use crate::clock;
 use crate::render::harmless;
 
-/// For people: when, who, the call as `strace -yy` writes it, and behind a `#`
-/// what it means.
+/// Returns the line for people: the time, the caller, the call as `strace -yy` writes it, and
+/// behind a `#` its meaning.
 pub(super) fn text(call: &SocketCall) -> String {
     let caller = &call.caller;
-    let thread = match caller.tid == caller.pid {
-        true => String::new(),
-        false => format!("/{}", caller.tid),
+    let thread = if caller.tid == caller.pid {
+        String::new()
+    } else {
+        format!("/{}", caller.tid)
     };
     let effect = call.effect();
     let effect = effect.map_or_else(String::new, |effect| format!("  # {effect}"));
@@ -26,7 +27,7 @@ pub(super) fn text(call: &SocketCall) -> String {
     )
 }
 
-/// For programs.
+/// Returns the line for programs.
 pub(super) fn json(call: &SocketCall) -> String {
     let (caller, socket) = (&call.caller, call.socket.as_ref());
     let value = match &call.request {
@@ -68,7 +69,7 @@ pub(super) fn json(call: &SocketCall) -> String {
     .to_string()
 }
 
-/// To the microsecond.
+/// Returns a time to the microsecond.
 fn moment(at: Timestamp) -> String {
-    conclusion::moment(at.as_nanos())
+    clock::moment(at.as_nanos())
 }

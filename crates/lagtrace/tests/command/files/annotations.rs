@@ -7,7 +7,7 @@ use std::process::Command;
 use super::corpus::{recording, tshark};
 use crate::command::program::{has_tool, lagtrace, notes, run};
 
-/// Annotates a capture.
+/// Annotates a capture, and returns the copy.
 fn annotated(file: &Path, folder: &Path) -> PathBuf {
     let output = folder.join("annotated.pcapng");
     let arguments = ["analyze", file.to_str().unwrap(), "-q", "--annotate"];
@@ -16,7 +16,7 @@ fn annotated(file: &Path, folder: &Path) -> PathBuf {
     output
 }
 
-/// All packets, bytes and times, in a form without comments.
+/// Returns all packets, bytes and times, in a format without comments.
 fn packets(file: &Path, folder: &Path) -> Vec<u8> {
     let plain = folder.join("plain.pcap");
     let mut editcap = Command::new("editcap");
@@ -112,7 +112,7 @@ fn comments_and_interfaces_that_were_there_stay() {
     }
 }
 
-/// The blocks of a little-endian pcapng file: type and body.
+/// Returns the blocks of a little-endian pcapng file: type and body.
 fn blocks(file: &Path) -> Vec<(u32, Vec<u8>)> {
     let bytes = fs::read(file).unwrap();
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -163,7 +163,7 @@ fn whatever_stands_between_the_packets_stays_and_secrets_are_told() {
         .arg(&client)
         .arg(&before))
     .expect(0);
-    // A resolved name, statistics with 7 packets lost, and somebody's own.
+    // A name resolution block, statistics with 7 packets lost, and a custom block.
     append(&before, 4, b"\x01\0\x08\0\x0a\0\0\x01one\0\0\0\0\0");
     append(
         &before,
@@ -181,7 +181,7 @@ fn whatever_stands_between_the_packets_stays_and_secrets_are_told() {
         [4, 5, 10, 0xbad].iter().all(|kind| kinds.contains(kind)),
         "{kinds:?}"
     );
-    // Only how long a section is cannot stay as it was.
+    // Only the length of the section may change.
     let length_left_open = |mut list: Vec<(u32, Vec<u8>)>| {
         list[0].1[8..16].fill(0xff);
         list
@@ -199,7 +199,7 @@ fn whatever_stands_between_the_packets_stays_and_secrets_are_told() {
     }
 }
 
-/// The captures of the file source's own tests: all kinds of containers.
+/// The captures of the file source's own tests, which have all kinds of containers.
 #[test]
 fn every_container_is_copied() {
     const TEST: &str = "every_container_is_copied";

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use super::corpus::recording;
 use crate::command::program::{has_tool, lagtrace, notes, program};
 
-/// A capture of the file source's own tests.
+/// Returns a capture of the file source's own tests.
 fn fixture(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     folder.join("../sources/tests/captures").join(name)
@@ -104,7 +104,7 @@ fn a_closed_pipe_is_no_failure() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
-/// The records of a pcap file with a header of 24 bytes, in two files.
+/// Splits the records of a pcap file with a header of 24 bytes into two files.
 fn pieces(whole: &[u8], folder: &std::path::Path) -> [PathBuf; 2] {
     let (header, mut rest) = whole.split_at(24);
     let records = rest.len() / 2;
@@ -223,8 +223,8 @@ fn what_is_still_being_written_is_reported_on_an_interrupt() {
     drop(input);
 }
 
-/// The packets of one interface in a capture on `any` (cooked, version 2: the
-/// interface's index stands after the protocol).
+/// Returns the packets of one interface in a capture on `any` (cooked, version 2: the interface's
+/// index stands after the protocol).
 fn of_interface(whole: &[u8], index: u32) -> Vec<u8> {
     let (header, mut rest) = whole.split_at(24);
     let mut one = header.to_vec();
@@ -239,9 +239,9 @@ fn of_interface(whole: &[u8], index: u32) -> Vec<u8> {
     one
 }
 
-/// `tcpdump -i any`, 24 requests over a bridge whose filter drops some
-/// responses, and 20 within a VXLAN, the packets of which are seen on the
-/// tunnel's device and, wrapped, below. In both every packet is there twice.
+/// Two captures of `tcpdump -i any`: 24 requests over a bridge whose filter drops some responses,
+/// and 20 within a VXLAN, whose packets are seen on the tunnel's device and, wrapped, below. In
+/// both every packet is there twice.
 #[test]
 fn what_any_sees_twice_happened_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Connections one by one, held against tshark and tcptrace on recordings.
+//! Connections one by one, compared with tshark and tcptrace on recordings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::command::program::{has_tool, lagtrace, run};
 
-/// Recordings of all kinds: lossless and lossy, reordered, doubled, with full
-/// and zero windows, IPv6, begun before the capture, with holes.
+/// Recordings of all kinds: lossless and lossy, reordered, duplicated, with full and zero windows,
+/// IPv6, begun before the capture, with gaps.
 const RECORDINGS: [&str; 12] = [
     "packet-loss-20ms-segments/client.pcap.gz",
     "packet-loss-20ms-offload/server.pcap.gz",
@@ -30,7 +30,7 @@ fn recordings() -> Vec<PathBuf> {
     RECORDINGS.map(|name| corpus.join(name)).into()
 }
 
-/// The connections that lagtrace lists, by their stream's number.
+/// Returns the connections that lagtrace lists, by their stream's number.
 fn connections(capture: &Path) -> BTreeMap<u64, Value> {
     let path = capture.to_str().unwrap();
     let arguments = [
@@ -48,13 +48,13 @@ fn connections(capture: &Path) -> BTreeMap<u64, Value> {
         .collect()
 }
 
-/// What tshark counts for one end of a stream.
+/// The counts of tshark for one end of a stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counted {
     packets: u64,
     bytes: u64,
-    /// Sent again, or out of order: what tshark guesses by the time between,
-    /// lagtrace tells by the sender's numbers, so only the sum is comparable.
+    /// The segments sent again or out of order: tshark tells them apart by the time between,
+    /// lagtrace by the sender's numbers, so only the sum is comparable.
     late: u64,
     probes: u64,
     has_zero_window: bool,
@@ -75,7 +75,7 @@ const FIELDS: [&str; 11] = [
     "tcp.analysis.window_full",
 ];
 
-/// tshark's counts by stream and sender.
+/// Returns tshark's counts by stream and sender.
 fn counted_by_tshark(capture: &Path) -> BTreeMap<(u64, String), Counted> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-T", "fields", "-E", "separator=|", "-Y", "tcp", "-r"]);
@@ -118,8 +118,8 @@ fn counted_by_tshark(capture: &Path) -> BTreeMap<(u64, String), Counted> {
     all
 }
 
-/// The same from lagtrace's record, tshark's answer standing in where lagtrace
-/// says that it does not know.
+/// Returns the counts of lagtrace's record, with tshark's where lagtrace says that it does not
+/// know.
 fn counted_by_us(side: &Value, theirs: &Counted) -> Counted {
     let resent = &side["retransmissions"];
     let sum = |names: &[&str]| {
@@ -154,9 +154,10 @@ fn counts_are_those_of_tshark() {
         assert!(streams.iter().eq(ours.keys()), "{}", capture.display());
         for ((stream, source), theirs) in &theirs {
             let record = &ours[stream];
-            let side = match record["client"] == source.as_str() {
-                true => &record["client_side"],
-                false => &record["server_side"],
+            let side = if record["client"] == source.as_str() {
+                &record["client_side"]
+            } else {
+                &record["server_side"]
             };
             let ours = counted_by_us(side, theirs);
             let place = format!("{} {stream} {source}", capture.display());
@@ -167,8 +168,8 @@ fn counts_are_those_of_tshark() {
     assert!(compared > 50, "{compared} ends");
 }
 
-/// `tcptrace -lnr` of a capture: by connection, each of its figures for `a` and
-/// for `b`.
+/// Returns `tcptrace -lnr` of a capture: for each connection, each of its figures for `a` and for
+/// `b`.
 fn counted_by_tcptrace(capture: &Path) -> Vec<BTreeMap<String, [String; 2]>> {
     let output = run(Command::new("tcptrace")
         .args(["-lnr", "--csv"])
@@ -194,10 +195,9 @@ fn counted_by_tcptrace(capture: &Path) -> Vec<BTreeMap<String, [String; 2]>> {
         .collect()
 }
 
-/// tcptrace's figures and where lagtrace has the same. Unlike tcptrace,
-/// lagtrace counts probes apart from other bare ACKs, takes no window without
-/// its scaling, and no first flight for an initial window that something else
-/// ended.
+/// The figures of tcptrace that lagtrace has too, and their place in its record. Unlike tcptrace,
+/// lagtrace counts probes apart from other bare ACKs, takes no window without its scaling, and no
+/// first flight for an initial window that something else ended.
 const SAME: [(&str, &str); 7] = [
     ("total_packets", "/packets"),
     ("actual_data_pkts", "/data_packets"),
@@ -240,14 +240,15 @@ fn compare_with_tcptrace(
     capture: &Path,
 ) {
     let host = format!("{}:{}", theirs["host"][slot], theirs["port"][slot]);
-    let (side, peer) = match record["client"] == host.as_str() {
-        true => (&record["client_side"], &record["server_side"]),
-        false => (&record["server_side"], &record["client_side"]),
+    let (side, peer) = if record["client"] == host.as_str() {
+        (&record["client_side"], &record["server_side"])
+    } else {
+        (&record["server_side"], &record["client_side"])
     };
     let place = format!("{} {host}", capture.display());
     for (name, path) in SAME {
         let number = theirs[name][slot].parse::<u64>().unwrap();
-        // What lagtrace does not know, tcptrace calls 0 or leaves unscaled.
+        // Figures unknown to lagtrace are 0 or unscaled in tcptrace.
         if let Some(ours) = side.pointer(path).and_then(Value::as_u64) {
             assert_eq!(ours, number, "{name} of {place}");
         }

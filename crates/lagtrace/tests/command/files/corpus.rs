@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A file of a recording of the corpus: `client` or `server`.
+/// Returns the file of one end, `client` or `server`, of a recording of the corpus.
 pub(crate) fn recording(name: &str, end: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../corpus")
@@ -14,7 +14,7 @@ pub(crate) fn recording(name: &str, end: &str) -> PathBuf {
     path.unwrap_or_else(|| panic!("corpus/{name} has no capture of the {end}'s"))
 }
 
-/// What tshark prints of a file.
+/// Returns the output of tshark for a file.
 pub(crate) fn tshark(file: &std::path::Path, arguments: &[&str]) -> String {
     let output = Command::new("tshark")
         .arg("-n")

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::corpus::{recording, tshark};
 use crate::command::program::{has_tool, lagtrace};
 
-/// The lines of a run that are of one type.
+/// Returns the lines of one type of a run's output.
 fn lines<'a>(text: &'a str, kind: &'a str) -> impl Iterator<Item = Value> + 'a {
     text.lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
@@ -131,8 +131,8 @@ fn streams_are_numbered_as_wireshark_does() {
     }
 }
 
-/// Each finding's filter and each piece of evidence's is taken by tshark and
-/// shows the packets that the evidence names.
+/// The filter of each finding and of each piece of evidence is accepted by tshark and shows the
+/// packets that the evidence names.
 #[test]
 fn wireshark_takes_the_filters_and_they_show_the_evidence() {
     if !has_tool(

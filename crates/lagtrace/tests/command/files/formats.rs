@@ -1,4 +1,4 @@
-//! Captures of other kinds: what of them is read, and what is said of the rest.
+//! Captures of other kinds: what is read of them, and what is said of the rest.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::command::program::{lagtrace, notes};
 
-/// A pcapng section with an interface of each link type, and a packet of each
-/// listed: its interface and its bytes.
+/// Returns a pcapng section with an interface of each link type, and the packets listed: each with
+/// its interface and its bytes.
 fn pcapng(links: &[u16], packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let block = |kind: u32, body: &[u8]| {
         let mut body = body.to_vec();
@@ -35,7 +35,7 @@ fn pcapng(links: &[u16], packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// A TCP segment from one port to port 80, in IPv4.
+/// Returns a TCP segment from one port to port 80, in IPv4.
 fn segment(port: u16, seq: u32, flags: u8) -> Vec<u8> {
     let mut packet = vec![
         0x45, 0, 0, 40, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
@@ -47,7 +47,7 @@ fn segment(port: u16, seq: u32, flags: u8) -> Vec<u8> {
     packet
 }
 
-/// A router's word that this packet came no further.
+/// Returns a router's ICMP time exceeded for this packet.
 fn expired(quoted: &[u8]) -> Vec<u8> {
     let len = 28 + quoted.len() as u8;
     let mut packet = vec![
@@ -179,7 +179,7 @@ fn a_capture_of_another_program_is_refused_with_what_converts_it() {
     }
 }
 
-/// A snoop file of the same packet is the same capture.
+/// A snoop file of the same packet, which is the same capture.
 #[test]
 fn snoop_is_read_as_pcapng_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,7 +198,7 @@ fn snoop_is_read_as_pcapng_is() {
         let mut report = lagtrace(["analyze", &file, "--format", "json"]).json();
         report["subject"].take();
         report["capture"]["points"][0]["name"].take();
-        // Snoop says what it lost.
+        // Snoop tells the number of packets lost.
         report["capture"]["dropped"].take();
         report
     });

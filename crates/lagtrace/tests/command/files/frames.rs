@@ -1,25 +1,25 @@
 //! Captures written packet by packet.
 
-/// Between two packets, in microseconds.
+/// The time between two packets, in microseconds.
 const STEP: u64 = 10;
 const HARDWARE: &[u8; 12] = b"\x02\0\0\0\0\x02\x02\0\0\0\0\x01";
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_ICMP: u8 = 1;
 
-/// A pcap file of Ethernet frames in the making.
+/// A pcap file of Ethernet frames that is being written.
 pub(crate) struct Capture {
     bytes: Vec<u8>,
     micros: u64,
     identification: u16,
 }
 
-/// One TCP segment.
+/// A TCP segment.
 #[derive(Clone)]
 pub(crate) struct Tcp {
     from: (u32, u16),
     to: (u32, u16),
-    /// Its sequence number.
+    /// The segment's sequence number.
     pub(crate) seq: u32,
     ack: u32,
     flags: u8,
@@ -65,7 +65,7 @@ impl Tcp {
         }
     }
 
-    /// With SACK blocks (RFC 2018).
+    /// Returns the segment with SACK blocks (RFC 2018).
     pub(crate) fn selective(self, blocks: &[(u32, u32)]) -> Self {
         let mut options = vec![1, 1, 5, 2 + 8 * blocks.len() as u8];
         for (begin, end) in blocks {
@@ -91,7 +91,7 @@ impl Tcp {
     }
 }
 
-/// An IPv4 header before its content.
+/// Returns an IPv4 packet with this content.
 fn ipv4(protocol: u8, from: u32, to: u32, id: u16, part: u16, content: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend((20 + content.len() as u16).to_be_bytes());
@@ -121,7 +121,7 @@ impl Capture {
         &self.bytes
     }
 
-    /// Nothing happens for a while.
+    /// Lets time pass without a packet.
     pub(crate) fn pause(&mut self, micros: u64) {
         self.micros += micros;
     }
@@ -148,7 +148,7 @@ impl Capture {
         self.ip(PROTOCOL_TCP, segment.from.0, segment.to.0, &segment.wire());
     }
 
-    /// A segment as a fragment that others precede and follow.
+    /// Adds a segment as a fragment that others precede and follow.
     pub(crate) fn fragment(&mut self, segment: &Tcp, id: u16, offset: u16) {
         const MORE: u16 = 0x2000;
         let (from, to) = (segment.from.0, segment.to.0);
@@ -165,7 +165,7 @@ impl Capture {
         self.ip(PROTOCOL_UDP, from.0, to.0, &wire);
     }
 
-    /// An ARP request.
+    /// Adds an ARP request.
     pub(crate) fn neighbour_wanted(&mut self, by: u32, wanted: u32) {
         let mut wire = vec![0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1];
         wire.extend(by.to_be_bytes());
@@ -174,7 +174,7 @@ impl Capture {
         self.frame([8, 6], &wire);
     }
 
-    /// A router says that what the segment was for is out of reach.
+    /// Adds a router's ICMP destination unreachable for the segment.
     pub(crate) fn unreachable(&mut self, router: u32, segment: &Tcp) {
         let (from, to) = (segment.from.0, segment.to.0);
         let mut wire = vec![3, 1, 0, 0, 0, 0, 0, 0];

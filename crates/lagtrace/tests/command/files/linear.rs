@@ -1,11 +1,11 @@
-//! The time for a capture grows no faster than its size: traffic made to be
-//! expensive, in two sizes, and the processor time of each.
+//! Checks that the time for a capture grows no faster than its size: traffic made to be expensive,
+//! in two sizes, and the processor time of each.
 //!
-//! The processor time of the whole program, not wall-clock time, is compared
-//! between the two: sixteen times the traffic may take twice what sixteen times
-//! the work would. A busy machine does not reach that bound, and work that
-//! grows with the square is far beyond it. What a limit keeps from growing may still cost
-//! too much for each packet: the large capture is held against a plain one too.
+//! The processor time of the whole program, not wall-clock time, is compared between the two:
+//! sixteen times the traffic may take twice what sixteen times the work would. A busy machine does
+//! not reach that bound, and work that grows with the square is far beyond it. Work that a limit
+//! keeps from growing may still cost too much for each packet: the large capture is compared with a
+//! plain one too.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,12 +14,12 @@ use std::sync::OnceLock;
 use super::frames::{Capture, Tcp};
 use crate::command::program::program;
 
-/// Packets of the small capture.
+/// The packets of the small capture.
 const FEW: u32 = 2_000;
 /// The ratio of the large capture's packets to the small one's.
 const TIMES: u32 = 16;
-/// The largest ratio of their times. The square would be 256; where the work is
-/// so little that the program's start is most of a small run, 50.
+/// The largest ratio of their times. For work that grows with the square it would be 256, or 50
+/// where the work is so little that the program's start is most of a small run.
 const BOUND: f64 = 32.0;
 
 /// The largest ratio to the time for plain exchanges in as many packets.
@@ -37,7 +37,7 @@ const FIN: u8 = 0x11;
 const CLIENT: u32 = 0x0a00_0001;
 const SERVER: u32 = 0x0a00_0002;
 
-/// User and system time of an analysis, in seconds.
+/// Returns the user and system time of an analysis, in seconds.
 fn processor_time(path: &Path) -> f64 {
     let script = r#"TIMEFORMAT='%U %S'; time "$0" analyze "$1" --format json >/dev/null 2>&1"#;
     let mut command = Command::new("bash");
@@ -67,19 +67,19 @@ fn is_linear(shape: impl Fn(&mut Capture, u32)) {
     );
 }
 
-/// The least processor time of some runs on a capture of that shape.
+/// Returns the least processor time of some runs on a capture of that shape.
 fn least_time(shape: &impl Fn(&mut Capture, u32), count: u32) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let mut capture = Capture::new();
     shape(&mut capture, count);
     let path = folder.path().join("capture.pcap");
     std::fs::write(&path, capture.bytes()).unwrap();
-    // What others do to a processor's caches only ever adds.
+    // Other programs' use of the processor's caches only ever adds time.
     let times = [(); RUNS].map(|()| processor_time(&path));
     times.into_iter().fold(f64::MAX, f64::min)
 }
 
-/// One request after the other on one connection.
+/// Writes one request after the other on one connection.
 fn plain_exchanges(capture: &mut Capture, count: u32) {
     let mut ends = Ends::open(capture, CLIENT, 2000, SERVER);
     for _ in 0..count / 3 {
@@ -89,7 +89,7 @@ fn plain_exchanges(capture: &mut Capture, count: u32) {
     }
 }
 
-/// A connection's client and server, each with what it sends next.
+/// A connection's client and server, each with its next segment.
 struct Ends {
     client: Tcp,
     server: Tcp,
@@ -139,7 +139,7 @@ impl Ends {
 const REQUEST: &[u8] = b"GET /page HTTP/1.1\r\nHost: example\r\n\r\n";
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A client of many, told apart by address and port.
+/// Returns a client of many, told apart by address and port.
 fn client(index: u32) -> (u32, u16) {
     (0x0b00_0000 + index / 50_000, 1024 + (index % 50_000) as u16)
 }
@@ -300,7 +300,7 @@ fn streams_of_one_connection() {
     });
 }
 
-/// A frame of HTTP/2.
+/// Returns a frame of HTTP/2.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let [_, len @ ..] = (payload.len() as u32).to_be_bytes();
     let mut frame = Vec::from(len);
@@ -310,8 +310,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// As many streams as are followed stand open beside each other through many
-/// packets that come twice, and end one after the other.
+/// As many streams as are followed, open beside each other through many packets that come twice,
+/// and ended one after the other.
 #[test]
 fn streams_that_wait_for_each_other() {
     const TOGETHER: u32 = 400;

@@ -1,4 +1,4 @@
-//! The score, over recordings whose truth is known. That of the committed corpus is
+//! The score, over recordings whose truth is known. The committed corpus is scored by
 //! `tests/score.rs`.
 
 use std::fs;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::command::program::lagtrace;
+use crate::command::program::lagtrace_lab;
 
-/// The repository's folder of this name.
+/// Returns the repository's folder of this name.
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(name)
 }
 
-/// A recording of the core's own tests as one of a corpus, with this truth.
+/// Lays a recording of the core's own tests into a corpus, with this truth.
 fn lay(corpus: &Path, recording: &str, expected: &Value, must_not: &[&str]) {
     let own = corpus.join(recording);
     fs::create_dir(&own).unwrap();
@@ -46,30 +46,18 @@ fn right_and_wrong_are_told_apart() {
     };
     lay("good-8ms", &json!([]), &["nagle-delayed-ack"]);
     lay("latency-8ms", &expected("nagle-delayed-ack", "server"), &[]);
-    let right = lagtrace([
-        "lab",
-        "score",
-        corpus.path().to_str().unwrap(),
-        "--format",
-        "json",
-    ]);
+    let right = lagtrace_lab(["score", corpus.path().to_str().unwrap(), "--format", "json"]);
     let score = right.expect(0).json();
     assert_eq!(score["cases"].as_array().unwrap().len(), 4);
     assert!(
         score["cases"][2]["cost"]["true_ns"] == 50_000_000,
         "{score:#}"
     );
-    // What is not there, what is another's fault, what is called another cause.
+    // A cause that is not there, one of another culprit, one of another name.
     lay("latency-50ms", &json!([]), &[]);
     lay("think-44-8ms", &expected("server-think", "client"), &[]);
     lay("pause-44-8ms", &expected("stop-the-world", "server"), &[]);
-    let wrong = lagtrace([
-        "lab",
-        "score",
-        corpus.path().to_str().unwrap(),
-        "--format",
-        "json",
-    ]);
+    let wrong = lagtrace_lab(["score", corpus.path().to_str().unwrap(), "--format", "json"]);
     let score = wrong.expect(1).json();
     for (n, verdict) in [
         "left-alone",
@@ -102,11 +90,11 @@ fn right_and_wrong_are_told_apart() {
     ] {
         assert_eq!(totals[name], count, "{name}: {totals:#}");
     }
-    let told = lagtrace(["lab", "score", corpus.path().to_str().unwrap(), "-v"]);
+    let told = lagtrace_lab(["score", corpus.path().to_str().unwrap(), "-v"]);
     check_letter("score", &told.expect(1).stdout);
 }
 
-/// Compares what was said with its committed text, or writes it when asked to.
+/// Compares the output with its committed text, or writes that when asked to.
 fn check_letter(name: &str, said: &str) {
     let path = folder(&format!("crates/lagtrace/tests/letters/{name}.txt"));
     if std::env::var("UPDATE_LETTERS").is_ok_and(|value| value == "1") {
@@ -128,21 +116,21 @@ fn a_part_of_the_recordings_can_be_scored() {
         &[whole, "--only", "good", "--vantage", "server"][..],
         &[one.to_str().unwrap(), "--vantage", "server"],
     ] {
-        let all = ["lab", "score", "--format", "ndjson"];
-        let run = lagtrace(all.iter().chain(arguments)).expect(0);
+        let all = ["score", "--format", "ndjson"];
+        let run = lagtrace_lab(all.iter().chain(arguments)).expect(0);
         let cases = run
             .stdout
             .lines()
             .filter(|line| line.contains(r#""type":"case""#));
         assert_eq!(cases.count(), 1, "{run:#?}");
     }
-    let none = lagtrace(["lab", "score", whole, "--only", "no-such"]).expect(2);
+    let none = lagtrace_lab(["score", whole, "--only", "no-such"]).expect(2);
     assert!(
         none.stderr.contains("has `no-such` in its name"),
         "{none:#?}"
     );
     fs::write(one.join("truth.json"), "{}").unwrap();
-    let broken = lagtrace(["lab", "score", whole]).expect(2);
+    let broken = lagtrace_lab(["score", whole]).expect(2);
     assert!(
         broken.stderr.contains("is no label of a recording"),
         "{broken:#?}"

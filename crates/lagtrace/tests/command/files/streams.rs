@@ -1,4 +1,4 @@
-//! One connection in full.
+//! The option `--stream`: one connection in full.
 
 use super::corpus::{recording, tshark};
 use crate::command::program::{has_tool, lagtrace};
@@ -10,7 +10,7 @@ fn stream(name: &str, number: &str, more: &[&str]) -> String {
     lagtrace(arguments).expect(0).stdout
 }
 
-/// The bytes of a hex dump, those of the indented lines apart.
+/// Returns the bytes of a hex dump, those of the indented lines separately.
 fn dumped(text: &str) -> [Vec<u8>; 2] {
     let mut sides = [Vec::new(), Vec::new()];
     for line in text.lines() {

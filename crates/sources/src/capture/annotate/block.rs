@@ -11,18 +11,20 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
-/// The options used here.
+/// Option codes.
 const OPT_COMMENT: u16 = 1;
 const SHB_USERAPPL: u16 = 4;
 const IF_TSRESOL: u16 = 9;
 const IF_FCSLEN: u16 = 13;
-/// A block that holds a packet is no longer than that.
+/// Maximum length of a block that holds a packet, in bytes.
 const MAX_PACKET_BLOCK: u32 = MAX_CAPTURED + 128 * 1024;
-/// Where the data of a packet block begins, past type and length.
+/// Offset of the packet data in the body of a packet block, which follows type
+/// and length.
 const PACKET_FIXED: usize = 20;
-/// Bytes of one comment at most; an option's length has 16 bits.
+/// Maximum bytes of one comment; an option's length field has 16 bits.
 const MAX_COMMENT: usize = 4096;
-/// The comments of one packet must not make its block too long to be read.
+/// Maximum number of comments on one packet, so that its block is not too long
+/// to be read.
 const MAX_COMMENTS: usize = 8;
 
 /// The magic numbers of pcap files: microseconds, nanoseconds, and
@@ -71,7 +73,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         }
     }
 
-    /// pcapng: block by block.
+    /// Copies pcapng block by block.
     fn copy_blocks(&mut self, first: [u8; 4]) -> Result<(), Stop> {
         let mut kind = first;
         loop {
@@ -88,8 +90,9 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         }
     }
 
-    /// A section's header says in which order its own length is. How long the
-    /// section is changes with the comments: that is left open.
+    /// Copies a section header, which says in which byte order its own length
+    /// is. The length of the section is left unspecified, because the comments
+    /// change it.
     fn copy_section(&mut self, length: [u8; 4]) -> Result<(), Stop> {
         let mut fixed = [0; 16];
         self.fill_all(&mut fixed)?;
@@ -157,14 +160,15 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
             self.option(&mut body, OPT_COMMENT, cut(comment).as_bytes());
             self.result.comments += 1;
         }
-        match others.is_empty() {
-            true => body.extend([0; 4]),
-            false => body.extend(others),
+        if others.is_empty() {
+            body.extend([0; 4])
+        } else {
+            body.extend(others)
         }
         Ok(body)
     }
 
-    /// pcap: one section with one interface.
+    /// Copies pcap as one section with one interface.
     fn copy_records(&mut self, magic: [u8; 4]) -> Result<(), Stop> {
         let is_known = |magic| matches!(magic, MICROS | NANOS | MODIFIED);
         self.is_little = is_known(u32::from_le_bytes(magic));
@@ -269,7 +273,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         to.resize(to.len().next_multiple_of(4), 0);
     }
 
-    /// Copies so many bytes as they are.
+    /// Copies `len` bytes unchanged.
     fn pass(&mut self, len: u32) -> Result<(), Stop> {
         let mut left = len as usize;
         let mut piece = [0; 16 * 1024];
@@ -285,7 +289,8 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         Ok(())
     }
 
-    /// Fills the buffer; `false` where the input ends before its first byte.
+    /// Fills the buffer; returns `false` if the input ends before its first
+    /// byte.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<bool, Stop> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -301,16 +306,18 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
     }
 
     fn fill_all(&mut self, buffer: &mut [u8]) -> Result<(), Stop> {
-        match buffer.is_empty() || self.fill(buffer)? {
-            true => Ok(()),
-            false => Err(damaged("it ends within a packet or block")),
+        if buffer.is_empty() || self.fill(buffer)? {
+            Ok(())
+        } else {
+            Err(damaged("it ends within a packet or block"))
         }
     }
 
     fn u32(&self, raw: [u8; 4]) -> u32 {
-        match self.is_little {
-            true => u32::from_le_bytes(raw),
-            false => u32::from_be_bytes(raw),
+        if self.is_little {
+            u32::from_le_bytes(raw)
+        } else {
+            u32::from_be_bytes(raw)
         }
     }
 
@@ -325,16 +332,18 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
     }
 
     fn bytes(&self, value: u32) -> [u8; 4] {
-        match self.is_little {
-            true => value.to_le_bytes(),
-            false => value.to_be_bytes(),
+        if self.is_little {
+            value.to_le_bytes()
+        } else {
+            value.to_be_bytes()
         }
     }
 
     fn halves(&self, one: u16, other: u16) -> [u8; 4] {
-        let halves = match self.is_little {
-            true => [one.to_le_bytes(), other.to_le_bytes()],
-            false => [one.to_be_bytes(), other.to_be_bytes()],
+        let halves = if self.is_little {
+            [one.to_le_bytes(), other.to_le_bytes()]
+        } else {
+            [one.to_be_bytes(), other.to_be_bytes()]
         };
         let [[a, b], [c, d]] = halves;
         [a, b, c, d]
@@ -345,7 +354,7 @@ fn damaged(what: &str) -> Stop {
     Stop::Damaged(format!("it is damaged: {what}"))
 }
 
-/// The comment as far as it may go, at a character's end.
+/// Cuts the comment to its maximum length, at a character boundary.
 fn cut(comment: &str) -> &str {
     let mut end = comment.len().min(MAX_COMMENT);
     while !comment.is_char_boundary(end) {

@@ -1,9 +1,8 @@
-//! Compressed captures, undone as they are read.
+//! Decompression of captures while they are read.
 //!
-//! In: any input. Out: what it holds, decompressed if its first bytes say so.
-//! Memory is bounded by the formats' windows, whatever a stream claims to
-//! unpack to. All that stands before a damage or an early end is handed out
-//! before the error that says so.
+//! Input: any stream. Output: its contents, decompressed if its first bytes are those of a known
+//! format. Memory is bounded by the formats' windows, whatever size a stream claims to unpack to.
+//! All data before damage or an early end is handed out before the error that reports it.
 
 mod gzip;
 mod lz4;
@@ -13,23 +12,22 @@ use std::io::{self, BufReader, Read};
 
 use thiserror::Error;
 
-/// How much compressed input is read at once.
+/// Compressed bytes read at once.
 const BLOCK: usize = 256 * 1024;
 
-/// How much is read ahead: enough to tell what it is, even if it is nothing
-/// that is read here.
+/// Bytes read ahead: enough to recognize any format, even an unsupported one.
 const AHEAD: usize = 512;
 
-/// As many bytes as the magic numbers have that are looked for here.
+/// Length of the longest magic number looked for here, in bytes.
 const MAGIC: usize = 4;
 
 /// An input of any kind.
 pub(crate) type Input = Box<dyn Read + Send>;
 
-/// What a compressed input begins with, read ahead, and the rest of it.
+/// The bytes read ahead of a compressed input, followed by the rest of it.
 type Whole = BufReader<io::Chain<io::Cursor<Vec<u8>>, Input>>;
 
-/// A compression that is undone here.
+/// A supported compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compression {
     Gzip,
@@ -37,21 +35,21 @@ enum Compression {
     Lz4,
 }
 
-/// What is wrong with a compressed input.
+/// An error in a compressed input.
 #[derive(Debug, Error)]
 enum Fault {
     /// The input ends before the stream does.
     #[error("its {0} stream ends early")]
     Cut(&'static str),
-    /// The stream says something impossible.
+    /// The stream is malformed.
     #[error("its {0} stream is damaged: {1}")]
     Damaged(&'static str, String),
-    /// The stream ends as it should, and what follows is no other.
+    /// The stream ends properly, but the bytes that follow are not another stream.
     #[error("what follows its {0} stream is none")]
     Trailing(&'static str),
 }
 
-/// The input itself, or what it decompresses to.
+/// Returns the input itself, or its decompressed contents.
 ///
 /// # Errors
 /// When its first bytes cannot be read.
@@ -70,7 +68,7 @@ pub(crate) fn undo(mut input: Input) -> io::Result<Input> {
     })
 }
 
-/// The first bytes, [`MAGIC`] at least unless there are fewer.
+/// Reads the first bytes, at least [`MAGIC`] unless there are fewer.
 fn read_ahead(input: &mut Input) -> io::Result<Vec<u8>> {
     let mut begin = vec![0; AHEAD];
     let mut len = 0;
@@ -90,7 +88,7 @@ impl Compression {
     fn recognize(begin: &[u8]) -> Option<Self> {
         match begin {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            // A skippable frame, which parallel zstd begins with, is one too (RFC 8878 §3.1.2).
+            // A skippable frame, which parallel zstd begins with, is zstd too (RFC 8878 §3.1.2).
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             [0x04, 0x22, 0x4d, 0x18, ..] => Some(Self::Lz4),
             _ => None,
@@ -108,7 +106,7 @@ impl From<Fault> for io::Error {
     }
 }
 
-/// An end of the input within what had to follow is an early end.
+/// Turns an unexpected end of the input into [`Fault::Cut`]; other errors stay as they are.
 fn cut_or(format: &'static str, error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Fault::Cut(format).into(),

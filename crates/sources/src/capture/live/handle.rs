@@ -14,18 +14,18 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::LiveOptions;
 use crate::capture::CaptureError;
 
-/// How long the kernel may keep packets in a block of its ring that is not
-/// full: what is captured arrives up to twice as late, no packet's time is
+/// The longest time that the kernel keeps packets in a block of its ring that
+/// is not full: packets arrive up to twice as late, their timestamps are not
 /// affected.
 pub(super) const BLOCK_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// The pseudo-interface of all interfaces.
+/// The pseudo-interface that stands for all interfaces.
 const ANY: &str = "any";
 
-/// Linux gives this name, and no other, to its one loopback interface.
+/// The name that Linux gives to its one loopback interface, and to no other.
 const LOOPBACK: &str = "lo";
 
-/// An interface that is being captured on.
+/// An interface with a running capture.
 pub(super) struct Handle {
     capture: Capture<Active>,
     point: PointId,
@@ -71,28 +71,29 @@ impl Handle {
         })
     }
 
-    /// What becomes readable when packets wait.
+    /// Returns the file descriptor that becomes readable when packets wait.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.capture.as_fd()
     }
 
-    /// How its frames begin.
+    /// Returns the link type of the frames.
     pub(super) fn link(&self) -> LinkType {
         self.link
     }
 
-    /// The time of the packet read last.
+    /// Returns the time of the packet read last.
     pub(super) fn last(&self) -> Timestamp {
         self.last
     }
 
-    /// Whether the interface failed: it went down or away.
+    /// Returns true if the interface failed: it went down or was removed.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Shows the packets that wait to `visit`, at most `limit` of them, and
-    /// says how many there were. Their numbers are left to be given.
+    /// Passes the packets that wait to `visit`, at most `limit` of them, and
+    /// returns their count. Their packet numbers are left for `visit` to
+    /// assign.
     pub(super) fn read(
         &mut self,
         limit: usize,
@@ -101,7 +102,7 @@ impl Handle {
         let (link, point) = (self.link, self.point);
         let (summary, last) = (&mut self.summary, &mut self.last);
         let read = self.capture.dispatch(Some(limit), |packet| {
-            // The field of microseconds has nanoseconds, as was asked for.
+            // The field for microseconds holds nanoseconds, as requested.
             let stamp = packet.header.ts;
             let nanos = u32::try_from(stamp.tv_usec).unwrap_or_default();
             let captured = u32::try_from(packet.data.len()).unwrap_or(u32::MAX);
@@ -123,8 +124,8 @@ impl Handle {
         })
     }
 
-    /// Closes the interface. What the kernel lost is added to what did not get
-    /// to the consumer.
+    /// Closes the interface. The packets that the kernel dropped are added to
+    /// those that did not reach the consumer.
     pub(super) fn close(mut self) -> (PointId, CaptureSummary) {
         let lost = self.capture.stats().map(|stats| u64::from(stats.dropped));
         let undelivered = self.summary.dropped.unwrap_or_default();
@@ -133,7 +134,7 @@ impl Handle {
     }
 }
 
-/// Everything here that needs `CAP_NET_RAW`; the handle works without it.
+/// Activates a capture, which needs `CAP_NET_RAW`; the handle works without it.
 ///
 /// The ring is of the kernel's third version, which packs packets by their
 /// length and is what libpcap takes outside of immediate mode: immediate mode
@@ -144,8 +145,8 @@ fn activate(interface: &str, options: &LiveOptions) -> Result<Capture<Active>, p
         .precision(Precision::Nano)
         .snaplen(size(options.snap_len.clamp(1, MAX_CAPTURED)))
         .buffer_size(size(options.buffer_bytes))
-        // libpcap knows no promiscuous `any`, and the crate takes its warning
-        // for a failure.
+        // libpcap has no promiscuous mode for `any`, and the crate takes its
+        // warning for a failure.
         .promisc(options.is_promiscuous && interface != ANY)
         .timeout(BLOCK_TIMEOUT.as_millis() as i32)
         .open()?
@@ -159,12 +160,12 @@ fn activate(interface: &str, options: &LiveOptions) -> Result<Capture<Active>, p
     Ok(capture)
 }
 
-/// Has the kernel show loopback's packets only as they come in, not also as
-/// they go out. libpcap leaves out the latter by itself, but only once they
-/// have taken half of the ring; so it does on kernels older than 4.20, which
-/// do not know the option. The `inbound` of its filter language is no way to
-/// say this: libpcap applies new filters itself to what the ring's first block
-/// holds, and takes nothing for inbound there.
+/// Makes the kernel deliver packets of the loopback interface only as they are
+/// received, not also as they are sent. libpcap leaves out the latter by
+/// itself, but only once they have taken half of the ring; it does so on
+/// kernels older than 4.20, which do not know the option. The `inbound` of its
+/// filter language is no alternative: libpcap applies new filters itself to the
+/// packets in the ring's first block, and takes none of them for inbound.
 #[allow(unsafe_code)]
 fn ignore_outgoing(capture: &Capture<Active>) {
     let on: libc::c_int = 1;
@@ -183,7 +184,8 @@ fn ignore_outgoing(capture: &Capture<Active>) {
     }
 }
 
-/// libpcap says in words only why it could not open an interface.
+/// Finds out why an interface could not be opened, which libpcap says only in
+/// words.
 fn explain(interface: &str, source: pcap::Error) -> CaptureError {
     let interface = interface.to_owned();
     if interface != ANY && if_nametoindex(interface.as_str()).is_err() {
@@ -197,13 +199,15 @@ fn explain(interface: &str, source: pcap::Error) -> CaptureError {
         );
         return CaptureError::NoSuchInterface { interface, known };
     }
-    match is_permitted() {
-        true => CaptureError::Interface { interface, source },
-        false => CaptureError::NotPermitted { interface, source },
+    if is_permitted() {
+        CaptureError::Interface { interface, source }
+    } else {
+        CaptureError::NotPermitted { interface, source }
     }
 }
 
-/// Whether this thread may have packet sockets at all; this one sees nothing.
+/// Returns true if this thread may open packet sockets; the one opened here
+/// sees nothing.
 fn is_permitted() -> bool {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);

@@ -1,4 +1,4 @@
-//! Where captured packets go: the file and the consumer.
+//! Destinations of captured packets: the file and the consumer.
 
 use std::io;
 use std::mem;
@@ -10,9 +10,9 @@ use lagtrace_core::observed::event::{CaptureSummary, PointId};
 use crate::capture::writer::{PcapWriter, Written};
 use crate::capture::{Packets, count, count_beside};
 
-/// Batches of so many packets,
+/// Maximum number of packets in a batch.
 const MAX_PACKETS: usize = 4_096;
-/// or of so many bytes of payload, are full.
+/// Maximum bytes of payload in a batch.
 const MAX_PAYLOAD: usize = 2 * 1024 * 1024;
 
 /// The receiving side of the capturing thread.
@@ -32,7 +32,7 @@ struct Outbox {
 
 /// The file for the packets.
 enum PacketFile {
-    /// None was asked for.
+    /// No file was asked for.
     Absent,
     Open(PcapWriter),
     /// Writing ended early.
@@ -40,8 +40,8 @@ enum PacketFile {
 }
 
 impl Sink {
-    /// Writes to `writer` and sends to `full` what is filled, in batches that
-    /// come back through `recycled`.
+    /// Creates a sink that writes to `writer` and sends filled batches to
+    /// `full`, which come back through `recycled`.
     pub(super) fn new(
         writer: Option<PcapWriter>,
         full: SyncSender<Packets>,
@@ -59,12 +59,13 @@ impl Sink {
         }
     }
 
-    /// How many packets were taken.
+    /// Returns the number of packets taken.
     pub(super) fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Whether nobody reads the pipe that packets are written to.
+    /// Returns true if the reader of the pipe that packets are written to has
+    /// gone.
     pub(super) fn is_pipe_closed(&self) -> bool {
         matches!(&self.file, PacketFile::Closed(written) if written.fault.is_none())
     }
@@ -95,12 +96,12 @@ impl Sink {
         self.outbox.deliver();
     }
 
-    /// Brings what was written to the file.
+    /// Writes buffered packets to the file.
     pub(super) fn flush(&mut self) {
         self.with_file(PcapWriter::flush);
     }
 
-    /// Ends the file and waits for the consumer to take the last batch.
+    /// Finishes the file and waits for the consumer to take the last batch.
     pub(super) fn finish(self) -> Option<Written> {
         let written = match self.file {
             PacketFile::Absent => None,
@@ -111,7 +112,8 @@ impl Sink {
         written
     }
 
-    /// A file that cannot be written is closed; capturing goes on.
+    /// Calls `write` on the file; one that cannot be written is closed, and
+    /// capturing goes on.
     fn with_file(&mut self, write: impl FnOnce(&mut PcapWriter) -> io::Result<()>) {
         if let PacketFile::Open(writer) = &mut self.file
             && let Err(error) = write(writer)
@@ -165,7 +167,8 @@ impl Outbox {
         has_room
     }
 
-    /// Whether a packet with so long a payload does not fit any more.
+    /// Returns true if a packet with this payload no longer fits into the
+    /// batch.
     fn is_full_for(&self, payload: &[u8]) -> bool {
         let bytes = self.batch.bytes() + payload.len();
         self.batch.len() >= MAX_PACKETS || !self.batch.is_empty() && bytes > MAX_PAYLOAD

@@ -12,13 +12,14 @@ use super::LiveOutcome;
 use super::handle::{BLOCK_TIMEOUT, Handle};
 use super::sink::Sink;
 
-/// How many packets are read of one interface before the others' turn.
+/// Packets read from one interface before it is the others' turn.
 const TURN: usize = 1_024;
-/// How often it is looked whether the capture is to end.
+/// Interval at which the conditions that end the capture are checked.
 const TICK: Duration = Duration::from_millis(20);
-/// Silence after the stop by which the kernel must have handed out all it had.
+/// Silence after the stop by which the kernel must have handed out everything
+/// it held.
 const SETTLED: Duration = BLOCK_TIMEOUT.saturating_mul(5);
-/// No ring takes longer to be emptied.
+/// Maximum time that emptying the rings takes.
 const MAX_DRAIN: Duration = Duration::from_secs(10);
 
 /// The state of the capturing thread.
@@ -56,7 +57,7 @@ impl Worker {
         self
     }
 
-    /// Sets where the number of packets so far is to be shown.
+    /// Sets the counter that shows the number of packets so far.
     pub(super) fn counting(mut self, progress: Arc<AtomicU64>) -> Self {
         self.progress = progress;
         self
@@ -81,7 +82,8 @@ impl Worker {
             || self.is_complete()
     }
 
-    /// Whether nothing more may be captured, not even from before the end.
+    /// Returns true if nothing more may be captured, not even packets from
+    /// before the end.
     fn is_complete(&self) -> bool {
         self.left() == 0 || self.sink.is_pipe_closed()
     }
@@ -92,7 +94,7 @@ impl Worker {
     }
 
     /// Reads a turn of every interface whose packets have not reached `end`
-    /// yet, and says how many packets there were.
+    /// yet, and returns the number of packets read.
     fn read(&mut self, end: Timestamp) -> usize {
         let mut read = 0;
         for index in 0..self.handles.len() {
@@ -109,7 +111,7 @@ impl Worker {
         read
     }
 
-    /// Waits until packets are there, for a tick at most.
+    /// Waits for packets, for at most a tick.
     fn wait(&mut self) {
         self.sink.flush();
         let left = self
@@ -121,14 +123,14 @@ impl Worker {
             .map(|handle| PollFd::from_borrowed_fd(handle.fd(), PollFlags::IN))
             .collect();
         if poll(&mut fds, timeout.as_ref()).is_err() {
-            // Interrupted, or short of memory: not to be repeated at once.
+            // Interrupted, or short of memory: not to be retried at once.
             thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Reads what was on the wire when the capture was stopped: until an
-    /// interface shows a later packet, or is silent for longer than the kernel
-    /// holds packets back.
+    /// Reads the packets that were on the wire when the capture was stopped:
+    /// until an interface shows a later packet, or is silent for longer than
+    /// the kernel holds packets back.
     fn drain(&mut self) {
         let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let stopped = Timestamp::default() + since_epoch;

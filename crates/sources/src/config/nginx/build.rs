@@ -1,36 +1,38 @@
-//! What was compiled into an nginx, read out of its binary without running it.
+//! The compile-time settings of an nginx, read from its binary without running
+//! it.
 //!
 //! The binary holds the text that `nginx -V` prints (`src/core/nginx.c`,
-//! `ngx_show_version_info()`): its release and its configure arguments, and
-//! among these where it looks for its files.
+//! `ngx_show_version_info()`): its release and its configure arguments, among
+//! these the paths of its files.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::directive::Version;
 
-/// Most bytes of a binary that are searched.
+/// Maximum number of bytes of a binary that are searched.
 const MAX_BINARY: u64 = 64 << 20;
-/// Most bytes of configure arguments; compiler flags make them long.
+/// Maximum number of bytes of configure arguments; compiler flags make them
+/// long.
 const MAX_ARGUMENTS: usize = 64 << 10;
 /// `NGX_PREFIX` of a build without `--prefix` (`auto/options`).
 const DEFAULT_PREFIX: &str = "/usr/local/nginx";
 /// `NGX_CONF_PATH` of a build without `--conf-path`, below the prefix.
 const DEFAULT_CONF: &str = "conf/nginx.conf";
 
-/// Where an nginx looks for its files unless told otherwise.
+/// The release of an nginx, and the paths of its files unless told otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
-    /// The release; `None` when it was not found in the binary.
+    /// The release; `None` if it was not found in the binary.
     pub version: Option<Version>,
-    /// Where relative paths start.
+    /// The directory that relative paths start at.
     pub prefix: PathBuf,
     /// The main configuration file; absolute, or below the prefix.
     pub conf: PathBuf,
 }
 
 impl Build {
-    /// Reads a binary; `None` when it holds no configure arguments.
+    /// Reads a binary; `None` if it holds no configure arguments.
     pub(crate) fn read(binary: impl Read) -> io::Result<Option<Self>> {
         let mut bytes = Vec::new();
         binary.take(MAX_BINARY).read_to_end(&mut bytes)?;
@@ -49,8 +51,8 @@ impl Build {
         })
     }
 
-    /// The usual places of packaged builds, for a binary that tells nothing:
-    /// the first whose configuration file `exists`.
+    /// Returns the usual paths of packaged builds, for a binary that tells
+    /// nothing: the first whose configuration file `exists`.
     pub(crate) fn guess(exists: &dyn Fn(&Path) -> bool) -> Self {
         const USUAL: [(&str, &str); 4] = [
             ("/usr/share/nginx", "/etc/nginx/nginx.conf"),
@@ -73,7 +75,7 @@ impl Build {
     }
 }
 
-/// The text behind a marker, up to the end of its line or string.
+/// Returns the text after a marker, up to the end of its line or string.
 fn text_after(binary: &[u8], marker: &[u8]) -> Option<String> {
     let (first, rest) = marker.split_first()?;
     let mut from = 0;
@@ -89,7 +91,7 @@ fn text_after(binary: &[u8], marker: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&text[..end.unwrap_or(text.len())]).into_owned())
 }
 
-/// The value of a configure option; the last one given wins.
+/// Returns the value of a configure option; the last one given wins.
 fn option(arguments: &str, name: &str) -> Option<String> {
     let mut found = None;
     let mut quote = None;
@@ -108,8 +110,8 @@ fn option(arguments: &str, name: &str) -> Option<String> {
     found
 }
 
-/// The release in `nginx/1.22.1`, or in a derivative's `openresty/1.21.4.1`,
-/// whose first three numbers are nginx's.
+/// Parses the release in `nginx/1.22.1`, or in a derivative's
+/// `openresty/1.21.4.1`, whose first three numbers are nginx's.
 fn parse_version(text: &str) -> Option<Version> {
     let (_, numbers) = text.split_once('/')?;
     let mut numbers = numbers

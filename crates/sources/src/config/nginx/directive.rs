@@ -1,25 +1,25 @@
-//! What is to be known of a directive: where nginx allows it, how it is
-//! inherited and what holds when it is not given.
+//! The known properties of directives: the blocks that nginx allows them in,
+//! how they are inherited, and their defaults.
 
 /// A release of nginx, `(major, minor, patch)`.
 pub type Version = (u32, u32, u32);
 
-/// How a directive reaches inner blocks.
+/// The way a directive reaches inner blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inheritance {
-    /// The innermost block that has it decides.
+    /// The innermost block that has the directive decides.
     Single,
     /// Several lines make up one value; the innermost block that has any
     /// replaces all of the outer ones.
     List,
-    /// It holds in its own block only.
+    /// The directive applies in its own block only.
     Own,
-    /// The same as single, but of the server that holds while the head of a
+    /// As for `Single`, but in the server that applies while the head of a
     /// request is read, when its host is not known yet.
     Head,
 }
 
-/// What a group of directives belongs to; without it they say nothing.
+/// The condition on which a group of directives has any effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     Nothing,
@@ -29,7 +29,7 @@ pub(crate) enum Needs {
     Tls,
 }
 
-/// The blocks that a directive may stand in.
+/// The blocks that a directive may appear in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contexts(u8);
 
@@ -52,7 +52,7 @@ impl Contexts {
     }
 }
 
-/// What is known of one directive.
+/// The known properties of one directive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) name: &'static str,
@@ -61,12 +61,12 @@ pub(crate) struct Known {
     default: Default,
 }
 
-/// What holds where a directive is not set; empty where nginx has no value.
+/// The default of a directive; empty if nginx has none.
 #[derive(Clone, Copy, Debug)]
 enum Default {
-    /// In every release.
+    /// Default of every release.
     Ever(&'static str),
-    /// From a release on, oldest first.
+    /// Defaults by the release they came with, oldest first.
     Since(&'static [(Version, &'static str)]),
 }
 
@@ -74,7 +74,8 @@ enum Default {
 pub(crate) const NOT_SET: &str = "not set";
 
 impl Known {
-    /// The default of a release; that of the newest when it is not known.
+    /// Returns the default of a release, or that of the newest if the release
+    /// is unknown.
     pub(crate) fn default(&self, version: Option<Version>) -> &'static str {
         let version = version.unwrap_or((u32::MAX, 0, 0));
         let found = match self.default {
@@ -89,7 +90,8 @@ impl Known {
     }
 }
 
-/// One value, with a default in every release; empty for none.
+/// Describes a directive with one value and a default in every release; empty
+/// for none.
 pub(crate) const fn one(name: &'static str, contexts: Contexts, default: &'static str) -> Known {
     Known {
         name,
@@ -99,7 +101,8 @@ pub(crate) const fn one(name: &'static str, contexts: Contexts, default: &'stati
     }
 }
 
-/// One value, with defaults by the release they came with, oldest first.
+/// Describes a directive with one value, and defaults by the release they came
+/// with, oldest first.
 pub(crate) const fn changed(
     name: &'static str,
     contexts: Contexts,
@@ -111,7 +114,7 @@ pub(crate) const fn changed(
     }
 }
 
-/// Several lines.
+/// Describes a directive whose lines make up one value.
 pub(crate) const fn list(name: &'static str, contexts: Contexts, default: &'static str) -> Known {
     Known {
         inheritance: Inheritance::List,
@@ -119,7 +122,7 @@ pub(crate) const fn list(name: &'static str, contexts: Contexts, default: &'stat
     }
 }
 
-/// One value that holds in its own block only.
+/// Describes a directive with one value that applies in its own block only.
 pub(crate) const fn own(name: &'static str, contexts: Contexts) -> Known {
     Known {
         inheritance: Inheritance::Own,
@@ -127,7 +130,8 @@ pub(crate) const fn own(name: &'static str, contexts: Contexts) -> Known {
     }
 }
 
-/// One value that holds while the head of a request is read.
+/// Describes a directive with one value that applies while the head of a
+/// request is read.
 pub(crate) const fn head(name: &'static str, contexts: Contexts, default: &'static str) -> Known {
     Known {
         inheritance: Inheritance::Head,

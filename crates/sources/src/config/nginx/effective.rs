@@ -1,5 +1,5 @@
-//! The value of a directive where a request ends up: its own block's, else the
-//! next outer one's, else the default.
+//! The value of a directive where a request ends up: that of the innermost
+//! block, else of the next outer one, else the default.
 
 use super::directive::{Contexts, Inheritance, Known, Needs, Version};
 use super::selection::Selection;
@@ -14,7 +14,8 @@ pub(crate) struct Effective {
     pub(crate) value: String,
     pub(crate) set_at: Option<Place>,
     pub(crate) scope: String,
-    /// Why another value might hold, beyond what holds for all of them.
+    /// Reasons why another value might apply, beyond those that concern all
+    /// values.
     pub(crate) doubts: Vec<String>,
 }
 
@@ -22,7 +23,8 @@ pub(crate) struct Effective {
 #[derive(Clone, Debug)]
 pub(crate) struct Scope<'c> {
     pub(crate) kind: Contexts,
-    /// The blocks down to this one, ` > ` between them; empty outside all.
+    /// The blocks down to this one, separated by ` > `; empty outside all
+    /// blocks.
     pub(crate) path: String,
     pub(crate) directives: &'c [Directive],
 }
@@ -32,13 +34,13 @@ pub(crate) struct Scope<'c> {
 pub(crate) struct Chain<'c> {
     pub(crate) tree: &'c Tree,
     pub(crate) scopes: Vec<Scope<'c>>,
-    /// The server that holds while the head of a request is read.
+    /// The server that applies while the head of a request is read.
     pub(crate) head: Option<Scope<'c>>,
     pub(crate) selection: &'c Selection<'c>,
     pub(crate) version: Option<Version>,
 }
 
-/// All effective values for a request, in the order of the tables.
+/// Returns all effective values for a request, in the order of the tables.
 pub(crate) fn effective(
     tree: &Tree,
     selection: &Selection<'_>,
@@ -66,7 +68,7 @@ pub(crate) fn effective(
     found
 }
 
-/// The blocks down to the innermost that was chosen.
+/// Returns the path of the blocks down to the innermost one chosen.
 pub(crate) fn scope_path(server: &Directive, locations: &[&Directive]) -> String {
     let mut path = format!("http > {}", server_label(server));
     for location in locations {
@@ -75,7 +77,8 @@ pub(crate) fn scope_path(server: &Directive, locations: &[&Directive]) -> String
     path
 }
 
-/// A server by its first name, or by its first address where it has none.
+/// Returns the label of a server: its first name, or its first address if it
+/// has none.
 fn server_label(server: &Directive) -> String {
     let mut names = server.lines("server_name").flat_map(|line| &line.args);
     let mut listens = server.lines("listen").filter_map(|line| line.args.first());
@@ -124,7 +127,7 @@ fn scopes<'c>(tree: &'c Tree, selection: &Selection<'c>) -> Vec<Scope<'c>> {
 }
 
 impl Chain<'_> {
-    /// Whether a group of directives says anything about this request.
+    /// Returns true if a group of directives has any effect on this request.
     fn has(&self, needs: Needs) -> bool {
         match needs {
             Needs::Nothing => true,
@@ -136,13 +139,14 @@ impl Chain<'_> {
         }
     }
 
-    /// The lines of a directive in the innermost block itself.
+    /// Returns the lines of a directive in the innermost block itself.
     pub(crate) fn own_lines<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Directive> {
         let innermost = self.scopes.last().map_or(&[][..], |scope| scope.directives);
         lines(innermost, name)
     }
 
-    /// The values of one directive: one, or for a list one for each line.
+    /// Returns the values of one directive: one, or for a list one for each
+    /// line.
     pub(crate) fn values(&self, known: &Known) -> Vec<Effective> {
         let setting = self.reach(known).into_iter().find_map(|scope| {
             let found: Vec<&Directive> = lines(scope.directives, known.name).collect();
@@ -166,7 +170,7 @@ impl Chain<'_> {
         found[..taken].iter().map(of_line).collect()
     }
 
-    /// The blocks that a directive may come from, innermost first.
+    /// Returns the blocks that a directive may come from, innermost first.
     fn reach(&self, known: &Known) -> Vec<&Scope<'_>> {
         let inward = self.scopes.iter().rev();
         let allowed = |scope: &&Scope<'_>| known.contexts.has(scope.kind);
@@ -192,8 +196,8 @@ impl Chain<'_> {
         }
     }
 
-    /// Why another value of this directive might hold: a doubt about server or
-    /// location matters only where another one sets it.
+    /// Returns the reasons why another value of this directive might apply: a
+    /// doubt about server or location matters only if another one sets it.
     fn doubts(&self, known: &Known) -> Vec<String> {
         let mut doubts = Vec::new();
         let inner = Contexts::SERVER.and(Contexts::LOCATION);
@@ -216,7 +220,7 @@ impl Chain<'_> {
         doubts
     }
 
-    /// The `if` blocks of the location that set this directive.
+    /// Describes the `if` blocks of the location that set this directive.
     fn conditions(&self, name: &str) -> Vec<String> {
         let Some(location) = self.selection.locations.last() else {
             return Vec::new();
@@ -237,7 +241,7 @@ impl Chain<'_> {
     }
 }
 
-/// Whether a block or anything inside it sets a directive.
+/// Returns true if a block or anything inside it sets a directive.
 fn sets(block: &Directive, name: &str) -> bool {
     block
         .inner()

@@ -15,17 +15,19 @@ use super::tree::{ConfigurationFile, Directive, FileId, Place, Tree};
 use crate::config::files::{Files, Stamps, expand};
 use crate::config::glob;
 
-/// Most bytes of all files together, each counted as often as it is included.
+/// Maximum bytes of all files together, each counted as often as it is
+/// included.
 pub(crate) const MAX_BYTES: usize = 8 << 20;
-/// Most different files.
+/// Maximum number of different files.
 const MAX_FILES: usize = 2000;
-/// Most inclusions, of the same file or of others.
+/// Maximum number of inclusions, of the same file or of others.
 const MAX_INCLUSIONS: usize = 20_000;
-/// Deepest nesting of blocks and inclusions together.
+/// Maximum nesting of blocks and inclusions together.
 pub(crate) const MAX_DEPTH: usize = 64;
-/// Most directives kept.
+/// Maximum number of directives kept.
 const MAX_DIRECTIVES: usize = 500_000;
-/// Most issues kept; a file of garbage has one, but there can be many files.
+/// Maximum number of issues kept; a file of garbage has one, but there can be
+/// many files.
 const MAX_ISSUES: usize = 100;
 
 /// Reads a configuration.
@@ -62,10 +64,10 @@ struct Source {
     bytes: Rc<[u8]>,
 }
 
-/// What reading one configuration keeps in mind.
+/// The state of reading one configuration.
 pub(crate) struct Loader<'f> {
     files: &'f dyn Files,
-    /// Where relative includes start.
+    /// The directory that relative includes start at.
     base: PathBuf,
     tree: Tree,
     known: HashMap<PathBuf, Source>,
@@ -77,7 +79,7 @@ pub(crate) struct Loader<'f> {
 }
 
 impl Loader<'_> {
-    /// Notes what is wrong at a place.
+    /// Notes an issue at a place.
     pub(crate) fn note_at(&mut self, file: FileId, at: Position, text: &str) {
         let place = self.tree.show(Place {
             file,
@@ -86,7 +88,7 @@ impl Loader<'_> {
         self.note(format!("{place}:{}: {text}", at.column));
     }
 
-    /// Asks for room for one directive more.
+    /// Reserves room for one more directive; returns `false` if there is none.
     pub(crate) fn admit_directive(&mut self) -> bool {
         match self.directives_left.checked_sub(1) {
             Some(left) => {
@@ -97,7 +99,7 @@ impl Loader<'_> {
         }
     }
 
-    /// The directives of the files that an `include` names.
+    /// Returns the directives of the files that an `include` names.
     pub(crate) fn include(
         &mut self,
         file: FileId,
@@ -129,8 +131,8 @@ impl Loader<'_> {
         directives
     }
 
-    /// The files that the argument of an `include` stands for. A pattern may
-    /// stand for none; a plain name is a file that must exist.
+    /// Returns the files that the argument of an `include` names. A pattern may
+    /// match none; a plain name is a file that must exist.
     fn named_files(&mut self, name: &Word) -> Vec<PathBuf> {
         let path = self.base.join(OsStr::from_bytes(name));
         if !glob::is_pattern(path.as_os_str().as_bytes()) {
@@ -162,7 +164,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Reads a file, or takes it as it was read before.
+    /// Reads a file, or returns it as it was read before.
     fn fetch(&mut self, path: &Path) -> io::Result<Source> {
         if let Some(source) = self.known.get(path) {
             return Ok(source.clone());
@@ -185,7 +187,7 @@ impl Loader<'_> {
         Ok(source)
     }
 
-    /// Parses a file, watching that it does not include itself.
+    /// Parses a file, unless it includes itself.
     fn parse_source(&mut self, path: &Path, source: &Source, depth: usize) -> Vec<Directive> {
         if self.open.contains(&source.file) {
             self.note(format!("{}: includes itself; left out", path.display()));

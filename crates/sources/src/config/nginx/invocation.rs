@@ -1,7 +1,7 @@
-//! How nginx was started: its options, out of the arguments or of the title
-//! that the master writes over them.
+//! The options that nginx was started with, taken from its arguments or from
+//! the title that the master writes over them.
 
-/// The options that say where the configuration is.
+/// The options that decide where the configuration is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The program as it was called, argument zero.
@@ -14,24 +14,24 @@ pub struct Invocation {
     pub globals: Option<String>,
 }
 
-/// What a process of nginx calls itself.
+/// The role of an nginx process, as its title tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Title {
     /// The master, or a process without one, with its options.
     Master(Invocation),
     /// A worker that takes connections.
     Worker,
-    /// A worker that only ends the ones it has, after a reload.
+    /// A worker that only ends its remaining connections, after a reload.
     RetiringWorker,
     /// Another of nginx's children: cache manager, cache loader.
     Child,
-    /// No process of nginx.
+    /// A process of another program.
     Other,
 }
 
 /// Options that take a value (`src/core/nginx.c`, `ngx_get_options()`).
 const WITH_VALUE: [char; 5] = ['c', 'p', 'g', 's', 'e'];
-/// Options that do not.
+/// Options that take no value.
 const WITHOUT_VALUE: [char; 7] = ['q', 't', 'T', 'v', 'V', 'h', '?'];
 
 /// Reads a command line as `/proc/PID/cmdline` shows it.
@@ -61,8 +61,8 @@ pub(crate) fn title(arguments: &[Vec<u8>]) -> Title {
     Title::Other
 }
 
-/// Cuts the arguments, which the title joins with spaces, apart again: a value
-/// goes on until something that reads like a further option.
+/// Splits the arguments that the title joins with spaces: a value goes on until
+/// something that reads like a further option.
 fn split_title(command: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut in_value = false;
@@ -86,8 +86,8 @@ fn split_title(command: &str) -> Vec<String> {
     words
 }
 
-/// Whether a word of the title can only be an option. Values joined to their
-/// option (`-c/path`) are told by what they begin with.
+/// Returns true if a word of the title can only be an option. Values joined to
+/// their option (`-c/path`) are recognized by their first character.
 fn is_option(word: &str) -> bool {
     let mut letters = word.chars();
     if letters.next() != Some('-') {
@@ -100,8 +100,8 @@ fn is_option(word: &str) -> bool {
         || (!rest.is_empty() && rest.chars().all(|letter| WITHOUT_VALUE.contains(&letter)))
 }
 
-/// Reads options as `getopt`-like code of nginx does: several letters may
-/// share a dash, a value may follow its letter or be the next word.
+/// Parses options as nginx's `getopt`-like code does: several letters may share
+/// a dash, a value may follow its letter or be the next word.
 fn options(words: &[String]) -> Invocation {
     let mut words = words.iter();
     let mut found = Invocation {

@@ -8,9 +8,11 @@
 use std::fmt;
 use std::ops::Deref;
 
-/// nginx refuses a word that does not fit its read buffer (`NGX_CONF_BUFFER`).
+/// Size of nginx's read buffer (`NGX_CONF_BUFFER`): a word that does not fit is
+/// refused.
 const MAX_WORD: usize = 4096;
-/// Most words of one statement; nginx itself has no limit but memory.
+/// Maximum number of words in one statement; nginx itself has no limit but
+/// memory.
 const MAX_WORDS: usize = 65_536;
 
 /// A word with its quotes and escapes resolved. Files need not be UTF-8.
@@ -18,7 +20,7 @@ const MAX_WORDS: usize = 65_536;
 pub(crate) struct Word(Vec<u8>);
 
 impl Word {
-    /// The word as text, undecodable bytes replaced.
+    /// Returns the word as text, with undecodable bytes replaced.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0).into_owned()
     }
@@ -45,7 +47,7 @@ impl fmt::Debug for Word {
 }
 
 impl fmt::Display for Word {
-    /// Quoted where it would otherwise read as several words.
+    /// Writes the word, quoted if it would otherwise read as several words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text();
         let is_plain = !text.is_empty() && !text.contains([' ', '\t', '\n', '\r', ';', '"', '\'']);
@@ -57,14 +59,14 @@ impl fmt::Display for Word {
     }
 }
 
-/// A place in a file, both from 1; columns count bytes.
+/// A position in a file, with line and column from 1; columns count bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
 
-/// What ended a statement.
+/// The terminator of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Terminator {
     /// `;`
@@ -77,26 +79,26 @@ pub(crate) enum Terminator {
     Text,
 }
 
-/// Words and what ended them.
+/// The words of a statement and their terminator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Statement {
-    /// Where the first word begins, or the end is where there is none.
+    /// Position of the first word, or of the end if there are no words.
     pub(crate) at: Position,
     pub(crate) words: Vec<Word>,
     pub(crate) end: Terminator,
 }
 
-/// Text that no statement can be made of.
+/// Text that cannot be parsed as a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
     pub(crate) at: Position,
-    /// What was found.
+    /// The text found.
     pub(crate) found: String,
-    /// What could have stood there.
+    /// The text that would have been valid.
     pub(crate) expected: &'static str,
 }
 
-/// Reads statements one after the other.
+/// A lexer that reads statements one after the other.
 #[derive(Debug)]
 pub(crate) struct Lexer<'t> {
     text: &'t [u8],
@@ -115,7 +117,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// The next statement; after an error nothing sensible follows.
+    /// Returns the next statement; after an error nothing sensible follows.
     pub(crate) fn statement(&mut self) -> Result<Statement, SyntaxError> {
         let mut words = Vec::new();
         let mut at = None;
@@ -144,7 +146,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Where the next byte stands.
+    /// Returns the position of the next byte.
     pub(crate) fn position(&self) -> Position {
         let column = self.at - self.line_start + 1;
         Position {
@@ -199,7 +201,7 @@ impl<'t> Lexer<'t> {
         Ok(Word(unescape(raw)))
     }
 
-    /// The bytes between quotes; what follows them must end the word.
+    /// Returns the bytes between quotes; the next byte must end the word.
     fn quoted(&mut self, quote: u8) -> Result<&'t [u8], SyntaxError> {
         let opening = self.position();
         self.bump();
@@ -283,8 +285,8 @@ fn unescape(raw: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Statements in short: words in brackets, then `;`, `{`, `}`; an error as
-    /// `line:column`.
+    /// Formats statements in short: words in brackets, then `;`, `{`, `}`; an
+    /// error as `line:column`.
     fn read(text: &str) -> String {
         let mut lexer = Lexer::new(text.as_bytes());
         let mut shown = String::new();

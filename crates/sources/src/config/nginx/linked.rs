@@ -1,5 +1,5 @@
-//! The settings of what a request's blocks refer to: its socket, the zones of
-//! its limits, its upstream.
+//! The settings of things that a request's blocks refer to: its socket, the
+//! zones of its limits, its upstream.
 
 use super::directive::Contexts;
 use super::effective::{Chain, Effective, Scope, scope_path};
@@ -9,7 +9,8 @@ use super::table::{LISTEN_FLAGS, LISTEN_OPTIONS, UPSTREAMS};
 use super::tree::{Directive, lines};
 
 impl Chain<'_> {
-    /// The accepting socket: its `listen` and the options that were given.
+    /// Returns the accepting socket: its `listen` and the options that were
+    /// given.
     pub(crate) fn listen(&self) -> Vec<Effective> {
         let Some(server) = &self.selection.server else {
             return Vec::new();
@@ -28,7 +29,7 @@ impl Chain<'_> {
         found
     }
 
-    /// An option of the first of these `listen` directives that has it.
+    /// Returns an option of the first of these `listen` directives that has it.
     fn listen_option<'d>(
         &self,
         option: &str,
@@ -46,7 +47,7 @@ impl Chain<'_> {
         }
     }
 
-    /// A setting of a `listen`, which may stand in another server's block.
+    /// Returns a setting of a `listen`, which may be in another server's block.
     fn listen_line(&self, directive: String, value: String, at: Option<&Directive>) -> Effective {
         let set_at = at.map(|listen| listen.at);
         let has_line =
@@ -66,8 +67,8 @@ impl Chain<'_> {
         }
     }
 
-    /// The zones that the effective `limit_req` and `limit_conn` draw on: they
-    /// hold the rate.
+    /// Returns the zones that the effective `limit_req` and `limit_conn` refer
+    /// to, which hold the rate.
     pub(crate) fn zones(&self) -> Vec<Effective> {
         let Some(http) = self.selection.http else {
             return Vec::new();
@@ -97,7 +98,8 @@ impl Chain<'_> {
         found
     }
 
-    /// The upstream block that a `*_pass` of the innermost block names.
+    /// Returns the settings of the upstream block that a `*_pass` of the
+    /// innermost block names.
     pub(crate) fn upstream(&self) -> Vec<Effective> {
         let passing = ["proxy_pass", "fastcgi_pass", "uwsgi_pass", "grpc_pass"];
         let target = passing
@@ -132,8 +134,8 @@ impl Chain<'_> {
     }
 }
 
-/// The zone of a limit (`zone=one` or, in `limit_conn`, the first word) or of
-/// its definition (`zone=one:10m`).
+/// Returns the zone of a limit (`zone=one` or, in `limit_conn`, the first word)
+/// or of its definition (`zone=one:10m`).
 fn zone(line: &Directive) -> Option<String> {
     let named = line.args.iter().find_map(|word| {
         let text = word.text();
@@ -143,7 +145,7 @@ fn zone(line: &Directive) -> Option<String> {
     Some(zone.split(':').next().unwrap_or(&zone).to_string())
 }
 
-/// The host part of a `*_pass`, which may name an upstream.
+/// Returns the host part of a `*_pass`, which may name an upstream.
 fn upstream_name(target: &Word) -> String {
     let text = target.text();
     let host = text

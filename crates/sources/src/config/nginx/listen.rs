@@ -1,5 +1,5 @@
-//! Which servers share the address a request arrives at, and which `listen`
-//! made the socket it arrives through.
+//! The servers that share the address a request arrives at, and the `listen`
+//! that made the socket it arrives through.
 //!
 //! After nginx's `src/http/ngx_http_core_module.c`, `ngx_http_core_listen()`,
 //! and `src/http/ngx_http.c`, `ngx_http_add_listen()`.
@@ -13,7 +13,7 @@ use super::tree::Directive;
 /// The port of a `listen` that names none.
 const DEFAULT_PORT: u16 = 80;
 
-/// What a `listen` binds to.
+/// The address that a `listen` binds to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListenAddress {
     /// Addresses and ports over TCP.
@@ -21,7 +21,7 @@ pub(crate) enum ListenAddress {
         host: ListenHost,
         ports: RangeInclusive<u16>,
     },
-    /// A unix socket, or UDP for QUIC: no TCP request comes this way.
+    /// A unix socket, or UDP for QUIC: no TCP request arrives this way.
     Other,
     /// Text that nginx would refuse.
     Invalid,
@@ -89,12 +89,13 @@ fn parse_ports(text: &str) -> Option<RangeInclusive<u16>> {
     }
 }
 
-/// Whether `listen` carries a word of this name, with or without value.
+/// Returns true if `listen` has an option of this name, with or without a
+/// value.
 pub(crate) fn has_option(directive: &Directive, name: &str) -> bool {
     option(directive, name).is_some()
 }
 
-/// The value of a `listen` option, empty for one that is a mere word.
+/// Returns the value of a `listen` option; empty for an option without a value.
 pub(crate) fn option(directive: &Directive, name: &str) -> Option<String> {
     directive.args.iter().skip(1).find_map(|word| {
         let text = word.text();
@@ -122,29 +123,30 @@ const BINDING_OPTIONS: [&str; 12] = [
     "multipath",
 ];
 
-/// One address of a port, with the servers that listen there.
+/// An address of a port, with the servers that listen there.
 #[derive(Clone, Debug)]
 pub(crate) struct Address<'c> {
     pub(crate) ip: IpAddr,
     /// Indices of servers in the order they were declared.
     pub(crate) servers: Vec<usize>,
-    /// The server for names that no other has.
+    /// The server for names that no other server has.
     pub(crate) default_server: usize,
-    /// The `listen` whose options hold; `None` for the implied `*:80`.
+    /// The `listen` whose options apply; `None` for the implied `*:80`.
     pub(crate) options: Option<&'c Directive>,
     /// Every `listen` of this address.
     pub(crate) listens: Vec<&'c Directive>,
-    /// Whether some `listen` gives socket options, and so a socket of its own.
+    /// True if some `listen` sets socket options, and so has a socket of its
+    /// own.
     has_own_socket: bool,
 }
 
-/// Everything that listens on one port.
+/// The addresses that are listened on at one port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Port<'c> {
     pub(crate) addresses: Vec<Address<'c>>,
-    /// `listen` directives by name that could not be resolved.
+    /// The `listen` directives whose host name could not be resolved.
     pub(crate) unresolved: Vec<&'c Directive>,
-    /// Where an address stands among them.
+    /// Index of each IP address in `addresses`.
     places: HashMap<IpAddr, usize>,
 }
 
@@ -232,9 +234,9 @@ impl<'c> Port<'c> {
         }
     }
 
-    /// The address that a connection to `ip` belongs to: the very address
-    /// before the wildcard of its family, and an IPv6 wildcard that takes
-    /// IPv4 too (`ipv6only=off`) last.
+    /// Returns the address that a connection to `ip` belongs to: the very
+    /// address before the wildcard of its family, and an IPv6 wildcard that
+    /// takes IPv4 too (`ipv6only=off`) last.
     pub(crate) fn address(&self, ip: IpAddr) -> Option<&Address<'c>> {
         let ip = ip.to_canonical();
         self.exactly(ip)
@@ -249,8 +251,8 @@ impl<'c> Port<'c> {
             })
     }
 
-    /// The `listen` whose options the accepting socket has: an address without
-    /// options of its own shares the wildcard's socket.
+    /// Returns the `listen` whose options the accepting socket has: an address
+    /// without options of its own shares the wildcard's socket.
     pub(crate) fn socket(&self, address: &Address<'c>) -> Option<&'c Directive> {
         let wildcard = self.exactly(wildcard_of(address.ip));
         match wildcard {

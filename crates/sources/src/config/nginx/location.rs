@@ -1,4 +1,4 @@
-//! Which location of a server answers for a URI.
+//! The location of a server that answers for a URI.
 //!
 //! After nginx's `src/http/ngx_http_core_module.c`,
 //! `ngx_http_core_find_location()`: at each level the exact name, else the
@@ -10,20 +10,21 @@ use std::fmt;
 use super::pattern::{MAX_TRIED, Match, search};
 use super::tree::{Directive, blocks};
 
-/// What a location says about the URIs it takes.
+/// The pattern of a location, which decides on the URIs it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocationPattern {
-    /// `= /uri`: this URI and no other.
+    /// `= /uri`: only this URI.
     Exact(String),
-    /// `/uri`: all URIs that begin so.
+    /// `/uri`: all URIs that begin with it.
     Prefix(String),
-    /// `^~ /uri`: the same, and regular expressions are not asked.
+    /// `^~ /uri`: all URIs that begin with it, without trying regular
+    /// expressions.
     FinalPrefix(String),
     /// `~ expression`, or `~* expression` regardless of case.
     Regex {
         /// The expression as written.
         expression: String,
-        /// Whether case does not matter.
+        /// True if case does not matter.
         is_caseless: bool,
     },
     /// `@name`: only for redirects inside nginx.
@@ -31,7 +32,7 @@ pub enum LocationPattern {
 }
 
 impl fmt::Display for LocationPattern {
-    /// As it stands in the configuration.
+    /// Writes the pattern as in the configuration.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exact(name) => write!(f, "= {name}"),
@@ -48,7 +49,8 @@ impl fmt::Display for LocationPattern {
 /// The modifiers, longest first where one begins like another.
 const MODIFIERS: [&str; 4] = ["=", "^~", "~*", "~"];
 
-/// A location's modifier and name, which may be written in one word.
+/// Splits a location into its modifier and name, which may be written in one
+/// word.
 fn parts(location: &Directive) -> Option<(&'static str, &[u8])> {
     match location.args.as_slice() {
         [modifier, name] => {
@@ -65,8 +67,8 @@ fn parts(location: &Directive) -> Option<(&'static str, &[u8])> {
     }
 }
 
-/// Reads what stands between `location` and its block; `None` where nginx
-/// would refuse it.
+/// Parses the pattern between `location` and its block; `None` if nginx would
+/// refuse it.
 pub(crate) fn pattern(location: &Directive) -> Option<LocationPattern> {
     let (modifier, name) = parts(location)?;
     let name = String::from_utf8_lossy(name).into_owned();
@@ -82,7 +84,7 @@ pub(crate) fn pattern(location: &Directive) -> Option<LocationPattern> {
     })
 }
 
-/// The directives that hand a request to another server, and with which nginx
+/// The directives that hand a request to another server; with them nginx
 /// redirects `/dir` to a location `/dir/`.
 const PASSING: [&str; 6] = [
     "proxy_pass",
@@ -93,7 +95,7 @@ const PASSING: [&str; 6] = [
     "memcached_pass",
 ];
 
-/// Whether this block itself passes requests on.
+/// Returns true if this block itself passes requests on.
 pub(crate) fn passes_on(location: &Directive) -> bool {
     PASSING
         .iter()
@@ -103,12 +105,12 @@ pub(crate) fn passes_on(location: &Directive) -> bool {
 /// The location found.
 #[derive(Debug, Default)]
 pub(crate) struct Found<'c> {
-    /// The location and those it is nested in, outermost first; empty when
-    /// only the server's own settings apply.
+    /// The location and those it is nested in, outermost first; empty if only
+    /// the server's own settings apply.
     pub(crate) path: Vec<&'c Directive>,
-    /// Whether nginx answers with a redirect that adds the final slash.
+    /// True if nginx answers with a redirect that adds the final slash.
     pub(crate) adds_slash: bool,
-    /// Why another might have been found.
+    /// Reasons why another location might have been found.
     pub(crate) doubts: Vec<String>,
 }
 
@@ -119,11 +121,11 @@ pub(crate) fn find<'c>(server: &'c [Directive], uri: &[u8]) -> Found<'c> {
     found
 }
 
-/// What the names at one level say.
+/// The result of matching the literal names at one level.
 enum Literal<'c> {
-    /// This one and nothing else.
+    /// An exact match, which ends the search.
     Exact(&'c Directive),
-    /// This one, which the URI lacks the last slash of.
+    /// A location whose name the URI matches except for its last slash.
     WithoutSlash(&'c Directive),
     /// The longest prefix, unless something nested or an expression matches.
     Prefix(&'c Directive),
@@ -131,7 +133,8 @@ enum Literal<'c> {
 }
 
 impl<'c> Found<'c> {
-    /// Searches one level; `true` when nothing further out may override it.
+    /// Searches one level; returns `true` if nothing further out may override
+    /// the result.
     fn search(&mut self, level: &'c [Directive], uri: &[u8]) -> bool {
         let outside = self.path.len();
         let mut asks_regexes = true;

@@ -3,13 +3,13 @@
 
 use super::lex::Lexer;
 
-/// Whether this directive's block is Lua code.
+/// Returns true if this directive's block is Lua code.
 pub(crate) fn is_lua_block(name: &[u8]) -> bool {
     name.ends_with(b"_by_lua_block")
 }
 
-/// Reads past the `}` that closes a block whose `{` was just read; `false`
-/// when the text ends before it.
+/// Reads past the `}` that closes a block whose `{` was just read; returns
+/// `false` if the text ends before it.
 pub(crate) fn skip_block(lexer: &mut Lexer<'_>) -> bool {
     let mut depth = 1u32;
     while let Some(byte) = lexer.bump() {
@@ -28,7 +28,8 @@ pub(crate) fn skip_block(lexer: &mut Lexer<'_>) -> bool {
     false
 }
 
-/// A short string ends at its quote; an unclosed one at its line's end.
+/// Skips a short string, which ends at its quote, or if unclosed at the end of
+/// its line.
 fn skip_string(lexer: &mut Lexer<'_>, quote: u8) {
     while let Some(byte) = lexer.bump() {
         match byte {
@@ -42,7 +43,8 @@ fn skip_string(lexer: &mut Lexer<'_>, quote: u8) {
     }
 }
 
-/// `--` to the line's end, or to the end of the long bracket after it.
+/// Skips a comment: from `--` to the end of the line, or of the long bracket
+/// after it.
 fn skip_comment(lexer: &mut Lexer<'_>) {
     lexer.bump();
     if lexer.peek() == Some(b'[') {
@@ -54,8 +56,9 @@ fn skip_comment(lexer: &mut Lexer<'_>) {
     while lexer.bump().is_some_and(|byte| byte != b'\n') {}
 }
 
-/// After a `[`: skips `[ … ]]` or `=[ … ]=]`, any number of `=`; `false` when
-/// no long bracket begins here, and then nothing was read.
+/// Skips a long bracket after its `[`: `[ … ]]` or `=[ … ]=]`, with any number
+/// of `=`. Returns `false`, without reading anything, if no long bracket begins
+/// here.
 fn skip_long_bracket(lexer: &mut Lexer<'_>) -> bool {
     let rest = lexer.rest();
     let level = rest.iter().take_while(|byte| **byte == b'=').count();

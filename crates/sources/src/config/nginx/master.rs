@@ -1,5 +1,5 @@
-//! Finds the master of any nginx process, how it was started, and since when
-//! its workers run.
+//! The master of an nginx process, found from any process of it, with its
+//! command line and its workers.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -14,34 +14,36 @@ use super::invocation::{Invocation, Title, title};
 use crate::config::files::{Files, Root};
 use crate::config::{Error, process};
 
-/// How often a child is followed to its parent; a worker's is the master.
+/// Maximum number of steps from a child to its parent; the parent of a worker
+/// is the master.
 const MAX_STEPS: usize = 8;
 
-/// A process that takes the connections.
+/// A process that serves connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// Its process id, in our own pid namespace.
+    /// Process id, in our own pid namespace.
     pub pid: u32,
-    /// When it started, on this host's realtime clock, to 10 ms.
+    /// Start time on this host's realtime clock, to 10 ms.
     pub started: SystemTime,
-    /// Whether it only ends its old connections, after a reload.
+    /// True if the worker only ends its old connections, after a reload.
     pub is_retiring: bool,
 }
 
 /// A running nginx.
 #[derive(Debug)]
 pub struct Master {
-    /// The master's process id; the process itself where it runs without one.
+    /// Process id of the master; that of the process itself if it runs without
+    /// one.
     pub pid: u32,
-    /// How it was started.
+    /// The options it was started with.
     pub invocation: Invocation,
-    /// What was compiled into it.
+    /// The settings compiled into it.
     pub build: Build,
-    /// Its workers, oldest first.
+    /// The workers, oldest first.
     pub workers: Vec<Worker>,
     /// The main configuration file, as nginx names it.
     pub conf: PathBuf,
-    /// What must be known to trust the rest.
+    /// Notes on how far the rest can be trusted.
     pub notes: Vec<Note>,
     pub(crate) root: Root,
 }
@@ -87,16 +89,17 @@ impl Master {
         })
     }
 
-    /// The same nginx with another main configuration file, for a caller who
-    /// knows better.
+    /// Returns this nginx with another main configuration file, for a caller
+    /// who knows better.
     #[must_use]
     pub fn with_conf(self, conf: PathBuf) -> Self {
         Self { conf, ..self }
     }
 
-    /// Since when the configuration in use is in use at most: the start of the
-    /// oldest worker that is not retiring. One that crashed and was replaced
-    /// is younger than the configuration it runs on, so the oldest counts.
+    /// Returns the earliest time since when the configuration in use is in use:
+    /// the start of the oldest worker that is not retiring. A worker that
+    /// crashed and was replaced is younger than the configuration it runs on,
+    /// so the oldest counts.
     pub fn loaded(&self) -> Option<SystemTime> {
         self.workers
             .iter()
@@ -105,7 +108,7 @@ impl Master {
             .min()
     }
 
-    /// The port of a server without `listen`: 80 for root, else 8000.
+    /// Returns the port of a server without `listen`: 80 for root, else 8000.
     pub(crate) fn implied_port(&self) -> u16 {
         match process::real_user(self.pid) {
             Some(0) | None => 80,
@@ -113,7 +116,7 @@ impl Master {
         }
     }
 
-    /// What `$hostname` in a `server_name` stands for.
+    /// Returns the value of `$hostname` in a `server_name`.
     pub(crate) fn hostname(&self) -> Option<String> {
         let is_ours = process::shares_namespace_with_us(self.pid, "uts") == Some(true);
         let bytes = if is_ours {
@@ -133,7 +136,7 @@ pub(crate) fn note(id: &str, text: impl Into<String>) -> Note {
     }
 }
 
-/// From a process to its master.
+/// Follows parents from a process up to its master.
 fn climb(start: u32) -> Result<(u32, Invocation), Error> {
     let mut pid = start;
     for _ in 0..MAX_STEPS {
@@ -155,19 +158,19 @@ fn climb(start: u32) -> Result<(u32, Invocation), Error> {
     Err(Error::NoMaster { pid: start })
 }
 
-/// Whether the title fills all the room the arguments and the environment
-/// had, so that its end is probably missing (`ngx_setproctitle()`).
+/// Returns true if the title fills all the room that the arguments and the
+/// environment had, so that its end is probably missing (`ngx_setproctitle()`).
 fn is_title_cut(pid: u32) -> bool {
     let room = process::stat(pid).map_or(0, |stat| stat.title_room);
     let length = process::arguments(pid).map_or(0, |words| match words.as_slice() {
         [title] => title.len(),
         _ => 0,
     });
-    // nginx keeps two bytes of the room for itself.
+    // nginx reserves two bytes of the room for itself.
     room > 0 && u64::try_from(length).is_ok_and(|length| length + 2 >= room)
 }
 
-/// Workers of a master, or the process itself where it has none.
+/// Returns the workers of a master, or the process itself if it has none.
 fn workers(master: u32) -> Vec<Worker> {
     let worker = |pid, is_retiring| {
         let started = process::stat(pid).ok()?.started();
@@ -192,12 +195,14 @@ fn workers(master: u32) -> Vec<Worker> {
     found
 }
 
-/// What was compiled into the running binary, which may be gone from the disk.
+/// Reads the settings compiled into the running binary, which may be gone from
+/// the disk.
 fn read_build(pid: u32, invocation: &Invocation, root: &Root) -> Option<Build> {
     let running = File::open(format!("/proc/{pid}/exe")).ok();
     let binary = match running {
         Some(binary) => binary,
-        // Without the right to open the running one, what lies at its path.
+        // Without the permission to open the running binary, the one at its
+        // path.
         None => {
             let path = Path::new(&invocation.program);
             let path = if path.is_absolute() {
@@ -211,8 +216,8 @@ fn read_build(pid: u32, invocation: &Invocation, root: &Root) -> Option<Build> {
     Build::read(binary).ok()?
 }
 
-/// The main configuration file: `-c`, else the compiled-in one, both below the
-/// prefix when relative (`src/core/nginx.c`, `ngx_process_options()`).
+/// Returns the main configuration file: `-c`, else the compiled-in one, both
+/// below the prefix if relative (`src/core/nginx.c`, `ngx_process_options()`).
 fn conf_path(
     invocation: &Invocation,
     build: &Build,
@@ -229,7 +234,8 @@ fn conf_path(
     }
 }
 
-/// The directory the master was started in, seen from its own root.
+/// Returns the directory that the master was started in, seen from its own
+/// root.
 fn working_directory(pid: u32) -> PathBuf {
     let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).ok();
     let directory = link("cwd").unwrap_or_else(|| PathBuf::from("/"));

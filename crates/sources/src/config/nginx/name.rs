@@ -1,4 +1,4 @@
-//! Which of the servers at one address answers for a host name.
+//! The server that answers for a host name, among the servers at one address.
 //!
 //! After nginx's `src/http/ngx_http.c`, `ngx_http_server_names()`, and
 //! `src/core/ngx_hash.c`: an exact name before the longest leading wildcard,
@@ -11,34 +11,35 @@ use super::listen::Address;
 use super::pattern::{MAX_TRIED, Match, search};
 use super::tree::Directive;
 
-/// By what a server was chosen.
+/// The reason for which a server was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameMatch {
-    /// It is the only one at its address: no name is looked at.
+    /// The server is the only one at its address: names are not looked at.
     OnlyServer,
-    /// By this very name.
+    /// A name that equals the host.
     Exact(String),
-    /// By a name that begins with `*.` or a dot.
+    /// A name that begins with `*.` or a dot.
     LeadingWildcard(String),
-    /// By a name that ends with `.*`.
+    /// A name that ends with `.*`.
     TrailingWildcard(String),
-    /// By a name that is a regular expression.
+    /// A name that is a regular expression.
     Regex(String),
-    /// No name fits: the default server of the address.
+    /// The default server of the address: no name matches.
     Default,
 }
 
 /// A server chosen by name.
 #[derive(Debug)]
 pub(crate) struct NameChoice {
-    /// Its index among the servers.
+    /// Index of the server.
     pub(crate) server: usize,
     pub(crate) by: NameMatch,
-    /// Why another might have been chosen.
+    /// Reasons why another server might have been chosen.
     pub(crate) doubts: Vec<String>,
 }
 
-/// The names of the servers at one address, the first to declare one owning it.
+/// The names of the servers at one address; the first server that declares a
+/// name owns it.
 #[derive(Default)]
 struct Names {
     exact: HashMap<Vec<u8>, usize>,
@@ -51,8 +52,8 @@ struct Names {
 
 /// Chooses among the servers of an address.
 ///
-/// `host` is the `Host` header as sent, empty when there is none; `hostname`
-/// is what `$hostname` stands for, where it is known.
+/// `host` is the `Host` header as sent, empty when there is none; `hostname` is
+/// the value of `$hostname`, if it is known.
 pub(crate) fn choose(
     servers: &[&Directive],
     address: &Address<'_>,
@@ -80,7 +81,7 @@ pub(crate) fn choose(
     NameChoice { server, by, doubts }
 }
 
-/// The host in lower case, without port and final dot
+/// Returns the host in lower case, without port and final dot
 /// (`ngx_http_validate_host()`).
 pub(crate) fn normalise(host: &str) -> Vec<u8> {
     let end = match host.strip_prefix('[').and_then(|rest| rest.find(']')) {
@@ -128,7 +129,7 @@ fn collect(
 }
 
 impl Names {
-    /// A name in lower case; one that an earlier server has is ignored, as
+    /// Adds a name in lower case; one that an earlier server has is ignored, as
     /// nginx does after a warning.
     fn add(&mut self, name: &[u8], server: usize) {
         let written = || String::from_utf8_lossy(name).into_owned();
@@ -136,8 +137,8 @@ impl Names {
             let entry = (server, written());
             self.leading.entry(domain.to_vec()).or_insert(entry);
         } else if let Some(domain) = name.strip_prefix(b".") {
-            // It stands for the domain itself too, and is ignored as a whole
-            // when that is taken.
+            // A leading dot stands for the domain itself too; the name is
+            // ignored as a whole if that is taken.
             if !self.exact.contains_key(domain) && !self.leading.contains_key(domain) {
                 self.exact.insert(domain.to_vec(), server);
                 self.leading.insert(domain.to_vec(), (server, written()));

@@ -1,16 +1,17 @@
-//! Makes directives and their blocks of one file's statements.
+//! Builds directives and their blocks from the statements of one file.
 
 use super::include::{Loader, MAX_DEPTH};
 use super::lex::{Lexer, Statement, Terminator};
 use super::lua;
 use super::tree::{Directive, FileId, Place};
 
-/// Blocks whose lines are entries of a table and no directives; they can be
-/// long, and nothing here asks for them.
+/// Blocks whose lines are table entries, not directives; they can be long, and
+/// nothing here needs them.
 const TABLES: [&[u8]; 5] = [b"map", b"geo", b"types", b"charset_map", b"split_clients"];
 
-/// Parses text that stands `depth` blocks and inclusions deep. After an error
-/// it stops: the blocks still open are closed, and what was read so far counts.
+/// Parses text that is nested `depth` blocks and inclusions deep. An error ends
+/// the parsing: the blocks still open are closed, and everything read so far
+/// counts.
 pub(crate) fn parse(
     loader: &mut Loader<'_>,
     file: FileId,
@@ -32,7 +33,7 @@ pub(crate) fn parse(
     parser.top
 }
 
-/// One file being parsed.
+/// The state of parsing a file.
 struct Parser<'p, 'f, 't> {
     loader: &'p mut Loader<'f>,
     file: FileId,
@@ -45,7 +46,7 @@ struct Parser<'p, 'f, 't> {
 }
 
 impl Parser<'_, '_, '_> {
-    /// Takes one statement; `false` at the end or after an error.
+    /// Takes one statement; returns `false` at the end or after an error.
     fn step(&mut self) -> bool {
         let statement = match self.lexer.statement() {
             Ok(statement) => statement,

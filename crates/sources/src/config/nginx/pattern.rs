@@ -1,19 +1,19 @@
-//! Matches nginx's regular expressions, which are PCRE's, as far as the two
-//! dialects agree. Where they do not the answer is "unknown", never a guess.
+//! Matching of nginx's regular expressions, which are PCRE's, as far as the two
+//! dialects agree. Where they do not, the answer is "unknown", never a guess.
 
 use regex_lite::RegexBuilder;
 
-/// Most bytes a compiled expression may take; a word has at most 4096 bytes.
+/// Maximum bytes of a compiled expression; a word has at most 4096 bytes.
 const MAX_COMPILED: usize = 256 << 10;
-/// Most expressions of one list that are tried.
+/// Maximum number of expressions of one list that are tried.
 pub(crate) const MAX_TRIED: usize = 2000;
 
-/// Whether an expression matches.
+/// The result of matching an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
     Yes,
     No,
-    /// It uses something that only PCRE knows: what.
+    /// The expression uses something that only PCRE knows; says what.
     Unknown(String),
 }
 
@@ -41,7 +41,8 @@ fn characters(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// What both dialects accept and understand differently.
+/// Returns a construct that both dialects accept but understand differently, if
+/// there is one.
 fn foreign_construct(pattern: &[u8]) -> Option<&'static str> {
     let mut in_class = false;
     let mut at = 0;
@@ -75,7 +76,7 @@ fn foreign_construct(pattern: &[u8]) -> Option<&'static str> {
     None
 }
 
-/// Whether `(?` is followed by options beyond `i`, `m`, `s` and `x`.
+/// Returns true if `(?` is followed by options beyond `i`, `m`, `s` and `x`.
 fn changes_dialect(rest: &[u8]) -> bool {
     let options = rest
         .iter()

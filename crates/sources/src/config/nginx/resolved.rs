@@ -1,4 +1,4 @@
-//! The answer for one request, and the events it becomes.
+//! The configuration resolved for one request, and its conversion to events.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,55 +12,53 @@ use super::location::LocationPattern;
 use super::name::NameMatch;
 use crate::config::Certainty;
 
-/// The configuration that holds for one request.
+/// The configuration that applies to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// The server block; `None` when none listens there.
+    /// The server block; `None` if none listens there.
     pub server: Option<ServerBlock>,
-    /// The location; `None` when only the server's settings apply.
+    /// The location; `None` if only the server's settings apply.
     pub location: Option<LocationBlock>,
-    /// Every directive that bears on latency.
+    /// The value of every directive that bears on latency.
     pub settings: Vec<Setting>,
-    /// How sure the choice of server and location is, and that the workers run
-    /// on what the files say now.
+    /// The certainty of the choice of server and location, and that the workers run on the present
+    /// contents of the files.
     pub certainty: Certainty,
     /// The files written, or put in their place, after the workers started.
     pub newer_files: Vec<NewerFile>,
-    /// What a reader must know besides.
+    /// Notes that a reader must know besides.
     pub notes: Vec<Note>,
 }
 
 /// A server block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerBlock {
-    /// Where it begins.
+    /// Place where the block begins.
     pub at: SourceLocation,
-    /// Its `listen` directives as written; empty for the implied port.
+    /// The `listen` directives as written; empty for the implied port.
     pub listens: Vec<String>,
-    /// Its names as written.
+    /// The server names as written.
     pub names: Vec<String>,
-    /// By what it was chosen.
+    /// The reason for which it was chosen.
     pub chosen_by: NameMatch,
-    /// How sure the choice is.
+    /// The certainty of the choice.
     pub certainty: Certainty,
-    /// Whether its file is newer than the workers; `None` when that cannot be
-    /// told.
+    /// True if its file is newer than the workers; `None` if that is unknown.
     pub is_newer_than_workers: Option<bool>,
 }
 
 /// A location block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocationBlock {
-    /// Where it begins.
+    /// Place where the block begins.
     pub at: SourceLocation,
     /// The URIs it takes.
     pub pattern: LocationPattern,
     /// The blocks around it, `http > server a.org`.
     pub scope: String,
-    /// How sure the choice is, that of the server included.
+    /// The certainty of the choice, that of the server included.
     pub certainty: Certainty,
-    /// Whether its file is newer than the workers; `None` when that cannot be
-    /// told.
+    /// True if its file is newer than the workers; `None` if that is unknown.
     pub is_newer_than_workers: Option<bool>,
 }
 
@@ -70,29 +68,29 @@ pub struct Setting {
     /// The directive; options of `listen` and directives of an upstream have
     /// their block's name before theirs: `listen backlog`, `upstream keepalive`.
     pub directive: String,
-    /// Its value as written, or the default.
+    /// The directive's value as written, or the default.
     pub value: String,
-    /// Where it is set; `None` for the default.
+    /// Place where the directive is set; `None` for the default.
     pub set_at: Option<SourceLocation>,
     /// The blocks around the line; for a default, those around the request.
     pub scope: String,
-    /// How sure it is that this value holds.
+    /// The certainty that this value applies.
     pub certainty: Certainty,
-    /// Whether the file that sets it (for a default: any file) is newer than
-    /// the workers; `None` when that cannot be told.
+    /// True if the file that sets it (for a default: any file) is newer than the workers; `None` if
+    /// that is unknown.
     pub is_newer_than_workers: Option<bool>,
 }
 
 /// A file or directory that changed after the workers started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewerFile {
-    /// Its path as nginx names it.
+    /// The path as nginx names it.
     pub path: PathBuf,
-    /// What changed.
+    /// The kind of change.
     pub change: Change,
 }
 
-/// How a file is newer than the processes that read it.
+/// The way in which a file is newer than the processes that read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     /// Only its inode changed (`st_ctime`): renamed into place with an older
@@ -100,20 +98,20 @@ pub enum Change {
     PerhapsReplaced,
     /// A directory that is searched for includes: a file was added or removed.
     Listing,
-    /// Its content was written.
+    /// The content was written.
     Written,
 }
 
 impl Resolved {
-    /// The value of a directive; the first where there are several.
+    /// Returns the setting of a directive; the first one if there are several.
     pub fn setting(&self, directive: &str) -> Option<&Setting> {
         self.settings
             .iter()
             .find(|setting| setting.directive == directive)
     }
 
-    /// The answer as events: server and location as lines of those names, then
-    /// the settings, then the notes.
+    /// Converts the configuration to events: server and location as lines of those names, then the
+    /// settings, then the notes.
     pub fn events(&self, at: Timestamp, phase: Phase, target: TargetId) -> Vec<Event> {
         let blocks = self.server_line(target).into_iter();
         let blocks = blocks.chain(self.location_line(target));

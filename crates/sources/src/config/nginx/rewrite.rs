@@ -1,16 +1,16 @@
-//! What the rewrite module does to a request before, or after, its location is
+//! The rewrite module's effect on a request before, or after, its location is
 //! searched (`src/http/modules/ngx_http_rewrite_module.c`). Redirects inside
 //! nginx are noticed, not followed.
 
 use super::pattern::{Match, search};
 use super::tree::{Directive, Tree};
 
-/// What the rewriting directives of one block amount to.
+/// The combined effect of the rewriting directives of one block.
 #[derive(Debug, Default)]
 pub(crate) struct Rewriting<'c> {
     /// The directive that answers the request itself.
     pub(crate) answer: Option<&'c Directive>,
-    /// What may send the request elsewhere.
+    /// Reasons why the request may go elsewhere.
     pub(crate) doubts: Vec<String>,
 }
 
@@ -50,13 +50,13 @@ pub(crate) fn follow<'c>(tree: &Tree, block: &'c [Directive], uri: &[u8]) -> Rew
     found
 }
 
-/// What one `rewrite` does to this URI.
+/// The effect of one `rewrite` on this URI.
 enum Rewrite {
-    /// It does not match.
+    /// The pattern does not match.
     Passes,
-    /// It answers with a redirect to the client.
+    /// The request is answered with a redirect to the client.
     Answers,
-    /// It changes the URI and ends rewriting, within the same block.
+    /// The URI is changed and rewriting ends, within the same block.
     Stays,
     /// The request may go on elsewhere.
     Leaves(String),
@@ -83,7 +83,7 @@ fn rewrite(directive: &Directive, uri: &[u8]) -> Rewrite {
     }
 }
 
-/// Whether an `if` block could end or move the request.
+/// Returns true if an `if` block could end or move the request.
 fn may_leave(condition: &Directive) -> bool {
     condition
         .inner()
@@ -91,13 +91,13 @@ fn may_leave(condition: &Directive) -> bool {
         .any(|inner| inner.name == *"return" || inner.name == *"rewrite")
 }
 
-/// Where `try_files` ends when it finds none of its files.
+/// The outcome of `try_files` when it finds none of its files.
 pub(crate) enum Fallback {
-    /// With a status, answered from the same location.
+    /// A status, answered from the same location.
     Status,
-    /// At this URI, whose location is searched anew.
+    /// A URI, whose location is searched anew.
     Uri(Vec<u8>),
-    /// At a named location, or at a URI made of variables.
+    /// A named location, or a URI made of variables.
     Unknown,
 }
 
@@ -117,7 +117,8 @@ pub(crate) fn fallback(try_files: &Directive) -> Fallback {
     }
 }
 
-/// Whether `try_files` also tries directories, whose index is then served.
+/// Returns true if `try_files` also tries directories, whose index is then
+/// served.
 pub(crate) fn tries_directories(try_files: &Directive) -> bool {
     let files = try_files
         .args

@@ -10,24 +10,24 @@ use super::server::{ChosenServer, Surroundings, choose};
 use super::tree::{Directive, Tree};
 use super::uri;
 
-/// Most index files of a directory that are looked at.
+/// Maximum number of index files of a directory that are looked at.
 const MAX_INDEXES: usize = 16;
 
-/// Who answers.
+/// The server and the location that answer a request.
 #[derive(Debug, Default)]
 pub(crate) struct Selection<'c> {
     pub(crate) http: Option<&'c Directive>,
     pub(crate) server: Option<ChosenServer<'c>>,
     /// The location and those it is nested in, outermost first.
     pub(crate) locations: Vec<&'c Directive>,
-    /// Why another server might answer.
+    /// Reasons why another server might answer.
     pub(crate) server_doubts: Vec<String>,
-    /// Why another location might answer, given the server.
+    /// Reasons why another location might answer, given the server.
     pub(crate) location_doubts: Vec<String>,
     pub(crate) notes: Vec<Note>,
 }
 
-/// Selects as nginx would.
+/// Selects server and location as nginx would.
 pub(crate) fn select<'c>(
     tree: &'c Tree,
     surroundings: &Surroundings,
@@ -81,7 +81,8 @@ impl<'c> Selection<'c> {
         self.look_inside(tree, server, location, uri);
     }
 
-    /// The URI as locations see it; `None` where nginx refuses the request.
+    /// Returns the URI as locations see it; `None` if nginx refuses the
+    /// request.
     fn normal_uri(&mut self, head: &Directive, uri: &str) -> Option<Vec<u8>> {
         let around = self.http.into_iter();
         let merges = head
@@ -97,7 +98,7 @@ impl<'c> Selection<'c> {
         normal.ok()
     }
 
-    /// What may still send the request elsewhere.
+    /// Collects the reasons why the request may still go elsewhere.
     fn look_inside(
         &mut self,
         tree: &Tree,
@@ -124,7 +125,7 @@ impl<'c> Selection<'c> {
         self.location_doubts.extend(doubts);
     }
 
-    /// Where `try_files` and `index` may lead.
+    /// Returns the places that `try_files` and `index` may lead to.
     fn files_elsewhere(
         &self,
         tree: &Tree,
@@ -155,8 +156,8 @@ impl<'c> Selection<'c> {
         doubts
     }
 
-    /// The files that a directory is served by, through an inner redirect, and
-    /// which of them would end in another location.
+    /// Returns the index files of a directory that would be served, through an
+    /// inner redirect, by another location.
     fn index_elsewhere(&self, tree: &Tree, server: &Directive, directory: &[u8]) -> Vec<String> {
         let outward = self.locations.iter().rev().copied();
         let mut blocks = outward.chain([server]).chain(self.http);
@@ -175,7 +176,7 @@ impl<'c> Selection<'c> {
             .collect()
     }
 
-    /// The place that answers for another URI, unless it is this one.
+    /// Returns the place that answers for another URI, unless it is this one.
     fn elsewhere(&self, tree: &Tree, server: &Directive, uri: &[u8]) -> Option<String> {
         let here = self.locations.last().map(|location| location.at);
         match location::find(server.inner(), uri).path.last() {

@@ -11,16 +11,16 @@ use super::master::note;
 use super::name::{self, NameMatch};
 use super::tree::{Directive, Tree, blocks};
 
-/// What must be known of the host that nginx runs on.
+/// Facts about the host that nginx runs on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Surroundings {
     /// The port of a server without `listen`.
     pub(crate) implied_port: u16,
-    /// What `$hostname` stands for.
+    /// The value of `$hostname`.
     pub(crate) hostname: Option<String>,
     /// The names of its `/etc/hosts`, in lower case.
     pub(crate) hosts: HashMap<String, Vec<IpAddr>>,
-    /// Whether its addresses may not be those that clients use.
+    /// True if its addresses may not be those that clients use.
     pub(crate) is_other_network: bool,
 }
 
@@ -43,18 +43,18 @@ pub(crate) fn read_hosts(text: &str) -> HashMap<String, Vec<IpAddr>> {
     hosts
 }
 
-/// The server that answers.
+/// The server that answers a request.
 #[derive(Debug)]
 pub(crate) struct ChosenServer<'c> {
     pub(crate) block: &'c Directive,
     pub(crate) by: NameMatch,
-    /// The server whose settings hold while the request line and the headers
-    /// are read: without TLS the address's default one, as the host is not
-    /// known yet.
+    /// The server whose settings apply while the request line and the headers
+    /// are read: without TLS the default server of the address, as the host is
+    /// not known yet.
     pub(crate) head: &'c Directive,
     /// The address it was found at.
     pub(crate) ip: IpAddr,
-    /// Every `listen` of that address, of whichever server.
+    /// All `listen` directives of that address, of whichever server.
     pub(crate) listens: Vec<&'c Directive>,
     /// The `listen` whose options the accepting socket has; `None` for the
     /// port implied by having no `listen`.
@@ -62,7 +62,7 @@ pub(crate) struct ChosenServer<'c> {
 }
 
 impl ChosenServer<'_> {
-    /// Whether the address speaks TLS.
+    /// Returns true if the address speaks TLS.
     pub(crate) fn is_tls(&self) -> bool {
         is_tls(&self.listens)
     }
@@ -72,8 +72,8 @@ fn is_tls(listens: &[&Directive]) -> bool {
     listens.iter().any(|listen| has_option(listen, "ssl"))
 }
 
-/// Chooses by address and by name; why there is none, or why another might be
-/// chosen, goes to `notes` and `doubts`.
+/// Chooses a server by address and by name. The reason why there is none goes
+/// to `notes`, reasons why another might be chosen to `doubts`.
 pub(crate) fn choose<'c>(
     tree: &'c Tree,
     surroundings: &Surroundings,
@@ -120,7 +120,7 @@ pub(crate) fn choose<'c>(
     })
 }
 
-/// The address of the port that the connection arrives at.
+/// Returns the address of the port that the connection arrives at.
 fn address<'p, 'c>(
     port: &'p Port<'c>,
     surroundings: &Surroundings,
@@ -145,7 +145,7 @@ fn address<'p, 'c>(
         .or_else(|| port.addresses.first())
 }
 
-/// Why no server listens on a port.
+/// Returns the reason why no server listens on a port.
 fn why_none(tree: &Tree, servers: &[&Directive], port: u16) -> String {
     let in_stream = blocks(&tree.main, "stream")
         .flat_map(|stream| stream.blocks("server"))

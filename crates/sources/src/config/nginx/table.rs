@@ -10,13 +10,13 @@ const EVENTS: Contexts = Contexts::EVENTS;
 const HTTP_SERVER: Contexts = Contexts::HTTP.and(Contexts::SERVER);
 /// `http`, `server` and `location`.
 const HSL: Contexts = HTTP_SERVER.and(Contexts::LOCATION);
-/// The same and `if` within a location.
+/// `http`, `server`, `location`, and `if` within a location.
 const HSLI: Contexts = HSL.and(Contexts::IF);
 const LOCATION_IF: Contexts = Contexts::LOCATION.and(Contexts::IF);
 const SERVER_LOCATION: Contexts = Contexts::SERVER.and(Contexts::LOCATION);
 const UPSTREAM: Contexts = Contexts::UPSTREAM;
 
-/// Every release.
+/// The version from which a default of every release counts.
 const EVER: Version = (0, 0, 0);
 
 /// All groups, in the order they are reported.
@@ -253,7 +253,7 @@ pub(crate) static UPSTREAMS: &[Known] = &[
     ),
 ];
 
-/// The options of a listening socket, with what holds without them on Linux.
+/// The options of a listening socket, with their defaults on Linux.
 pub(crate) static LISTEN_OPTIONS: &[(&str, &str)] = &[
     ("backlog", "511"),
     ("deferred", "off"),
@@ -264,7 +264,7 @@ pub(crate) static LISTEN_OPTIONS: &[(&str, &str)] = &[
     ("sndbuf", "the system's"),
 ];
 
-/// The options of `listen` that hold for an address whichever of its servers
+/// The options of `listen` that apply to an address whichever of its servers
 /// gives them.
 pub(crate) static LISTEN_FLAGS: &[&str] = &["ssl", "http2", "proxy_protocol"];
 

@@ -1,4 +1,4 @@
-//! Tests of what bounds reading and resolving: cycles, sizes, nesting and
+//! Tests of the bounds on reading and resolving: cycles, sizes, nesting and
 //! bytes that are no configuration.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ const STAMPS: Stamps = Stamps {
     changed: UNIX_EPOCH,
 };
 
-/// Files that are only in memory.
+/// Files that exist only in memory.
 #[derive(Default)]
 struct Memory(HashMap<PathBuf, Vec<u8>>);
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use super::lex::Word;
 use lagtrace_core::observed::event::SourceLocation;
 
-/// A file of this configuration, by its place in [`Tree::files`].
+/// Index of a file in [`Tree::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(pub(crate) u32);
 
@@ -14,47 +14,47 @@ pub(crate) struct FileId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) file: FileId,
-    /// From 1.
+    /// Line number, from 1.
     pub(crate) line: u32,
 }
 
-/// A directive and, where it opens one, its block.
+/// A directive and, if it opens one, its block.
 #[derive(Clone, Debug)]
 pub(crate) struct Directive {
     /// The name.
     pub(crate) name: Word,
     /// The words after the name.
     pub(crate) args: Vec<Word>,
-    /// Where the name stands.
+    /// Place of the name.
     pub(crate) at: Place,
     /// The directives in its block; `None` for one that ends with `;`.
     pub(crate) block: Option<Vec<Directive>>,
 }
 
 impl Directive {
-    /// The directives inside, none for a directive without block.
+    /// Returns the directives inside; none for a directive without a block.
     pub(crate) fn inner(&self) -> &[Self] {
         self.block.as_deref().unwrap_or_default()
     }
 
-    /// The blocks of this name directly inside.
+    /// Returns the blocks of this name directly inside.
     pub(crate) fn blocks<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Self> {
         blocks(self.inner(), name)
     }
 
-    /// The plain directives of this name directly inside.
+    /// Returns the plain directives of this name directly inside.
     pub(crate) fn lines<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Self> {
         lines(self.inner(), name)
     }
 
-    /// The arguments as they would be written.
+    /// Returns the arguments as they would be written.
     pub(crate) fn arguments(&self) -> String {
         let words: Vec<String> = self.args.iter().map(Word::to_string).collect();
         words.join(" ")
     }
 }
 
-/// The directives of this name that open a block.
+/// Returns the directives of this name that open a block.
 pub(crate) fn blocks<'s>(
     directives: &'s [Directive],
     name: &'s str,
@@ -64,7 +64,7 @@ pub(crate) fn blocks<'s>(
         .filter(move |directive| directive.block.is_some() && directive.name == *name)
 }
 
-/// The directives of this name that end with `;`.
+/// Returns the directives of this name that end with `;`.
 pub(crate) fn lines<'s>(
     directives: &'s [Directive],
     name: &'s str,
@@ -77,13 +77,13 @@ pub(crate) fn lines<'s>(
 /// A file that was read, or a directory that was searched for includes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfigurationFile {
-    /// Its path as nginx names it; `-g` for the directives of the command line.
+    /// The path as nginx names it; `-g` for the directives of the command line.
     pub(crate) path: PathBuf,
-    /// Whether it is a directory that an `include` pattern was expanded in.
+    /// True for a directory that an `include` pattern was expanded in.
     pub(crate) is_directory: bool,
-    /// When its content was last written; `None` for `-g`.
+    /// Time when the content was last written; `None` for `-g`.
     pub(crate) modified: Option<SystemTime>,
-    /// When it was last written, renamed into place or its permissions
+    /// Time when it was last written, renamed into place or its permissions
     /// changed; `None` for `-g`.
     pub(crate) changed: Option<SystemTime>,
 }
@@ -93,19 +93,19 @@ pub(crate) struct ConfigurationFile {
 pub(crate) struct Tree {
     /// The directives outside all blocks; those of `-g` come first.
     pub(crate) main: Vec<Directive>,
-    /// What it was read from.
+    /// The files that it was read from.
     pub(crate) files: Vec<ConfigurationFile>,
-    /// What could not be read or understood, with `file:line:column`.
+    /// Parts that could not be read or understood, with `file:line:column`.
     pub(crate) issues: Vec<String>,
 }
 
 impl Tree {
-    /// The file of a place.
+    /// Returns the file of a place.
     pub(crate) fn file(&self, place: Place) -> Option<&ConfigurationFile> {
         self.files.get(usize::try_from(place.file.0).ok()?)
     }
 
-    /// A place as the report names it.
+    /// Returns a place as the report names it.
     pub(crate) fn location(&self, place: Place) -> SourceLocation {
         let file = self.file(place);
         SourceLocation {
@@ -114,13 +114,13 @@ impl Tree {
         }
     }
 
-    /// A place as `file:line`.
+    /// Returns a place as `file:line`.
     pub(crate) fn show(&self, place: Place) -> String {
         let location = self.location(place);
         format!("{}:{}", location.file, location.line)
     }
 
-    /// The `http` block; nginx allows one.
+    /// Returns the `http` block; nginx allows one.
     pub(crate) fn http(&self) -> Option<&Directive> {
         blocks(&self.main, "http").next()
     }

@@ -3,10 +3,10 @@
 //!
 //! After `src/http/ngx_http_parse.c`, `ngx_http_parse_complex_uri()`.
 
-/// Why nginx would answer 400 to this URI.
+/// A reason why nginx would answer 400 to a URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadUri {
-    /// It does not begin with a slash, or with a scheme and a host.
+    /// The URI does not begin with a slash, or with a scheme and a host.
     NoPath,
     /// A percent sign without two hexadecimal digits, or an encoded NUL.
     Escape,
@@ -14,7 +14,7 @@ pub(crate) enum BadUri {
     AboveRoot,
 }
 
-/// Normalises a request's target.
+/// Normalises the target of a request.
 ///
 /// `merges_slashes` is the directive `merge_slashes`, by default on.
 pub(crate) fn normalise(target: &[u8], merges_slashes: bool) -> Result<Vec<u8>, BadUri> {
@@ -41,7 +41,7 @@ pub(crate) fn normalise(target: &[u8], merges_slashes: bool) -> Result<Vec<u8>, 
     Ok(uri)
 }
 
-/// The path of a target in origin or absolute form, still encoded.
+/// Returns the path of a target in origin or absolute form, still encoded.
 fn path_of(target: &[u8]) -> Result<&[u8], BadUri> {
     let end = target
         .iter()

@@ -1,4 +1,4 @@
-//! The programs for the kernel: loaded, and attached to their tracepoints.
+//! The programs for the kernel: loading, and attaching to their tracepoints.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -10,7 +10,7 @@ use crate::kernel::KernelError;
 
 /// The programs, built from `bpf/watch.bpf.c` by `scripts/build-bpf`.
 const OBJECT: &[u8] = include_bytes!("../../../bpf/watch.bpf.o");
-/// What can be done without, and what is not seen then.
+/// Programs that can be done without, each with what is not seen without it.
 const OPTIONAL: [(&str, &str); 7] = [
     ("sock_recv_length", "when programs read"),
     (
@@ -27,38 +27,38 @@ const OPTIONAL: [(&str, &str); 7] = [
     (OPEN_TURNS, "the last request of connections that go on"),
 ];
 
-/// Run once, over what all sockets carry, when watching ends.
+/// A program that runs once, over the storage of all sockets, when watching ends.
 const OPEN_TURNS: &str = "open_turns";
 
-/// What shows single segments and threads; attached only while they are
-/// looked at.
+/// Programs that report single segments and threads; attached only during a look at the sample.
 const OF_LOOK: [&str; 4] = [
     "netif_receive_skb",
     "net_dev_start_xmit",
     "sched_switch",
     "sched_waking",
 ];
-/// What shows reading and writing, by all programs of the host: likewise, unless
-/// [always wanted](Wanted::Always).
+/// Programs that report reading and writing, by all programs of the host; attached only during a
+/// look too, unless [always wanted](Wanted::Always).
 const OF_PROGRAMS: [&str; 2] = ["sock_recv_length", "sock_send_length"];
 
-/// When reading and writing are to be seen.
+/// The times at which reading and writing are observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Who reads or writes tells what is watched, or any request may be handed up.
+    /// At all times: the process that reads or writes decides what is watched, or any request may
+    /// be handed up.
     Always,
-    /// TCP's own stamps tell how long each request took.
+    /// In looks only: TCP's own timestamps tell how long each request took.
     InLooks,
 }
 
 impl Wanted {
-    /// Whether the program is attached only while a sample is looked at.
+    /// Returns true if the program is attached only during a look at the sample.
     fn is_of_look(self, name: &str) -> bool {
         OF_LOOK.contains(&name) || (self == Self::InLooks && OF_PROGRAMS.contains(&name))
     }
 }
 
-/// Programs at work, until their links go.
+/// The programs at work, until their links are dropped.
 pub(super) struct Attached {
     pub(super) object: Object,
     pub(super) links: Vec<Link>,
@@ -86,8 +86,7 @@ pub(super) fn attached(
     })
 }
 
-/// Loads them without the one that the kernel does not take, or without all
-/// that are not needed.
+/// Loads the programs without the one that the kernel rejects, or without all that are not needed.
 fn load_less(config: &[u8], lacking: &[&str]) -> Option<(Object, Vec<String>)> {
     let names = OPTIONAL.map(|(name, _)| name);
     let less = names
@@ -98,7 +97,7 @@ fn load_less(config: &[u8], lacking: &[&str]) -> Option<(Object, Vec<String>)> {
         .next()
 }
 
-/// Puts the settings where the programs read them.
+/// Copies the settings to where the programs read them.
 pub(in crate::kernel) fn configure(
     open: &mut OpenObject,
     config: &[u8],
@@ -121,7 +120,7 @@ pub(in crate::kernel) fn configure(
     })
 }
 
-/// The tracepoints that this kernel does not have, or that are not wanted.
+/// Returns the tracepoints that this kernel does not have, or that are not wanted.
 fn lacking(without: &[String]) -> Vec<&'static str> {
     let types = Btf::from_vmlinux().ok();
     let is_there = |name: &str| {
@@ -138,7 +137,7 @@ fn lacking(without: &[String]) -> Vec<&'static str> {
     names.filter(|name| !is_there(name)).collect()
 }
 
-/// Loads the programs but for those that `lacking` names, which come back.
+/// Loads the programs except those that `lacking` names, which are returned.
 fn load(config: &[u8], lacking: &[&str]) -> Result<(Object, Vec<String>), KernelError> {
     let mut open = ObjectBuilder::default()
         .open_memory(OBJECT)
@@ -158,7 +157,7 @@ fn load(config: &[u8], lacking: &[&str]) -> Result<(Object, Vec<String>), Kernel
     ))
 }
 
-/// A tracepoint that is missing, with what is not seen without it.
+/// Describes a missing tracepoint and what is not seen without it.
 pub(super) fn what_is_missing(name: &str) -> String {
     match OPTIONAL.iter().find(|(other, _)| *other == name) {
         Some((_, unseen)) if name == OPEN_TURNS => {
@@ -169,8 +168,8 @@ pub(super) fn what_is_missing(name: &str) -> String {
     }
 }
 
-/// Attaches what is wanted only while a sample is looked at, but for what is
-/// lacking, until the links go.
+/// Attaches the programs that are wanted only during a look, except those lacking, until the links
+/// are dropped.
 pub(super) fn of_look(
     object: &Object,
     lacking: &[String],
@@ -183,8 +182,7 @@ pub(super) fn of_look(
     )
 }
 
-/// Closes the last turn of each connection that goes on. Where the kernel
-/// cannot, they stay open.
+/// Closes the last turn of each connection that goes on. If the kernel cannot, the turns stay open.
 pub(super) fn close_open_turns(object: &Object) {
     let program = object
         .progs_mut()
@@ -195,12 +193,12 @@ pub(super) fn close_open_turns(object: &Object) {
     };
     let link = program.attach_iter(connections.as_fd());
     if let Ok(mut turns) = link.and_then(|link| Iter::new(&link)) {
-        // It says nothing: the turns go the way of all others.
+        // The iterator prints nothing: the turns arrive like all others.
         let _ = io::copy(&mut turns, &mut io::sink());
     }
 }
 
-/// Attaches the programs that are wanted; what is not needed may be missing.
+/// Attaches the programs that are wanted; optional ones may be missing.
 fn attach(
     object: &Object,
     is_wanted: impl Fn(&str) -> bool,
@@ -221,7 +219,7 @@ fn attach(
     Ok(links)
 }
 
-/// The library's error as ours.
+/// Converts an error of the library into ours.
 pub(in crate::kernel) fn refused(program: &str, error: &libbpf_rs::Error) -> KernelError {
     let kind = match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {

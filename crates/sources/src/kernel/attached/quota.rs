@@ -1,5 +1,5 @@
-//! What the processor quotas of the watched programs' control groups do
-//! meanwhile (`cpu.stat`).
+//! Throttling by the CPU quotas of the watched programs' control groups during a watch
+//! (`cpu.stat`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,10 +10,10 @@ use lagtrace_core::observed::kernel_span::Throttling;
 
 use crate::socket::cgroup;
 
-/// Processes whose groups are looked up.
+/// Maximum number of processes whose groups are looked up.
 const MAX_PROCESSES: usize = 256;
 
-/// The groups, with what they had counted when they were met.
+/// The groups, with their counts when they were first seen.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
     processes: BTreeSet<u32>,
@@ -21,7 +21,7 @@ pub(super) struct Quotas {
 }
 
 impl Quotas {
-    /// Takes in the groups of a process that was met.
+    /// Adds the groups of a process that was seen.
     pub(super) fn meet(&mut self, pid: u32) {
         if self.processes.contains(&pid) || self.processes.len() >= MAX_PROCESSES {
             return;
@@ -34,7 +34,7 @@ impl Quotas {
         }
     }
 
-    /// What they have counted since; `None` where there is no quota.
+    /// Returns the counts since then; `None` if there is no quota.
     pub(super) fn since(&self) -> Option<Throttling> {
         let since = self.groups.iter().filter_map(|(folder, before)| {
             let now = counted(folder)?;
@@ -50,8 +50,8 @@ impl Quotas {
     }
 }
 
-/// `nr_throttled`, and `throttled_usec` of version 2 or `throttled_time` (ns) of
-/// version 1 (`kernel/sched/core.c: cpu_cfs_stat_show()`).
+/// Reads `nr_throttled`, and `throttled_usec` of version 2 or `throttled_time` (ns) of version 1
+/// (`kernel/sched/core.c: cpu_cfs_stat_show()`).
 fn counted(folder: &Path) -> Option<Throttling> {
     read(&fs::read_to_string(folder.join("cpu.stat")).ok()?)
 }

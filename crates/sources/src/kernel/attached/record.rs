@@ -7,7 +7,7 @@ use lagtrace_core::decode::{LinkType, Record};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::kernel_span::{
-    Asked, Departure, Held, Program, ServedTurn, ThreadTimes,
+    Asked, Departure, Held, Program, RequestSpan, ThreadTimes,
 };
 use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
 use lagtrace_core::observed::time::Timestamp;
@@ -21,26 +21,26 @@ const SEGMENT_OUT: u8 = 2;
 const TURN: u8 = 3;
 /// `RECORD_OPENING`.
 const OPENING: u8 = 4;
-/// Where a segment's bytes begin.
+/// Offset of a segment's bytes in its record.
 const BYTES: usize = 24;
 /// `LINKTYPE_RAW`: a packet begins with its IP header.
 const RAW: LinkType = LinkType(101);
 
-/// What a record is.
+/// A parsed record.
 #[derive(Debug)]
 pub(super) enum Told<'a> {
     /// A segment.
     Segment {
         record: Record<'a>,
-        /// Whether this host sent it.
+        /// True if this host sent it.
         is_own: bool,
-        /// Its network namespace, by its inode.
+        /// Inode of its network namespace.
         namespace: u32,
-        /// What its sender had offered when the connection was made.
+        /// The options its sender had offered in the handshake.
         terms: Terms,
     },
-    Turn(Box<ServedTurn>),
-    /// How a connection was made.
+    Turn(Box<RequestSpan>),
+    /// The handshake of a connection.
     Opening(Box<Opening>),
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Opening {
     timestamps: Option<(u32, u32)>,
 }
 
-/// What one side's SYN said.
+/// The window and options of one side's SYN.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     window: u32,
@@ -68,22 +68,25 @@ struct Offer {
 }
 
 impl Opening {
-    /// Its three segments, the first of them numbered `number`. When the SYN
-    /// came is not kept: as its answer went, so up to some microseconds late;
-    /// nor is its timestamp: that of the acknowledgement less the round trip,
-    /// for a clock that counts milliseconds.
+    /// Returns the three segments of the handshake, the first of them numbered
+    /// `number`. The arrival time of the SYN is not recorded: it is taken as
+    /// that of the SYN/ACK, so up to some microseconds late. Its timestamp
+    /// option is not recorded either: it is taken as that of the ACK less the
+    /// round-trip time, for a clock that counts milliseconds.
     pub(super) fn segments(&self, number: u64, point: PointId) -> [Segment; 3] {
         let asked = self.at - self.rtt;
         let make = |place: u64, at, is_own, flags| {
-            let (from, to) = match is_own {
-                true => (self.local, self.remote),
-                false => (self.remote, self.local),
+            let (from, to) = if is_own {
+                (self.local, self.remote)
+            } else {
+                (self.remote, self.local)
             };
             let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
             let is_syn = flags != TcpFlags::ACK;
-            let (offer, seq, ack) = match is_own {
-                true => (self.own, self.own_seq, self.peer_seq),
-                false => (self.peer, self.peer_seq, self.own_seq),
+            let (offer, seq, ack) = if is_own {
+                (self.own, self.own_seq, self.peer_seq)
+            } else {
+                (self.peer, self.peer_seq, self.own_seq)
             };
             let shift = offer.options.window_scale.filter(|_| !is_syn);
             let window = offer.window >> shift.unwrap_or_default();
@@ -135,7 +138,7 @@ pub(super) struct Terms {
     pub(super) window_scale: u8,
 }
 
-/// Reads a record; `None` for what is none of ours.
+/// Parses a record; `None` if it is none of ours.
 pub(super) fn read<'a>(bytes: &'a [u8], number: u64, clock: &'a Clock) -> Option<Told<'a>> {
     let fields = Fields { bytes, clock };
     match *bytes.first()? {
@@ -181,7 +184,7 @@ impl<'a> Fields<'a> {
         self.array(at).map(u64::from_ne_bytes)
     }
 
-    /// An instant; `None` within where there was no such moment.
+    /// Reads a timestamp; `Some(None)` if there was no such moment.
     fn moment(&self, at: usize) -> Option<Option<Timestamp>> {
         let nanos = self.u64(at)?;
         Some((nanos > 0).then(|| self.clock.of_monotonic(nanos)))
@@ -225,18 +228,19 @@ impl<'a> Fields<'a> {
             peer_seq: self.u32(64)?,
             own: offer(68, 76)?,
             peer: offer(72, 80)?,
-            timestamps: match has_timestamps {
-                true => Some((self.u32(84)?, self.u32(88)?)),
-                false => None,
+            timestamps: if has_timestamps {
+                Some((self.u32(84)?, self.u32(88)?))
+            } else {
+                None
             },
         })
     }
 
-    fn turn(&self) -> Option<ServedTurn> {
+    fn turn(&self) -> Option<RequestSpan> {
         let nanos = |at| self.u64(at).map(Duration::from_nanos);
         let asked = nanos(216)?;
         let (first_queued, queued) = (nanos(128)?, nanos(136)?);
-        Some(ServedTurn {
+        Some(RequestSpan {
             local: self.end(8, Side::Local)?,
             remote: self.end(8, Side::Remote)?,
             program: self.program(264)?,
@@ -276,7 +280,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// One of the two ends of a connection (`struct ends`) that is at `at`.
+    /// Reads one of the two endpoints of a connection (`struct ends`) at `at`.
     fn end(&self, at: usize, side: Side) -> Option<Endpoint> {
         let (address, port) = match side {
             Side::Local => (at, at + 32),
@@ -290,7 +294,8 @@ impl<'a> Fields<'a> {
         Some(Endpoint::new(address, self.u16(port)?))
     }
 
-    /// Who read the turn's first bytes.
+    /// Reads the program that read the turn's first bytes; `Some(None)` if
+    /// there is none.
     fn program(&self, at: usize) -> Option<Option<Program>> {
         let name: [u8; 16] = self.array(at + 8)?;
         let end = name

@@ -115,7 +115,7 @@ impl Sampling {
 
     fn begin_look(&mut self, now: Instant, slow: Duration) -> bool {
         self.is_on = true;
-        // Never 0, which is none.
+        // Never 0, which stands for no look.
         self.looks = self.looks.wrapping_add(1).max(1);
         self.since = now;
         self.length = length_for(slow);
@@ -136,9 +136,8 @@ mod tests {
     /// The interval at which records are taken in.
     const STEP: Duration = Duration::from_millis(20);
 
-    /// Judges at each step for `seconds`, with `per_second` records a second of
-    /// all connections; the share of the time in which it looked, and the records
-    /// that came.
+    /// Judges at each step for `seconds`, with `per_second` records a second of all connections;
+    /// returns the share of the time in which it looked, and the number of records.
     fn run(
         sampling: &mut Sampling,
         begin: &mut Instant,

@@ -1,4 +1,5 @@
-//! What is to be watched, as the programs read it (`struct watch_config`).
+//! The choice of what to watch, as the programs read it
+//! (`struct watch_config`).
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use crate::socket::cgroup;
 const REQUEST_BYTES: u32 = 64;
 const RESPONSE_BYTES: u32 = 16;
 
-/// The settings, or what is wrong with what was asked for.
+/// Returns the settings, or the error in the options.
 pub(super) fn config(options: &WatchOptions) -> Result<Vec<u8>, KernelError> {
     if options.ports.is_empty() && options.pid.is_none() && options.cgroup.is_none() {
         return Err(KernelError::NothingAsked);
@@ -29,9 +30,10 @@ pub(super) fn config(options: &WatchOptions) -> Result<Vec<u8>, KernelError> {
     }
     let count = u32::try_from(options.ports.len()).unwrap_or_default();
     let cgroup = options.cgroup.as_deref().map(numbered).transpose()?;
-    let (request, response) = match options.keeps_payload {
-        true => (REQUEST_BYTES, RESPONSE_BYTES),
-        false => (0, 0),
+    let (request, response) = if options.keeps_payload {
+        (REQUEST_BYTES, RESPONSE_BYTES)
+    } else {
+        (0, 0)
     };
     let mut bytes: Vec<u8> = ports.iter().flat_map(|port| port.to_ne_bytes()).collect();
     bytes.extend(count.to_ne_bytes());
@@ -39,7 +41,7 @@ pub(super) fn config(options: &WatchOptions) -> Result<Vec<u8>, KernelError> {
     bytes.extend(cgroup.unwrap_or_default().to_ne_bytes());
     bytes.extend(request.to_ne_bytes());
     bytes.extend(response.to_ne_bytes());
-    // The kernel counts them in 32 bits (`struct ns_common`).
+    // Namespaces are numbered in 32 bits (`struct ns_common`).
     let namespace = options.namespace.map(u32::try_from);
     bytes.extend(
         namespace

@@ -1,11 +1,11 @@
-//! Processor time that a hypervisor gives to others meanwhile.
+//! Processor time that a hypervisor gave to others during a watch (steal time).
 
 use std::fs;
 use std::time::Duration;
 
 use rustix::param::clock_ticks_per_second;
 
-/// What had been taken when watching began.
+/// The steal time when watching began.
 #[derive(Debug)]
 pub(super) struct Steal(Option<Duration>);
 
@@ -14,8 +14,8 @@ impl Steal {
         Self(counted())
     }
 
-    /// What has been taken since, of all processors together; `None` where the
-    /// kernel does not say.
+    /// Returns the steal time since then, of all processors together; `None` if
+    /// the kernel does not report it.
     pub(super) fn since(&self) -> Option<Duration> {
         Some(counted()?.saturating_sub(self.0?))
     }
@@ -26,7 +26,8 @@ fn counted() -> Option<Duration> {
     Some(Duration::from_secs(ticks) / u32::try_from(clock_ticks_per_second()).ok()?)
 }
 
-/// The eighth figure of the line of all processors (`proc_stat(5)`), in ticks.
+/// Parses the eighth figure of the line of all processors (`proc_stat(5)`), in
+/// ticks.
 fn read(text: &str) -> Option<u64> {
     let figures = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     figures.split_whitespace().nth(7)?.parse().ok()

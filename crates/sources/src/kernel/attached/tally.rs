@@ -1,4 +1,4 @@
-//! What the programs have counted, read from their maps.
+//! The counts of the programs, read from their maps.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
@@ -11,7 +11,8 @@ use libbpf_rs::btf::types::Enum;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{MapCore as _, MapFlags, Object, Program};
 
-/// All that is counted so far; what share is in the sample they do not know.
+/// Returns all counts so far, except the sampled share, which the programs do
+/// not know.
 pub(super) fn tally(object: &Object) -> WatchTally {
     let tallies = per_processor(object, "tallies", 0);
     // `struct watch_tally`.
@@ -32,7 +33,8 @@ pub(super) fn tally(object: &Object) -> WatchTally {
     }
 }
 
-/// All turns by their length; `slot_of()` of the programs, turned round.
+/// Returns the distribution of all turns by their length; the inverse of
+/// `slot_of()` in the programs.
 fn latency(object: &Object) -> Distribution {
     let slots = (0..LATENCY_SLOTS).map(|slot| {
         let counts = per_processor(object, "latencies", slot);
@@ -49,7 +51,8 @@ fn per_processor(object: &Object, name: &str, key: u32) -> Vec<Vec<u8>> {
     values.unwrap_or_default()
 }
 
-/// Packets that the host dropped, by the names of the kernel's reasons.
+/// Returns the packets that the host dropped, by the names of the kernel's
+/// reasons.
 fn drops(object: &Object) -> Vec<(String, u64)> {
     let Some(map) = object.maps().find(|map| map.name() == "drops") else {
         return Vec::new();
@@ -74,7 +77,7 @@ fn drops(object: &Object) -> Vec<(String, u64)> {
     named.collect()
 }
 
-/// `enum skb_drop_reason` of this kernel, without the prefix that all share.
+/// Returns `enum skb_drop_reason` of this kernel, without the common prefix.
 fn reasons() -> BTreeMap<u32, String> {
     let types = Btf::from_vmlinux().ok();
     let all = types
@@ -89,7 +92,7 @@ fn reasons() -> BTreeMap<u32, String> {
     named.collect()
 }
 
-/// What the programs took, if the kernel counts that
+/// Returns the run time of the programs, if the kernel counts it
 /// (`kernel.bpf_stats_enabled`).
 fn cost(object: &Object) -> Option<Duration> {
     let id = |program: Program<'_>| Program::id_from_fd(program.as_fd()).ok();
@@ -102,7 +105,7 @@ fn cost(object: &Object) -> Option<Duration> {
 /// `LATENCY_SLOTS` of `bpf/watch.h`.
 const LATENCY_SLOTS: u32 = 320;
 
-/// The longest time that counts in a slot, in ns.
+/// Returns the longest time that counts in a slot, in ns.
 fn slot_end(slot: u32) -> u64 {
     let (exponent, step) = (slot / 8, u64::from(slot % 8));
     let end = match exponent {
@@ -121,7 +124,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// As the programs do it (`slot_of()` in `bpf/watch.bpf.c`).
+    /// Returns the slot of a latency, as the programs do (`slot_of()` in
+    /// `bpf/watch.bpf.c`).
     fn slot_of(latency: u64) -> u32 {
         let value = latency >> 8;
         match value {

@@ -1,4 +1,4 @@
-//! In the place of `calls` where the feature `live` is left out.
+//! The stand-in for `calls` in builds without the feature `live`.
 
 use std::convert::Infallible;
 
@@ -6,12 +6,12 @@ use lagtrace_core::observed::syscall::{CallTally, SocketCall};
 
 use super::{CallOptions, KernelError};
 
-/// Cannot be had in this build.
+/// A trace of calls, which cannot be created in this build.
 #[derive(Debug)]
 pub struct Calls(Infallible);
 
 impl Calls {
-    /// Says that this build cannot trace.
+    /// Reports that this build cannot trace.
     ///
     /// # Errors
     /// Always.
@@ -19,12 +19,12 @@ impl Calls {
         Err(KernelError::LeftOut)
     }
 
-    /// As of a build that can.
+    /// Takes in calls, in a build that can trace.
     pub fn take(&mut self, _: impl FnMut(SocketCall)) {
         match self.0 {}
     }
 
-    /// As of a build that can.
+    /// Ends the trace, in a build that can trace.
     pub fn finish(self, _: impl FnMut(SocketCall)) -> CallTally {
         match self.0 {}
     }

@@ -27,12 +27,12 @@ const IS_SECRET: u8 = 8;
 const READ_LATE: u8 = 16;
 const IS_CLIENT: u8 = 32;
 
-/// Where the value begins.
+/// Offset of the value.
 const VALUE: usize = 172;
-/// Bytes of a name (`comm`).
+/// Length of a name (`comm`), in bytes.
 const NAME: usize = 16;
 
-/// Reads a record; `None` for what is none of ours. `own` is our network
+/// Parses a record; `None` if it is none of ours. `own` is our network
 /// namespace.
 pub(super) fn read(bytes: &[u8], clock: &Clock, own: Option<u64>) -> Option<SocketCall> {
     let fields = Fields(bytes);
@@ -156,7 +156,7 @@ impl Fields<'_> {
         Some(state.map_or("UNCONN", |state| state.name()))
     }
 
-    /// An end; none without a port.
+    /// Reads an endpoint; `Some(None)` without a port.
     fn end(&self, family: i32, at: usize, port: usize) -> Option<Option<Endpoint>> {
         let address = match family {
             libc::AF_INET => IpAddr::from(Ipv4Addr::from(self.array::<4>(at)?)),

@@ -1,9 +1,9 @@
-//! The tracepoints of system calls: found, and attached to.
+//! The tracepoints of system calls: finding, and attaching to them.
 //!
-//! They are numbered by the kernel in a file system of its own. Where nobody
-//! has mounted that, it is opened without a place, so that nothing of the host
-//! changes. To attach to the tracepoint of one call leaves it to the kernel to
-//! pass over all others.
+//! The kernel numbers tracepoints in a file system of its own (tracefs). If it
+//! is mounted nowhere, it is opened without a mount point, so that nothing of
+//! the host changes. Attaching to the tracepoint of one call leaves it to the
+//! kernel to skip all others.
 
 #![allow(unsafe_code)]
 
@@ -17,24 +17,24 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use crate::kernel::KernelError;
 use crate::kernel::attached::refused;
 
-/// Where it is usually mounted.
+/// The usual mount points of tracefs.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// `PERF_TYPE_TRACEPOINT`.
 const TRACEPOINT: u32 = 2;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
-/// `PERF_ATTR_SIZE_VER0`: what all kernels know.
+/// `PERF_ATTR_SIZE_VER0`: the size that all kernels know.
 const ATTRIBUTES: u32 = 64;
 
 /// The list of tracepoints.
 pub(super) struct Tracepoints(OwnedFd);
 
 impl Tracepoints {
-    /// Opens it.
+    /// Opens the list.
     pub(super) fn open() -> Result<Self, KernelError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         for folder in MOUNTED {
-            // It is a folder without anything in it where nothing is mounted.
+            // Without a mount, the folder is empty.
             let Ok(found) = open(folder, flags, Mode::empty()) else {
                 continue;
             };
@@ -66,7 +66,7 @@ impl Tracepoints {
         let link = program
             .attach_perf_event(event.as_fd().as_raw_fd())
             .map_err(|error| refused(name, &error))?;
-        // It is the link's from here on.
+        // The link owns the event from here on.
         let _ = event.into_raw_fd();
         Ok(link)
     }
@@ -87,7 +87,7 @@ impl Tracepoints {
     }
 }
 
-/// The file system, mounted nowhere.
+/// Opens tracefs without mounting it.
 fn detached() -> rustix::io::Result<OwnedFd> {
     let system = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&system)?;
@@ -98,8 +98,8 @@ fn detached() -> rustix::io::Result<OwnedFd> {
     )
 }
 
-/// An event for a tracepoint, on all processors: what is attached to it is
-/// called on each, whatever the number here says.
+/// Opens an event for a tracepoint, on all processors: a program attached to it
+/// is called on each, whatever the processor number here.
 fn event(number: u64) -> io::Result<OwnedFd> {
     // `struct perf_event_attr`: type, size, config, sample_period.
     let mut attributes = [0u64; ATTRIBUTES as usize / 8];

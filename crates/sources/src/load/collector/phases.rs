@@ -1,4 +1,4 @@
-//! What the phases of a run are, said in events.
+//! Events that announce the phases of a run.
 
 use core::time::Duration;
 
@@ -8,9 +8,9 @@ use lagtrace_core::observed::time::Timestamp;
 use super::Collector;
 
 impl<S: FnMut(Event)> Collector<'_, S> {
-    /// Until when requests could start in a run that `ended` early. At a rate
-    /// each stands for the interval behind it, and what the last one took is
-    /// no time in which others were due.
+    /// Returns the time until which requests could start in a run that `ended`
+    /// early. At a fixed rate each request stands for the interval after it,
+    /// and the time that the last one took is no time in which others were due.
     pub(super) fn started_until(
         &self,
         ended: Timestamp,
@@ -25,7 +25,7 @@ impl<S: FnMut(Event)> Collector<'_, S> {
         until.max(self.counted_from).min(ended)
     }
 
-    /// Says what the phases are, with their end, and until when requests could
+    /// Emits the phases, with their end and the time until which requests could
     /// start.
     pub(super) fn announce(&mut self, end: Timestamp, started_until: Timestamp) {
         let plan = self.plan;

@@ -1,9 +1,9 @@
-//! Stages of requests, added up.
+//! Sums of the stages of requests.
 
 use lagtrace_core::observed::event::{LoadStages, StageTimes, TargetId};
 use lagtrace_core::stats::histogram::Distribution;
 
-/// Stages of no request so far.
+/// Returns the stages of a target, with no requests so far.
 pub(super) fn stages_of(target: TargetId) -> LoadStages {
     let names = StageTimes::default().each();
     LoadStages {
@@ -15,7 +15,7 @@ pub(super) fn stages_of(target: TargetId) -> LoadStages {
     }
 }
 
-/// Adds a request's; `None`: they could not be told.
+/// Adds the stages of a request; `None` if they are unknown.
 pub(super) fn add_stages(sums: &mut LoadStages, times: Option<&StageTimes>) {
     let Some(times) = times else {
         sums.without += 1;

@@ -1,4 +1,4 @@
-//! How requests and connections end, and when the next try is due.
+//! The end of requests and connections, and the wait before the next try.
 
 use core::time::Duration;
 
@@ -16,8 +16,8 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
 impl Connection {
-    /// Gives up what is under way; the records of the requests that this fails
-    /// are appended to `failed`.
+    /// Gives up everything under way; appends the records of the requests that
+    /// fail to `failed`.
     pub(in crate::load) fn fail(
         &mut self,
         now: Timestamp,
@@ -46,7 +46,7 @@ impl Connection {
         request.as_ref().map(InFlight::start)
     }
 
-    /// The record of a request that found no connection.
+    /// Returns the record of a request that found no connection.
     pub(in crate::load) fn record_unsent(
         &mut self,
         now: Timestamp,
@@ -56,7 +56,7 @@ impl Connection {
         self.record(InFlight::unsent(since, start), now, Err(failure))
     }
 
-    /// How long to wait before the next try; zero after a success.
+    /// Returns the wait before the next try; zero after a success.
     pub(in crate::load) fn backoff(&self) -> Duration {
         match self.failures_in_a_row {
             0 => Duration::ZERO,
@@ -64,7 +64,8 @@ impl Connection {
         }
     }
 
-    /// What has taken longer than `timeout` at `now`.
+    /// Returns the failure of a connect or request that has taken longer than
+    /// `timeout` at `now`.
     pub(in crate::load) fn overdue(
         &self,
         now: Timestamp,

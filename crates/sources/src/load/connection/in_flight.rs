@@ -9,16 +9,16 @@ use crate::load::mix::Start;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     pub(super) due: Timestamp,
-    /// Which of the plan's URLs it asks for.
+    /// Index of the URL it asks for, among those of the plan.
     pub(super) part: u16,
     pub(super) sent: Timestamp,
     pub(super) first_byte: Option<Timestamp>,
     pub(super) last_read: Timestamp,
     pub(super) longest_gap: Duration,
     pub(super) received_bytes: u64,
-    /// Whether its `send` was called.
+    /// True if `send` was called for it.
     pub(super) is_sent: bool,
-    /// Its stream; 0 in HTTP/1.1.
+    /// Stream id; 0 in HTTP/1.1.
     pub(super) stream: u32,
 }
 

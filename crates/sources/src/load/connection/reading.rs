@@ -1,4 +1,4 @@
-//! What bytes from the peer mean for the requests under way.
+//! The effect of bytes from the peer on the requests under way.
 
 use core::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::http::Progress;
 use crate::load::http2;
 use crate::load::record::Record;
 
-/// How often in a row each of the requests that may be under way is asked
-/// again where a server turns them away: before its settings are known, more
-/// may be asked than it allows.
+/// Maximum number of times in a row that each of the requests that may be under
+/// way is sent again when a server turns them away: before its settings are
+/// known, more may be sent than it allows.
 const MAX_TURNED_AWAY: usize = 4;
 
 impl Connection {
-    /// Takes bytes that were read at `now`; the records of what they complete
-    /// are appended to `done`.
+    /// Takes bytes that were read at `now`; appends the records of the
+    /// responses they complete to `done`.
     pub(in crate::load) fn received(
         &mut self,
         now: Timestamp,
@@ -59,9 +59,10 @@ impl Connection {
             return Received::TurnedAway;
         }
         let leaves = matches!(self.speech, Speech::Http2 { leaves: true, .. });
-        match leaves && self.in_flight.is_empty() {
-            true => Received::Over,
-            false => Received::Open,
+        if leaves && self.in_flight.is_empty() {
+            Received::Over
+        } else {
+            Received::Open
         }
     }
 
@@ -112,7 +113,7 @@ impl Connection {
     }
 
     /// Gives up the streams that have taken longer than `timeout` at `now`,
-    /// while the others go on; false where that cannot be.
+    /// while the others go on; returns false if that is not possible.
     pub(in crate::load) fn cancel_overdue(
         &mut self,
         now: Timestamp,
@@ -146,8 +147,8 @@ impl Connection {
         let (mut rest, before) = (bytes, done.len());
         while !rest.is_empty() {
             let Some(in_flight) = self.in_flight.front_mut() else {
-                // What follows a response that nothing was asked after belongs
-                // to nothing.
+                // Bytes after the response to the last request belong to no
+                // request.
                 let was_asked = done.len() > before;
                 return if was_asked {
                     Received::Over
@@ -184,8 +185,8 @@ impl Connection {
         Received::Open
     }
 
-    /// The peer closed properly at `now`: the record of a response that this
-    /// completes.
+    /// Notes that the peer closed properly at `now`; returns the record of a
+    /// response that this completes.
     pub(in crate::load) fn peer_closed(
         &mut self,
         now: Timestamp,

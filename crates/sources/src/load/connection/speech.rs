@@ -1,4 +1,4 @@
-//! What is spoken on a connection, and how far that is.
+//! The protocol spoken on a connection, and its state.
 
 use std::sync::Arc;
 
@@ -6,28 +6,28 @@ use crate::http::ResponseReader;
 use crate::load::http2::{Request, Session};
 use crate::load::jar::Jar;
 
-/// What is spoken on a connection.
+/// The protocol to speak on a connection.
 #[derive(Clone, Debug)]
 pub(in crate::load) enum Dialect {
     /// HTTP/1.1.
     Http1 {
-        /// Whether responses have no body whatever they say.
+        /// True if responses have no body, whatever they say.
         is_head_request: bool,
-        /// The cookies that it begins with, if it keeps those that it is given.
+        /// The cookies to begin with, if cookies are kept.
         jar: Option<Jar>,
     },
-    /// HTTP/2, asking one of these.
+    /// HTTP/2, with the requests that can be sent.
     Http2(Arc<[Request]>),
 }
 
-/// How far that is.
+/// The protocol spoken on a connection, with its state.
 #[derive(Debug)]
 pub(super) enum Speech {
     Http1(ResponseReader, Option<Jar>),
     Http2 {
         requests: Arc<[Request]>,
         session: Option<Box<Session>>,
-        /// Whether the server takes no further requests.
+        /// True if the server takes no further requests.
         leaves: bool,
     },
 }
@@ -63,7 +63,7 @@ impl Speech {
     }
 }
 
-/// Puts into the jar what the responses to requests of `part` set.
+/// Stores the cookies that responses to requests of `part` set in the jar.
 pub(super) fn fill(jar: &mut Option<Jar>, reader: &mut ResponseReader, part: u16) {
     if let Some(jar) = jar {
         let cookies = reader.take_cookies();

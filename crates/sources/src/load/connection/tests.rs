@@ -10,7 +10,7 @@ const HTTP1: Dialect = Dialect::Http1 {
     jar: None,
 };
 
-/// A request that is due so many milliseconds after the epoch.
+/// Returns a request that is due `millis` after the epoch.
 fn due(millis: u64) -> Start {
     Start {
         due: at(millis),
@@ -18,7 +18,7 @@ fn due(millis: u64) -> Start {
     }
 }
 
-/// A connection that was opened at 5 and asked at 10.
+/// Returns a connection that was opened at 5 and asked at 10.
 fn asked() -> Connection {
     let mut connection = Connection::new(1, 7, HTTP1, 1);
     connection.connect(at(2), None);
@@ -27,14 +27,14 @@ fn asked() -> Connection {
     connection
 }
 
-/// What bytes read at an instant complete, and what they lead to.
+/// Returns the records that bytes read at `millis` complete, and their effect.
 fn read(connection: &mut Connection, millis: u64, bytes: &[u8]) -> (Vec<Record>, Received) {
     let mut done = Vec::new();
     let received = connection.received(at(millis), bytes, &mut done);
     (done, received)
 }
 
-/// The one response that they complete.
+/// Returns the record of the one response that the bytes complete.
 fn answer(connection: &mut Connection, millis: u64, bytes: &[u8]) -> Record {
     match read(connection, millis, bytes).0.as_slice() {
         [record] => *record,
@@ -42,7 +42,8 @@ fn answer(connection: &mut Connection, millis: u64, bytes: &[u8]) -> Record {
     }
 }
 
-/// What giving up fails.
+/// Returns the records of the requests that fail when the connection is given
+/// up.
 fn fail(connection: &mut Connection, millis: u64, failure: RequestFailure) -> Vec<Record> {
     let mut failed = Vec::new();
     connection.fail(at(millis), failure, &mut failed);
@@ -170,7 +171,7 @@ fn failures_in_a_row_are_tried_again_ever_later_until_a_response() {
     assert_eq!(connection.backoff(), Duration::ZERO);
 }
 
-/// A connection that was asked thrice at once: at 10, 20 and 30.
+/// Returns a connection that was asked three times at once: at 10, 20 and 30.
 fn asked_thrice() -> Connection {
     let mut connection = Connection::new(0, 0, HTTP1, 3);
     connection.connect(at(0), None);

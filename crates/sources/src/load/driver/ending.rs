@@ -1,4 +1,4 @@
-//! How a run ends, and what becomes of requests that have no response.
+//! The end of a run, and the records of requests that have no response.
 
 use core::time::Duration;
 
@@ -9,7 +9,8 @@ use super::{Driver, Slot};
 use crate::load::lane::LaneState;
 use crate::load::record::Record;
 
-/// Records of requests that were never sent, per lane and worker, at most.
+/// Maximum number of records of requests that were never sent, per lane and
+/// worker.
 const MAX_UNSENT_RECORDS: u64 = 10_000;
 
 impl Driver {
@@ -24,7 +25,7 @@ impl Driver {
         }
     }
 
-    /// Whether nothing more is to come.
+    /// Returns true if nothing more is to come.
     pub(in crate::load) fn is_done(&self, now: Timestamp) -> bool {
         let is_used_up = self.lanes.iter().all(LaneState::is_used_up);
         if now < self.end && !is_used_up {
@@ -34,7 +35,8 @@ impl Driver {
         is_quiet || now >= self.end + self.grace
     }
 
-    /// Gives up whatever is still under way or overdue when the run is over.
+    /// Gives up everything that is still under way or overdue when the run is
+    /// over.
     pub(in crate::load) fn finish(&mut self, now: Timestamp) {
         for slot in 0..self.connections.len() {
             let is_open_loop = self.is_open_loop(slot);
@@ -61,7 +63,7 @@ impl Driver {
         }
     }
 
-    /// The request that a connection would have carried fails with it.
+    /// Records the failure of the request that a connection would have carried.
     pub(super) fn fail_waiting(
         &mut self,
         slot: Slot,
@@ -80,7 +82,7 @@ impl Driver {
         }
     }
 
-    /// Records what was due in a lane and never sent.
+    /// Records the requests that were due in a lane and never sent.
     fn cut_overdue(&mut self, number: usize, now: Timestamp) {
         let Some(lane) = self.lanes.get_mut(number) else {
             return;

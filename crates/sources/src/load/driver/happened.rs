@@ -1,4 +1,4 @@
-//! What happened on the sockets, and what follows for the connection.
+//! Events on the sockets, and their effect on the connection.
 
 use core::time::Duration;
 
@@ -13,20 +13,20 @@ use crate::tls::TlsFault;
 use crate::tls::secure::Secured;
 
 impl Driver {
-    /// TCP's handshake is done, that of TLS begins.
+    /// Notes that TCP's handshake is done and that of TLS begins.
     pub(in crate::load) fn secures(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.secures(now, flow);
         }
     }
 
-    /// The TLS handshake is done too.
+    /// Notes that the TLS handshake is done too.
     pub(in crate::load) fn secured(&mut self, slot: Slot, now: Timestamp, tls: Secured) {
         let flow = self.connections.get(slot).and_then(Connection::flow);
         self.opened(slot, now, flow, Some(tls));
     }
 
-    /// A connection's handshake is done, and it has no TLS.
+    /// Notes that the handshake of a connection without TLS is done.
     pub(in crate::load) fn connected(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
         self.opened(slot, now, flow, None);
     }
@@ -36,7 +36,7 @@ impl Driver {
             return;
         };
         if connection.connecting_since().is_none() {
-            // It failed before this could be told.
+            // The connection failed before this was reported.
             return;
         }
         let start = connection.opened(now, flow);
@@ -57,7 +57,7 @@ impl Driver {
         }
     }
 
-    /// Bytes were read from a connection.
+    /// Takes bytes that were read from a connection.
     pub(in crate::load) fn received(&mut self, slot: Slot, now: Timestamp, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -76,16 +76,16 @@ impl Driver {
         match received {
             Received::Garbage => self.failed(slot, now, RequestFailure::NotHttp),
             Received::TurnedAway => self.failed(slot, now, RequestFailure::TurnedAway),
-            // The next one is made after a wait.
+            // The next connection is opened after a wait.
             Received::Over if is_barren => self.failed(slot, now, RequestFailure::TurnedAway),
             Received::Over => self.finished(slot, now, false),
             Received::Open if is_moved => self.finished(slot, now, true),
-            // Its settings may have made room.
+            // The server's settings may have made room.
             Received::Open => self.go_on(slot, now),
         }
     }
 
-    /// The peer closed a connection properly.
+    /// Notes that the peer closed a connection properly.
     pub(in crate::load) fn peer_closed(&mut self, slot: Slot, now: Timestamp) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -104,14 +104,14 @@ impl Driver {
         }
     }
 
-    /// A connection failed within TLS.
+    /// Notes that a connection failed within TLS.
     pub(in crate::load) fn tls_failed(&mut self, slot: Slot, now: Timestamp, fault: TlsFault) {
         let failure = fault.failure;
         self.batch.tls_fault.get_or_insert(fault);
         self.failed(slot, now, failure);
     }
 
-    /// A connection, or making one, failed.
+    /// Notes that a connection, or opening one, failed.
     pub(in crate::load) fn failed(&mut self, slot: Slot, now: Timestamp, failure: RequestFailure) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -136,7 +136,8 @@ impl Driver {
         self.reopen(slot, now);
     }
 
-    /// Responses came in full: the connection rests, goes on or is replaced.
+    /// Handles the end of responses: the connection rests, goes on or is
+    /// replaced.
     fn finished(&mut self, slot: Slot, now: Timestamp, is_reusable: bool) {
         let Some(lane) = self.lanes.get(self.lane_of(slot)) else {
             return;
@@ -181,7 +182,8 @@ impl Driver {
         }
     }
 
-    /// A response takes too long: its stream ends, or the connection with it.
+    /// Handles a response that takes too long: its stream ends, or the
+    /// connection with it.
     pub(super) fn request_overdue(&mut self, slot: Slot, now: Timestamp) {
         let before = self.batch.records.len();
         let Some(connection) = self.connections.get_mut(slot) else {
@@ -190,9 +192,10 @@ impl Driver {
         let records = &mut self.batch.records;
         let goes_on = connection.cancel_overdue(now, self.timeout, records);
         self.pending -= records.len() - before;
-        match goes_on {
-            true => self.finished(slot, now, true),
-            false => self.failed(slot, now, RequestFailure::Timeout),
+        if goes_on {
+            self.finished(slot, now, true)
+        } else {
+            self.failed(slot, now, RequestFailure::Timeout)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a connection does next: rest, open, wait or send.
+//! The next step of a connection: rest, open, wait or send.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use crate::load::connection::Connection;
 use crate::load::mix::Start;
 
 impl Driver {
-    /// Lets a connection alone until an instant.
+    /// Leaves a connection alone until `until`.
     pub(super) fn rest(&mut self, slot: Slot, until: Timestamp) {
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.wakes_at = Some(until);
@@ -17,7 +17,7 @@ impl Driver {
         }
     }
 
-    /// A connection's wait until `at` is over.
+    /// Ends a connection's wait until `at`.
     pub(super) fn wake(&mut self, slot: Slot, now: Timestamp, at: Timestamp) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -66,7 +66,7 @@ impl Driver {
         }
     }
 
-    /// Starts what is due in a lane on connections that wait.
+    /// Starts the requests that are due in a lane on connections that wait.
     pub(super) fn start_due(&mut self, number: usize, now: Timestamp) {
         while let Some(lane) = self.lanes.get_mut(number) {
             let Some(&slot) = lane.idle.front() else {
@@ -95,7 +95,8 @@ impl Driver {
         }
     }
 
-    /// A connection that has room left waits on, behind those that have more.
+    /// Puts a connection that has room left back among those that wait, behind those that have
+    /// more.
     fn readmit(&mut self, number: usize, slot: Slot) {
         let (Some(lane), Some(connection)) =
             (self.lanes.get_mut(number), self.connections.get_mut(slot))

@@ -10,16 +10,16 @@ use crate::load::tests::{at, lane, ms, plan};
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-/// What a server does with something that reaches it.
+/// The reaction of a server to something that reaches it.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    /// It answers after this long.
+    /// An answer after this long.
     After(Duration),
-    /// It answers, whatever it does, at this instant.
+    /// An answer, whatever happens, at this instant.
     At(Timestamp),
-    /// It refuses or closes at once.
+    /// A refusal or close at once.
     No,
-    /// It never answers.
+    /// No answer ever.
     Never,
 }
 
@@ -36,7 +36,7 @@ struct World<C, S> {
     driver: Driver,
     now: Timestamp,
     happenings: BinaryHeap<Reverse<(Timestamp, Slot, Happening, u32)>>,
-    /// Which connection of each slot is the present one.
+    /// Number of the present connection in each slot.
     present: Vec<u32>,
     accept: C,
     serve: S,
@@ -143,7 +143,7 @@ fn after_10_ms(_: Timestamp) -> Answer {
     Answer::After(ms(10))
 }
 
-/// The longest latency, from the intended start.
+/// Returns the longest latency, from the intended start.
 fn longest(batch: &Batch) -> Duration {
     let ages = batch.records.iter().map(|r| r.ended.since(r.due));
     ages.max().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Carries out what the driver wants.
+//! Execution of the driver's commands.
 
 use core::time::Duration;
 
@@ -10,16 +10,16 @@ use rustix::net::sockopt;
 use super::{Engine, Socket};
 use crate::load::driver::{Command, Slot};
 
-/// Connections that are closed by FIN before the rest is closed by RST: each
+/// Maximum number of connections that are closed by FIN before the rest is closed by RST: each
 /// leaves a local port in TIME-WAIT for a minute, and there are about 28,000.
 pub(in crate::load) const MAX_TIME_WAITS: u32 = 5_000;
 
 impl Engine<'_> {
-    /// Does what the driver wants, in order.
+    /// Carries out the driver's commands, in order.
     pub(super) fn carry_out(&mut self, now: Timestamp) {
         loop {
             self.carry_out_commands(now);
-            // What one connection asks in a row goes out together.
+            // Requests of one connection in a row go out together.
             let Some(slot) = self.talkative.pop() else {
                 return;
             };
@@ -32,10 +32,11 @@ impl Engine<'_> {
         while let Some(command) = self.driver.next_command() {
             match command {
                 Command::Send(slot) => {
-                    // Each send takes microseconds: in a row they need own stamps.
-                    let now = match core::mem::take(&mut is_fresh) {
-                        true => now,
-                        false => self.clock.now(),
+                    // Each send takes microseconds: several in a row need timestamps of their own.
+                    let now = if core::mem::take(&mut is_fresh) {
+                        now
+                    } else {
+                        self.clock.now()
                     };
                     let part = self.driver.part_to_send(slot);
                     let cookies = self.driver.cookies_to_send(slot, part);

@@ -1,4 +1,4 @@
-//! What goes out on the sockets.
+//! Output on the sockets.
 
 use lagtrace_core::observed::event::RequestFailure;
 use lagtrace_core::observed::time::Timestamp;
@@ -10,12 +10,12 @@ use super::{Engine, LaneSockets, Socket};
 use crate::load::driver::Slot;
 use crate::load::socket::failure_of;
 
-/// Bytes of a request that TLS is given at once; the rest waits until the
-/// kernel took them.
+/// Maximum number of bytes of a request that TLS is given at once; the rest
+/// waits until the kernel took them.
 const TLS_CHUNK: usize = 32 * 1024;
 
 impl Engine<'_> {
-    /// Sends a request that is due, the one of this part with these cookies.
+    /// Sends a request that is due: that of this part, with these cookies.
     pub(super) fn send(
         &mut self,
         slot: Slot,
@@ -32,8 +32,8 @@ impl Engine<'_> {
             return self.note_talkative(slot);
         }
         if socket.queued.len() >= in_flight.max(1) {
-            // One was answered before it was heard out: a new request would be
-            // taken for its end.
+            // A request was answered before it was sent to its end: a new one
+            // would be taken for the rest of it.
             return self.driver.failed(slot, now, RequestFailure::Closed);
         }
         socket.watched = None;
@@ -48,21 +48,21 @@ impl Engine<'_> {
         }
     }
 
-    /// A connection of HTTP/2 may have something to send.
+    /// Notes that a connection of HTTP/2 may have something to send.
     pub(super) fn note_talkative(&mut self, slot: Slot) {
         if self.talkative.last() != Some(&slot) {
             self.talkative.push(slot);
         }
     }
 
-    /// Sends what HTTP/2 has to say on a connection.
+    /// Sends the output of HTTP/2 on a connection.
     pub(super) fn flush(&mut self, slot: Slot, now: Timestamp) {
         if let Err(error) = self.push(slot) {
             self.driver.failed(slot, now, failure_of(error));
         }
     }
 
-    /// Sends more of what the kernel took only a part of.
+    /// Sends more of what the kernel took only in part.
     pub(super) fn send_rest(&mut self, slot: Slot) {
         if let Err(error) = self.push(slot) {
             let (now, failure) = (self.clock.now(), failure_of(error));
@@ -70,9 +70,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives the kernel as much as it takes. Of what HTTP/2 has to say the
-    /// outbox holds one go, so that what nobody reads piles up in its session,
-    /// which knows how much of it is too much.
+    /// Gives the kernel as much as it takes. The outbox holds one portion of
+    /// HTTP/2's output, so that output that the peer does not read piles up in
+    /// the session, which limits it.
     fn push(&mut self, slot: Slot) -> Result<(), Errno> {
         let lane = self.driver.lane_of(slot);
         let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
@@ -96,11 +96,11 @@ impl Engine<'_> {
 #[derive(Debug)]
 pub(super) struct Queued {
     part: u16,
-    /// Its bytes, where it does not look like the others of its part.
+    /// Own bytes, if they differ from those of the other requests of its part.
     own: Option<Vec<u8>>,
 }
 
-/// A request with a `Cookie` field behind its first line.
+/// Returns the request with a `Cookie` field after its first line.
 fn with_cookies(request: &[u8], cookies: &str) -> Vec<u8> {
     let end = request.windows(2).position(|two| two == b"\r\n");
     let (line, rest) = request.split_at(end.map_or(0, |end| end + 2));
@@ -115,17 +115,18 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Whether all were taken.
+    /// Returns true if all bytes were taken.
     pub(super) fn is_empty(&self) -> bool {
         self.taken == self.bytes.len()
     }
 
-    /// Those that were not.
+    /// Returns the bytes that were not taken.
     fn rest(&self) -> &[u8] {
         self.bytes.get(self.taken..).unwrap_or_default()
     }
 
-    /// Room for others; of those that are left nothing is.
+    /// Empties the buffer and returns it to be filled; bytes not taken are
+    /// lost.
     fn refill(&mut self) -> &mut Vec<u8> {
         self.bytes.clear();
         self.taken = 0;
@@ -144,9 +145,10 @@ impl Socket {
             };
             let length = request.len();
             let is_boxed = !self.outbox.is_empty();
-            let rest = match is_boxed {
-                true => self.outbox.rest(),
-                false => request.get(self.taken..).unwrap_or_default(),
+            let rest = if is_boxed {
+                self.outbox.rest()
+            } else {
+                request.get(self.taken..).unwrap_or_default()
             };
             let (taken, is_all) = match &mut self.tls {
                 None => {
@@ -165,15 +167,14 @@ impl Socket {
                 }
                 Some(_) => (0, true),
             };
-            match is_boxed {
-                true => self.outbox.taken += taken,
-                false => {
-                    self.taken += taken;
-                    if self.taken == length && self.queued.pop_front().is_some() {
-                        self.taken = 0;
-                        if let Some(watched) = &mut self.watched {
-                            watched.handed_over(self.handed_over.wrapping_sub(1));
-                        }
+            if is_boxed {
+                self.outbox.taken += taken
+            } else {
+                self.taken += taken;
+                if self.taken == length && self.queued.pop_front().is_some() {
+                    self.taken = 0;
+                    if let Some(watched) = &mut self.watched {
+                        watched.handed_over(self.handed_over.wrapping_sub(1));
                     }
                 }
             }
@@ -195,7 +196,7 @@ impl Socket {
     }
 }
 
-/// Sends without waiting; 0 where the kernel takes nothing now.
+/// Sends without waiting; returns 0 if the kernel takes nothing now.
 fn send(fd: &std::os::fd::OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     match rustix::net::send(fd, bytes, SendFlags::NOSIGNAL) {
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),

@@ -1,4 +1,4 @@
-//! What comes in on the sockets.
+//! Input on the sockets.
 
 use lagtrace_core::observed::event::RequestFailure;
 use lagtrace_core::observed::flow::FlowKey;
@@ -13,11 +13,13 @@ use crate::load::socket::failure_of;
 use crate::tls::TlsFault;
 use crate::tls::secure::Secure;
 
-/// Reads of one connection in a row before others have their turn.
+/// Maximum number of reads of one connection in a row before it is the others'
+/// turn.
 const MAX_READS: usize = 16;
 
 impl Engine<'_> {
-    /// Reads until there is nothing more; to the end if there is one.
+    /// Reads until there is nothing more; to the end of the stream if
+    /// `is_ended`.
     pub(super) fn read(&mut self, slot: Slot, is_ended: bool) {
         let Some(Some(socket)) = self.sockets.get(slot) else {
             return;
@@ -85,15 +87,15 @@ impl Engine<'_> {
         matches!(self.sockets.get(slot), Some(Some(socket)) if socket.tls.is_some())
     }
 
-    /// Acknowledges what was read. The option is no flag: it holds until the
-    /// next send or so.
+    /// Acknowledges what was read (TCP_QUICKACK). The option is no flag: it
+    /// holds until the next send or so.
     fn acknowledge(&self, slot: Slot) {
         if let Some(Some(socket)) = self.sockets.get(slot) {
             let _ = sockopt::set_tcp_quickack(&socket.fd, true);
         }
     }
 
-    /// Hands on what TLS makes of the first `len` bytes read.
+    /// Decrypts the first `len` bytes read, and hands on the result.
     fn decrypt(&mut self, slot: Slot, now: Timestamp, len: usize) {
         let Some(Some(socket)) = self.sockets.get_mut(slot) else {
             return;
@@ -151,7 +153,8 @@ impl Engine<'_> {
                 let _ = sockopt::set_tcp_quickack(&socket.fd, true);
             }
             if lane.has_stamps {
-                // Where it cannot, there are no stamps, and the report says so.
+                // If this fails, there are no timestamps, and the report says
+                // so.
                 let _ = crate::stamped::stream::watch(&socket.fd);
             }
             lane.plan.flow(&socket.fd)
@@ -161,7 +164,8 @@ impl Engine<'_> {
         } else {
             self.report(now, |driver| driver.connected(slot, now, flow));
         }
-        // What came with the handshake's end is told by this event only.
+        // Bytes that came with the handshake's end are announced by this event
+        // only.
         if flags.contains(epoll::EventFlags::IN) {
             self.read(slot, flags.contains(epoll::EventFlags::RDHUP));
         }

@@ -1,11 +1,11 @@
-//! Where frames begin and end (RFC 9113 §4.1).
+//! The boundaries of frames (RFC 9113 §4.1).
 
 use super::{
     CONTINUATION, DATA, GOAWAY, HEADERS, MAX_FRAME, NotHttp2, PING, RST_STREAM, SETTINGS,
     WINDOW_UPDATE,
 };
 
-/// Bytes of a frame's header.
+/// Length of a frame's header, in bytes.
 const HEADER: usize = 9;
 /// Flags of HEADERS.
 const PADDED: u8 = 0x8;
@@ -35,20 +35,22 @@ impl Frame {
         self.flags & flag != 0
     }
 
-    /// The field section of a HEADERS frame, its padding excluded.
+    /// Returns the field section of a HEADERS frame, without its padding.
     pub(super) fn section(self, body: &[u8]) -> Option<&[u8]> {
-        let (padding, rest) = match self.has(PADDED) {
-            true => (usize::from(*body.first()?), body.get(1..)?),
-            false => (0, body),
+        let (padding, rest) = if self.has(PADDED) {
+            (usize::from(*body.first()?), body.get(1..)?)
+        } else {
+            (0, body)
         };
-        let rest = match self.has(PRIORITY) {
-            true => rest.get(5..)?,
-            false => rest,
+        let rest = if self.has(PRIORITY) {
+            rest.get(5..)?
+        } else {
+            rest
         };
         rest.get(..rest.len().checked_sub(padding)?)
     }
 
-    /// Refuses lengths and streams that its type cannot have.
+    /// Refuses lengths and streams that the frame's type cannot have.
     fn check(self) -> Result<(), NotHttp2> {
         let is_of_connection = matches!(self.kind, SETTINGS | PING | GOAWAY);
         let is_of_stream = matches!(self.kind, DATA | HEADERS | RST_STREAM | CONTINUATION);
@@ -69,21 +71,22 @@ impl Frame {
     }
 }
 
-/// The frames of the server.
+/// A parser of the server's frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     header: [u8; HEADER],
-    /// Bytes of the header that are there.
+    /// Number of bytes of the header that are there.
     have: usize,
-    /// The frame whose body is in progress, and how much of it is to come.
+    /// The frame whose body is in progress, and the number of bytes still to
+    /// come.
     current: Option<(Frame, usize)>,
-    /// Its body, where it is of interest.
+    /// The body so far; that of DATA is not kept.
     body: Vec<u8>,
 }
 
 impl Frames {
-    /// Takes bytes off the front of `bytes`, which is not empty; a frame that
-    /// they complete, with its body unless it is DATA.
+    /// Takes bytes off the front of `bytes`, which is not empty; returns the
+    /// frame that they complete, with its body unless it is DATA.
     pub(super) fn step(&mut self, bytes: &mut &[u8]) -> Result<Option<(Frame, Vec<u8>)>, NotHttp2> {
         let (frame, left) = match self.current {
             Some(current) => current,
@@ -115,7 +118,7 @@ impl Frames {
         Ok((left == 0).then(|| (frame, core::mem::take(&mut self.body))))
     }
 
-    /// Takes a body back, to spare the next one its memory.
+    /// Takes a body back, so that its memory serves the next one.
     pub(super) fn recycle(&mut self, mut body: Vec<u8>) {
         if self.body.capacity() == 0 {
             body.clear();

@@ -13,8 +13,8 @@ pub(in crate::load) struct Request {
     pub(super) body: Vec<u8>,
 }
 
-/// Fields that speak of a connection, not of a request (RFC 9113 §8.2.2), and
-/// the one that `:authority` takes the place of.
+/// Fields that concern a connection, not a request (RFC 9113 §8.2.2), and the
+/// one that `:authority` replaces.
 const LEFT_OUT: [&str; 6] = [
     "connection",
     "host",
@@ -25,13 +25,13 @@ const LEFT_OUT: [&str; 6] = [
 ];
 
 impl Request {
-    /// Those of `lane` in a run of `plan`, one for each URL.
+    /// Returns the requests of `lane` in a run of `plan`, one for each URL.
     pub(in crate::load) fn all_of(plan: &Plan, lane: &Lane) -> Arc<[Self]> {
         let urls = plan.urls_of(lane).into_iter();
         urls.map(|url| Self::of(lane, url)).collect()
     }
 
-    /// That of `lane` for `url`.
+    /// Returns the request of `lane` for `url`.
     pub(super) fn of(lane: &Lane, url: &Url) -> Self {
         let target = &lane.target;
         let given: Vec<(String, &str)> = target
@@ -86,7 +86,8 @@ impl Request {
     }
 }
 
-/// A field without indexing, its name spelled out, nothing compressed (§6.2.2).
+/// Appends a field without indexing, its name spelled out, nothing compressed
+/// (§6.2.2).
 fn literal(section: &mut Vec<u8>, name: &str, value: &str) {
     section.push(0);
     for text in [name, value] {
@@ -95,7 +96,7 @@ fn literal(section: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
-/// A length of seven bits and more (§5.1).
+/// Appends a length with a prefix of seven bits (§5.1).
 fn length(section: &mut Vec<u8>, length: usize) {
     if length < 127 {
         return section.push(length as u8);

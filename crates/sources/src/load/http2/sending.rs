@@ -1,15 +1,16 @@
-//! What goes out: requests, bodies as far as windows let them, and answers.
+//! Output: requests, bodies as far as windows let them, and answers.
 
 use super::{
     CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, MAX_FRAME, RST_STREAM, Session,
     Stream, WINDOW_UPDATE,
 };
 
-/// Bytes from which on no further body is put into one go.
+/// Number of bytes from which on no further body is added in one go.
 const BODIES_LEN: usize = 64 * 1024;
 
 impl Session {
-    /// Opens a stream with a request, that of this number; the stream's.
+    /// Opens a stream with the request of this part; returns the stream's
+    /// number.
     pub(in crate::load) fn ask(&mut self, part: u16) -> u32 {
         let id = self.next_id;
         self.next_id += 2;
@@ -44,20 +45,20 @@ impl Session {
         id
     }
 
-    /// Gives a stream up.
+    /// Cancels a stream.
     pub(in crate::load) fn cancel(&mut self, id: u32) {
         self.forget(id);
         self.frame(RST_STREAM, 0, id, &CANCEL.to_be_bytes());
     }
 
-    /// Moves what is to be sent next to the end of `to`: all that waits, and
-    /// as much of bodies as makes one go. More of them is had by asking again.
+    /// Moves the next output to the end of `to`: everything that waits, and as
+    /// much of the bodies as makes one go. Further calls give more of them.
     pub(in crate::load) fn take_output(&mut self, to: &mut Vec<u8>) {
         self.send_bodies();
         to.append(&mut self.out);
     }
 
-    /// How long the heads of all open streams are.
+    /// Returns the most bytes that the heads of all open streams can take.
     pub(super) fn heads_len(&self) -> usize {
         let sections = self.requests.iter().map(|request| request.section.len());
         let section = sections.max().unwrap_or(0);

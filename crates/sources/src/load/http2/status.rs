@@ -3,13 +3,13 @@
 
 /// Statuses of the static table, from index 8 on (RFC 7541, appendix A).
 const STATIC: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
-/// Its first entry of this name.
+/// Index of the first entry of the static table that is named `:status`.
 const STATUS: u8 = 8;
 
-/// The status that a field section begins with.
+/// Returns the status that a field section begins with.
 pub(super) fn of(section: &[u8]) -> Option<u16> {
     let mut rest = section;
-    // The table's new size, zero, may be told first, more than once (§4.2).
+    // Dynamic table size updates, to zero, may come first, more than one (§4.2).
     while let Some((&first, behind)) = rest.split_first() {
         if first & 0xe0 != 0x20 || first & 0x1f == 0x1f {
             break;
@@ -31,7 +31,7 @@ pub(super) fn of(section: &[u8]) -> Option<u16> {
     if !(STATUS..STATUS + STATIC.len() as u8).contains(&name) {
         return None;
     }
-    // The value: whether it is compressed, its length, itself (§5.2).
+    // The value: a flag for Huffman coding, the length, the octets (§5.2).
     let (&length, value) = behind.split_first()?;
     let digits = value.get(..usize::from(length & 0x7f))?;
     let status = match length & 0x80 {
@@ -41,7 +41,7 @@ pub(super) fn of(section: &[u8]) -> Option<u16> {
     (100..=999).contains(&status).then_some(status)
 }
 
-/// Three digits.
+/// Parses three decimal digits.
 fn number(digits: impl ExactSizeIterator<Item = Option<u8>>) -> Option<u16> {
     if digits.len() != 3 {
         return None;
@@ -51,8 +51,8 @@ fn number(digits: impl ExactSizeIterator<Item = Option<u8>>) -> Option<u16> {
         .try_fold(0, |sum, digit| Some(sum * 10 + u16::from(digit?)))
 }
 
-/// Three digits, compressed (RFC 7541, appendix B): 0 to 2 are the five bits
-/// 0 to 2, the others the six bits from 0x19 on; ones fill the last byte.
+/// Parses three Huffman-coded digits (RFC 7541, appendix B): 0 to 2 are the five bits 0 to 2, the
+/// others the six bits from 0x19 on; ones fill the last byte.
 fn huffman(bytes: &[u8]) -> Option<u16> {
     if bytes.is_empty() || bytes.len() > 3 {
         return None;

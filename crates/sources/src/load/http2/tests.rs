@@ -33,7 +33,7 @@ fn feed(session: &mut Session, bytes: &[u8]) -> Result<Vec<Event>, NotHttp2> {
     Ok(events)
 }
 
-/// What waits to be sent, frame by frame: kind, flags, stream, length.
+/// Returns the frames waiting to be sent: kind, flags, stream, length.
 fn sent(session: &mut Session) -> Vec<(u8, u8, u32, usize)> {
     let mut out = Vec::new();
     session.take_output(&mut out);
@@ -112,7 +112,7 @@ fn servers_limits_goodbyes_and_refusals_are_heard() {
     assert_eq!(feed(&mut session, &refused), Ok(vec![Event::Unseen(5)]));
     let goodbye = frame(GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]);
     assert_eq!(feed(&mut session, &goodbye), Ok(vec![Event::Leaves(1)]));
-    // What it sends of streams that are gone is nobody's.
+    // Frames of streams that are gone are ignored.
     let late = frame(HEADERS, END_HEADERS | END_STREAM, 3, b"\x88");
     assert_eq!(feed(&mut session, &late), Ok(vec![]));
     let broken = frame(RST_STREAM, 0, 1, &2_u32.to_be_bytes());

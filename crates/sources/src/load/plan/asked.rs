@@ -1,4 +1,4 @@
-//! Whom a run asks, and what.
+//! The target of a run, and the requests made to it.
 
 use core::net::SocketAddr;
 
@@ -8,48 +8,47 @@ use lagtrace_core::observed::flow::Endpoint;
 
 use crate::url::Url;
 
-/// One of several URLs that are asked for.
+/// A URL to request, one of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedUrl {
-    /// What is asked for.
+    /// The URL.
     pub url: Url,
-    /// How often beside the others.
+    /// Weight relative to the other URLs.
     pub weight: u32,
 }
 
 /// Connections of one kind to one target; no connection is in two lanes.
 #[derive(Clone, Debug)]
 pub struct Lane {
-    /// Whom it asks.
+    /// Target of the lane.
     pub target: Target,
-    /// What its requests count as.
+    /// Phase its requests count towards.
     pub phase: Phase,
-    /// What is different about it.
+    /// Experiment that sets the lane apart, if any.
     pub experiment: Option<Experiment>,
-    /// Its connections.
+    /// Number of connections.
     pub connections: u32,
 }
 
-/// Whom a lane asks, and what.
+/// The target of a lane, and the request made to it.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Subject or twin.
     pub id: TargetId,
-    /// The address its connections go to.
+    /// The address that connections are made to.
     pub address: SocketAddr,
-    /// Names the path and the `Host` field.
+    /// URL that gives the path and the `Host` field.
     pub url: Url,
     /// The request's method.
     pub method: Method,
-    /// Header fields as `Name: value`; each takes the place of lagtrace's own
-    /// of that name.
+    /// Header fields as `Name: value`; each replaces lagtrace's own of that name.
     pub fields: Vec<String>,
-    /// The request's body.
+    /// Body of the request.
     pub body: Vec<u8>,
 }
 
 impl Target {
-    /// The endpoint of [`address`](Self::address).
+    /// Returns the endpoint of [`address`](Self::address).
     pub fn endpoint(&self) -> Endpoint {
         self.address.into()
     }
@@ -58,10 +57,10 @@ impl Target {
 /// A request method (RFC 9110 §9.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// Asks for a representation.
+    /// Requests a representation.
     #[default]
     Get,
-    /// The same without its body.
+    /// Requests a representation without its body.
     Head,
     /// Has the resource process the body.
     Post,
@@ -71,12 +70,12 @@ pub enum Method {
     Patch,
     /// Removes the resource.
     Delete,
-    /// Asks what may be asked.
+    /// Requests the methods and options that are available.
     Options,
 }
 
 impl Method {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 7] = [
         Self::Get,
         Self::Head,
@@ -87,17 +86,17 @@ impl Method {
         Self::Options,
     ];
 
-    /// Whether its requests are expected to have content (RFC 9110 §8.6).
+    /// Returns true if requests with this method are expected to have content (RFC 9110 §8.6).
     pub(super) const fn has_content(self) -> bool {
         matches!(self, Self::Post | Self::Put | Self::Patch)
     }
 
-    /// The method of this name, which is in upper case.
+    /// Returns the method of this name, which is in upper case.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.as_str() == name)
     }
 
-    /// As it stands in a request line.
+    /// Returns the name as it stands in a request line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",

@@ -1,4 +1,4 @@
-//! What is sent: requests of HTTP/1.1, byte by byte.
+//! The requests that are sent: HTTP/1.1, byte by byte.
 
 use lagtrace_core::observed::experiment::Experiment;
 
@@ -7,7 +7,7 @@ use crate::load::jar::Jar;
 use crate::url::Url;
 
 impl Plan {
-    /// The cookies that a connection of `lane` begins with, if it keeps any.
+    /// Returns the cookies that a connection of `lane` begins with, if it keeps any.
     pub(in crate::load) fn jar(&self, lane: &Lane) -> Option<Jar> {
         let paths = self.urls_of(lane).into_iter();
         let paths = paths.map(|url| url.path().to_owned()).collect();
@@ -20,8 +20,8 @@ impl Plan {
             .then(|| Jar::new(paths, is_tls, &given.join(";")))
     }
 
-    /// What is sent on connections of `lane`, for each URL; but for cookies
-    /// where connections keep them.
+    /// Returns the request sent on connections of `lane`, for each URL; without cookies where
+    /// connections keep them.
     pub(in crate::load) fn requests(&self, lane: &Lane) -> Vec<Vec<u8>> {
         let mut lane = lane.clone();
         if self.keeps_cookies {
@@ -37,7 +37,7 @@ fn is_cookie(field: &str) -> bool {
     name.trim().eq_ignore_ascii_case("cookie")
 }
 
-/// The request of a lane for `url`, byte by byte.
+/// Returns the bytes of a lane's request for `url`.
 fn request_bytes(lane: &Lane, url: &Url) -> Vec<u8> {
     let target = &lane.target;
     let closes = lane.experiment == Some(Experiment::ConnectionClose);

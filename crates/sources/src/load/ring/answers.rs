@@ -1,4 +1,4 @@
-//! What the kernel has done.
+//! Handling of the kernel's completions.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -14,7 +14,7 @@ use crate::load::driver::Slot;
 use crate::load::socket::failure_of;
 
 impl RingEngine<'_> {
-    /// Handles what the kernel has done.
+    /// Handles the completions that have arrived.
     pub(super) fn react(&mut self) -> io::Result<()> {
         let mut answers = core::mem::take(&mut self.answers);
         self.queue.answers(&mut answers);
@@ -57,7 +57,7 @@ impl RingEngine<'_> {
             Some(error) => Err(error),
             None => sockopt::socket_error(&socket.fd).and_then(|outcome| outcome),
         };
-        // Of a socket that is not to wait the kernel's rings do not wait either.
+        // The rings do not wait for a non-blocking socket either.
         let outcome = outcome.and_then(|()| rustix::fs::fcntl_setfl(&socket.fd, OFlags::empty()));
         if let Err(error) = outcome {
             let failure = failure_of(error);

@@ -1,23 +1,23 @@
-//! How long sends take that are handed over together.
+//! The time each of several sends takes when they are submitted together.
 
 use core::time::Duration;
 
-/// What a send takes before it was ever measured.
+/// Assumed time of a send before any was measured.
 pub(super) const FIRST_PACE: Duration = Duration::from_micros(2);
 
-/// What one of several sends takes.
+/// The usual time of one of several sends.
 #[derive(Debug)]
 pub(super) struct SendPace {
     pub(super) usual: Duration,
 }
 
 impl SendPace {
-    /// Given what `count` of them took. Where this thread lost its processor
-    /// meanwhile nobody knows when: what is usual is assumed then, so that a
-    /// send's stamp is early rather than late.
+    /// Returns the time per send, given that `count` of them took `took`. If this thread lost its
+    /// processor meanwhile, nobody knows when: the usual time is assumed then, so that a send's
+    /// timestamp is early rather than late.
     pub(super) fn of(&mut self, took: Duration, count: usize) -> Duration {
         let each = took / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
-        // Half as slow again at most moves what is usual, by a sixteenth.
+        // A sample counts as at most 1.5 times the usual time, with a weight of 1/16.
         let seen = each.min(self.usual * 3 / 2);
         self.usual = (self.usual * 15 + seen) / 16;
         each.min(self.usual)

@@ -1,4 +1,4 @@
-//! Buffers that the kernel chooses from when it receives.
+//! The pool of buffers that the kernel receives into.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
@@ -11,13 +11,13 @@ use io_uring::types::BufRingEntry;
 
 /// Bytes of one buffer.
 const BUFFER_LEN: usize = 16 * 1024;
-/// Alignment that the kernel asks of the ring.
+/// Alignment that the kernel requires of the ring.
 const PAGE_LEN: usize = 4096;
-/// The only group there is.
+/// The only buffer group.
 pub(super) const GROUP: u16 = 0;
 
-/// A ring of buffers shared with the kernel. Whoever owns it sees to it that
-/// no request of the kernel's uses it any more when it is dropped.
+/// A ring of buffers shared with the kernel. Its owner must ensure that no kernel request uses it
+/// any more when it is dropped.
 #[derive(Debug)]
 pub(super) struct Pool {
     entries: NonNull<BufRingEntry>,
@@ -27,7 +27,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// `count` buffers, a power of two, at the kernel's disposal.
+    /// Registers `count` buffers, a power of two, with the kernel.
     pub(super) fn register(ring: &IoUring, count: u16) -> io::Result<Self> {
         // SAFETY: neither layout is of zero size.
         let (entries, bytes) = unsafe {
@@ -58,7 +58,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// The first `len` bytes of a buffer that the kernel has filled so far.
+    /// Returns the first `len` bytes of a buffer that the kernel has filled.
     pub(super) fn filled(&self, buffer: u16, len: usize) -> &[u8] {
         let at = usize::from(buffer.min(self.count - 1)) * BUFFER_LEN;
         // SAFETY: the range lies in the allocation; the kernel wrote `len`
@@ -66,7 +66,7 @@ impl Pool {
         unsafe { core::slice::from_raw_parts(self.bytes.as_ptr().add(at), len.min(BUFFER_LEN)) }
     }
 
-    /// Lets the kernel use a buffer again.
+    /// Returns a buffer to the kernel for reuse.
     pub(super) fn give_back(&mut self, buffer: u16) {
         let buffer = buffer.min(self.count - 1);
         let place = usize::from(self.tail & (self.count - 1));

@@ -1,4 +1,4 @@
-//! What the kernel is asked, and what it has done: no call for each.
+//! The submission and completion queues: no system call per operation.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,25 +13,25 @@ use io_uring::{IoUring, cqueue, opcode};
 
 use super::pool::{GROUP, Pool};
 
-/// Requests that are handed to the kernel at once.
+/// Submission queue entries.
 const ENTRIES: u32 = 256;
-/// Answers that find room before the kernel keeps them itself.
+/// Completion queue entries; beyond them the kernel keeps completions itself.
 const ANSWERS: u32 = 4096;
-/// Most buffers to receive into.
+/// Most receive buffers.
 const MAX_BUFFERS: u16 = 1024;
-/// How long requests may take to be cancelled at the end.
+/// Longest time to wait for cancellation of all requests at the end.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One answer of the kernel's.
+/// A completion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
-    /// What was asked.
+    /// Token of the operation.
     pub(super) token: u64,
-    /// A number of bytes, or a negated error number.
+    /// Number of bytes, or a negated error number.
     pub(super) result: i32,
-    /// The buffer that holds what was received.
+    /// Buffer that holds the received bytes.
     pub(super) buffer: Option<u16>,
-    /// Whether the same request is answered again.
+    /// True if the same request will complete again.
     pub(super) has_more: bool,
 }
 
@@ -39,13 +39,13 @@ pub(super) struct Answer {
 pub(in crate::load) struct Queue {
     ring: ManuallyDrop<IoUring>,
     pool: ManuallyDrop<Pool>,
-    /// How long the alarm takes: read by the kernel when it is submitted.
+    /// Duration of the alarm: read by the kernel when it is submitted.
     alarm: Box<Timespec>,
 }
 
 impl Queue {
-    /// Rings for this thread alone; an error where the kernel is older than
-    /// 6.1 or refuses them.
+    /// Creates rings for this thread alone; an error where the kernel is older than 6.1 or refuses
+    /// them.
     pub(super) fn new(connections: usize) -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -66,7 +66,7 @@ impl Queue {
         })
     }
 
-    /// Makes a descriptor known as `place`, or lets the one there go.
+    /// Registers a descriptor at `place`, or unregisters the one there.
     pub(super) fn set_file(&self, place: usize, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let place = u32::try_from(place).unwrap_or(u32::MAX);
         let fd = fd.map_or(-1, |fd| fd.as_raw_fd());
@@ -74,30 +74,30 @@ impl Queue {
         submitter.register_files_update(place, &[fd]).map(drop)
     }
 
-    /// Asks for an answer after a time.
+    /// Requests a completion after `after`.
     pub(super) fn set_alarm(&mut self, after: Duration, token: u64) -> io::Result<()> {
         *self.alarm = Timespec::from(after);
         let entry = opcode::Timeout::new(&raw const *self.alarm).build();
         self.push(&entry.user_data(token))
     }
 
-    /// Asks to be told once when `fd` can be written to.
+    /// Requests one completion when `fd` becomes writable.
     pub(super) fn await_writable(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let entry = opcode::PollAdd::new(Fd(fd.as_raw_fd()), libc::POLLOUT as u32).build();
         self.push(&entry.user_data(token))
     }
 
-    /// Asks for everything that comes at `place`, until the end or an error.
+    /// Requests everything that arrives at `place`, until the end of the stream or an error.
     pub(super) fn receive(&mut self, place: usize, token: u64) -> io::Result<()> {
         let entry = opcode::RecvMulti::new(fixed(place), GROUP).build();
         self.push(&entry.user_data(token))
     }
 
-    /// Sends all of `bytes` at `place`; answered only on failure, if `is_short`.
+    /// Sends all of `bytes` at `place`; if `is_short`, it completes only on failure.
     ///
     /// # Safety
     ///
-    /// `bytes` must stay as they are until the answer, or while this queue lives.
+    /// `bytes` must stay unchanged until the completion, or while this queue lives.
     pub(super) unsafe fn send(
         &mut self,
         place: usize,
@@ -118,30 +118,30 @@ impl Queue {
         self.push(&entry)
     }
 
-    /// Takes a request back.
+    /// Cancels a request.
     pub(super) fn cancel(&mut self, asked: u64, token: u64) -> io::Result<()> {
         let entry = opcode::AsyncCancel::new(asked).build();
         self.push(&entry.flags(Flags::SKIP_SUCCESS).user_data(token))
     }
 
-    /// Has the kernel carry out what it was asked.
+    /// Submits the queued requests to the kernel.
     pub(super) fn submit(&mut self) -> io::Result<()> {
         ignore_interruption(self.ring.submit())
     }
 
-    /// The same, and waits for an answer.
+    /// Submits the queued requests and waits for a completion.
     pub(super) fn wait(&mut self) -> io::Result<()> {
         ignore_interruption(self.ring.submit_and_wait(1))
     }
 
-    /// The same, but at most for `timeout`.
+    /// Submits the queued requests and waits for a completion, at most for `timeout`.
     pub(super) fn wait_at_most(&mut self, timeout: Duration) -> io::Result<()> {
         let timeout = Timespec::from(timeout);
         let arguments = SubmitArgs::new().timespec(&timeout);
         ignore_interruption(self.ring.submitter().submit_with_args(1, &arguments))
     }
 
-    /// Takes the answers there are.
+    /// Takes the completions that have arrived.
     pub(super) fn answers(&mut self, into: &mut Vec<Answer>) {
         into.extend(self.ring.completion().map(|entry| Answer {
             token: entry.user_data(),
@@ -151,7 +151,7 @@ impl Queue {
         }));
     }
 
-    /// What was received.
+    /// Returns the bytes that were received.
     pub(super) fn received(&self, answer: &Answer) -> &[u8] {
         let len = usize::try_from(answer.result).unwrap_or(0);
         answer
@@ -159,7 +159,7 @@ impl Queue {
             .map_or(&[], |buffer| self.pool.filled(buffer, len))
     }
 
-    /// Lets the kernel use an answer's buffer again.
+    /// Returns the buffer of a completion to the kernel.
     pub(super) fn give_back(&mut self, answer: &Answer) {
         if let Some(buffer) = answer.buffer {
             self.pool.give_back(buffer);
@@ -167,8 +167,8 @@ impl Queue {
     }
 
     fn push(&mut self, entry: &Entry) -> io::Result<()> {
-        // SAFETY: what an entry points to lives long enough: `send` has its
-        // caller see to that, and no other entry points anywhere.
+        // SAFETY: what an entry points to lives long enough: the caller of `send` guarantees it,
+        // and no other entry points anywhere.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.submit()?;
         }
@@ -178,8 +178,8 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // No request may use the buffers, or what is being sent, any longer;
-        // should one go on all the same, its memory is never used again.
+        // No request may use the buffers, or the bytes being sent, any longer; should one go on all
+        // the same, its memory is never used again.
         let timeout = Timespec::from(CANCEL_TIMEOUT);
         let cancelled = self
             .ring
@@ -203,8 +203,8 @@ fn fixed(place: usize) -> Fixed {
     Fixed(u32::try_from(place).unwrap_or(u32::MAX))
 }
 
-/// Whether a signal or the time ended a wait is nobody's failure; nor is it
-/// that answers must be taken first.
+/// Counts a wait that ended by a signal or a timeout as success, and also a full completion queue,
+/// which only means that completions must be taken first.
 fn ignore_interruption(result: io::Result<usize>) -> io::Result<()> {
     match result {
         Err(error)

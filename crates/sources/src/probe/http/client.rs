@@ -1,4 +1,4 @@
-//! One probe after the other: connect, secure, ask, read.
+//! The client of HTTP probes, one after the other: connect, TLS handshake, request, response.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,21 +19,20 @@ use crate::probe::{ProbeError, ProbePlan, Probed};
 use crate::tls::{TlsFault, TlsPeer};
 use crate::url::Url;
 
-/// Bytes of a strange answer that are kept to say what it was.
+/// Bytes of an unexpected answer that are kept to identify it.
 const KEPT_LEN: usize = 256;
-/// How long a server's tickets are waited for beside the round trip: they
-/// follow the handshake (RFC 8446 §4.6.1).
+/// Longest wait for a server's session tickets besides the round trip: they follow the handshake
+/// (RFC 8446 §4.6.1).
 const TICKETS: Duration = Duration::from_millis(20);
-/// TLS 1.3; tickets of versions before it are a part of the handshake.
+/// TLS 1.3; in earlier versions tickets are a part of the handshake.
 const TLS_1_3: u16 = 0x0304;
 
-/// How probes follow each other.
+/// The use of connections by successive probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
     /// Requests on one connection as long as the target keeps it.
     KeptAlive,
-    /// Each on a connection of its own; how long the first one's address took
-    /// to find.
+    /// Each probe on a connection of its own; with the time to resolve the first one's address.
     Each(Ask, Option<Duration>),
 }
 
@@ -44,27 +43,27 @@ pub(super) struct Client<'a> {
     peer: Option<TlsPeer>,
     manner: Manner,
     clock: Clock,
-    /// The connection, when it may carry another request.
+    /// Connection that may carry another request.
     wire: Option<Wire>,
-    /// The first answer that was not what it should be.
+    /// First answer that was not as expected.
     pub(super) strange: Option<(Timestamp, Vec<u8>)>,
-    /// The first thing that went wrong within TLS.
+    /// First failure within TLS.
     pub(super) fault: Option<(Timestamp, TlsFault)>,
-    /// Samples of handshakes, beside those of the requests behind them.
+    /// Samples of handshakes, besides those of the requests on the same connections.
     pub(super) handshakes: Vec<Probed>,
-    /// Probes begun.
+    /// Number of probes begun.
     begun: u32,
-    /// What the one under way has spent its time on.
+    /// Phases of the current probe.
     phases: ProbePhases,
 }
 
-/// How an exchange went.
+/// The outcome of an exchange.
 struct Answered {
     answer: ProbeAnswer,
     is_reusable: bool,
-    /// The beginning of what came.
+    /// Beginning of the received bytes.
     bytes: Vec<u8>,
-    /// When the first of it came.
+    /// Time at which the first of them arrived.
     first: Option<Timestamp>,
 }
 
@@ -102,7 +101,7 @@ impl<'a> Client<'a> {
         Ok((sample, at))
     }
 
-    /// Drops what the next probe must not have from the one before.
+    /// Drops the state of the previous probe that the next one must not have.
     fn begin(&mut self) {
         let number = self.begun;
         self.begun = number.saturating_add(1);
@@ -166,8 +165,8 @@ impl<'a> Client<'a> {
         Ok((sample, ended))
     }
 
-    /// A fresh connection and how often its SYN was repeated, or the sample of
-    /// one that could not be made.
+    /// Opens a fresh connection and returns it with the number of SYN retransmissions, or the
+    /// sample of one that could not be made.
     fn connect(&mut self) -> Result<Result<(Wire, u8), Probed>, ProbeError> {
         let begun = self.clock.now();
         let attempt = open(self.plan.address, self.plan.timeout, &self.clock, self.stop)?;
@@ -197,7 +196,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads what follows a handshake, as far as it comes at once.
+    /// Reads the session tickets that follow a handshake, as far as they come at once.
     fn take_tickets(&mut self, wire: &mut Wire) {
         let tls = self.phases.tls.as_ref();
         if tls.is_some_and(|tls| tls.version == TLS_1_3 && !tls.is_resumed) {
@@ -208,7 +207,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Makes the wire one of TLS, if that is asked for.
+    /// Runs the TLS handshake on the connection, if TLS is in use.
     fn secure(&mut self, wire: Wire) -> Result<Wire, ProbeAnswer> {
         let Some(peer) = &self.peer else {
             return Ok(wire);
@@ -220,9 +219,10 @@ impl<'a> Client<'a> {
         let ended = self.clock.now();
         match secured {
             Ok((wire, handshake)) => {
-                let method = match handshake.secured.is_resumed {
-                    true => ProbeMethod::TlsResumed,
-                    false => ProbeMethod::TlsFull,
+                let method = if handshake.secured.is_resumed {
+                    ProbeMethod::TlsResumed
+                } else {
+                    ProbeMethod::TlsFull
                 };
                 let mut sample = self.plan.sample(method, ProbeAnswer::Secured);
                 sample.rtt = Some(ended.since(begun));
@@ -299,7 +299,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads what is there, 0 at the end; `None` when nothing came in time.
+    /// Reads the bytes that arrived, 0 at the end; returns `None` when nothing came in time.
     fn read(
         &self,
         wire: &mut Wire,
@@ -321,7 +321,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// What a handshake agreed on.
+/// Returns the parameters a handshake agreed on.
 fn agreed(handshake: &Handshake) -> ProbeTls {
     let secured = handshake.secured;
     ProbeTls {

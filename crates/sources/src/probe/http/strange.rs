@@ -1,11 +1,11 @@
-//! What a strange answer means.
+//! Explanation of unexpected answers.
 
 use super::ProbePlan;
 
-/// Bytes of a strange answer that are printed.
+/// Bytes of an unexpected answer that are printed.
 const SHOWN_LEN: usize = 60;
 
-/// What a strange answer means.
+/// Returns the id and text of the note that explains an unexpected answer.
 pub(super) fn describe(plan: &ProbePlan, bytes: &[u8]) -> (&'static str, String) {
     let address = plan.address;
     if is_tls_record(bytes) {
@@ -31,12 +31,12 @@ pub(super) fn describe(plan: &ProbePlan, bytes: &[u8]) -> (&'static str, String)
     ("not-http-answer", text)
 }
 
-/// A TLS alert or handshake record (RFC 8446 §5.1): type, version 3.x, length.
+/// Returns true for a TLS alert or handshake record (RFC 8446 §5.1): type, version 3.x, length.
 fn is_tls_record(bytes: &[u8]) -> bool {
     matches!(bytes, [0x15 | 0x16, 3, 0..=4, ..])
 }
 
-/// What well-known servers say to a plain request on a TLS port, in a 400.
+/// Returns true for the response, a 400, of well-known servers to a plain request on a TLS port.
 fn says_tls_port(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
     [

@@ -1,4 +1,4 @@
-//! A connection that waits for its bytes, plain or within TLS.
+//! A blocking connection, plain or within TLS.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,34 +12,34 @@ use super::STOP_INTERVAL;
 use crate::tls::secure::{Secure, Secured};
 use crate::tls::{TlsFault, TlsPeer};
 
-/// Bytes taken off the wire at once.
+/// Most bytes read from the connection at once.
 const WIRE_LEN: usize = 16 * 1024;
 
-/// What requests are sent over.
+/// The connection that requests are sent over.
 pub(super) enum Wire {
     Plain(TcpStream),
     Tls(Box<Within>),
 }
 
-/// A connection within TLS. No call waits for more than one read or write: a
-/// peer that drips its bytes cannot hold up whoever watches the clock.
+/// A connection within TLS. No call waits for more than one read or write: a peer that drips its
+/// bytes cannot keep the caller from its deadline.
 pub(super) struct Within {
     stream: TcpStream,
     tls: Secure,
-    /// What came and was not read so far.
+    /// Decrypted bytes that were not read so far.
     plain: Vec<u8>,
 }
 
-/// What a TLS handshake came to.
+/// The result of a TLS handshake.
 pub(super) struct Handshake {
     pub(super) secured: Secured,
-    /// From its beginning to the server's first bytes.
+    /// Time from its beginning to the server's first bytes.
     pub(super) hello: Option<Duration>,
-    /// When the server's certificate ends.
+    /// Expiry time of the server's certificate.
     pub(super) certificate_ends: Option<Timestamp>,
 }
 
-/// Whether an error only says that nothing came so far.
+/// Returns true if an error only says that nothing has arrived so far.
 pub(super) fn is_wait(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -48,7 +48,7 @@ pub(super) fn is_wait(error: &io::Error) -> bool {
 }
 
 impl Wire {
-    /// A connection over which a send takes no longer than `timeout`.
+    /// Creates a plain connection on which a send takes no longer than `timeout`.
     pub(super) fn plain(stream: TcpStream, timeout: Duration) -> Self {
         // The options may fail on a connection that is gone; so will the send.
         let _ = stream.set_nodelay(true);
@@ -56,8 +56,8 @@ impl Wire {
         Self::Plain(stream)
     }
 
-    /// The same within TLS, and what the handshake came to; given up when
-    /// `is_over`.
+    /// Runs a TLS handshake on this connection and returns the secured one with the handshake's
+    /// result; gives up when `is_over`.
     pub(super) fn secure(
         self,
         peer: &TlsPeer,
@@ -108,19 +108,19 @@ impl Wire {
             }
         };
         if sent.is_err() {
-            // What the target said before it closed tells more than that it did.
+            // The target's answer before it closed tells more than the close.
             let _ = self.tcp().set_nonblocking(true);
         }
     }
 
-    /// Lets a read wait so long.
+    /// Sets the longest wait of a read.
     pub(super) fn wait_at_most(&mut self, length: Duration) -> io::Result<()> {
         // The kernel rounds a timeout to ticks; zero would mean for ever.
         let length = length.max(Duration::from_millis(1));
         self.tcp().set_read_timeout(Some(length))
     }
 
-    /// Reads what is there; 0 at the end.
+    /// Reads the bytes that arrived; 0 at the end.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => stream.read(buffer),
@@ -137,14 +137,14 @@ impl Wire {
 }
 
 impl Within {
-    /// Sends what TLS has to say.
+    /// Sends the pending TLS records.
     fn flush(&mut self) -> io::Result<()> {
         let mut wire = Vec::new();
         self.tls.drain(&mut wire);
         self.stream.write_all(&wire)
     }
 
-    /// Reads once, and takes what that means: bytes read, 0 at the end.
+    /// Reads once and decrypts the bytes; returns their number, 0 at the end.
     fn step(&mut self) -> Result<io::Result<usize>, TlsFault> {
         let mut wire = [0; WIRE_LEN];
         let len = match self.stream.read(&mut wire) {
@@ -154,7 +154,7 @@ impl Within {
         let taken = wire.get(..len).unwrap_or_default();
         let taken = self.tls.take(taken, &mut self.plain);
         if let Err(fault) = taken {
-            // The alert that says why; whether it arrives changes nothing.
+            // The alert that gives the reason; its arrival changes nothing here.
             let _ = self.flush();
             return Err(fault);
         }

@@ -1,4 +1,4 @@
-//! By `connect`, many at a time: no privilege, the kernel's own round trip.
+//! Probes by `connect`, many at a time: no privilege, the kernel's own round-trip time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,11 +17,11 @@ use crate::probe::connect::{answer_to, wait_for};
 use crate::probe::tcp_info::TcpInfo;
 use crate::stamped::{prepare, reserve};
 
-/// The attempts under way.
+/// The attempts in flight.
 pub(super) struct ByConnect<'a> {
     plan: &'a SteadyPlan,
     open: VecDeque<Attempt>,
-    /// What ended when its port was needed again.
+    /// Outcomes of attempts that were ended because their port was needed again.
     ended: Vec<Heard>,
 }
 
@@ -29,7 +29,7 @@ struct Attempt {
     number: u32,
     port: u16,
     socket: Socket,
-    /// How `connect` ended at once, if it did.
+    /// Outcome of `connect`, if it returned one at once.
     outcome: Option<Result<(), Errno>>,
 }
 
@@ -42,8 +42,8 @@ impl<'a> ByConnect<'a> {
         }
     }
 
-    /// Ends the attempt from this port, which the next one needs: unless it was
-    /// answered by now it is silent.
+    /// Ends the attempt from this port, which the next one needs: unless it was answered by now it
+    /// counts as silent.
     fn free(&mut self, port: u16) -> Result<(), Errno> {
         let index = self.open.iter().position(|attempt| attempt.port == port);
         let Some(attempt) = index.and_then(|index| self.open.remove(index)) else {
@@ -70,8 +70,8 @@ impl<'a> ByConnect<'a> {
             socket.set_tcp_mss(mss.into())?;
         }
         if self.plan.ports != SourcePorts::Fresh {
-            // The connection is given up by a RST: no port of ours is left in
-            // TIME_WAIT, so that it can be used again.
+            // The connection is closed by an RST: no port of ours is left in TIME_WAIT, so that it
+            // can be used again.
             socket.set_linger(Some(Duration::ZERO))?;
         }
         Ok((socket, port))
@@ -150,7 +150,7 @@ impl Asker for ByConnect<'_> {
 }
 
 impl Attempt {
-    /// What came of it; silence where the kernel itself gave up.
+    /// Returns the outcome of the attempt; silence where the kernel itself gave up.
     fn heard(&self, outcome: Result<(), Errno>, address: SocketAddr) -> Result<Heard, Errno> {
         let told = TcpInfo::of(&self.socket);
         let answer = answer_to(&self.socket, outcome, address)?;

@@ -1,4 +1,4 @@
-//! What came of probes, and the samples that it makes.
+//! Answers to probes, and the samples made of them.
 
 use core::time::Duration;
 
@@ -12,10 +12,10 @@ use super::pending::{Pending, State};
 use super::{SteadyMethod, SteadyPlan};
 use crate::stamped::queue::{Icmp, Stage};
 
-/// What a method hears.
+/// A message from a probe method.
 #[derive(Clone, Debug)]
 pub(super) enum Heard {
-    /// The probe of this number came so far on its way out.
+    /// The probe of this number reached a stage of its way out.
     Sent {
         number: u32,
         stage: Stage,
@@ -30,9 +30,9 @@ pub(super) enum Heard {
 pub(super) struct Answered {
     pub(super) number: u32,
     pub(super) answer: ProbeAnswer,
-    /// When, by the kernel.
+    /// Time of arrival by the kernel.
     pub(super) at: Option<Timestamp>,
-    /// The round trip, where the kernel itself measured it.
+    /// Round-trip time, where the kernel itself measured it.
     pub(super) rtt: Option<Duration>,
     pub(super) ttl: Option<u8>,
     pub(super) syn_retransmissions: u8,
@@ -40,7 +40,7 @@ pub(super) struct Answered {
 }
 
 impl Heard {
-    /// An ICMP error about a probe from this port, 0 where there are none.
+    /// Creates the answer of an ICMP error about a probe from this port, 0 where there are none.
     pub(super) fn icmp(number: u32, icmp: &Icmp, source_port: u16) -> Self {
         let reply = |from| {
             Box::new(ProbeReply {
@@ -65,7 +65,7 @@ impl Heard {
 }
 
 impl Answered {
-    /// The round trip by the kernel's stamps, or by its own measure.
+    /// Returns the round-trip time by the kernel's timestamps, or by its own measure.
     pub(super) fn stamped(&self, pending: &Pending) -> Option<Duration> {
         match (pending.sent, self.at) {
             (Some(sent), Some(at)) if at >= sent => Some(at.since(sent)),
@@ -73,8 +73,8 @@ impl Answered {
         }
     }
 
-    /// The sample of an answer that this program had at `now`, and what had
-    /// become of its probe before.
+    /// Returns the sample of an answer that this program read at `now`, given the state of its
+    /// probe before.
     pub(super) fn sample(
         self,
         plan: &SteadyPlan,
@@ -107,7 +107,7 @@ impl Answered {
     }
 }
 
-/// A sample of silence.
+/// Returns a sample of silence.
 pub(super) fn silence(plan: &SteadyPlan, number: u32) -> ProbeSample {
     ProbeSample {
         target: plan.target,

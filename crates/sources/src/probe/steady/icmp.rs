@@ -1,4 +1,4 @@
-//! By ICMP echo: what `ping` does (RFC 792, RFC 4443 §4.1).
+//! Probes by ICMP echo, as `ping` sends them (RFC 792, RFC 4443 §4.1).
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -18,26 +18,27 @@ use crate::probe::connect::wait_for;
 use crate::stamped::queue::Reply;
 use crate::stamped::{Came, StampedSocket};
 
-/// Type, code, checksum, identifier, sequence number.
+/// Bytes of the header: type, code, checksum, identifier, sequence number.
 const HEADER: usize = 8;
 
-/// A socket for echoes.
+/// A socket for ICMP echoes.
 pub(super) struct ByEcho<'a> {
     plan: &'a SteadyPlan,
     socket: StampedSocket,
-    /// Whether it is raw: then it gets everybody's, and we write the checksum.
+    /// True if the socket is raw: then it receives all processes' echoes, and we write the
+    /// checksum.
     is_raw: bool,
     identifier: u16,
-    /// The number of the last probe.
+    /// Number of the last probe.
     last: u32,
 }
 
-/// Sixteen bits of a series' identity, which differ for the series of a process.
+/// Returns sixteen bits of a series' identity, which differ among the series of a process.
 fn short(identity: u32) -> u16 {
     (identity as u16).wrapping_add((identity >> 22) as u16)
 }
 
-/// What an echo's type is: the request's, the reply's.
+/// Returns the ICMP types of an echo request and reply.
 fn kinds(address: SocketAddr) -> (u8, u8) {
     match address {
         SocketAddr::V4(_) => (8, 0),
@@ -63,10 +64,11 @@ impl<'a> ByEcho<'a> {
             plan,
             socket,
             is_raw,
-            // The kernel puts its own into what a datagram socket sends.
-            identifier: match is_raw {
-                true => short(identity()),
-                false => bound.map_or(0, |own| own.port()),
+            // The kernel writes its own identifier into the packets of a datagram socket.
+            identifier: if is_raw {
+                short(identity())
+            } else {
+                bound.map_or(0, |own| own.port())
             },
             last: 0,
         })
@@ -91,13 +93,13 @@ impl<'a> ByEcho<'a> {
         bytes
     }
 
-    /// The probe with this sequence number: the last one sent that has it.
+    /// Returns the number of the probe with this sequence number: the last one sent that has it.
     fn number(&self, sequence: u16) -> Option<u32> {
         let behind = (self.last as u16).wrapping_sub(sequence);
         self.last.checked_sub(behind.into())
     }
 
-    /// The number that an echo bears, if it is ours and of this type.
+    /// Returns the number of the probe in an echo, if it is ours and of this type.
     fn echo(&self, message: &[u8], wanted: u8) -> Option<u32> {
         let &[kind, _, _, _, i0, i1, s0, s1] = message.first_chunk()?;
         let is_ours = !self.is_raw || u16::from_be_bytes([i0, i1]) == self.identifier;
@@ -121,15 +123,14 @@ impl<'a> ByEcho<'a> {
 
     fn answered(&self, reply: &Reply, wanted: u8) -> Option<Heard> {
         let is_v4 = self.plan.address.is_ipv4();
-        let (header, message) = match self.is_raw && is_v4 {
-            true => {
-                let len = usize::from(reply.bytes.first()? & 0xf) * 4;
-                reply.bytes.split_at_checked(len)?
-            }
-            false => (&[][..], &reply.bytes[..]),
+        let (header, message) = if self.is_raw && is_v4 {
+            let len = usize::from(reply.bytes.first()? & 0xf) * 4;
+            reply.bytes.split_at_checked(len)?
+        } else {
+            (&[][..], &reply.bytes[..])
         };
         let number = self.echo(message, wanted)?;
-        // What the socket does not show.
+        // Bytes of headers that the socket does not pass on.
         let hidden = match (is_v4, header.is_empty()) {
             (true, true) => 20,
             (true, false) => 0,
@@ -177,7 +178,7 @@ impl Asker for ByEcho<'_> {
     }
 }
 
-/// A socket for echoes, and whether it is raw.
+/// Opens a socket for ICMP echoes; true if it is raw.
 fn open(address: SocketAddr) -> io::Result<(Socket, bool)> {
     let protocol = match address.ip() {
         IpAddr::V4(_) => Protocol::ICMPV4,

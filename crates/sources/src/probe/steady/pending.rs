@@ -1,4 +1,4 @@
-//! Probes that were sent: which are awaited, and which are too old to matter.
+//! The probes in flight: which are awaited, and which are too old to matter.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use lagtrace_core::observed::time::Timestamp;
 
-/// Probes whose answers can still be told apart; older ones are forgotten.
+/// Most probes whose answers can still be told apart; older ones are forgotten.
 pub(super) const MAX_PENDING: usize = 20_000;
 
 /// A probe that was sent.
@@ -29,13 +29,13 @@ pub(super) enum State {
 /// The latest probes of a series.
 #[derive(Debug)]
 pub(super) struct Pendings {
-    /// By number, the oldest first.
+    /// Probes by number, the oldest first.
     queue: VecDeque<Pending>,
-    /// How many are kept.
+    /// Most probes kept.
     limit: usize,
-    /// How many of them are awaited.
+    /// Number of them that are awaited.
     awaited: usize,
-    /// How many of the oldest are known to be awaited no more.
+    /// Number of the oldest that are known to be awaited no more.
     settled: usize,
 }
 
@@ -49,17 +49,18 @@ impl Pendings {
         }
     }
 
-    /// How many are awaited.
+    /// Returns the number of probes that are awaited.
     pub(super) fn awaited(&self) -> usize {
         self.awaited
     }
 
-    /// Adds the next one. Where there is no room the oldest is forgotten: its
-    /// number, if it was awaited.
+    /// Adds the next probe. Where there is no room the oldest is forgotten; returns its number if
+    /// it was awaited.
     pub(super) fn push(&mut self, number: u32, begun: Timestamp) -> Option<u32> {
-        let oldest = match self.queue.len() >= self.limit {
-            true => self.pop(),
-            false => None,
+        let oldest = if self.queue.len() >= self.limit {
+            self.pop()
+        } else {
+            None
         };
         self.awaited += 1;
         self.queue.push_back(Pending {
@@ -85,7 +86,7 @@ impl Pendings {
         self.queue.get_mut(number.checked_sub(first)? as usize)
     }
 
-    /// Ends the wait for a probe: what became of it before.
+    /// Ends the wait for a probe; returns its state before.
     pub(super) fn settle(&mut self, number: u32, state: State) -> Option<State> {
         let pending = self.find(number)?;
         let before = std::mem::replace(&mut pending.state, state);
@@ -93,7 +94,7 @@ impl Pendings {
         Some(before)
     }
 
-    /// What is awaited for longest.
+    /// Returns the probe that is awaited for longest.
     pub(super) fn oldest(&mut self) -> Option<Pending> {
         loop {
             let pending = self.queue.get(self.settled)?;
@@ -104,7 +105,7 @@ impl Pendings {
         }
     }
 
-    /// Gives up the oldest one, if it was begun so long ago.
+    /// Gives up the oldest awaited probe if it was begun at least `timeout` ago.
     pub(super) fn give_up(&mut self, now: Timestamp, timeout: Duration) -> Option<u32> {
         let oldest = self.oldest()?;
         if now.since(oldest.begun) < timeout {
@@ -114,7 +115,7 @@ impl Pendings {
         Some(oldest.number)
     }
 
-    /// Forgets those that are awaited no more and were begun longer ago than that.
+    /// Forgets the probes that are awaited no more and were begun more than `age` ago.
     pub(super) fn forget(&mut self, now: Timestamp, age: Duration) {
         let is_old = |p: &Pending| p.state != State::Awaited && now.since(p.begun) > age;
         while self.queue.len() > 1 && self.queue.front().is_some_and(is_old) {
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(pendings.oldest().map(|p| p.number), Some(2));
         assert_eq!(pendings.give_up(at(11), Duration::from_millis(10)), None);
         assert_eq!(pendings.give_up(at(12), Duration::from_millis(10)), Some(2));
-        // Only what is awaited is a loss when there is no room for it.
+        // Only an awaited probe is a loss when there is no room for it.
         assert_eq!(pendings.push(4, at(4)), None);
         assert_eq!(pendings.oldest().map(|p| p.number), Some(3));
         pendings.forget(at(100), Duration::from_millis(50));

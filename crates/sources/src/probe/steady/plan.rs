@@ -1,4 +1,4 @@
-//! What a series of probes is to be.
+//! The plan of a series of probes.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -9,32 +9,32 @@ use lagtrace_core::observed::segment::TcpFlags;
 use super::segment;
 use super::sweep::{Sizes, SourcePorts};
 
-/// The least time between two probes: 10,000 a second are no flood.
+/// Shortest interval between two probes: 10,000 per second are no flood.
 pub const LEAST_INTERVAL: Duration = Duration::from_micros(100);
 
-/// How probes ask.
+/// The kind of packet or call that a probe consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SteadyMethod {
-    /// By a SYN from a raw socket: needs `CAP_NET_RAW`.
+    /// A SYN from a raw socket: needs `CAP_NET_RAW`.
     Syn,
-    /// By `connect`.
+    /// A call of `connect`.
     Connect,
-    /// By ICMP echo, from a datagram socket where the kernel lets this user
+    /// An ICMP echo, from a datagram socket where the kernel permits it to this user
     /// (`net.ipv4.ping_group_range`), else from a raw one.
     Icmp,
-    /// By UDP datagrams.
+    /// A UDP datagram.
     Udp,
 }
 
-/// When the next probe is sent.
+/// The rule for when the next probe is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// An interval after the last one, whether that was answered or not.
+    /// An interval after the last probe, whether that was answered or not.
     ByTheClock,
-    /// An interval after the last one's answer, or after that was given up.
+    /// An interval after the answer to the last probe, or after that was given up.
     AfterTheAnswer {
-        /// Silent probes, or ICMP errors, after which a target that never
-        /// answered is given up; at least one.
+        /// Number of silent probes, or ICMP errors, after which a target that never answered is
+        /// given up; at least one.
         silences: u32,
     },
 }
@@ -42,48 +42,47 @@ pub enum Turn {
 /// A steady series of probes.
 #[derive(Clone, Debug)]
 pub struct SteadyPlan {
-    /// Which target it is.
+    /// Role of the target.
     pub target: TargetId,
     /// The address and port to probe; ICMP has no use for the port.
     pub address: SocketAddr,
-    /// How to ask.
+    /// Probe method.
     pub method: SteadyMethod,
-    /// How many probes; `None` until stopped.
+    /// Number of probes; `None` until stopped.
     pub count: Option<u32>,
-    /// Whether a probe waits for the last one's answer.
+    /// Rule for when the next probe is sent.
     pub turn: Turn,
-    /// The time between two probes; at least [`LEAST_INTERVAL`].
+    /// Time between two probes; at least [`LEAST_INTERVAL`].
     pub interval: Duration,
-    /// How long an answer may take. What comes later is late, not lost.
+    /// Timeout of an answer. A later answer counts as late, not as lost.
     pub timeout: Duration,
-    /// The ports to send from.
+    /// Source ports of the probes.
     pub ports: SourcePorts,
-    /// What their packets look like.
+    /// Header fields and sizes of the packets.
     pub packet: PacketPlan,
 }
 
-/// What the packets of probes look like.
+/// The header fields and sizes of probe packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketPlan {
     /// Time to live, or hop limit; `None` for the system's.
     pub ttl: Option<u8>,
     /// Type of service, or traffic class; `None` for zero.
     pub tos: Option<u8>,
-    /// Payload bytes: behind a SYN, in a datagram, in an echo request.
+    /// Payload sizes in bytes: behind a SYN, in a datagram, in an echo request.
     pub sizes: Sizes,
-    /// Sent whole or not at all, whatever the kernel knows of the path.
+    /// True if packets are never fragmented, whatever path MTU the kernel knows.
     pub dont_fragment: bool,
-    /// The control bits of segments, in turn; none for a SYN
-    /// ([`SteadyMethod::Syn`] only).
+    /// Control bits of segments, in turn; empty for a SYN ([`SteadyMethod::Syn`] only).
     pub flags: Vec<TcpFlags>,
-    /// The maximum segment size that a SYN offers; `None` for Ethernet's.
+    /// Maximum segment size that a SYN offers; `None` for Ethernet's.
     pub mss: Option<u16>,
-    /// The interface to send over; `None` for the kernel's choice.
+    /// Interface to send over; `None` for the kernel's choice.
     pub interface: Option<String>,
 }
 
 impl PacketPlan {
-    /// The control bits of the segment of this number.
+    /// Returns the control bits of the segment of this number.
     pub(super) fn flags(&self, number: u32) -> TcpFlags {
         let count = self.flags.len().max(1);
         let flags = self.flags.get(number as usize % count);
@@ -92,7 +91,8 @@ impl PacketPlan {
 }
 
 impl SteadyPlan {
-    /// What the probes differ in: how many values it has.
+    /// Returns the number of values of the property that the probes differ in; `None` if they are
+    /// all alike.
     pub fn steps(&self) -> Option<u32> {
         let flags = u32::try_from(self.packet.flags.len()).unwrap_or(u32::MAX);
         let sizes = self.packet.sizes.count();
@@ -100,18 +100,18 @@ impl SteadyPlan {
         [flags, sizes, ports].into_iter().find(|count| *count > 1)
     }
 
-    /// Bytes before the payload of the probe of this number.
+    /// Returns the bytes before the payload of the probe of this number.
     pub(super) fn headers(&self, number: u32) -> u16 {
         let ip = if self.address.is_ipv4() { 20 } else { 40 };
         match self.method {
             SteadyMethod::Syn => ip + u16::from(segment::header_len(self.packet.flags(number))),
             SteadyMethod::Connect => 0,
-            // Both have the same.
+            // ICMP and UDP headers have the same length.
             SteadyMethod::Icmp | SteadyMethod::Udp => ip + 8,
         }
     }
 
-    /// What the probe of this number differs in.
+    /// Returns the property that the probe of this number differs in, with its value.
     pub(super) fn step(&self, number: u32) -> Option<ProbeStep> {
         self.steps()?;
         Some(if self.packet.flags.len() > 1 {

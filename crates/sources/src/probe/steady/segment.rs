@@ -1,4 +1,4 @@
-//! The bytes of a SYN, and what its answer says (RFC 9293 §3.1).
+//! The bytes of a SYN, and the meaning of its answer (RFC 9293 §3.1).
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -9,43 +9,45 @@ use lagtrace_core::observed::time::Timestamp;
 
 use crate::headers::{Ends, TCP, TcpSegment};
 
-/// The window shift that it offers.
+/// Window scale shift that a SYN offers.
 const WINDOW_SCALE: u8 = 7;
-/// A header without options, in bytes.
+/// Length of a TCP header without options, in bytes.
 const HEADER: u8 = 20;
-/// Header and options, in bytes.
+/// Length of a SYN's header with its options, in bytes.
 const LEN: u8 = 40;
-/// An IPv6 header, in bytes.
+/// Length of an IPv6 header, in bytes.
 const V6_HEADER: usize = 40;
 
-/// A SYN with the options of a Linux client's, in their order: filters and
-/// servers treat it as they treat those, and its answer shows the target's own.
+/// A SYN with the options of a Linux client, in their order: filters and servers treat it as one of
+/// a client, and its answer shows the target's own options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Syn {
     /// Our address and port.
     pub(super) source: SocketAddr,
-    /// The probed ones.
+    /// Probed address and port.
     pub(super) destination: SocketAddr,
-    /// Its sequence number, and what it acknowledges if it does.
+    /// Sequence number, and acknowledgement number if there is an ACK.
     pub(super) sequence: u32,
-    /// Its control bits; with SYN it has the options of one.
+    /// Control bits; with SYN it has the options of one.
     pub(super) flags: TcpFlags,
-    /// The maximum segment size that it offers; `None` for Ethernet's.
+    /// Maximum segment size that it offers; `None` for Ethernet's.
     pub(super) mss: Option<u16>,
-    /// Zeros that it carries.
+    /// Number of zero bytes that it carries.
     pub(super) payload: u16,
 }
 
-/// Bytes of the header of a segment with these control bits, with its options.
+/// Returns the length of the header of a segment with these control bits, with its options, in
+/// bytes.
 pub(super) fn header_len(flags: TcpFlags) -> u8 {
-    match flags.contains(TcpFlags::SYN) {
-        true => LEN,
-        false => HEADER,
+    if flags.contains(TcpFlags::SYN) {
+        LEN
+    } else {
+        HEADER
     }
 }
 
 impl Syn {
-    /// The segment with its checksum, without an IP header.
+    /// Returns the segment with its checksum, without an IP header.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let mss = self.mss.unwrap_or(match self.destination {
             SocketAddr::V4(_) => 1460,
@@ -73,15 +75,15 @@ impl Syn {
     }
 }
 
-/// A segment that came.
+/// A segment that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     from: IpAddr,
-    /// The port of ours that it came to.
+    /// Port of ours that it came to.
     pub(super) port: u16,
-    /// Its header.
+    /// TCP header.
     pub(super) segment: ReplySegment,
-    /// Its time to live; `None` where the IP header was not read (IPv6).
+    /// Time to live; `None` where the IP header was not read (IPv6).
     pub(super) ttl: Option<u8>,
     len: u32,
     id: Option<u16>,
@@ -89,12 +91,12 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// Reads what a raw socket delivered to `own` address; `None` when it is
-    /// no segment from `target`.
+    /// Parses a packet that a raw socket delivered to `own` address; returns `None` when it is no
+    /// segment from `target`.
     pub(super) fn read(bytes: &[u8], own: IpAddr, target: SocketAddr) -> Option<Self> {
         let mut packet = Vec::with_capacity(V6_HEADER + bytes.len());
         if let (IpAddr::V6(own), SocketAddr::V6(target)) = (own, target) {
-            // The kernel delivers what lies behind the header.
+            // The kernel delivers the bytes behind the IPv6 header.
             let len = u16::try_from(bytes.len()).ok()?;
             packet.extend([0x60, 0, 0, 0]);
             packet.extend(len.to_be_bytes());
@@ -136,8 +138,8 @@ impl Reply {
         })
     }
 
-    /// What it says in answer to a probe, if it is one: SYN/ACK, RST/ACK, or to
-    /// a probe with ACK a bare RST (RFC 9293 §3.10.7.1).
+    /// Returns the answer to a probe, if this is one: SYN/ACK, RST/ACK, or to a probe with ACK a
+    /// bare RST (RFC 9293 §3.10.7.1).
     pub(super) fn answer(&self) -> Option<ProbeAnswer> {
         let handshake = TcpFlags::SYN.with(TcpFlags::RST).with(TcpFlags::ACK);
         match TcpFlags(self.segment.flags.0 & handshake.0) {
@@ -148,7 +150,7 @@ impl Reply {
         }
     }
 
-    /// The same for a report.
+    /// Returns the segment as a report holds it.
     pub(super) fn told(&self) -> ProbeReply {
         ProbeReply {
             from: self.from,
@@ -161,7 +163,7 @@ impl Reply {
     }
 }
 
-/// A packet's length by its own header.
+/// Returns a packet's length by its own header.
 fn wire_len(packet: &[u8]) -> Option<u32> {
     let half = |at: usize| {
         let bytes = packet.get(at..)?.first_chunk()?;
@@ -200,14 +202,15 @@ mod tests {
     const RST: TcpFlags = TcpFlags::RST;
     const SYN: TcpFlags = TcpFlags::SYN;
 
-    /// The answer to [`syn`], as a raw socket delivers it.
+    /// Returns the answer to [`syn`], as a raw socket delivers it.
     fn reply(is_v4: bool, flags: TcpFlags, ack: u32) -> Vec<u8> {
-        let mut bytes = match is_v4 {
-            true => vec![
+        let mut bytes = if is_v4 {
+            vec![
                 0x46, 0, 0, 44, 0x12, 0x34, 0x40, 0, 61, 6, 0, 0, 198, 51, 100, 7, 192, 0, 2, 1, 1,
                 1, 1, 0,
-            ],
-            false => Vec::new(),
+            ]
+        } else {
+            Vec::new()
         };
         let mut segment = [0; 20];
         segment[..4].copy_from_slice(&[0, 80, 0x9c, 0x40]);

@@ -1,4 +1,4 @@
-//! Probes under way: when the next is due, which is answered, late or lost.
+//! A running series of probes: the due time of the next, and the fate of each.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,27 +18,27 @@ use crate::probe::unreachable::unreachable_by;
 use crate::probe::{ProbeError, STOP_INTERVAL, is_answered, pause};
 use crate::stamped::queue::Stage;
 
-/// Probes of a series that are sent again because a stamp was missing.
+/// Most probes of a series that are sent again because a timestamp was missing.
 const UNSTAMPED_TRIES: u32 = 3;
 
-/// A series under way.
+/// A running series of probes.
 pub(super) struct Series<'a> {
     plan: &'a SteadyPlan,
     clock: Clock,
     pending: Pendings,
-    /// How many probes were begun.
+    /// Number of probes begun.
     begun: u32,
-    /// When the next is due.
+    /// Due time of the next probe.
     next: Timestamp,
-    /// How many were told, and whether the target answered any.
+    /// Number of probes reported, and whether the target answered any.
     told: u32,
     is_answered: bool,
-    /// SYN/ACKs of the target.
+    /// Number of SYN/ACKs from the target.
     opened: usize,
     tries_left: u32,
-    /// How many could not be sent as their port was taken.
+    /// Number of probes that could not be sent because their port was taken.
     unsent: u32,
-    /// Whether probes that were due had to wait for others to end.
+    /// True if probes that were due had to wait for others to end.
     is_held_back: bool,
 }
 
@@ -59,12 +59,12 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// How often the target accepted a connection.
+    /// Returns the number of times the target accepted a connection.
     pub(super) fn opened(&self) -> usize {
         self.opened
     }
 
-    /// What must be known to read the samples: an id and a sentence each.
+    /// Returns the notes needed to read the samples: an id and a sentence each.
     pub(super) fn notes(&self) -> Vec<(&'static str, String)> {
         let mut notes = Vec::new();
         if self.unsent > 0 {
@@ -84,7 +84,7 @@ impl<'a> Series<'a> {
         notes
     }
 
-    /// Whether there was nothing but ports that were in use.
+    /// Returns true if all ports were in use, so that no probe was sent.
     pub(super) fn is_unsent(&self) -> bool {
         self.told == 0 && self.unsent > 0
     }
@@ -121,7 +121,7 @@ impl<'a> Series<'a> {
         Ok(())
     }
 
-    /// Whether more probes would only cost time, or were not asked for.
+    /// Returns true if more probes would only cost time, or were not asked for.
     fn is_over(&self) -> bool {
         match self.plan.turn {
             Turn::AfterTheAnswer { silences }
@@ -141,12 +141,13 @@ impl<'a> Series<'a> {
         !self.is_complete() && (self.plan.turn == Turn::ByTheClock || self.pending.awaited() == 0)
     }
 
-    /// How long there is nothing to do but to listen. What is due and has no
-    /// room waits for one that ends.
+    /// Returns the time for which there is nothing to do but to listen. A due probe without room
+    /// waits for another one to end.
     fn until_due(&mut self, now: Timestamp, is_due: bool) -> Duration {
-        let next = match self.may_ask() && !is_due {
-            true => self.next.since(now),
-            false => STOP_INTERVAL,
+        let next = if self.may_ask() && !is_due {
+            self.next.since(now)
+        } else {
+            STOP_INTERVAL
         };
         next.min(self.until_timeout(now)).min(STOP_INTERVAL)
     }
@@ -173,12 +174,12 @@ impl<'a> Series<'a> {
         if let Some(oldest) = self.pending.push(number, now) {
             self.lose(oldest, asker, now, sink);
         }
-        // What was missed while this program did not run is not made up for.
+        // Probes missed while this program did not run are not made up for.
         self.next = (self.next + self.interval()).max(now);
         self.ask(asker, number, sink)
     }
 
-    /// Sends a probe, or tells what the kernel itself says of the target.
+    /// Sends a probe, or reports the error by which the kernel itself answers for the target.
     fn ask(
         &mut self,
         asker: &mut dyn Asker,
@@ -222,7 +223,7 @@ impl<'a> Series<'a> {
                     match stage {
                         Stage::Queue => pending.queued = Some(at),
                         Stage::Device => pending.sent = Some(at),
-                        // Nobody asked for it.
+                        // No timestamps of acknowledgements are requested.
                         Stage::Acknowledged => {}
                     }
                 }
@@ -256,15 +257,15 @@ impl<'a> Series<'a> {
         Ok(())
     }
 
-    /// Whether a probe whose answer has no stamp is sent again: the kernel may
-    /// not have begun yet. `connect` has none.
+    /// Returns true if a probe whose answer has no timestamp is sent again: the kernel may not have
+    /// begun to take them. `connect` has none.
     fn may_repeat(&mut self) -> bool {
         let may = self.plan.method != SteadyMethod::Connect && self.tries_left > 0;
         self.tries_left -= u32::from(may);
         may
     }
 
-    /// Gives up what took too long.
+    /// Gives up the probes whose timeout has passed.
     fn give_up(&mut self, asker: &mut dyn Asker, sink: &mut dyn FnMut(Event)) {
         let now = self.clock.now();
         let timeout = self.plan.timeout;
@@ -275,7 +276,7 @@ impl<'a> Series<'a> {
         self.pending.forget(now, timeout * 4 + STOP_INTERVAL);
     }
 
-    /// Tells that nothing answered.
+    /// Reports that nothing answered.
     fn lose(
         &mut self,
         number: u32,
@@ -290,7 +291,7 @@ impl<'a> Series<'a> {
         self.emit(now, sample, sink);
     }
 
-    /// Tells the answer to the only probe of a series that cannot be begun.
+    /// Reports the answer to the only probe of a series that cannot be begun.
     pub(super) fn tell(&mut self, answer: ProbeAnswer, sink: &mut dyn FnMut(Event)) {
         let sample = ProbeSample {
             answer,
@@ -319,7 +320,7 @@ mod tests {
     use super::super::{PacketPlan, SourcePorts};
     use super::*;
 
-    /// Nothing answers, and not more than so many are awaited.
+    /// A target that never answers, with room for at most `room` awaited probes.
     struct Silent {
         room: usize,
         awaited: Vec<u32>,
@@ -351,7 +352,7 @@ mod tests {
         }
     }
 
-    /// The numbers that were told as silence, and the ids of the notes.
+    /// Returns the numbers that were reported as silence, and the ids of the notes.
     fn told(limit: usize, room: usize) -> (Vec<u32>, Vec<&'static str>) {
         let plan = SteadyPlan {
             target: TargetId::Subject,
@@ -387,7 +388,7 @@ mod tests {
     fn what_is_not_answered_is_told_also_where_there_is_no_room_for_it() {
         let all: Vec<u32> = (0..20).collect();
         assert_eq!(told(8, 100), (all.clone(), vec![]));
-        // Sockets are waited for: an answer to each can still come.
+        // Full sockets are waited for: an answer to each can still come.
         assert_eq!(told(100, 8), (all.clone(), vec!["probe-held-back"]));
         assert_eq!(told(100, 100), (all, vec![]));
     }

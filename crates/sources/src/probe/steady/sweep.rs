@@ -1,24 +1,23 @@
-//! What the probes of a series differ in: the ports that they come from, their
-//! sizes, their flags.
+//! The property that the probes of a series differ in: their source ports, sizes or flags.
 
-/// Which ports a series of probes is sent from.
+/// The source ports of a series of probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourcePorts {
-    /// Another one each time, the kernel's choice.
+    /// Another port each time, the kernel's choice.
     #[default]
     Fresh,
-    /// From the first one to the last, again and again: one for a fixed port.
-    /// A path's members are chosen by the ports, so each shows by its own.
+    /// Ports from the first to the last, again and again; both equal for a fixed port. Members of a
+    /// multipath route are chosen by the ports, so each shows by its own.
     Range {
-        /// The first one.
+        /// First port.
         first: u16,
-        /// The last one.
+        /// Last port.
         last: u16,
     },
 }
 
 impl SourcePorts {
-    /// How many there are, where they are told.
+    /// Returns the number of ports, if they are given.
     pub fn count(self) -> Option<u32> {
         match self {
             Self::Fresh => None,
@@ -26,7 +25,7 @@ impl SourcePorts {
         }
     }
 
-    /// The port of the probe of this number; 0 for the kernel's choice.
+    /// Returns the port of the probe of this number; 0 for the kernel's choice.
     pub(super) fn of(self, number: u32) -> u16 {
         match self {
             Self::Fresh => 0,
@@ -38,20 +37,20 @@ impl SourcePorts {
     }
 }
 
-/// The payload bytes of a series of probes: from the first to the last by equal
-/// steps, again and again.
+/// The payload sizes of a series of probes: from the first to the last in equal steps, again and
+/// again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// The first one.
+    /// First size.
     pub first: u16,
-    /// The greatest that may be reached.
+    /// Largest size that may be reached.
     pub last: u16,
-    /// From one to the next; at least 1 counts.
+    /// Step from one size to the next; 0 counts as 1.
     pub step: u16,
 }
 
 impl Sizes {
-    /// One size for all.
+    /// Returns the plan of a single size.
     pub fn one(size: u16) -> Self {
         Self {
             first: size,
@@ -60,19 +59,19 @@ impl Sizes {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of sizes.
     pub fn count(self) -> u32 {
         u32::from(self.last.saturating_sub(self.first) / self.step.max(1)) + 1
     }
 
-    /// The size of the probe of this number.
+    /// Returns the size of the probe of this number.
     pub(super) fn of(self, number: u32) -> u16 {
         let steps = (number % self.count()) as u16;
         self.first
             .saturating_add(steps.saturating_mul(self.step.max(1)))
     }
 
-    /// All of them.
+    /// Returns all sizes.
     pub(super) fn all(self) -> impl Iterator<Item = u16> {
         (self.first..=self.last).step_by(self.step.max(1).into())
     }

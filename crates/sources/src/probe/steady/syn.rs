@@ -1,4 +1,4 @@
-//! By SYN: what `hping3 -S` does, stamped by the kernel.
+//! Probes by SYN, as `hping3 -S` sends them, timestamped by the kernel.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,11 +21,11 @@ use crate::probe::connect::wait_for;
 use crate::stamped::queue::Icmp;
 use crate::stamped::{Came, StampedSocket, answers_from, reserve, route};
 
-/// Probes differ by this much in their sequence numbers: odd, so that each of
-/// 2^32 probes has another one, and far apart for the eye.
+/// Difference between the sequence numbers of successive probes: odd, so that each of 2^32 probes
+/// has another one, and large so that they are easy to tell apart.
 const STRIDE: u32 = 0x0101_0001;
-/// What undoes a multiplication by [`STRIDE`] modulo 2^32 (Newton's iteration:
-/// each step doubles the right bits).
+/// Multiplicative inverse of [`STRIDE`] modulo 2^32 (Newton's iteration: each step doubles the
+/// right bits).
 const STRIDE_INVERSE: u32 = {
     let mut inverse: u32 = STRIDE;
     let mut step = 0;
@@ -35,23 +35,22 @@ const STRIDE_INVERSE: u32 = {
     }
     inverse
 };
-/// Sizes that an answer is tried with.
+/// Most sizes that an answer is compared with.
 const MAX_SIZES: usize = 4_096;
-/// Ports of ours that are held at a time.
+/// Most local ports that are held at a time.
 const MAX_HELD: usize = 512;
 
 /// A raw socket, and the ports that its SYNs came from.
 ///
-/// Nobody here listens on them, so this host's kernel answers the SYN/ACK with
-/// RST. That is as it should be: without the RST the target would keep a
-/// half-open connection and repeat its SYN/ACK for a minute. It counts each as
-/// `EmbryonicRsts`; a note says so.
+/// Nobody here listens on them, so this host's kernel answers the SYN/ACK with RST. That is
+/// intended: without the RST the target would keep a half-open connection and retransmit its
+/// SYN/ACK for a minute. The target counts each as `EmbryonicRsts`; a note says so.
 pub(super) struct BySyn<'a> {
     plan: &'a SteadyPlan,
     socket: StampedSocket,
     source: IpAddr,
     held: VecDeque<(u16, Socket)>,
-    /// Which port each of the latest probes came from.
+    /// Source port of each of the latest probes.
     ports: BTreeMap<u32, u16>,
     base: u32,
 }
@@ -100,34 +99,34 @@ impl<'a> BySyn<'a> {
         self.base.wrapping_add(number.wrapping_mul(STRIDE))
     }
 
-    /// The probe with this sequence number.
+    /// Returns the probe with this sequence number.
     fn number(&self, sequence: u32) -> u32 {
         sequence
             .wrapping_sub(self.base)
             .wrapping_mul(STRIDE_INVERSE)
     }
 
-    /// What a packet that came says, if it answers a probe of ours.
+    /// Returns the answer in a received packet, if it answers a probe of ours.
     fn answer(&self, bytes: &[u8]) -> Option<(u32, ProbeAnswer, Reply)> {
         let reply = Reply::read(bytes, self.source, self.plan.address)?;
         let answer = reply.answer()?;
-        let number = match reply.segment.flags.contains(TcpFlags::ACK) {
-            true => self.acknowledged(&reply)?,
-            // A bare RST repeats what it was sent as acknowledged.
-            false => Some(self.number(reply.segment.seq))
-                .filter(|number| self.is_from(*number, reply.port))?,
+        let number = if reply.segment.flags.contains(TcpFlags::ACK) {
+            self.acknowledged(&reply)?
+        } else {
+            // The sequence number of a bare RST is the acknowledgement number of the probe.
+            Some(self.number(reply.segment.seq))
+                .filter(|number| self.is_from(*number, reply.port))?
         };
         Some((number, answer, reply))
     }
 
-    /// Whether the probe of this number is one of the latest, and came from this
-    /// port.
+    /// Returns true if the probe of this number is one of the latest, and came from this port.
     fn is_from(&self, number: u32, port: u16) -> bool {
         self.ports.get(&number) == Some(&port)
     }
 
-    /// The probe that an answer acknowledges: all of it, or not its payload, or
-    /// not even its SYN and FIN.
+    /// Returns the probe that an answer acknowledges: all of it, or not its payload, or not even
+    /// its SYN and FIN.
     fn acknowledged(&self, reply: &Reply) -> Option<u32> {
         let packet = &self.plan.packet;
         let sizes = packet.sizes.all().take(MAX_SIZES);
@@ -165,8 +164,8 @@ impl<'a> BySyn<'a> {
         }
     }
 
-    /// The number and port of the SYN that an ICMP error quotes, if it is one of
-    /// ours: other series may ask the same host.
+    /// Returns the number and port of the SYN that an ICMP error quotes, if it is one of ours:
+    /// other series may probe the same host.
     fn quoted(&self, icmp: &Icmp) -> Option<(u32, u16)> {
         let &[s0, s1, d0, d1, sequence @ ..] = icmp.quoted.first_chunk::<8>()?;
         let (port, to) = (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
@@ -176,7 +175,7 @@ impl<'a> BySyn<'a> {
     }
 }
 
-/// How many sequence numbers a segment's SYN and FIN take (RFC 9293 §3.4).
+/// Returns the number of sequence numbers that a segment's SYN and FIN take (RFC 9293 §3.4).
 fn marks_of(flags: TcpFlags) -> u32 {
     u32::from(flags.contains(TcpFlags::SYN)) + u32::from(flags.contains(TcpFlags::FIN))
 }

@@ -1,4 +1,4 @@
-//! By UDP: a datagram answers, or the host says that nobody listens.
+//! Probes by UDP: a datagram answers, or the host reports that nobody listens.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,23 +20,23 @@ use crate::probe::ProbeError;
 use crate::stamped::queue::Reply;
 use crate::stamped::{Came, StampedSocket, reserve};
 
-/// Bytes of UDP's header.
+/// Bytes of the UDP header.
 const HEADER: usize = 8;
-/// Bytes of a payload that say which probe it is.
+/// Bytes of the payload that hold the probe's number.
 const MARK: usize = 4;
-/// Headers of IP and UDP.
+/// Bytes of the IP and UDP headers, for IPv4 and IPv6.
 const HEADERS: [usize; 2] = [28, 48];
 
-/// A socket for each port that was sent from, the latest ones.
+/// The sockets of the ports that were sent from, the latest ones.
 pub(super) struct ByDatagram<'a> {
     plan: &'a SteadyPlan,
     open: VecDeque<Asked>,
-    /// Which of them have something to hear.
+    /// True for each socket that is readable.
     ready: Vec<bool>,
     payload: Vec<u8>,
-    /// What the marks of this series begin with.
+    /// Base of the probe numbers of this series.
     base: u32,
-    /// Keeps the kernel stamping from before the first probe on.
+    /// Socket that keeps the kernel timestamping from before the first probe on.
     _stamping: StampedSocket,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct ByDatagram<'a> {
 struct Asked {
     socket: StampedSocket,
     port: u16,
-    /// Those that are awaited, in the order in which they were sent.
+    /// Awaited probes, in the order in which they were sent.
     awaited: VecDeque<u32>,
     last: u32,
 }
@@ -102,7 +102,7 @@ impl<'a> ByDatagram<'a> {
     }
 }
 
-/// A socket that talks with the target only, from this port or for 0 from any.
+/// Opens a socket connected to the target, from this port or for 0 from any.
 fn socket(plan: &SteadyPlan, port: u16) -> io::Result<(StampedSocket, u16)> {
     let address = plan.address;
     let (socket, port) = reserve(any(address), address, Type::DGRAM, Protocol::UDP, port)?;
@@ -165,11 +165,11 @@ impl Asked {
     fn ask(&mut self, number: u32, payload: &[u8]) -> Result<(), Errno> {
         match self.socket.send(number, payload, None) {
             Ok(()) => {}
-            // A refusal of an earlier one; it comes by the queue too.
+            // A refusal of an earlier one; it arrives by the error queue too.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(errno(&error)),
         }
-        // One that is sent again is no later than the others.
+        // A probe that is sent again keeps its place among the others.
         if let Err(at) = self.awaited.binary_search(&number) {
             self.awaited.insert(at, number);
         }
@@ -202,9 +202,9 @@ impl Asked {
         }
     }
 
-    /// Which probe was answered. A quote and an echo say so themselves; else it
-    /// is the latest that is awaited: one before it may have been lost. What
-    /// comes when none is awaited comes late or again.
+    /// Returns the number of the probe that was answered. A quote and an echo hold it; otherwise it
+    /// is the latest that is awaited, as one before it may have been lost. An answer when none is
+    /// awaited is late or a duplicate.
     fn answered(&mut self, base: u32, payload: &[u8]) -> u32 {
         let mark = payload.first_chunk::<MARK>();
         let marked = mark.map(|mark| u32::from_be_bytes(*mark).wrapping_sub(base));

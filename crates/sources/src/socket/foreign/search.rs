@@ -1,4 +1,4 @@
-//! The search itself: namespace by namespace, our own first.
+//! The search for the server: namespace by namespace, our own first.
 
 use std::collections::{BTreeSet, HashSet};
 use std::net::{Shutdown, TcpStream};
@@ -17,21 +17,20 @@ use crate::socket::namespaces::Namespaces;
 use crate::socket::process;
 use crate::socket::record::{SocketRecord, TcpState};
 
-/// At most this many processes of a server are listed.
+/// Most processes of a server that are listed.
 const MOST_PROCESSES: usize = 256;
-/// The time that the far end may take to notice that we close: a few retransmissions.
+/// Longest wait for the remote end to react to our close: a few retransmissions.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The interval at which it is looked at meanwhile: nothing tells of another host's sockets.
+/// Interval at which its state is polled meanwhile: the kernel reports no changes of other sockets.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Searches this host for the server behind `target`. Without `connection` by
-/// its address and listener; with a live connection of ours by that
-/// connection's far end, which is exact also where the address is translated.
+/// Searches this host for the server behind `target`: without `connection` by its address and
+/// listener; with a live connection of ours by that connection's remote end, which is exact also
+/// where the address is translated.
 ///
-/// Hosts in network namespaces of their own may have equal addresses and, the
-/// kernel choosing ports alike for them, connections with equal ends. Where
-/// several hold one, ours is closed for writing: its far end is the one that
-/// notices, within a second.
+/// Hosts in network namespaces of their own may have equal addresses and, as the kernel chooses
+/// their ports alike, connections with equal ends. Where several hold one, ours is closed for
+/// writing: its remote end is the one that reacts, within a second.
 pub fn find_server(target: Endpoint, connection: Option<&TcpStream>) -> Search {
     let mut namespaces = Namespaces::new();
     let (server, mut refusals) = look_into(namespaces.by_ref(), target, connection);
@@ -39,7 +38,7 @@ pub fn find_server(target: Endpoint, connection: Option<&TcpStream>) -> Search {
     refusals.beside(server)
 }
 
-/// Searches one namespace in the same way, where somebody knows which.
+/// Searches one namespace in the same way, where the user knows which.
 pub fn find_server_in(
     namespace: NetworkNamespace,
     target: Endpoint,
@@ -82,7 +81,7 @@ fn look_into(
     (server, refusals)
 }
 
-/// The place whose end of `flow` changes its state once we close ours.
+/// Returns the place whose end of `flow` changes its state once we close ours.
 fn that_notices(mut places: Vec<Place>, stream: &TcpStream, flow: OwnFlow) -> Option<Place> {
     stream.shutdown(Shutdown::Write).ok()?;
     let end = Instant::now() + PATIENCE;
@@ -99,14 +98,14 @@ fn that_notices(mut places: Vec<Place>, stream: &TcpStream, flow: OwnFlow) -> Op
 struct Place {
     namespace: NetworkNamespace,
     diag: DiagSocket,
-    /// The target's address as it sees it.
+    /// Address of the target as the namespace sees it.
     endpoint: Endpoint,
-    /// Our connection's far end.
+    /// Remote end of our connection.
     far: Option<SocketRecord>,
 }
 
 impl Place {
-    /// `None` where the target is not served from this namespace.
+    /// Examines a namespace; returns `None` where the target is not served from it.
     fn in_namespace(
         namespace: NetworkNamespace,
         target: Endpoint,
@@ -138,7 +137,7 @@ impl Place {
         }))
     }
 
-    /// Returns true if the connection's far end here is no longer what it was.
+    /// Returns true if the connection's remote end here has changed.
     fn has_noticed(&mut self, flow: OwnFlow) -> bool {
         let now = far_end(&mut self.diag, flow);
         let state = |far: &SocketRecord| (far.cookie, far.state);
@@ -154,7 +153,7 @@ impl Place {
     }
 }
 
-/// What was refused on the way, each the first of its kind.
+/// The refusals of a search, each the first of its kind.
 #[derive(Debug, Default)]
 struct Refusals {
     entering: Option<HostError>,
@@ -165,7 +164,7 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// The result of the search, with notes on what it could not look into.
+    /// Returns the result of the search, with notes on what it could not examine.
     fn beside(self, server: Option<Server>) -> Search {
         let entering = self.entering.filter(|_| server.is_none()).map(|e| {
             e.note(
@@ -197,7 +196,7 @@ impl Refusals {
     }
 }
 
-/// Who holds the listener, and our connection's far end.
+/// Returns the processes that hold the listener or our connection's remote end.
 fn owners(place: &mut Place, refusals: &mut Refusals) -> Vec<ServerProcess> {
     let inodes = match server_inodes(place) {
         Ok(inodes) => inodes,
@@ -223,7 +222,7 @@ fn owners(place: &mut Place, refusals: &mut Refusals) -> Vec<ServerProcess> {
     pids.into_iter().take(MOST_PROCESSES).map(named).collect()
 }
 
-/// The inodes of the listener and of our connection's far end.
+/// Returns the inodes of the listener and of our connection's remote end.
 fn server_inodes(place: &mut Place) -> Result<HashSet<u32>, HostError> {
     let listeners = listening(&mut place.diag, place.endpoint)?;
     let records = listeners.iter().chain(&place.far);

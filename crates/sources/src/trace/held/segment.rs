@@ -1,4 +1,4 @@
-//! The segments of probes within a connection, and what is read of the target's.
+//! The segments of probes within a connection, and the parsing of the target's.
 
 use core::time::Duration;
 
@@ -15,39 +15,39 @@ const SYN: u8 = TcpFlags::SYN.0;
 const RST: u8 = TcpFlags::RST.0;
 const ACK: u8 = TcpFlags::ACK.0;
 const FIN: u8 = TcpFlags::FIN.0;
-/// The time stamps option (RFC 7323 §3.2), and its length.
+/// Kind and length of the timestamps option (RFC 7323 §3.2).
 const TIMESTAMPS: (u8, usize) = (8, 10);
-/// Numbers that one octet can bear.
+/// Number of values that one octet can hold.
 const OCTETS: u32 = 256;
 
-/// What the SYN/ACK of a connection says.
+/// The contents of a connection's SYN/ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Handshake {
-    /// The first sequence number that we may use.
+    /// First sequence number that we may use.
     next: u32,
-    /// What we acknowledge.
+    /// Acknowledgement number that we send.
     acknowledged: u32,
-    /// The target's time stamp and the one of ours that it echoed; `None` where
-    /// it takes none.
+    /// Timestamp of the target and the one of ours that it echoed; `None` where it does not use the
+    /// option.
     stamps: Option<(u32, u32)>,
-    /// How far the target seems to be, at most.
+    /// Greatest likely distance of the target, in hops.
     pub(super) hops: u8,
 }
 
-/// What a segment of the target amounts to.
+/// The contents of a segment of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
-    /// A reset in answer to a segment of ours. What resets of its own accord
-    /// acknowledges something besides (RFC 9293 §3.10.7.1, §3.10.5).
+    /// True for a reset in answer to a segment of ours. A reset of the target's own accord
+    /// also acknowledges something (RFC 9293 §3.10.7.1, §3.10.5).
     pub(super) is_reset: bool,
-    /// An acknowledgement without anything else.
+    /// True for an acknowledgement without anything else.
     pub(super) is_pure: bool,
-    /// The time stamp of ours that it echoes.
+    /// Timestamp of ours that it echoes.
     pub(super) echo: Option<u32>,
 }
 
 impl Handshake {
-    /// Reads it of a copy that a raw socket has.
+    /// Parses the copy of a SYN/ACK that a raw socket received.
     pub(super) fn read(ends: &Ends, bytes: &[u8], ttl: Option<u8>) -> Option<Self> {
         let segment = bytes.get(shown(ends, bytes)?..)?;
         let is_ours = is_of(ends, segment)?;
@@ -61,16 +61,16 @@ impl Handshake {
         })
     }
 
-    /// The time stamp of a segment sent `after` our SYN: no later than those of
-    /// the kernel, which counts milliseconds.
+    /// Returns the timestamp of a segment sent `after` our SYN: no later than those of the kernel,
+    /// which counts milliseconds.
     pub(super) fn own_stamp(&self, after: Duration) -> u32 {
         let first = self.stamps.map_or(0, |(_, echoed)| echoed);
         first.wrapping_add(after.as_millis() as u32)
     }
 }
 
-/// A keep-alive: the octet before the first one, its value the probe's number as
-/// far as it goes.
+/// Returns a keep-alive: the octet before the first one, its value the low bits of the probe's
+/// number.
 pub(super) fn keep_alive(ends: &Ends, its: &Handshake, stamp: u32, number: u32) -> Vec<u8> {
     let mut options = Vec::new();
     if let Some((theirs, _)) = its.stamps {
@@ -88,7 +88,7 @@ pub(super) fn keep_alive(ends: &Ends, its: &Handshake, stamp: u32, number: u32) 
     segment.between(ends)
 }
 
-/// The IPv4 header of a probe.
+/// Returns the IPv4 header of a probe.
 pub(super) fn header(number: u32, ttl: u8, tos: u8) -> Ipv4Header {
     Ipv4Header {
         protocol: TCP,
@@ -98,23 +98,22 @@ pub(super) fn header(number: u32, ttl: u8, tos: u8) -> Ipv4Header {
     }
 }
 
-/// The probe that is quoted: by the header's identification, or by the octet,
-/// which ICMPv6 errors hold too.
+/// Returns the probe that is quoted: by the header's identification, or by the octet, which ICMPv6
+/// errors contain too.
 pub(super) fn quoted(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
     let segment = quoted.get(shown(ends, quoted)?..)?;
     let is_ours =
         word(segment, 0)? == ends.source_port && word(segment, 2)? == ends.destination_port;
     is_ours.then_some(())?;
-    match ends.destination.is_ipv4() {
-        true => header::id_number(word(quoted, 4)?, last),
-        false => {
-            let octet = *segment.get(data_at(segment)?)?;
-            recall(last, octet.into(), OCTETS)
-        }
+    if ends.destination.is_ipv4() {
+        header::id_number(word(quoted, 4)?, last)
+    } else {
+        let octet = *segment.get(data_at(segment)?)?;
+        recall(last, octet.into(), OCTETS)
     }
 }
 
-/// Reads a segment of the target, a copy that a raw socket has.
+/// Parses a segment of the target from the copy that a raw socket received.
 pub(super) fn read(ends: &Ends, bytes: &[u8]) -> Option<Said> {
     let at = shown(ends, bytes)?;
     let segment = bytes.get(at..)?;
@@ -137,10 +136,10 @@ fn data_at(segment: &[u8]) -> Option<usize> {
     (at >= TCP_HEADER).then_some(at)
 }
 
-/// The time stamps option: the value and the echo.
+/// Returns the value and the echo of the timestamps option.
 fn stamps(segment: &[u8]) -> Option<(u32, u32)> {
     let mut options = segment.get(TCP_HEADER..data_at(segment)?)?;
-    // At most 40 bytes, and each turn takes one at least.
+    // At most 40 bytes, and each turn consumes at least one.
     loop {
         let (length, kind) = match options.first()? {
             0 => return None,
@@ -181,9 +180,10 @@ mod tests {
 
     fn sent(ends: &Ends, number: u32) -> Vec<u8> {
         let segment = keep_alive(ends, &HANDSHAKE, 1_250, number);
-        match ends.destination.is_ipv4() {
-            true => header(number, 9, 0).before(ends, &segment),
-            false => segment,
+        if ends.destination.is_ipv4() {
+            header(number, 9, 0).before(ends, &segment)
+        } else {
+            segment
         }
     }
 

@@ -1,16 +1,16 @@
-//! Waits that the server's kernel gives another name than the packets do.
+//! Waits that the server's kernel names otherwise than the packets do.
 
 use super::*;
 use crate::exchange::wait::Owner;
 
-/// Held until the client's delayed acknowledgement reaches the server.
+/// The time for which a part is held until the client's delayed acknowledgement reaches the server.
 const HELD: i64 = DELAYED + 2 * WAY;
 /// A busy host is that late to send what an acknowledgement lets go: packets alone call
 /// it the program's pause.
 const LATE: i64 = 9_000;
 
-/// A response in two small parts, the second so long after the acknowledgement that lets
-/// it go.
+/// Sends a response in two small parts, the second `late` after the acknowledgement that lets it
+/// go.
 fn in_two(wire: &mut Wire, begin: i64, late: i64) {
     let first = begin + 2 * WAY + 700;
     wire.add(begin, true, ACK, 40);
@@ -21,21 +21,21 @@ fn in_two(wire: &mut Wire, begin: i64, late: i64) {
     wire.add(last + 900, true, ACK, 0);
 }
 
-/// Exchanges of that shape, and the turn of each by its number and arrival: the report,
-/// and the exchanges as whoever lists them sees them.
+/// Returns the report, and the exchanges as they are listed, of exchanges of that shape, with the
+/// turn of each by its number and arrival.
 fn seen(
     shape: impl Fn(&mut Wire, i64),
-    turn: impl Fn(i64, i64) -> Option<ServedTurn>,
+    turn: impl Fn(i64, i64) -> Option<RequestSpan>,
 ) -> (Report, Vec<Exchange>) {
     let [_, server] = ends();
     seen_of(vec![(TargetId::Subject, server)], shape, turn)
 }
 
-/// The report and the exchanges of these targets; without any, as `watch` sees them.
+/// Returns the report and the exchanges of these targets; without any, as `watch` sees them.
 fn seen_of(
     targets: Vec<(TargetId, Endpoint)>,
     shape: impl Fn(&mut Wire, i64),
-    turn: impl Fn(i64, i64) -> Option<ServedTurn>,
+    turn: impl Fn(i64, i64) -> Option<RequestSpan>,
 ) -> (Report, Vec<Exchange>) {
     let [_, server] = ends();
     let list = Arc::new(Mutex::new(Vec::new()));
@@ -75,7 +75,7 @@ fn seen_of(
     (report, list)
 }
 
-/// A request of so many bytes.
+/// A request of `length` bytes.
 fn request(length: usize) -> Vec<u8> {
     let head = "GET / HTTP/1.1\r\nHost: ";
     let end = "\r\n\r\n";
@@ -83,14 +83,14 @@ fn request(length: usize) -> Vec<u8> {
     [head, &host, end].concat().into_bytes()
 }
 
-/// A response of so many bytes.
+/// A response of `length` bytes.
 fn response(length: usize) -> Vec<u8> {
     let head = |body: usize| format!("HTTP/1.1 200 OK\r\nContent-Length: {body:03}\r\n\r\n");
     let body = length.saturating_sub(head(0).len());
     (head(body) + &"b".repeat(body)).into_bytes()
 }
 
-/// An exchange's wait of a kind, in µs.
+/// Returns an exchange's wait of a kind, in µs.
 fn micros(exchange: &Exchange, kind: WaitKind, owner: Owner) -> i64 {
     let waits = exchange.waits.iter();
     let meant = waits.filter(|wait| (wait.kind, wait.owner) == (kind, owner));
@@ -111,7 +111,7 @@ fn assert_tiled(exchange: &Exchange) {
     assert_eq!(cursor, exchange.end);
 }
 
-fn held(arrived: i64, held: i64) -> ServedTurn {
+fn held(arrived: i64, held: i64) -> RequestSpan {
     turn(arrived, 50, 700, [700, 700 + HELD + LATE], held)
 }
 
@@ -177,7 +177,7 @@ fn a_request_that_was_taken_up_late_is_joined_by_then() {
     let mut turn = thought(0, 44_000);
     (turn.arrived, turn.entered) = (at(0) - Duration::from_micros(WAITED), Some(at(0)));
     for entered in [None, turn.entered] {
-        let turn = ServedTurn {
+        let turn = RequestSpan {
             entered,
             ..turn.clone()
         };
@@ -230,7 +230,7 @@ fn a_hold_that_the_program_wrote_late_is_a_pause() {
     assert_eq!(causes(&report), [Id::NagleDelayedAck], "by packets alone");
     assert!(micros(&list[0], WaitKind::ResponseHeld, Owner::Server) > DELAYED);
     let (report, list) = seen(at_once, |_, arrived| {
-        Some(ServedTurn {
+        Some(RequestSpan {
             written: Some(at(arrived + 700)),
             ..turn(arrived, 50, 700 + HELD, [700, 700 + HELD], 0)
         })

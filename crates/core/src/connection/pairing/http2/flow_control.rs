@@ -1,5 +1,4 @@
-//! HTTP/2's flow control: what each side may send, and what it was held back
-//! by (RFC 9113 §5.2).
+//! Flow control of HTTP/2: what each side may send, and what it was held back by (RFC 9113 §5.2).
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -12,40 +11,38 @@ use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 use crate::protocol::http2::Frame;
 
-/// Each window before a frame says otherwise (RFC 9113 §6.5.2, §6.9.2).
+/// The size of each window before a frame says otherwise (RFC 9113 §6.5.2, §6.9.2).
 const INITIAL_WINDOW: i64 = 65_535;
-/// Window updates on their way that are remembered, and stretches that one
-/// stream was held back.
+/// The most window updates on their way that are remembered, and stretches in which one stream was
+/// held back.
 const MAX_CREDITS: usize = 256;
 const MAX_HELD: usize = 1024;
-/// A sender that a window held goes on within this time of the update that
-/// opened it; what comes later it was not waiting for.
+/// The time within which a sender that a window held goes on after the update that opened it; what
+/// comes later was not waiting for it.
 const REACTION: Duration = Duration::from_millis(5);
-/// A frame's tail that is shorter than this fills no segment (Ethernet's MSS
-/// less timestamps).
+/// The least length of a frame's tail that fills a segment (Ethernet's MSS less timestamps).
 const SEGMENT: u64 = 1448;
-/// Stamps of one path stray by this much.
+/// The amount by which stamps of one path stray.
 const JITTER: Duration = Duration::from_micros(500);
 
-/// What a connection's flow control has come to, by the data's sender: the
-/// client's, the server's.
+/// Flow-control state of a connection, by the data's sender: the client's, the server's.
 #[derive(Debug)]
 pub(in super::super) struct Multiplex {
     senders: [Sender; 2],
 }
 
-/// One side's data, and what its peer allows.
+/// Data of one side, and what its peer allows.
 #[derive(Debug)]
 struct Sender {
     /// The connection's window.
     connection: Window,
-    /// Each stream's window at first.
+    /// The initial window of each stream.
     initial: i64,
-    /// Updates that the peer has sent: when they reach the sender, for which
-    /// stream (0: all), how many bytes.
+    /// Updates that the peer has sent: the time when they reach the sender, the stream (0: all),
+    /// and the number of bytes.
     credits: VecDeque<(Timestamp, u32, i64)>,
-    /// When the connection's window last held all streams back, and the packet
-    /// that went on: what else it carries was held back with it.
+    /// The last stretch in which the connection's window held all streams back, and the packet that
+    /// went on: what else it carries was held back with it.
     stall: Option<((Timestamp, Timestamp), u64)>,
 }
 
@@ -54,17 +51,17 @@ struct Sender {
 struct Window {
     given: i64,
     used: i64,
-    /// When data last ended, and what had been given by then.
+    /// End of the last data, and what had been given by then.
     spent: Option<(Timestamp, i64)>,
     /// The first update since.
     released: Option<Timestamp>,
 }
 
-/// One exchange's part in a connection that carries several at once.
+/// The part of an exchange in a connection that carries several at once.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Multiplexed {
     stream: u32,
-    /// What the client sent and the server under flow control.
+    /// Windows of what the client sent and of what the server sent.
     windows: [Window; 2],
     /// Stretches that one side was held back in by the other's windows.
     pub(in super::super) held: Vec<Held>,
@@ -79,7 +76,7 @@ impl Multiplexed {
         Some(Box::new(it))
     }
 
-    /// What may still be sent by one side.
+    /// Returns the window of what one side may still send.
     fn window(&mut self, by: Side) -> &mut Window {
         let [client, server] = &mut self.windows;
         match by {
@@ -101,7 +98,7 @@ impl Default for Sender {
 }
 
 impl Window {
-    /// So many bytes were used, and nothing more was sent since.
+    /// Notes that `bytes` were used, and that nothing more was sent since.
     fn take(&mut self, bytes: i64, since: Timestamp) {
         self.used = self.used.saturating_add(bytes);
         self.spent = Some((since, self.given));
@@ -114,7 +111,7 @@ impl Window {
         self.released = self.released.or(Some(at).filter(|_| is_later));
     }
 
-    /// From when until when so many bytes had no room; `None`: they had.
+    /// Returns the time from and until which `bytes` had no room; `None`: they had.
     fn held(&self, initial: i64, bytes: i64) -> Option<(Timestamp, Timestamp)> {
         let (since, given) = self.spent?;
         let had_room = bytes <= initial + given - self.used;
@@ -141,7 +138,8 @@ impl Multiplex {
 }
 
 impl Pairing {
-    /// The peer of a sender allows it more, once its word has got there.
+    /// Takes in a window update: the peer of a sender allows it more, once the update has got
+    /// there.
     pub(super) fn window_update(
         &mut self,
         by: Side,
@@ -169,14 +167,15 @@ impl Pairing {
         Some(multiplexed.window(by))
     }
 
-    /// A new size applies to the streams that are open as well (RFC 9113 §6.9.2).
+    /// Takes in a new initial size, which applies to the streams that are open as well (RFC 9113
+    /// §6.9.2).
     pub(super) fn initial_window(&mut self, sender: Side, bytes: u32) {
         if let Some(multiplex) = &mut self.multiplex {
             multiplex.sender(sender).initial = i64::from(bytes);
         }
     }
 
-    /// Data of a stream begins: whether it could have come sooner but for the
+    /// Notes that data of a stream begins, and whether it could have come sooner but for the
     /// windows, which had no room for it before an update.
     pub(super) fn data_began(&mut self, by: Side, frame: Frame, mark: &Brief) {
         let Some(mut multiplex) = self.multiplex.take() else {
@@ -203,9 +202,10 @@ impl Pairing {
             return;
         };
         let spent = spent.max(begin);
-        let until = match mark.at <= released + REACTION {
-            true => mark.at,
-            false => released,
+        let until = if mark.at <= released + REACTION {
+            mark.at
+        } else {
+            released
         };
         if until > spent && multiplexed.held.len() < MAX_HELD {
             multiplexed.held.push(Held {
@@ -235,9 +235,9 @@ impl Pairing {
         }
     }
 
-    /// Since when a sender had nothing more that it might send, when its frame
-    /// ended at `offset` in `mark`. A tail that fills no segment was written
-    /// with what came before: with more behind it, it would have gone at once.
+    /// Returns the time since when a sender had nothing more that it might send, when its frame
+    /// ended at `offset` in `mark`. A tail that fills no segment was written with what came before:
+    /// with more behind it, it would have gone at once.
     fn spent_since(&self, by: Side, offset: u64, mark: &Brief) -> Timestamp {
         let is_tail = offset.saturating_sub(mark.start) < SEGMENT;
         let mut earlier = self.marks.as_slice().iter().rev();
@@ -248,7 +248,7 @@ impl Pairing {
             .map_or(mark.at, |before| before.at.min(mark.at))
     }
 
-    /// Data of a stream ended: it used up its windows.
+    /// Notes that data of a stream ended, which used up its windows.
     pub(super) fn data_ended(&mut self, by: Side, frame: Frame, offset: u64, mark: &Brief) {
         let since = self.spent_since(by, offset, mark);
         let Some(mut multiplex) = self.multiplex.take() else {
@@ -265,7 +265,7 @@ impl Pairing {
 }
 
 impl Draft {
-    /// Whether it is that stream.
+    /// Returns true if it is that stream.
     pub(super) fn is_of(&self, id: u32) -> bool {
         self.multiplexed
             .as_ref()

@@ -5,8 +5,8 @@ use core::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cause::SocketOption;
 use crate::exchange::wait::Owner;
+use crate::registry::SocketOption;
 use crate::report::{EvidenceKind, Finding, Report, Setting, SocketGroup, Tally};
 
 /// The least share of the samples that must show an option for it to be in force: a server may set

@@ -8,7 +8,7 @@ use lagtrace_lab::Scenario;
 
 use crate::interrupt::Interrupt;
 
-/// One recording that is to be made.
+/// A recording that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job<'a> {
     pub(super) scenario: &'a Scenario,
@@ -20,8 +20,8 @@ pub(super) struct Job<'a> {
 #[derive(Debug)]
 pub(super) struct Jobs<'a> {
     rest: Mutex<VecDeque<Job<'a>>>,
-    /// Held for reading by recordings that others may run beside, for writing by those that run
-    /// alone.
+    /// The lock held for reading by recordings that others may run beside, for writing by those
+    /// that run alone.
     machine: RwLock<()>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// Does one after the other until there are none, or the user asks to stop.
+    /// Does one job after the other until there are none, or the user asks to stop.
     pub(super) fn work(&self, interrupt: &Interrupt, mut record: impl FnMut(&Job<'a>)) {
         while let Some(job) = self.next(interrupt) {
             if job.is_alone() {

@@ -8,7 +8,7 @@ use super::{Fault, Whole, cut_or};
 
 const FORMAT: &str = "gzip";
 
-/// The only compression method there is.
+/// The only compression method that is defined.
 const DEFLATED: u8 = 8;
 
 /// Flags of a member's header (RFC 1952 §2.3.1).
@@ -22,24 +22,24 @@ const RESERVED: u8 = 0b1110_0000;
 pub(super) struct Members {
     input: Whole,
     inflate: Decompress,
-    /// Of what the current member held so far.
+    /// Checksum of the current member's data so far.
     crc: Crc,
     place: Place,
 }
 
-/// Where in the input reading stands.
+/// The position in the input.
 enum Place {
     /// At a member's header.
     Header,
     /// Within a member's deflated data.
     Data,
-    /// Within damaged data of which all that could be had is out.
+    /// Within damaged data, after everything before the damage was handed out.
     Broken,
-    /// At what a member says of itself behind its data.
+    /// At a member's trailer, which holds checksum and length.
     Trailer,
-    /// Behind a member.
+    /// After a member.
     Between,
-    /// Behind all.
+    /// After the last member.
     End,
 }
 
@@ -53,7 +53,7 @@ impl Members {
         }
     }
 
-    /// Passes over a member's header.
+    /// Skips a member's header.
     fn begin_member(&mut self) -> io::Result<()> {
         let header: [u8; 10] = self.take()?;
         let flags = header[3];
@@ -81,13 +81,13 @@ impl Members {
         Ok(())
     }
 
-    /// Passes over a text that ends with a zero.
+    /// Skips a zero-terminated string.
     fn skip_text(&mut self) -> io::Result<()> {
         while self.take::<1>()? != [0] {}
         Ok(())
     }
 
-    /// Some of the current member's data; 0 where it ends.
+    /// Decompresses some of the current member's data; returns 0 at its end.
     fn inflate(&mut self, to: &mut [u8]) -> io::Result<usize> {
         loop {
             let from = self.input.fill_buf()?;
@@ -96,7 +96,7 @@ impl Members {
             let status = self.inflate.decompress(from, to, FlushDecompress::None);
             let consumed = self.inflate.total_in() - consumed;
             let produced = self.inflate.total_out() - produced;
-            // Both are parts of slices.
+            // No value is cut: both are lengths of parts of slices.
             let (consumed, produced) = (consumed as usize, produced as usize);
             self.input.consume(consumed);
             self.crc.update(to.get(..produced).unwrap_or_default());
@@ -111,7 +111,7 @@ impl Members {
         }
     }
 
-    /// Compares what a member says of itself with what it was.
+    /// Compares a member's trailer with its data.
     fn end_member(&mut self) -> io::Result<()> {
         let [sum, length] = [self.take()?, self.take()?].map(u32::from_le_bytes);
         if (sum, length) != (self.crc.sum(), self.crc.amount()) {
@@ -121,7 +121,7 @@ impl Members {
         Ok(())
     }
 
-    /// Looks whether another member follows, perhaps behind zeros as tapes have them.
+    /// Checks for another member, possibly after zero padding as on tapes.
     fn seek_member(&mut self) -> io::Result<()> {
         match self.input.fill_buf()? {
             [] => self.place = Place::End,

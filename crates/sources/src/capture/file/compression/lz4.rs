@@ -12,12 +12,12 @@ const FORMAT: &str = "lz4";
 pub(super) struct Frames {
     /// `None` once all was read.
     decoder: Option<FrameDecoder<Watched>>,
-    /// Whether anything of the current frame was read. Only the first one is
-    /// known to be there before it is tried.
+    /// True if any of the current frame was read. Only the first frame is known
+    /// to exist before it is tried.
     is_within: bool,
 }
 
-/// An input that remembers whether its end was seen: the decoder takes an end
+/// An input that records that its end was reached: the decoder takes an end
 /// between two blocks for the end of the frame.
 struct Watched {
     input: Whole,
@@ -59,7 +59,7 @@ impl Read for Watched {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.input.read(to) {
-                // The decoder would lose its place.
+                // An interruption would make the decoder lose its place.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(0) if !to.is_empty() => {
                     self.is_over = true;
@@ -74,7 +74,7 @@ impl Read for Watched {
 fn fault(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Fault::Cut(FORMAT).into(),
-        // What the decoder objects to; anything else is the system's.
+        // An error of the decoder; any other is the system's.
         _ if error
             .get_ref()
             .is_some_and(|inner| inner.is::<lz4_flex::frame::Error>()) =>

@@ -42,7 +42,7 @@ type Compress = fn(&[u8]) -> Vec<u8>;
 
 const FORMATS: [(&str, Compress); 3] = [("gzip", gzip), ("zstd", zstd), ("lz4", lz4)];
 
-/// What comes out, and what is said at the end.
+/// Returns the decompressed bytes and the final error message.
 fn read(bytes: &[u8]) -> (Vec<u8>, Option<String>) {
     read_from(io::Cursor::new(bytes.to_vec()))
 }
@@ -60,7 +60,7 @@ fn read_from(input: impl Read + Send + 'static) -> (Vec<u8>, Option<String>) {
     }
 }
 
-/// Gives a byte at a time, and is interrupted before each.
+/// A reader that returns one byte at a time and is interrupted before each.
 struct Drop(io::Cursor<Vec<u8>>, bool);
 
 impl Read for Drop {

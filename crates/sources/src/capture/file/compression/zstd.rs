@@ -8,20 +8,21 @@ use super::{Fault, Whole};
 
 const FORMAT: &str = "zstd";
 
-/// What the decoder needs of a frame before it can say how much it wants next.
+/// Bytes of a frame that the decoder needs before it can say how much it wants
+/// next.
 const HEADER: usize = 5;
 
 /// Reads all frames of an input as one.
 ///
-/// The library allows windows of up to 128 MiB, the most that frames may have
-/// that are read without being told so (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`).
+/// The library allows windows of up to 128 MiB, the largest that are decoded
+/// without an explicit option (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`).
 pub(super) struct Frames {
     input: Whole,
     decoder: Decoder<'static>,
-    /// How much the decoder wants next: just to the end of the block that it
-    /// is at, so that nothing is lost of the blocks before a damaged one.
+    /// Bytes that the decoder wants next: just up to the end of the current
+    /// block, so that nothing is lost of the blocks before a damaged one.
     wanted: usize,
-    /// Whether a frame was begun and not ended.
+    /// True if a frame was begun and not ended.
     is_within: bool,
 }
 
@@ -63,7 +64,7 @@ impl Read for Frames {
     }
 }
 
-/// The library tells of damage in words.
+/// Converts an error of the library, which describes damage only in words.
 fn damaged(error: io::Error) -> io::Error {
     Fault::Damaged(FORMAT, error.to_string()).into()
 }

@@ -1,0 +1,189 @@
+//! The round trip from an observation point to one end and back.
+
+use core::time::Duration;
+
+use crate::attribution::LEAST_DELAYED_ACK;
+
+/// Error assumed of a round trip that was seen once or never varied: stamps of the two
+/// directions stray by as much.
+pub(crate) const LEAST_ERROR: Duration = Duration::from_micros(50);
+/// The factor by which a sample above the least is the peer's delay, not the path's.
+const QUICK_FACTOR: u32 = 2;
+
+/// The least time that is worth naming as a program's.
+const NOTABLE: Duration = Duration::from_millis(5);
+
+/// The factor by which the handshake of an end exceeds the least reply where another end replies.
+const FARTHER: u32 = 8;
+
+/// An estimate of the path's part in replies.
+///
+/// The least reply time seen. It errs upward where the end never answered at
+/// once, and misses what queues add at times: the error is the mean deviation
+/// of the quick samples from the least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RoundTrip {
+    least: Option<Duration>,
+    deviation: Duration,
+    /// True if a handshake was among the samples: a kernel answers it at once, while every other
+    /// reply may have waited for its program or a timer.
+    has_handshake: bool,
+    /// The least reply in a handshake; where none was seen, the least reply to a FIN.
+    handshake: Option<Duration>,
+    /// True if a bare acknowledgement that no timer delayed was among the samples.
+    has_receipt: bool,
+}
+
+impl RoundTrip {
+    /// Returns the round trip to the host of the observation point itself.
+    pub(crate) fn none() -> Self {
+        Self {
+            least: Some(Duration::ZERO),
+            deviation: Duration::ZERO,
+            has_handshake: true,
+            handshake: None,
+            has_receipt: false,
+        }
+    }
+
+    /// Returns true if a kernel's own reply bounds it; else the least reply may have waited for a
+    /// program.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.has_handshake
+    }
+
+    /// Returns true if anything at all tells it from a program's time: a kernel's reply, or a
+    /// value shorter than any program's time worth naming.
+    pub(crate) fn is_told(&self) -> bool {
+        let is_short = self.least.is_some_and(|least| least < NOTABLE);
+        self.has_handshake || self.has_receipt || is_short
+    }
+
+    /// Returns true if a device on the path acknowledges for an end that is much farther
+    /// away: the handshake went all the way, and later acknowledgements do not.
+    pub(crate) fn is_relayed(&self) -> bool {
+        let (Some(handshake), Some(least)) = (self.handshake, self.least) else {
+            return false;
+        };
+        self.has_handshake && handshake >= NOTABLE && least * FARTHER <= handshake
+    }
+
+    /// Takes in a bare acknowledgement of data, by which a kernel alone replies.
+    pub(crate) fn sample_receipt(&mut self, took: Duration) {
+        self.has_receipt |= took < LEAST_DELAYED_ACK;
+        self.sample(took);
+    }
+
+    /// Returns the reply to a FIN, where no handshake was seen: the kernel's, or its program's own
+    /// FIN.
+    pub(crate) fn fin_trip(&self) -> Option<Duration> {
+        self.handshake.filter(|_| !self.has_handshake)
+    }
+
+    /// Takes in the reply to a FIN. It comes too late to tell anything of the exchanges before it.
+    pub(crate) fn sample_fin(&mut self, took: Duration) {
+        if !self.has_handshake {
+            self.handshake = self.handshake.into_iter().chain([took]).min();
+        }
+    }
+
+    /// Takes in a reply within the handshake.
+    pub(crate) fn sample_handshake(&mut self, took: Duration) {
+        self.has_handshake = true;
+        self.handshake = self.handshake.into_iter().chain([took]).min();
+        self.sample(took);
+    }
+
+    /// Takes in a reply to data, which the peer may have delayed.
+    pub(crate) fn sample(&mut self, took: Duration) {
+        let Some(least) = self.least else {
+            self.least = Some(took);
+            return;
+        };
+        if took < least {
+            self.deviation = self.deviation.max((least - took) / 4);
+            self.least = Some(took);
+        } else if took <= least * QUICK_FACTOR {
+            // RFC 6298 §2.3's gain for the mean deviation.
+            self.deviation = (self.deviation * 3 + (took - least)) / 4;
+        }
+    }
+
+    /// Returns the path's round trip; `None` before any reply was timed.
+    pub(crate) fn floor(&self) -> Option<Duration> {
+        self.least
+    }
+
+    /// Returns the error of a split of a reply's time into travel and the far side's: all of the
+    /// travel where no handshake bounds it.
+    pub(crate) fn split_error(&self) -> Duration {
+        if self.has_handshake {
+            self.error()
+        } else {
+            self.error().max(self.least.unwrap_or_default())
+        }
+    }
+
+    /// Returns the amount by which a single reply may stray from the floor without meaning
+    /// anything.
+    pub(crate) fn error(&self) -> Duration {
+        self.deviation.max(LEAST_ERROR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn a_delayed_reply_moves_neither_floor_nor_error() {
+        let mut trip = RoundTrip::default();
+        for took in [8, 8, 48, 8, 52] {
+            trip.sample(ms(took));
+        }
+        assert_eq!(trip.floor(), Some(ms(8)));
+        assert_eq!(trip.error(), LEAST_ERROR);
+    }
+
+    #[test]
+    fn without_a_handshake_all_of_the_travel_is_in_doubt() {
+        let mut trip = RoundTrip::default();
+        trip.sample(ms(9));
+        assert_eq!(trip.split_error(), ms(9));
+        trip.sample_handshake(ms(8));
+        assert!(trip.split_error() < ms(1));
+    }
+
+    #[test]
+    fn who_replies_much_sooner_than_the_handshake_is_a_relay() {
+        let trip = |handshake: u64, receipts: [u64; 2]| {
+            let mut trip = RoundTrip::default();
+            trip.sample_handshake(Duration::from_micros(handshake));
+            for receipt in receipts {
+                trip.sample_receipt(Duration::from_micros(receipt));
+            }
+            trip.is_relayed()
+        };
+        assert!(trip(14_600, [527, 310]));
+        assert!(trip(98_000, [90, 40_000]));
+        assert!(!trip(14_600, [13_900, 2_500]), "a path that strays");
+        assert!(!trip(900, [40, 40]), "too near to matter");
+    }
+
+    #[test]
+    fn jitter_shows_in_the_error() {
+        let mut trip = RoundTrip::default();
+        for took in [8, 10, 9, 11, 9, 10, 8, 12] {
+            trip.sample(ms(took));
+        }
+        assert!(
+            trip.error() > Duration::from_micros(500),
+            "{:?}",
+            trip.error()
+        );
+    }
+}

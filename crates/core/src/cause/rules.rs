@@ -1,0 +1,58 @@
+//! The rules of all causes that have one, as one accumulator.
+
+use super::{Case, Conclusion, Features, Gathered, Rule};
+use crate::connection::Setup;
+use crate::exchange::Exchange;
+use crate::registry::causes;
+
+/// Makes the struct that holds all rules. Their modules are declared in `cause.rs`, where rustfmt
+/// sees them.
+macro_rules! rules {
+    ($($variant:ident: $id:literal $(by $module:ident)? { $($column:tt)* })*) => {
+        /// The accumulators of all causes for one service.
+        #[derive(Clone, Debug, Default)]
+        pub(crate) struct Rules {
+            pub(crate) gathered: Gathered,
+            $($($module: super::$module::Rule,)?)*
+        }
+
+        impl Rules {
+            /// Shows each rule the exchanges that concern it, rule by rule.
+            pub(crate) fn observe(&mut self, batch: &[&Exchange]) {
+                let features: Vec<_> = batch.iter().map(|each| Features::of(each)).collect();
+                self.show(batch, &features);
+            }
+
+            /// Shows each rule its exchanges, given the features of each.
+            pub(super) fn show(&mut self, batch: &[&Exchange], features: &[Features]) {
+                let batch = || batch.iter().zip(features);
+                let any = features.iter().copied().fold(Features::ANY, Features::or);
+                for (exchange, features) in batch() {
+                    self.gathered.observe(exchange, *features);
+                }
+                $($(if any.has_any(<super::$module::Rule as Rule>::CONCERNS) {
+                    for (exchange, features) in batch() {
+                        if features.has_any(<super::$module::Rule as Rule>::CONCERNS) {
+                            self.$module.observe(exchange);
+                        }
+                    }
+                })?)*
+            }
+
+            pub(crate) fn observe_setups(&mut self, batch: &[&Setup]) {
+                $($(batch.iter().for_each(|setup| self.$module.observe_setup(setup));)?)*
+            }
+
+            pub(crate) fn merge(&mut self, other: Self) {
+                self.gathered.merge(other.gathered);
+                $($(self.$module.merge(other.$module);)?)*
+            }
+
+            pub(crate) fn conclude(&self, case: &Case<'_>) -> Vec<Conclusion> {
+                vec![$($(self.$module.conclude(case),)?)*]
+            }
+        }
+    };
+}
+
+causes!(rules);

@@ -1,0 +1,130 @@
+//! A server: its figures, its rules and its exchanges over time.
+
+use core::time::Duration;
+
+use super::Rules;
+use crate::connection::Setup;
+use crate::connection::dead_peer::DeadPeer;
+use crate::exchange::{Exchange, Side};
+use crate::report::Unit;
+use crate::service::kernel_join::Served;
+use crate::service::timeline::Timeline;
+use crate::service::{Counts, Ledger};
+use crate::stats::histogram::Distribution;
+
+/// Figures and rules of one server's address and port.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Service {
+    pub(crate) ledger: Ledger,
+    pub(crate) rules: Rules,
+    pub(crate) timeline: Timeline,
+    /// Exchanges joined to their turns at the server's kernel.
+    pub(crate) served: Served,
+    /// The transfers outside of exchanges, if there were any.
+    pub(crate) outside: Option<Box<Outside>>,
+}
+
+/// Figures and rules of the bytes that no exchange holds: stretches of one side's data,
+/// each taken as a message of its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outside {
+    pub(crate) ledger: Ledger,
+    pub(crate) rules: Rules,
+    pub(crate) dead_peers: DeadPeers,
+}
+
+/// The ends of a service's connections on which one side never acknowledged what the other
+/// repeated.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeadPeers {
+    /// The times for which data was repeated.
+    pub(crate) lasted: Distribution,
+    /// The sides that repeated.
+    pub(crate) senders: Counts<Side>,
+    /// The most repetitions on one connection.
+    pub(crate) repeats: u32,
+    /// Time and packets of the longest repetition.
+    pub(crate) longest: Option<(Duration, [u64; 2])>,
+}
+
+impl DeadPeers {
+    fn take(&mut self, dead_peer: &DeadPeer) {
+        self.lasted.record(dead_peer.lasted);
+        self.senders.add(dead_peer.sender, 1);
+        self.repeats = self.repeats.max(dead_peer.repeats);
+        self.longest = self
+            .longest
+            .max(Some((dead_peer.lasted, dead_peer.packets)));
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.lasted.absorb(other.lasted);
+        self.senders.merge(&other.senders);
+        self.repeats = self.repeats.max(other.repeats);
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+impl Outside {
+    fn take(&mut self, transfer: &Exchange) {
+        self.ledger.unit = Unit::Transfers;
+        self.ledger.take(transfer);
+        self.rules.observe(&[transfer]);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.ledger.merge(other.ledger);
+        self.rules.merge(other.rules);
+        self.dead_peers.merge(other.dead_peers);
+    }
+}
+
+impl Service {
+    /// Counts exchanges that closed, in the order they did.
+    pub(crate) fn take(&mut self, batch: &[&Exchange]) {
+        for exchange in batch {
+            self.ledger.take(exchange);
+        }
+        for exchange in batch {
+            self.timeline.take(exchange);
+        }
+        self.rules.observe(batch);
+    }
+
+    /// Counts connections that were made, in the order they were.
+    pub(crate) fn take_setups(&mut self, batch: &[&Setup]) {
+        for setup in batch {
+            self.ledger.take_setup(setup);
+        }
+        self.rules.observe_setups(batch);
+    }
+
+    /// Notes an exchange that began before the figures are taken and lasted until then. It is in
+    /// none of them, because the time from its beginning is unknown.
+    pub(crate) fn take_early(&mut self, exchange: &Exchange) {
+        self.rules.gathered.starved.observe(exchange);
+    }
+
+    /// Counts a stretch of data outside of exchanges.
+    pub(crate) fn take_transfer(&mut self, transfer: &Exchange) {
+        self.outside.get_or_insert_default().take(transfer);
+    }
+
+    /// Counts the end of a connection on which one side fell silent.
+    pub(crate) fn take_dead_peer(&mut self, dead_peer: &DeadPeer) {
+        self.outside
+            .get_or_insert_default()
+            .dead_peers
+            .take(dead_peer);
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        if let Some(outside) = other.outside {
+            self.outside.get_or_insert_default().merge(*outside);
+        }
+        self.ledger.merge(other.ledger);
+        self.timeline.merge(other.timeline);
+        self.rules.merge(other.rules);
+        self.served.merge(other.served);
+    }
+}

@@ -1,0 +1,293 @@
+//! Confidence intervals by resampling clusters.
+//!
+//! Requests of one second share its disturbances, and requests of one group share their
+//! connections: they are no independent draws, and treating them so makes intervals absurdly
+//! narrow. So whole seconds and whole groups are drawn again with replacement, independently of
+//! each other, and a cluster weighs the product of both draws (the pigeonhole bootstrap: Owen, "The
+//! pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007). It errs towards wide intervals.
+//! No resampling can see the differences between two runs as wholes (another hour, another
+//! neighbour on the host).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::generator::SplitMix64;
+use crate::report::Cluster;
+
+/// The least number of clusters: with fewer, a resampled interval would only pretend.
+pub(crate) const LEAST_CLUSTERS: usize = 10;
+/// Limit of the `(bucket, count)` pairs that a resample adds up, which bounds the work on a report
+/// of any size.
+const MOST_ENTRIES: usize = 60_000;
+/// Limit of seconds and of groups, which bounds the work too: those beyond are pooled with their
+/// neighbours.
+const MOST_SECONDS: usize = 600;
+const MOST_GROUPS: usize = 64;
+/// The least degrees of freedom, at which the widening for few seconds stops.
+const LEAST_FREEDOM: usize = 4;
+
+/// The figures of one (re)sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Estimate {
+    /// Mean latency in nanoseconds.
+    pub(crate) mean: f64,
+    /// Median, 90th and 99th percentile in nanoseconds.
+    pub(crate) quantiles: [f64; 3],
+    /// Number of requests in it.
+    pub(crate) requests: f64,
+    /// Failed share of all requests, 0 to 1.
+    pub(crate) failed: f64,
+}
+
+const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+
+/// A run's clusters, laid out for fast weighing.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    /// Latencies that occur, ascending, in nanoseconds.
+    values: Vec<f64>,
+    cells: Vec<Cell>,
+    seconds: usize,
+    groups: usize,
+}
+
+/// A cluster, as indices into its sample's axes.
+#[derive(Clone, Debug)]
+struct Cell {
+    second: usize,
+    group: usize,
+    failures: f64,
+    entries: Vec<(usize, f64)>,
+}
+
+/// A cluster while it is gathered.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    failures: f64,
+    entries: BTreeMap<usize, f64>,
+}
+
+impl From<((usize, usize), Tally)> for Cell {
+    fn from(((second, group), tally): ((usize, usize), Tally)) -> Self {
+        let entries = tally.entries.into_iter().collect();
+        Self {
+            second,
+            group,
+            failures: tally.failures,
+            entries,
+        }
+    }
+}
+
+/// The places along one axis; several neighbours share one when there are too many.
+struct Axis<T> {
+    items: Vec<T>,
+    pooled: usize,
+}
+
+impl<T: Ord> Axis<T> {
+    fn new(items: impl Iterator<Item = T>, most: usize) -> Self {
+        let items = distinct(items);
+        let pooled = items.len().div_ceil(most).max(1);
+        Self { items, pooled }
+    }
+
+    fn place(&self, item: &T) -> usize {
+        self.items.binary_search(item).unwrap_or_default() / self.pooled
+    }
+
+    fn len(&self) -> usize {
+        self.items.len().div_ceil(self.pooled)
+    }
+}
+
+impl Sample {
+    /// Makes the sample of these clusters; `None` when they are too few.
+    pub(crate) fn new(clusters: &[Cluster]) -> Option<Self> {
+        let clusters: Vec<&Cluster> = clusters
+            .iter()
+            .filter(|c| !c.latency.is_empty() || c.failures > 0)
+            .collect();
+        if clusters.len() < LEAST_CLUSTERS {
+            return None;
+        }
+        let dropped_bits = coarseness(&clusters);
+        let bin = |value: u64| coarse(value, dropped_bits);
+        let values = distinct(
+            clusters
+                .iter()
+                .flat_map(|c| c.latency.buckets())
+                .map(|b| bin(b.0)),
+        );
+        let seconds = Axis::new(clusters.iter().map(|c| c.second), MOST_SECONDS);
+        let groups = Axis::new(clusters.iter().map(|c| c.group), MOST_GROUPS);
+        let mut cells: BTreeMap<(usize, usize), Tally> = BTreeMap::new();
+        for cluster in clusters {
+            let place = (seconds.place(&cluster.second), groups.place(&cluster.group));
+            let cell = cells.entry(place).or_default();
+            cell.failures += cluster.failures as f64;
+            for (value, count) in cluster.latency.buckets() {
+                let at = values.binary_search(&bin(value)).unwrap_or_default();
+                *cell.entries.entry(at).or_default() += count as f64;
+            }
+        }
+        Some(Self {
+            values: values.iter().map(|&value| value as f64).collect(),
+            cells: cells.into_iter().map(Cell::from).collect(),
+            seconds: seconds.len(),
+            groups: groups.len(),
+        })
+    }
+
+    /// Returns the number of clusters.
+    pub(crate) fn clusters(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Returns the figures of the sample itself.
+    pub(crate) fn estimate(&self) -> Estimate {
+        self.weigh(
+            &vec![1.0; self.seconds],
+            &vec![1.0; self.groups],
+            &mut Vec::new(),
+        )
+    }
+
+    /// Returns the figures of `count` resamples.
+    pub(crate) fn resample(&self, count: usize, generator: &mut SplitMix64) -> Vec<Estimate> {
+        let mut counts = Vec::new();
+        (0..count)
+            .map(|_| {
+                let seconds = draw(self.seconds, generator);
+                let groups = draw(self.groups, generator);
+                self.weigh(&seconds, &groups, &mut counts)
+            })
+            .collect()
+    }
+
+    /// Returns the factor that percentile intervals are widened by: a few seconds vary less among
+    /// themselves than all seconds do. Student's t over the normal quantile, and n over n - 1.
+    pub(crate) fn widening(&self) -> f64 {
+        let freedom = self.seconds.saturating_sub(1).max(LEAST_FREEDOM) as f64;
+        let (z, z3, z5) = (1.96, 1.96_f64.powi(3), 1.96_f64.powi(5));
+        // Abramowitz and Stegun 26.7.5, within 0.5 % from 4 degrees on.
+        let t = z
+            + (z3 + z) / (4.0 * freedom)
+            + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * freedom.powi(2));
+        t / z * ((freedom + 1.0) / freedom).sqrt()
+    }
+
+    fn weigh(&self, seconds: &[f64], groups: &[f64], counts: &mut Vec<f64>) -> Estimate {
+        counts.clear();
+        counts.resize(self.values.len(), 0.0);
+        let mut failures = 0.0;
+        for cell in &self.cells {
+            let of = |weights: &[f64], at| weights.get(at).copied().unwrap_or_default();
+            let weight = of(seconds, cell.second) * of(groups, cell.group);
+            if weight == 0.0 {
+                continue;
+            }
+            failures += weight * cell.failures;
+            for &(at, count) in &cell.entries {
+                if let Some(sum) = counts.get_mut(at) {
+                    *sum += weight * count;
+                }
+            }
+        }
+        summarise(&self.values, counts, failures)
+    }
+}
+
+/// Returns the number of times that each of `len` things is drawn in `len` draws.
+fn draw(len: usize, generator: &mut SplitMix64) -> Vec<f64> {
+    let mut weights = vec![0.0; len];
+    for _ in 0..len {
+        if let Some(weight) = weights.get_mut(generator.index(len)) {
+            *weight += 1.0;
+        }
+    }
+    weights
+}
+
+fn summarise(values: &[f64], counts: &[f64], failures: f64) -> Estimate {
+    let requests: f64 = counts.iter().sum();
+    let total: f64 = values
+        .iter()
+        .zip(counts)
+        .map(|(value, count)| value * count)
+        .sum();
+    let mut quantiles = [0.0; 3];
+    let mut wanted = QUANTILES.iter().zip(&mut quantiles).peekable();
+    let mut seen = 0.0;
+    for (&value, &count) in values.iter().zip(counts) {
+        seen += count;
+        while let Some((_, slot)) =
+            wanted.next_if(|(quantile, _)| seen > 0.0 && seen >= (*quantile * requests).ceil())
+        {
+            *slot = value;
+        }
+    }
+    let all = requests.max(failures).max(1.0);
+    Estimate {
+        mean: if requests > 0.0 {
+            total / requests
+        } else {
+            0.0
+        },
+        quantiles,
+        requests,
+        failed: failures / all,
+    }
+}
+
+/// Returns the 95 % interval of `after - before`, by percentiles of the resampled differences,
+/// widened and holding the difference itself.
+pub(crate) fn interval(difference: f64, mut resampled: Vec<f64>, widening: f64) -> (f64, f64) {
+    resampled.retain(|d| d.is_finite());
+    resampled.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let last = resampled.len().saturating_sub(1) as f64;
+        resampled
+            .get((share * last).round() as usize)
+            .copied()
+            .unwrap_or(difference)
+    };
+    let centre = at(0.5);
+    let low = centre + (at(0.025) - centre) * widening;
+    let high = centre + (at(0.975) - centre) * widening;
+    (low.min(difference), high.max(difference))
+}
+
+/// Returns the number of low bits of a latency's mantissa to drop so that the pairs stay few
+/// enough.
+fn coarseness(clusters: &[&Cluster]) -> u32 {
+    (0..u64::BITS)
+        .find(|&bits| {
+            let bins = |c: &&Cluster| {
+                let mut bins: Vec<u64> = c
+                    .latency
+                    .buckets()
+                    .iter()
+                    .map(|b| coarse(b.0, bits))
+                    .collect();
+                bins.dedup();
+                bins.len()
+            };
+            clusters.iter().map(bins).sum::<usize>() <= MOST_ENTRIES.max(clusters.len())
+        })
+        .unwrap_or(u64::BITS)
+}
+
+/// Returns `value` in a bucket that keeps 11 - `dropped` leading bits.
+fn coarse(value: u64, dropped: u32) -> u64 {
+    let length = u64::BITS - value.leading_zeros();
+    let low = (length.saturating_sub(11) + dropped).min(length.saturating_sub(1));
+    if dropped == 0 {
+        value
+    } else {
+        value | ((1_u64 << low) - 1)
+    }
+}
+
+fn distinct<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.collect::<BTreeSet<T>>().into_iter().collect()
+}

@@ -1,0 +1,209 @@
+//! Findings and notes from ICMP: hosts that cannot be reached, packets that are too big, and
+//! pings.
+//!
+//! A message about a host that the capture is about makes a finding, any other a note.
+
+use core::net::IpAddr;
+
+use super::Evidence;
+use super::blank::Blank;
+use crate::cause;
+use crate::cause::evidence::{human, median, percent};
+use crate::connection::SetupOutcome;
+use crate::facts::icmp_errors::{Pings, Word};
+use crate::observed::flow::Endpoint;
+use crate::observed::icmp::IcmpKind;
+use crate::registry::Id;
+use crate::report::{Finding, Remark, Unit};
+
+/// Limit of notes of one kind: a traced route or a scan is one story.
+const MAX_NOTES: usize = 8;
+
+/// Adds findings and notes from the ICMP messages of a capture on its own.
+pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut Vec<Remark>) {
+    if !evidence.targets.is_empty() {
+        return;
+    }
+    let told = &evidence.told;
+    let mut words: Vec<&Word> = told.words.iter().collect();
+    words.sort_by_key(|word| (core::cmp::Reverse(word.count), word.target));
+    let mut said = 0;
+    for word in words {
+        if is_about(evidence, word) {
+            let finding = unreachable(evidence, word);
+            if !is_known(findings, &finding, word.target) {
+                findings.push(finding);
+                continue;
+            }
+        }
+        said += 1;
+        if said <= MAX_NOTES {
+            notes.push(remark(word));
+        }
+    }
+    let pings = told.pings.iter().filter(|pings| pings.sent > 0);
+    notes.extend(pings.take(MAX_NOTES).map(ping_remark));
+}
+
+/// Returns true if the message says that a host cannot be reached, somebody in the capture
+/// tries to reach that host, and the host never sends anything.
+fn is_about(evidence: &Evidence, word: &Word) -> bool {
+    let is_v4 = word.target.is_ipv4();
+    let is_meant = matches!(word.kind, IcmpKind::Unreachable(_));
+    if !is_meant || word.kind.is_port_closed(is_v4) || evidence.told.alive.contains(&word.target) {
+        return false;
+    }
+    let mut services = evidence
+        .services
+        .iter()
+        .filter(|(at, _)| at.addr == word.target)
+        .peekable();
+    let is_missed = evidence.tallied.connections > 0;
+    // Where there are connections, the capture is about their servers.
+    if services.peek().is_none() && is_missed {
+        return false;
+    }
+    !services.any(|(_, service)| {
+        let setups = &service.ledger.setups.outcomes;
+        service.ledger.has_exchanges()
+            || service.outside.is_some()
+            || setups.of(SetupOutcome::Established) > 0
+    })
+}
+
+/// Returns true if a rule already reported the target for a connection attempt.
+fn is_known(findings: &[Finding], finding: &Finding, target: IpAddr) -> bool {
+    let services = |known: &Finding| {
+        known
+            .service
+            .rsplit_once(':')
+            .map(|(addr, _)| addr.to_owned())
+    };
+    findings.iter().any(|known| {
+        let is_same = matches!(known.cause, Id::HostUnreachable | Id::FirewallDrop);
+        let addr = services(known).unwrap_or_default();
+        let addr = addr.trim_matches(['[', ']']);
+        is_same && (addr == target.to_string() || known.service == finding.service)
+    })
+}
+
+fn unreachable(evidence: &Evidence, word: &Word) -> Finding {
+    let blank = Blank::default();
+    let case = blank.case(Endpoint::new(word.target, 0), &evidence.facts);
+    let is_v4 = word.target.is_ipv4();
+    let id = if word.kind.is_prohibited(is_v4) {
+        Id::FirewallDrop
+    } else {
+        Id::HostUnreachable
+    };
+    let asked: u64 = evidence
+        .told
+        .pings
+        .iter()
+        .filter(|pings| pings.target == word.target)
+        .map(|pings| pings.sent)
+        .sum();
+    let mut finding = cause::told_unreachable(&case, id, word, &said(word), asked.max(word.count));
+    finding.unit = Unit::Packets;
+    finding
+}
+
+/// Returns the meaning of the ICMP message, and its senders.
+fn said(word: &Word) -> String {
+    let who = reporters(word);
+    let what = meaning(word.kind, word.target.is_ipv4());
+    let (kind, code) = word.kind.wire(word.target.is_ipv4());
+    format!(
+        "{who} said of packets to {}: {what} ({kind}/{code})",
+        word.target
+    )
+}
+
+fn reporters(word: &Word) -> String {
+    let list: Vec<String> = word.reporters.iter().map(ToString::to_string).collect();
+    match list.as_slice() {
+        [only] => only.clone(),
+        [one, other] => format!("{one} and {other}"),
+        [first, ..] => format!("{first} and others"),
+        [] => "a router".to_owned(),
+    }
+}
+
+/// Returns the meaning of type and code (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1, RFC 4443
+/// §3).
+fn meaning(kind: IcmpKind, is_v4: bool) -> String {
+    let told = match (kind, is_v4) {
+        (IcmpKind::TooBig(0), _) => "too big, and they may not be fragmented",
+        (IcmpKind::TooBig(mtu), _) => {
+            return format!("too big for the next link, which takes {mtu} bytes");
+        }
+        (IcmpKind::Unreachable(0 | 6 | 8 | 11), true) => "network unreachable",
+        (IcmpKind::Unreachable(1 | 7 | 12), true) => "host unreachable",
+        (IcmpKind::Unreachable(2), true) => "protocol unreachable",
+        (IcmpKind::Unreachable(3), true) | (IcmpKind::Unreachable(4), false) => "port unreachable",
+        (IcmpKind::Unreachable(5), true) => "source route failed",
+        (IcmpKind::Unreachable(9 | 10 | 13), true) | (IcmpKind::Unreachable(1 | 5), false) => {
+            "administratively prohibited"
+        }
+        (IcmpKind::Unreachable(0 | 6), false) => "no route to the destination",
+        (IcmpKind::Unreachable(3), false) => "address unreachable",
+        (IcmpKind::Unreachable(_), _) => "unreachable",
+        (IcmpKind::TimeExceeded(1), _) => "fragments came too late",
+        (IcmpKind::TimeExceeded(_), _) => "forwarded too often (time to live exceeded)",
+        (IcmpKind::ParameterProblem(_), _) => "a header that cannot be processed",
+    };
+    told.to_owned()
+}
+
+fn remark(word: &Word) -> Remark {
+    let id = match word.kind {
+        IcmpKind::TooBig(_) => "fragmentation-needed",
+        IcmpKind::Unreachable(_) => "icmp-unreachable",
+        IcmpKind::TimeExceeded(_) => "icmp-time-exceeded",
+        IcmpKind::ParameterProblem(_) => "icmp-parameter-problem",
+    };
+    let packets: Vec<String> = word.packets.iter().map(u64::to_string).collect();
+    let text = format!(
+        "{} by ICMP; {} in all, packets {}{}.",
+        said(word),
+        word.count,
+        packets.join(", "),
+        if word.count > word.packets.len() as u64 {
+            " …"
+        } else {
+            ""
+        }
+    );
+    Remark {
+        id: id.to_owned(),
+        text,
+    }
+}
+
+fn ping_remark(pings: &Pings) -> Remark {
+    let answered = pings.answered();
+    let mut text = format!(
+        "{} pinged {} {} times: {answered} answered",
+        pings.asker, pings.target, pings.sent
+    );
+    if let (Some(least), Some(most)) = (pings.round_trips.min(), pings.round_trips.max()) {
+        text.push_str(&format!(
+            " in {} (median; {} to {})",
+            median(&pings.round_trips),
+            human(least),
+            human(most)
+        ));
+    }
+    if pings.turned_down > 0 {
+        text.push_str(&format!(", {} turned down by ICMP", pings.turned_down));
+    }
+    if pings.lost > 0 {
+        let share = percent(pings.lost as f64 / pings.sent.max(1) as f64);
+        text.push_str(&format!(", {} never answered ({share})", pings.lost));
+    }
+    text.push('.');
+    Remark {
+        id: "pings".to_owned(),
+        text,
+    }
+}

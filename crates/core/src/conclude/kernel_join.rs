@@ -1,0 +1,296 @@
+//! Comparison of findings with the view of the server's own kernel on the same exchanges, and
+//! remarks where the two disagree.
+
+use crate::cause::Case;
+use crate::cause::evidence::{self, REPEATS, human, judge, median, percent};
+use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::kernel_span::{RequestSpan, Stage as TurnStage};
+use crate::registry::Id;
+use crate::report::{
+    Candidate, Disagreement, Evidence, EvidenceKind, Figures, Finding, JoinedTurns, Remark, Stage,
+    Tally as Count, Verdict, WaitSplit,
+};
+use crate::service::kernel_join::{KINDS, Served, Split};
+use crate::service::tally::Tally;
+
+/// The least share of a wait shown by packets that stages must make up to explain it.
+const EXPLAINED: f64 = 0.8;
+/// The share of a wait shown by packets below which a host did not take it: most of it passed
+/// elsewhere.
+const CONTRADICTED: f64 = 0.5;
+/// The least share of a wait that is worth a word.
+const WORTH_SAYING: f64 = 0.02;
+
+/// Returns the joined exchanges for the report; `None` where none was joined.
+pub(super) fn joined(served: &Served) -> Option<JoinedTurns> {
+    (served.exchanges > 0).then(|| JoinedTurns {
+        exchanges: Count {
+            count: served.exchanges,
+            of: served.offered,
+        },
+        waits: served.splits().map(|(kind, of)| split(kind, of)).collect(),
+        beyond: disagreement(&served.beyond, served.exchanges),
+        within: disagreement(&served.within, served.exchanges),
+    })
+}
+
+fn split(wait: WaitKind, split: &Split) -> WaitSplit {
+    let stages = RequestSpan::STAGES.iter().zip(&split.stages);
+    WaitSplit {
+        wait,
+        packets_ns: Figures::from(&split.packets),
+        host_ns: Figures::from(&split.host),
+        stages: stages
+            .map(|(name, took)| Stage {
+                name: (*name).to_owned(),
+                time_ns: Figures::from(took),
+            })
+            .collect(),
+    }
+}
+
+fn disagreement(tally: &Tally, of: u64) -> Disagreement {
+    Disagreement {
+        exchanges: Count {
+            count: tally.affected,
+            of,
+        },
+        time_ns: Figures::from(&tally.saved),
+    }
+}
+
+/// Adds to a finding the kernel's view of the waits that it is about.
+///
+/// # Errors
+/// The remark to make instead, where the kernel shows that the waits were not the server's.
+pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Remark> {
+    let meant = |(kind, _): &(WaitKind, &Split)| finding.waits.contains(kind);
+    let many = |(_, split): &(WaitKind, &Split)| split.packets.count() >= REPEATS;
+    let splits = || {
+        let named = served.named().filter(meant).filter(many);
+        // Where the kernel leaves no wait of these kinds, the packets' kinds select the splits.
+        let is_gone = named.clone().next().is_none();
+        let shown = served.splits().filter(meant).filter(many);
+        named.chain(shown.filter(move |_| is_gone))
+    };
+    // A device's queue behind its network stack is the server's too, and its finding says so: it is
+    // about the path as well.
+    let is_stacks = finding.waits.iter().all(|kind| KINDS.contains(kind));
+    let is_servers = finding.culprit == Owner::Server && is_stacks;
+    let is_contradicted = |split: &Split| split.host_share() < CONTRADICTED;
+    if is_servers && splits().all(|(_, split)| is_contradicted(split)) {
+        let said: Vec<_> = splits()
+            .map(|(kind, split)| text(kind, split, served))
+            .collect();
+        if !said.is_empty() {
+            return Err(withheld(&finding, &said.join("; ")));
+        }
+    }
+    let stages = mechanism(&finding);
+    let (mut shown, mut unseen) = (Vec::new(), None);
+    for (kind, split) in splits() {
+        let is_explained = split.share(stages) >= EXPLAINED && split.host_share() >= EXPLAINED;
+        let text = text(kind, split, served);
+        shown.push(
+            if is_explained && !stages.is_empty() {
+                Evidence::mechanism(EvidenceKind::KernelTrace, text)
+            } else {
+                Evidence::circumstance(EvidenceKind::KernelTrace, text)
+            }
+            .count(split.packets.count()),
+        );
+        if finding.cause == Id::ServerThink && split.share(stages) < CONTRADICTED {
+            unseen = unsent(split);
+        }
+    }
+    finding.evidence.extend(shown);
+    if is_servers && finding.waits.iter().any(|&kind| is_renamed(kind, served)) {
+        // The rest are the exchanges that were not joined, which may well be the same.
+        finding.verdict = Verdict::Possible;
+        return Ok(finding);
+    }
+    match unseen {
+        // The server's, but not its program's.
+        Some(candidate) => {
+            finding.verdict = Verdict::Possible;
+            finding.candidates.insert(0, candidate);
+        }
+        None if judge(&finding.evidence, 0, true) == Verdict::Proven => {
+            finding.verdict = Verdict::Proven;
+        }
+        None => {}
+    }
+    Ok(finding)
+}
+
+/// Returns true if most of the joined waits of this kind have another name by the server's kernel.
+fn is_renamed(kind: WaitKind, served: &Served) -> bool {
+    let [shown, named] = served.counts(kind);
+    shown >= REPEATS && named * 2 < shown
+}
+
+fn withheld(finding: &Finding, said: &str) -> Remark {
+    let text = format!(
+        "{}: {} is not said of it although the packets alone would show it: {said}. The rest went \
+         by between the server's network stack and where the packets were captured.",
+        finding.service, finding.cause
+    );
+    remark("host-contradicts", text)
+}
+
+/// Returns the stages that are the mechanism of a server's cause; none where they would only fit.
+fn mechanism(finding: &Finding) -> &'static [TurnStage] {
+    if finding.culprit == Owner::Server {
+        finding.cause.cause().stages
+    } else {
+        &[]
+    }
+}
+
+/// Returns the candidate of written answers that the server's kernel kept, and not by Nagle's
+/// algorithm.
+fn unsent(split: &Split) -> Option<Candidate> {
+    (split.share(&[TurnStage::Sending]) >= EXPLAINED).then(|| Candidate {
+        cause: Id::CorkHold,
+        because: "its program had written the answers, and its kernel kept them".to_owned(),
+        decided_by: "TCP_CORK on the accepted sockets, MSG_MORE in the server's sends".to_owned(),
+    })
+}
+
+/// Returns the text on one kind of wait by packets and by the kernel, means over the same
+/// exchanges.
+fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
+    let what = match kind {
+        WaitKind::ServerThink => "silent",
+        WaitKind::ServerPause => "pausing",
+        _ => "holding its answers back",
+    };
+    let packets = split.packets.mean().unwrap_or_default();
+    let named = RequestSpan::STAGES.iter().zip(&split.stages);
+    let mut parts: Vec<_> = named
+        .map(|(name, stage)| (stage.mean().unwrap_or_default(), meaning(name)))
+        .filter(|(mean, _)| mean.as_secs_f64() >= packets.as_secs_f64() * WORTH_SAYING)
+        .collect();
+    parts.sort_by_key(|(mean, _)| core::cmp::Reverse(*mean));
+    let parts: Vec<_> = parts
+        .into_iter()
+        .map(|(mean, meaning)| format!("{} {meaning}", human(mean)))
+        .collect();
+    let whole = if parts.is_empty() {
+        format!("{} in all", human(split.host.mean().unwrap_or_default()))
+    } else {
+        parts.join(", ")
+    };
+    let count = split.packets.count();
+    let [shown, named] = served.counts(kind);
+    // The packets do not show waits that only the kernel classifies so.
+    let who = if count == named && named > shown {
+        format!(
+            ", {} of them by its kernel alone{}) that the server was",
+            count - shown,
+            sample(served)
+        )
+    } else {
+        format!("{}) that the packets show the server", sample(served))
+    };
+    format!(
+        "of {} (mean of {count} requests{who} {what}, its kernel shows {whole}",
+        human(packets),
+    )
+}
+
+/// Returns the share of requests that were joined, in words; empty where all were.
+fn sample(served: &Served) -> String {
+    if served.exchanges < served.offered {
+        format!(
+            "; {} of {} could be joined to it",
+            served.exchanges, served.offered
+        )
+    } else {
+        String::new()
+    }
+}
+
+fn meaning(stage: &str) -> &str {
+    match stage {
+        "backlog" => "waiting for its network stack",
+        "stack" => "on the way through its network stack",
+        "unread" => "unread in the socket's queue",
+        "wake-up" => "with the program's thread ready and its processor waking from idleness",
+        "run-queue" => "with the program's thread ready and without a processor",
+        "program" => "in the program",
+        "waiting" => "with the program's thread asleep",
+        "held" => "held by Nagle's algorithm",
+        "sending" => "written and not sent",
+        "qdisc" => "in the queue of its own device",
+        other => other,
+    }
+}
+
+/// Returns the remarks on disagreements of packets and kernel, and on exchanges that were not
+/// found.
+pub(super) fn remarks(case: &Case<'_>, served: &Served) -> Vec<Remark> {
+    let is_told =
+        |tally: &Tally| evidence::is_material(case, tally) && evidence::recurs(case, tally);
+    let mut list = Vec::new();
+    if is_told(&served.beyond) {
+        list.push(remark("host-answered-sooner", beyond(case, served)));
+    }
+    if is_told(&served.within) {
+        list.push(remark("host-took-longer", within(case, served)));
+    }
+    let turns = case.facts.turns.services.get(&case.endpoint);
+    let turns = turns.map_or(0, |turns| turns.turns);
+    if case.target.is_some() && served.exchanges == 0 && turns >= REPEATS {
+        list.push(remark("host-unmatched", unmatched(case, turns)));
+    }
+    list
+}
+
+fn beyond(case: &Case<'_>, served: &Served) -> String {
+    let (tally, [said, _]) = (&served.beyond, &served.said);
+    format!(
+        "{}: packets and the server's kernel disagree in {} of {} requests. Its host had sent the \
+         whole answer {} (median) sooner than the packets have it, both by one clock: it took {} by \
+         its kernel, and {} by the packets (medians). The difference went by between the server's network stack and where the packets were captured (a \
+         device's queue, a virtual switch, the path), and the packets alone would call it the \
+         server's.",
+        case.endpoint,
+        tally.affected,
+        served.exchanges,
+        median(&tally.saved),
+        median(&said.host),
+        median(&said.packets),
+    )
+}
+
+fn within(case: &Case<'_>, served: &Served) -> String {
+    let (tally, [_, said]) = (&served.within, &served.said);
+    format!(
+        "{}: packets and the server's kernel disagree in {} of {} requests. Its host took {} \
+         (median) longer than the packets leave for it, both by one clock ({} by its kernel, at \
+         most {} by the packets, medians): the round trip is overestimated, and {} of the time that goes to the path is the server's.",
+        case.endpoint,
+        tally.affected,
+        served.exchanges,
+        median(&tally.saved),
+        median(&said.host),
+        median(&said.packets),
+        percent(tally.cost.likely as f64 / case.ledger.total().max(1) as f64),
+    )
+}
+
+fn unmatched(case: &Case<'_>, turns: u64) -> String {
+    format!(
+        "{}: its kernel was watched, and none of the {turns} requests that it timed could be \
+         joined to packets or stamps of the same connection and time.",
+        case.endpoint,
+    )
+}
+
+fn remark(id: &str, text: String) -> Remark {
+    Remark {
+        id: id.to_owned(),
+        text,
+    }
+}

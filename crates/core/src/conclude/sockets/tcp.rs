@@ -1,0 +1,148 @@
+//! Remarks on the state of a TCP socket that costs time.
+
+use core::time::Duration;
+
+use super::lost::{Loss, lost};
+use super::{backlog, names, unread};
+use crate::cause::evidence::human;
+use crate::facts::SeenSocket;
+use crate::observed::sockets::{LiveSocket, Recovery};
+use crate::report::Tally;
+
+/// The divisor of the time with data outstanding: a limit that held for a larger share is worth a
+/// word.
+const LIMITED_SHARE: u64 = 10;
+/// The least time that a limit must have held, in nanoseconds.
+const LIMITED_LEAST: u64 = 100_000_000;
+/// The least number of samples that tell how often a state occurs.
+const MANY_LOOKS: u64 = 10;
+
+/// Returns the remarks on states that cost time, or are about to.
+pub(super) fn remarks(seen: &SeenSocket, peer: Option<&LiveSocket>) -> Vec<String> {
+    let (socket, holding) = (&seen.socket, seen.holding);
+    let told = match socket.state {
+        "LISTEN" => vec![
+            backlog(socket, "further connections are dropped or wait"),
+            refused(seen),
+        ],
+        _ => vec![
+            held(socket, holding),
+            unread(socket, peer),
+            closed_window(socket, peer),
+            repeating(socket),
+            limited(socket),
+            dropped(socket),
+        ],
+    };
+    told.into_iter().flatten().collect()
+}
+
+/// Returns the remark on connection attempts that the listener had no room for
+/// (`tcp_listendrop()`).
+fn refused(seen: &SeenSocket) -> Option<String> {
+    let loss = Loss {
+        names: ["attempt to connect", "attempts to connect"],
+        room: &format!("its accept queue of {}", seen.socket.send_queue),
+        slow: "the process accepts more slowly than they come",
+        otherwise: "bursts between them, or a full SYN queue",
+    };
+    lost(seen, &loss)
+}
+
+/// Returns the remark on bytes that the socket's own stack holds back.
+fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
+    let tcp = socket.tcp?;
+    let options = socket.options.unwrap_or_default();
+    let bytes = tcp.notsent_bytes.unwrap_or_default();
+    if options.cork == Some(true) && bytes > 0 && bytes < tcp.snd_mss && tcp.unacked == 0 {
+        return Some(format!(
+            "{bytes} bytes wait for TCP_CORK to be removed, 200 ms at most."
+        ));
+    }
+    let is_often = holding.of >= MANY_LOOKS && holding.count * 10 >= holding.of;
+    // At one instant any busy sender may be seen between two steps: several
+    // looks, or the option, must say so as well.
+    if options.nodelay == Some(true) || options.cork == Some(true) {
+        return None;
+    }
+    let is_now = socket.is_holding() == Some(true) && options.nodelay == Some(false);
+    if !is_often && !is_now {
+        return None;
+    }
+    let how_often = if is_often {
+        format!("in {} of {} looks", holding.count, holding.of)
+    } else {
+        "at this instant".to_owned()
+    };
+    let of_nagle = match options.nodelay {
+        Some(_) => "TCP_NODELAY is off: Nagle's algorithm holds a small write",
+        None => "as Nagle's algorithm does (TCP_NODELAY could not be read)",
+    };
+    Some(format!(
+        "Less than a segment was held back {how_often} until what is in flight is acknowledged; {of_nagle}."
+    ))
+}
+
+/// Returns the remark on a peer that takes nothing more.
+fn closed_window(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
+    let tcp = socket.tcp?;
+    let waiting = tcp.notsent_bytes.filter(|&bytes| bytes > 0)?;
+    (tcp.snd_wnd == Some(0)).then(|| {
+        let who = names(peer).unwrap_or_else(|| "the peer".to_owned());
+        format!("{waiting} bytes wait for {who} to read: its window is closed.")
+    })
+}
+
+/// Returns the remark on data that is retransmitted again and again.
+fn repeating(socket: &LiveSocket) -> Option<String> {
+    let tcp = socket.tcp?;
+    if tcp.recovery != Recovery::Loss && tcp.retransmits == 0 {
+        return None;
+    }
+    let next = match &socket.timer {
+        Some(timer) if timer.name == "retransmission" => {
+            format!(
+                ", next in {}",
+                human(Duration::from_nanos(timer.expires_ns))
+            )
+        }
+        _ => String::new(),
+    };
+    let times = tcp.retransmits.max(1);
+    Some(format!(
+        "No answer for {}: sent again {times} times{next}.",
+        human(Duration::from_nanos(tcp.last_ack_received_ns)),
+    ))
+}
+
+/// Returns the remark on the limit of its sending, where that held long.
+fn limited(socket: &LiveSocket) -> Option<String> {
+    let tcp = socket.tcp?;
+    let busy = tcp.busy_ns.filter(|&busy| busy > 0)?;
+    let candidates = [
+        (tcp.rwnd_limited_ns, "the peer's receive window"),
+        (tcp.sndbuf_limited_ns, "its own send buffer"),
+    ];
+    let long = candidates.into_iter().filter_map(|(time, what)| {
+        let time = time?;
+        let is_long = time >= LIMITED_LEAST && time.saturating_mul(LIMITED_SHARE) >= busy;
+        is_long.then_some((time, what))
+    });
+    let (time, what) = long.max()?;
+    let set = match (what, socket.options) {
+        ("its own send buffer", Some(options)) if options.is_send_buffer_set == Some(true) => {
+            ", which was set by hand"
+        }
+        _ => "",
+    };
+    Some(format!(
+        "Held back by {what}{set} for {} of the {} in which it had data to send.",
+        human(Duration::from_nanos(time)),
+        human(Duration::from_nanos(busy)),
+    ))
+}
+
+fn dropped(socket: &LiveSocket) -> Option<String> {
+    let drops = socket.buffers?.drops;
+    (drops > 0).then(|| format!("{drops} packets were dropped at this socket."))
+}

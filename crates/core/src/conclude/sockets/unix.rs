@@ -1,0 +1,32 @@
+//! Remarks on the state of a Unix socket that makes a process wait for another.
+
+use super::{backlog, names, unread};
+use crate::observed::sockets::{LiveSocket, Protocol};
+
+/// Returns the remarks on processes that wait for each other.
+pub(super) fn remarks(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Vec<String> {
+    let further = "further ones wait, or fail with EAGAIN where they may not";
+    let told = match socket.state {
+        "LISTEN" => [backlog(socket, further), None],
+        _ => [unread(socket, peer), unread_by_peer(socket, peer)],
+    };
+    told.into_iter().flatten().collect()
+}
+
+/// Returns the remark on data that stays with a peer that does not read.
+fn unread_by_peer(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
+    let buffers = socket.buffers.filter(|_| socket.is_full() == Some(true))?;
+    let who = names(peer).unwrap_or_else(|| match socket.protocol {
+        Protocol::UnixDatagram => "a receiver".to_owned(),
+        _ => "the peer".to_owned(),
+    });
+    let what = if buffers.send_used >= buffers.send_limit {
+        "a write waits"
+    } else {
+        "it is not writable"
+    };
+    Some(format!(
+        "{who} has not read {} of kernel memory of at most {}: {what} until it does.",
+        buffers.send_used, buffers.send_limit
+    ))
+}

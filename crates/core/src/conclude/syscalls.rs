@@ -1,0 +1,171 @@
+//! The socket settings made by programs, for the report.
+
+use std::collections::BTreeMap;
+
+use crate::facts::{CalledHistory, Calls, GroupHistory, GroupKey, Setting};
+use crate::report::{
+    CalledSocket, Remark, ServiceSetting, SocketCaller, SocketCalls, SocketSetting, Tally,
+};
+
+/// Limit of sockets listed one by one.
+const MAX_LISTED: usize = 256;
+/// Limit of services' settings listed.
+const MAX_SERVICES: usize = 256;
+
+/// Returns the traced calls; `None` where nothing was traced.
+pub(super) fn calls(calls: &Calls) -> Option<SocketCalls> {
+    let tally = calls.tally?;
+    let mut histories: Vec<&CalledHistory> = calls.sockets.values().collect();
+    histories.sort_by_key(|history| std::cmp::Reverse(history.calls));
+    let left_out = histories.len().saturating_sub(MAX_LISTED) as u64;
+    histories.truncate(MAX_LISTED);
+    Some(SocketCalls {
+        calls: calls.calls,
+        failed: calls.failed,
+        lost: tally.lost,
+        services: services(calls.groups()),
+        sockets: histories.into_iter().map(socket).collect(),
+        left_out: left_out + calls.forgotten,
+    })
+}
+
+fn services(groups: BTreeMap<GroupKey, GroupHistory>) -> Vec<ServiceSetting> {
+    let mut list: Vec<ServiceSetting> = groups
+        .into_iter()
+        .map(|((program, service, what), group)| ServiceSetting {
+            remarks: remarks(&what, &group),
+            program,
+            service,
+            sockets: group.sockets,
+            most_calls: group.most_calls,
+            setting: setting(&what, &group.setting),
+        })
+        .collect();
+    list.sort_by_key(|service| std::cmp::Reverse(service.setting.calls));
+    list.truncate(MAX_SERVICES);
+    list
+}
+
+fn socket(history: &CalledHistory) -> CalledSocket {
+    let of = history.socket.as_ref();
+    let settings = history.settings.iter();
+    CalledSocket {
+        protocol: of.map(|socket| socket.kind),
+        namespace: of.and_then(|socket| socket.namespace),
+        inode: of.map(|socket| socket.inode),
+        cookie: of.and_then(|socket| socket.cookie),
+        state: of.map(|socket| socket.state.to_owned()),
+        local: of.and_then(|socket| Some(socket.local?.to_string())),
+        remote: of.and_then(|socket| Some(socket.remote?.to_string())),
+        settings: settings.map(|(what, of)| setting(what, of)).collect(),
+    }
+}
+
+fn setting(what: &str, of: &Setting) -> SocketSetting {
+    let callers = of.callers.iter();
+    SocketSetting {
+        name: what.to_owned(),
+        calls: of.calls,
+        failed: of.failed,
+        errors: of.errors.iter().map(|&name| name.to_owned()).collect(),
+        on: of.on,
+        off: of.off,
+        unchanged: of.unchanged,
+        first_at_ns: of.first_at.as_nanos(),
+        last_at_ns: of.last_at.as_nanos(),
+        before: of.before.iter().cloned().collect(),
+        now: of.now.iter().cloned().collect(),
+        longest_on_ns: of
+            .longest_on
+            .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+        callers: callers
+            .map(|((name, pid), calls)| SocketCaller {
+                pid: *pid,
+                name: name.clone(),
+                calls: *calls,
+            })
+            .collect(),
+    }
+}
+
+/// Returns the remarks on a setting: facts, and whom they concern.
+fn remarks(what: &str, group: &GroupHistory) -> Vec<String> {
+    [
+        flapping(what, group),
+        idle(&group.setting),
+        cut(what, &group.setting),
+        failed(&group.setting),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Returns the remark on an option that is switched back and forth on the same connection.
+fn flapping(what: &str, group: &GroupHistory) -> Option<String> {
+    let of = &group.setting;
+    // Once on and once off is no flapping.
+    let is_again = group.most_calls > 2;
+    match what {
+        "TCP_CORK" if is_again && of.on > 0 && of.off > 0 => Some(format!(
+            "set {} and cleared {} times, up to {} calls on one connection: what is less than a segment waits in between",
+            of.on, of.off, group.most_calls
+        )),
+        "TCP_NODELAY" if is_again && of.on > 0 && of.off > 0 => Some(format!(
+            "switched on {} and off {} times: Nagle's algorithm comes and goes on the same \
+             connection",
+            of.on, of.off
+        )),
+        "TCP_QUICKACK" if of.on > 0 && group.most_calls > 1 => Some(format!(
+            "set again and again, {} times on one connection: the kernel ends it by itself",
+            group.most_calls
+        )),
+        _ => None,
+    }
+}
+
+/// Returns the remark on calls that changed nothing, where they are most of several.
+fn idle(of: &Setting) -> Option<String> {
+    let Tally { count, of } = of.unchanged;
+    (count > 1 && count * 2 >= of).then(|| format!("stood so already in {count} of {of} calls"))
+}
+
+fn cut(what: &str, of: &Setting) -> Option<String> {
+    let (asked, got) = of.cut?;
+    let (limit, unit) = match what {
+        "listen" => ("net.core.somaxconn", "waiting connections"),
+        "SO_SNDBUF" | "SO_SNDBUFFORCE" => ("net.core.wmem_max", "bytes, as the kernel counts"),
+        _ => ("net.core.rmem_max", "bytes, as the kernel counts"),
+    };
+    Some(format!(
+        "asked for {asked}, got {got} {unit}: {limit} allows no more"
+    ))
+}
+
+fn failed(of: &Setting) -> Option<String> {
+    let names: Vec<&str> = of.errors.iter().copied().collect();
+    (of.failed > 0).then(|| {
+        if names.is_empty() {
+            format!("{} of {} calls failed", of.failed, of.calls)
+        } else {
+            format!(
+                "{} of {} calls failed: {}",
+                of.failed,
+                of.calls,
+                names.join(", ")
+            )
+        }
+    })
+}
+
+/// Returns the remark on lost calls.
+pub(super) fn lost(calls: &Calls) -> Option<Remark> {
+    let lost = calls.tally?.lost;
+    (lost > 0).then(|| Remark {
+        id: "calls-lost".to_owned(),
+        text: format!(
+            "The kernel had more to tell than was taken in: {lost} calls are missing. Ask for \
+             fewer: by --pid, -p or --cgroup."
+        ),
+    })
+}

@@ -1,0 +1,200 @@
+//! Turns as the kernel timed them, folded by service.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::observed::flow::Endpoint;
+use crate::observed::kernel_span::{RequestSpan, Stage, WatchTally};
+use crate::observed::time::Timestamp;
+use crate::service::tally::Tally;
+use crate::stats::histogram::Distribution;
+
+/// The most services told apart.
+const MAX_SERVICES: usize = 512;
+/// The most programs named for each service.
+const MAX_PROGRAMS: usize = 16;
+/// The most services told apart that these asked.
+const MAX_ASKED: usize = 32;
+
+/// The most turns of one service kept to be looked at side by side.
+const MAX_ACTS: usize = 8192;
+
+/// A thread's work on one request, with its times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Act {
+    pub(crate) delivered: Timestamp,
+    pub(crate) read: Timestamp,
+    pub(crate) written: Timestamp,
+    pub(crate) written_last: Timestamp,
+    pub(crate) tid: u32,
+    /// Time ready and without a processor before it read; `None`: not looked at.
+    pub(crate) queued_unread: Option<Duration>,
+    /// Time asleep between its read and its write; `None`: not looked at.
+    pub(crate) slept: Option<Duration>,
+}
+
+impl Act {
+    fn of(turn: &RequestSpan) -> Option<Self> {
+        let written = turn.written?;
+        Some(Self {
+            delivered: turn.delivered,
+            read: turn.read?,
+            written,
+            written_last: turn.written_last.unwrap_or(written),
+            tid: turn.program.as_ref()?.tid,
+            queued_unread: turn.thread.map(|thread| thread.queued_unread),
+            slept: turn.thread.map(|thread| thread.slept),
+        })
+    }
+}
+
+/// Turns that watching the kernel showed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turns {
+    pub(crate) services: BTreeMap<Endpoint, ServiceTurns>,
+    pub(crate) tally: Option<WatchTally>,
+}
+
+/// The turns of one service that were looked at one by one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServiceTurns {
+    pub(crate) turns: u64,
+    /// Number of turns whose stages are known.
+    pub(crate) staged: u64,
+    pub(crate) latency: Distribution,
+    /// Number of turns whose thread was looked at.
+    pub(crate) threaded: u64,
+    /// Times at each stage, as [`RequestSpan::STAGES`] names them.
+    pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
+    /// Times for which the answers' first segments lay in queueing disciplines, where that was
+    /// looked at.
+    pub(crate) first_queued: Distribution,
+    /// The turns of which the kernel had dropped something for want of memory in the socket.
+    pub(crate) refused: Tally,
+    /// The first turns, as they were told.
+    pub(crate) acts: Vec<Act>,
+    /// Services that were asked for them, and the times that this took.
+    pub(crate) asked: BTreeMap<Option<Endpoint>, Distribution>,
+    /// Times for which Nagle's algorithm held something, of turns in which it did.
+    pub(crate) held: Distribution,
+    /// Number of times that it held something, and number of times that something had arrived when
+    /// it let go.
+    pub(crate) holds: u64,
+    pub(crate) after_arrival: u64,
+    /// Name (`comm`) and process id of the programs that read.
+    pub(crate) programs: BTreeSet<(String, u32)>,
+}
+
+impl Turns {
+    /// Returns the number of requests for which one that was looked at stands.
+    pub(crate) fn each_for(&self) -> f64 {
+        let share = self.tally.as_ref().map(|tally| tally.sampled_share);
+        share
+            .filter(|share| *share > 0.0)
+            .map_or(1.0, |share| 1.0 / share.min(1.0))
+    }
+
+    pub(crate) fn take(&mut self, turn: &RequestSpan) {
+        let is_known = self.services.contains_key(&turn.local);
+        if !is_known && self.services.len() >= MAX_SERVICES {
+            return;
+        }
+        self.services.entry(turn.local).or_default().take(turn);
+    }
+}
+
+impl ServiceTurns {
+    /// Returns the times that the turns were at a stage.
+    pub(crate) fn stage(&self, stage: Stage) -> &Distribution {
+        // There is one for each variant.
+        #[allow(clippy::indexing_slicing)]
+        &self.stages[stage as usize]
+    }
+
+    /// Returns the number of requests that were with the server side by side while any was; at
+    /// least 1.
+    pub(crate) fn side_by_side(&self) -> f64 {
+        let mut spans: Vec<_> = self
+            .acts
+            .iter()
+            .map(|act| (act.delivered, act.written_last))
+            .collect();
+        spans.sort_unstable();
+        let (mut sum, mut any, mut until) = (Duration::ZERO, Duration::ZERO, None);
+        for (begin, end) in spans {
+            sum += end.since(begin);
+            any += end.since(until.map_or(begin, |until: Timestamp| until.max(begin)));
+            until = until.max(Some(end));
+        }
+        sum.as_secs_f64().max(f64::EPSILON) / any.as_secs_f64().max(f64::EPSILON)
+    }
+
+    fn take(&mut self, turn: &RequestSpan) {
+        self.turns += 1;
+        self.latency.record(turn.duration());
+        if let Some(stages) = turn.stages() {
+            self.staged += 1;
+            for (all, took) in self.stages.iter_mut().zip(stages) {
+                all.record(took);
+            }
+        }
+        if let Some(departure) = turn.departure {
+            self.first_queued.record(departure.first_queued);
+        }
+        if self.acts.len() < MAX_ACTS {
+            self.acts.extend(Act::of(turn));
+        }
+        if let Some(at) = turn.refused {
+            self.refused.add_turn(turn, turn.delivered_last.since(at));
+        }
+        self.threaded += u64::from(turn.thread.is_some());
+        if let Some(asked) = &turn.asked {
+            let is_known = self.asked.contains_key(&asked.whom);
+            if is_known || self.asked.len() < MAX_ASKED {
+                self.asked.entry(asked.whom).or_default().record(asked.time);
+            }
+        }
+        if turn.held.times > 0 {
+            self.held.record(turn.held.total);
+            self.holds += u64::from(turn.held.times);
+            self.after_arrival += u64::from(turn.held.after_arrival);
+        }
+        if let Some(program) = &turn.program
+            && self.programs.len() < MAX_PROGRAMS
+        {
+            self.programs.insert((program.name.clone(), program.pid));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_side_by_side_are_counted_while_there_are_any() {
+        let act = |from: i64, to: i64| {
+            let at = |millis: i64| Timestamp::from_nanos(millis * 1_000_000);
+            Act {
+                delivered: at(from),
+                read: at(from),
+                written: at(to),
+                written_last: at(to),
+                tid: 1,
+                queued_unread: None,
+                slept: None,
+            }
+        };
+        let side_by_side = |acts: &[Act]| {
+            let turns = ServiceTurns {
+                acts: acts.to_vec(),
+                ..ServiceTurns::default()
+            };
+            (turns.side_by_side() * 100.0).round() as u32
+        };
+        assert_eq!(side_by_side(&[act(0, 10), act(50, 60)]), 100);
+        assert_eq!(side_by_side(&[act(50, 60), act(0, 40), act(0, 30)]), 160);
+        assert_eq!(side_by_side(&[act(0, 10), act(2, 8), act(8, 12)]), 167);
+        assert_eq!(side_by_side(&[]), 100);
+    }
+}

@@ -1,0 +1,97 @@
+//! Samples of live sockets, counted.
+
+use std::collections::BTreeSet;
+
+use crate::observed::event::{SocketOwner, SocketSample};
+use crate::observed::flow::Endpoint;
+use crate::report::Tally;
+use crate::stats::histogram::Distribution;
+
+/// The name of our own sockets.
+pub(crate) const OWN: &str = "own";
+/// The most distinct sockets told apart.
+const MAX_SOCKETS: usize = 4096;
+
+/// Sums of the samples of one owner's sockets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SocketFacts {
+    pub(crate) samples: u64,
+    sockets: BTreeSet<(Endpoint, Endpoint)>,
+    pub(crate) nodelay: Tally,
+    pub(crate) cork: Tally,
+    pub(crate) quickack: Tally,
+    /// The samples with something small in flight and more written: held by its own stack.
+    pub(crate) holding: Tally,
+    /// Number of bytes held, where something was.
+    pub(crate) held_bytes: u64,
+    pub(crate) retransmissions: u64,
+    pub(crate) rtt: Distribution,
+    pub(crate) ato: Distribution,
+}
+
+impl SocketFacts {
+    pub(crate) fn take(&mut self, sample: &SocketSample) {
+        self.samples += 1;
+        if self.sockets.len() < MAX_SOCKETS {
+            self.sockets.insert((sample.local, sample.remote));
+        }
+        count(&mut self.nodelay, sample.nodelay);
+        count(&mut self.cork, sample.cork);
+        count(&mut self.quickack, sample.quickack);
+        let Some(tcp) = sample.tcp else { return };
+        // Less than one segment unsent, few in flight, windows open: neither
+        // congestion nor receive window explains it (`tcp_nagle_check()`).
+        let window_is_open = tcp.snd_wnd.is_none_or(|window| window > 2 * tcp.snd_mss);
+        let is_holding = tcp.notsent_bytes > 0
+            && tcp.notsent_bytes < tcp.snd_mss
+            && tcp.unacked > 0
+            && tcp.unacked < tcp.cwnd
+            && window_is_open;
+        count(&mut self.holding, Some(is_holding));
+        if is_holding {
+            self.held_bytes = self.held_bytes.max(u64::from(tcp.notsent_bytes));
+        }
+        self.retransmissions = self.retransmissions.max(u64::from(tcp.total_retrans));
+        self.rtt.record(tcp.rtt);
+        self.ato.record(tcp.ato);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.samples += other.samples;
+        self.sockets.extend(other.sockets.iter().take(MAX_SOCKETS));
+        for (own, theirs) in [
+            (&mut self.nodelay, other.nodelay),
+            (&mut self.cork, other.cork),
+            (&mut self.quickack, other.quickack),
+            (&mut self.holding, other.holding),
+        ] {
+            own.count += theirs.count;
+            own.of += theirs.of;
+        }
+        self.held_bytes = self.held_bytes.max(other.held_bytes);
+        self.retransmissions = self.retransmissions.max(other.retransmissions);
+        self.rtt.merge(&other.rtt);
+        self.ato.merge(&other.ato);
+    }
+
+    /// Returns the number of distinct sockets that were sampled.
+    pub(crate) fn sockets(&self) -> u64 {
+        self.sockets.len() as u64
+    }
+}
+
+/// Returns the owner as the report shows it.
+pub(crate) fn owner_name(owner: &SocketOwner) -> String {
+    match owner {
+        SocketOwner::Own => OWN.to_owned(),
+        SocketOwner::Process { pid, name, .. } => format!("{name}[{pid}]"),
+        SocketOwner::Unnamed => "unnamed".to_owned(),
+    }
+}
+
+fn count(tally: &mut Tally, seen: Option<bool>) {
+    if let Some(seen) = seen {
+        tally.of += 1;
+        tally.count += u64::from(seen);
+    }
+}

@@ -1,0 +1,378 @@
+//! Calls that set up sockets, folded by socket, and by service for those that
+//! are past remembering one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use core::time::Duration;
+
+use crate::observed::syscall::{CallTally, CalledSocket, SocketCall, SocketKind};
+use crate::observed::time::Timestamp;
+use crate::report::Tally;
+
+/// The most sockets remembered one by one: those called upon last.
+const MAX_SOCKETS: usize = 4096;
+/// The most settings remembered of one socket.
+const MAX_SETTINGS: usize = 64;
+/// The most settings remembered of the sockets of services.
+const MAX_GROUPS: usize = 1024;
+/// The most callers and values named of each.
+const MAX_NAMED: usize = 8;
+
+/// The key that tells sockets apart: the inode; the process for what was none.
+type SocketKey = (u64, u32);
+/// The key that tells services' settings apart: program, place and setting.
+pub(crate) type GroupKey = (String, String, String);
+
+/// All system calls on sockets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Calls {
+    pub(crate) sockets: BTreeMap<SocketKey, CalledHistory>,
+    /// The sockets by when they were called upon last.
+    order: BTreeMap<u64, SocketKey>,
+    /// Settings of sockets that are remembered no longer.
+    folded: BTreeMap<GroupKey, GroupHistory>,
+    pub(crate) forgotten: u64,
+    pub(crate) calls: u64,
+    pub(crate) failed: u64,
+    pub(crate) tally: Option<CallTally>,
+}
+
+/// The calls on one socket.
+#[derive(Clone, Debug)]
+pub(crate) struct CalledHistory {
+    /// The socket as it was last; `None` for descriptors that were no sockets'.
+    pub(crate) socket: Option<CalledSocket>,
+    /// Name of the program that called first.
+    pub(crate) program: String,
+    pub(crate) calls: u64,
+    pub(crate) settings: BTreeMap<String, Setting>,
+    /// Number of the last call.
+    last: u64,
+}
+
+/// Settings of the sockets of one service.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupHistory {
+    pub(crate) sockets: u64,
+    /// Number of calls on the socket that had the most calls.
+    pub(crate) most_calls: u64,
+    pub(crate) setting: Setting,
+}
+
+/// A setting that was made again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) calls: u64,
+    pub(crate) failed: u64,
+    /// Number of times that it was set to anything but 0, and to 0.
+    pub(crate) on: u64,
+    pub(crate) off: u64,
+    /// Number of times that it had that value already, out of those where that could be seen.
+    pub(crate) unchanged: Tally,
+    pub(crate) first_at: Timestamp,
+    pub(crate) last_at: Timestamp,
+    /// Values before the first call on each socket, where they are known.
+    pub(crate) before: BTreeSet<String>,
+    /// Values after the last call.
+    pub(crate) now: BTreeSet<String>,
+    pub(crate) errors: BTreeSet<&'static str>,
+    /// Number of calls by name and process.
+    pub(crate) callers: BTreeMap<(String, u32), u64>,
+    /// The longest time from a call that set it to one that cleared it.
+    pub(crate) longest_on: Option<Duration>,
+    on_since: Option<Timestamp>,
+    /// The values asked for and had, where the kernel gave less.
+    pub(crate) cut: Option<(i64, i64)>,
+}
+
+impl Calls {
+    pub(crate) fn take(&mut self, call: &SocketCall) {
+        self.calls += 1;
+        self.failed += u64::from(call.has_failed());
+        let inode = call.socket.as_ref().map_or(0, |socket| socket.inode);
+        let key = (inode, if inode == 0 { call.caller.pid } else { 0 });
+        let history = self.sockets.entry(key).or_insert_with(|| CalledHistory {
+            socket: None,
+            program: call.caller.name.clone(),
+            calls: 0,
+            settings: BTreeMap::new(),
+            last: 0,
+        });
+        self.order.remove(&history.last);
+        history.last = self.calls;
+        self.order.insert(self.calls, key);
+        history.take(call);
+        if self.sockets.len() > MAX_SOCKETS {
+            self.forget();
+        }
+    }
+
+    /// Folds the socket that has not been called upon for the longest time.
+    fn forget(&mut self) {
+        let oldest = self.order.pop_first();
+        if let Some(history) = oldest.and_then(|(_, key)| self.sockets.remove(&key)) {
+            self.forgotten += 1;
+            fold(&mut self.folded, &history);
+        }
+    }
+
+    /// Returns the settings by program and place, over all sockets.
+    pub(crate) fn groups(&self) -> BTreeMap<GroupKey, GroupHistory> {
+        let mut groups = self.folded.clone();
+        for history in self.sockets.values() {
+            fold(&mut groups, history);
+        }
+        groups
+    }
+}
+
+fn fold(groups: &mut BTreeMap<GroupKey, GroupHistory>, history: &CalledHistory) {
+    for (what, setting) in &history.settings {
+        let key = (history.program.clone(), history.place(), what.clone());
+        if let Some(group) = groups.get_mut(&key) {
+            group.sockets += 1;
+            group.most_calls = group.most_calls.max(setting.calls);
+            group.setting.add(setting);
+        } else if groups.len() < MAX_GROUPS {
+            let group = GroupHistory {
+                sockets: 1,
+                most_calls: setting.calls,
+                setting: setting.clone(),
+            };
+            groups.insert(key, group);
+        }
+    }
+}
+
+impl CalledHistory {
+    fn take(&mut self, call: &SocketCall) {
+        self.calls += 1;
+        // A socket that is closed has lost its ends.
+        if let Some(socket) = &call.socket
+            && (socket.local.is_some() || self.socket.is_none())
+        {
+            self.socket = Some(socket.clone());
+        }
+        let what = call.subject();
+        if let Some(setting) = self.settings.get_mut(&what) {
+            setting.take(call);
+        } else if self.settings.len() < MAX_SETTINGS {
+            let mut setting = Setting::new(call);
+            setting.take(call);
+            self.settings.insert(what, setting);
+        }
+    }
+
+    /// Returns the service that it belongs to, by the end that does not change from one connection
+    /// to the next.
+    fn place(&self) -> String {
+        let Some(socket) = &self.socket else {
+            return "no socket".to_owned();
+        };
+        match (socket.local, socket.remote) {
+            (_, Some(remote)) if socket.is_client => format!("→ {remote}"),
+            // Only TCP's clients are known; the service's port is the lower one.
+            (Some(local), Some(remote))
+                if local.port > remote.port && socket.kind != SocketKind::Tcp =>
+            {
+                format!("→ {remote}")
+            }
+            (Some(local), _) if socket.state == "LISTEN" => format!("listener {local}"),
+            (Some(local), Some(_)) => local.to_string(),
+            (Some(local), None) => format!("{local}, not connected"),
+            (None, _) => format!("{}, without an address", socket.kind_name()),
+        }
+    }
+}
+
+impl Setting {
+    fn new(call: &SocketCall) -> Self {
+        Self {
+            calls: 0,
+            failed: 0,
+            on: 0,
+            off: 0,
+            unchanged: Tally::default(),
+            first_at: call.at,
+            last_at: call.at,
+            before: call
+                .before
+                .map(|value| value.to_string())
+                .into_iter()
+                .collect(),
+            now: BTreeSet::new(),
+            errors: BTreeSet::new(),
+            callers: BTreeMap::new(),
+            longest_on: None,
+            on_since: None,
+            cut: None,
+        }
+    }
+
+    fn take(&mut self, call: &SocketCall) {
+        self.calls += 1;
+        self.last_at = self.last_at.max(call.at);
+        name(&mut self.callers, (&call.caller.name, call.caller.pid), 1);
+        if call.has_failed() {
+            self.failed += 1;
+            if self.errors.len() < MAX_NAMED {
+                self.errors.extend(call.error().map(|(name, _)| name));
+            }
+            return;
+        }
+        if let Some(is_so) = call.stood_so() {
+            self.unchanged.of += 1;
+            self.unchanged.count += u64::from(is_so);
+        }
+        let now = call.after.map(|value| value.to_string());
+        let asked = || call.value().trim_matches(['[', ']']).to_owned();
+        self.now = BTreeSet::from([now.unwrap_or_else(asked)]);
+        self.cut = call.cut().or(self.cut);
+        match call.switched() {
+            Some(false) => {
+                self.off += 1;
+                let took = self.on_since.take().map(|since| call.at.since(since));
+                self.longest_on = self.longest_on.max(took);
+            }
+            Some(true) => {
+                self.on += 1;
+                self.on_since = self.on_since.or(Some(call.at));
+            }
+            None => {}
+        }
+    }
+
+    /// Adds what was set on another socket.
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.failed += other.failed;
+        self.on += other.on;
+        self.off += other.off;
+        self.unchanged.count += other.unchanged.count;
+        self.unchanged.of += other.unchanged.of;
+        self.first_at = self.first_at.min(other.first_at);
+        self.last_at = self.last_at.max(other.last_at);
+        extend(&mut self.before, &other.before);
+        extend(&mut self.now, &other.now);
+        self.errors.extend(&other.errors);
+        for ((caller, pid), calls) in &other.callers {
+            name(&mut self.callers, (caller, *pid), *calls);
+        }
+        self.longest_on = self.longest_on.max(other.longest_on);
+        self.cut = self.cut.or(other.cut);
+    }
+}
+
+fn name(callers: &mut BTreeMap<(String, u32), u64>, (name, pid): (&str, u32), calls: u64) {
+    let key = (name.to_owned(), pid);
+    if callers.len() < MAX_NAMED || callers.contains_key(&key) {
+        *callers.entry(key).or_default() += calls;
+    }
+}
+
+fn extend(values: &mut BTreeSet<String>, others: &BTreeSet<String>) {
+    for value in others {
+        if values.len() < MAX_NAMED {
+            values.insert(value.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::flow::Endpoint;
+    use crate::observed::syscall::{Argument, Caller, Request};
+
+    /// A call that sets `TCP_CORK` to `value` on socket `inode` at `at` microseconds.
+    fn cork(inode: u64, at: i64, value: i32) -> SocketCall {
+        let end = |port| Some(Endpoint::new([127, 0, 0, 1].into(), port));
+        SocketCall {
+            at: Timestamp::from_nanos(at * 1000),
+            took: Duration::ZERO,
+            caller: Caller {
+                pid: 7,
+                tid: 7,
+                name: "server".to_owned(),
+                thread: "server".to_owned(),
+            },
+            fd: 3,
+            request: Request::SetOption {
+                level: 6,
+                option: 3,
+                value: Argument {
+                    pointer: 1,
+                    len: 4,
+                    bytes: value.to_ne_bytes().to_vec(),
+                    ..Argument::default()
+                },
+            },
+            result: 0,
+            socket: Some(CalledSocket {
+                inode,
+                cookie: None,
+                namespace: None,
+                kind: SocketKind::Tcp,
+                is_v6: false,
+                is_client: false,
+                state: "ESTAB",
+                local: end(80),
+                remote: end(5000),
+            }),
+            before: Some(i64::from(value == 0)),
+            after: Some(i64::from(value != 0)),
+        }
+    }
+
+    #[test]
+    fn what_is_set_and_cleared_is_counted_with_the_longest_time_between() {
+        let mut calls = Calls::default();
+        for (at, value) in [(0, 1), (50, 0), (100, 1), (300, 0), (400, 1)] {
+            calls.take(&cork(1, at, value));
+        }
+        let groups = calls.groups();
+        let (key, group) = groups.first_key_value().expect("one");
+        assert_eq!(key.1, "127.0.0.1:80");
+        let setting = &group.setting;
+        assert_eq!((setting.on, setting.off), (3, 2));
+        assert_eq!(setting.longest_on, Some(Duration::from_micros(200)));
+        assert_eq!(setting.before, BTreeSet::from(["0".to_owned()]));
+        assert_eq!(setting.now, BTreeSet::from(["1".to_owned()]));
+        assert_eq!(setting.unchanged, Tally { count: 0, of: 5 });
+    }
+
+    #[test]
+    fn sockets_are_forgotten_and_their_services_are_not() {
+        let mut calls = Calls::default();
+        let all = MAX_SOCKETS as u64 * 2;
+        for inode in 1..=all {
+            calls.take(&cork(inode, 0, 1));
+            // One is called upon again and again, and stays.
+            calls.take(&cork(1, 0, 0));
+        }
+        assert_eq!(calls.sockets.len(), MAX_SOCKETS);
+        assert_eq!(calls.order.len(), MAX_SOCKETS);
+        assert_eq!(calls.forgotten, all - MAX_SOCKETS as u64);
+        assert!(calls.sockets.contains_key(&(1, 0)));
+        let groups = calls.groups();
+        assert_eq!(groups.len(), 1);
+        let group = groups.values().next().expect("one");
+        assert_eq!((group.sockets, group.setting.calls), (all, all * 2));
+        assert_eq!(group.most_calls, all + 1);
+    }
+
+    #[test]
+    fn a_failed_call_changes_nothing() {
+        let mut calls = Calls::default();
+        calls.take(&cork(1, 0, 1));
+        calls.take(&SocketCall {
+            result: -92,
+            ..cork(1, 10, 0)
+        });
+        let groups = calls.groups();
+        let setting = &groups.values().next().expect("one").setting;
+        assert_eq!((setting.on, setting.off, setting.failed), (1, 0, 1));
+        assert_eq!(setting.now, BTreeSet::from(["1".to_owned()]));
+        assert_eq!(setting.errors, BTreeSet::from(["ENOPROTOOPT"]));
+    }
+}

@@ -1,0 +1,125 @@
+//! Exchanges kept as examples.
+
+use core::cmp::Reverse;
+use core::time::Duration;
+
+use crate::exchange::wait::{Bound, Wait};
+use crate::exchange::{Exchange, Outcome};
+use crate::observed::flow::Endpoint;
+use crate::observed::kernel_span::RequestSpan;
+use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
+use crate::report::{Exemplar, HostStage, WaitSpan};
+
+/// Limit of exemplars kept for one finding.
+const EXEMPLARS: usize = 5;
+
+/// The exchanges that rank highest by one figure, worst first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Worst {
+    list: Vec<(u64, Example)>,
+}
+
+impl Worst {
+    pub(crate) fn offer(&mut self, weight: u64, exchange: &Exchange) {
+        let is_full = self.list.len() >= EXEMPLARS;
+        // Of equal ones the earlier stays, whichever closed first.
+        let rank = (Reverse(weight), exchange.begin);
+        let is_behind = |(least, last): &(u64, Example)| rank > (Reverse(*least), last.begin);
+        if is_full && self.list.last().is_some_and(is_behind) {
+            return;
+        }
+        self.list.push((weight, Example::of(exchange)));
+        self.settle();
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.list.extend(other.list);
+        self.settle();
+    }
+
+    pub(crate) fn exemplars(&self) -> Vec<Exemplar> {
+        self.list
+            .iter()
+            .map(|(_, example)| example.exemplar())
+            .collect()
+    }
+
+    fn settle(&mut self) {
+        let rank =
+            |(weight, example): &(u64, Example)| (Reverse(*weight), example.begin, example.client);
+        self.list.sort_by_key(rank);
+        self.list.truncate(EXEMPLARS);
+    }
+}
+
+/// The data kept of an exchange to show it; its words are made in the end, since few of many that
+/// are kept are shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Example {
+    pub(crate) client: Endpoint,
+    server: Endpoint,
+    request: Option<String>,
+    outcome: Outcome,
+    pub(crate) begin: Timestamp,
+    latency: Duration,
+    /// Numbers of the first packet and of the last one; 0: unknown.
+    packets: [u64; 2],
+    waits: Vec<Wait>,
+    at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
+}
+
+impl Example {
+    pub(crate) fn of(exchange: &Exchange) -> Self {
+        Self {
+            client: exchange.client,
+            server: exchange.server,
+            request: exchange.request.clone(),
+            outcome: exchange.outcome,
+            begin: exchange.begin,
+            latency: exchange.latency(),
+            packets: [exchange.first_packet, exchange.last_packet],
+            waits: exchange.waits.clone(),
+            at_host: exchange.at_host.clone(),
+        }
+    }
+
+    /// Returns the exchange in the form of the report.
+    pub(crate) fn exemplar(&self) -> Exemplar {
+        let waits = self.waits.iter().map(|wait| WaitSpan {
+            kind: wait.kind,
+            owner: wait.owner,
+            duration_ns: nanos(wait.duration()),
+            error_ns: match wait.bound {
+                Bound::Observed => None,
+                Bound::Inferred(error) => Some(nanos(error)),
+            },
+            released_by_packet: wait.released_by,
+        });
+        let [first, last] = self.packets.map(|number| Some(number).filter(|&n| n > 0));
+        Exemplar {
+            client: self.client.to_string(),
+            server: self.server.to_string(),
+            request: self.request.clone().unwrap_or_default(),
+            outcome: self.outcome.to_string(),
+            start_ns: self.begin.as_nanos(),
+            latency_ns: nanos(self.latency),
+            first_packet: first,
+            last_packet: last,
+            waits: waits.collect(),
+            at_host: self.at_host(),
+        }
+    }
+
+    fn at_host(&self) -> Vec<HostStage> {
+        let stages = self.at_host.iter().flat_map(|stages| stages.iter());
+        let named = RequestSpan::STAGES.iter().zip(stages);
+        let spent = named.filter(|(_, took)| !took.is_zero());
+        spent
+            .map(|(name, took)| HostStage {
+                stage: (*name).to_owned(),
+                duration_ns: nanos(*took),
+            })
+            .collect()
+    }
+}

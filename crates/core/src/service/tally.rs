@@ -1,0 +1,296 @@
+//! The cost of a cause, exchange by exchange.
+
+use core::time::Duration;
+
+use super::example::Worst;
+use crate::exchange::Exchange;
+use crate::observed::kernel_span::RequestSpan;
+use crate::observed::time::{Timestamp, nanos};
+use crate::report::Exemplar;
+use crate::service::timeline::Moment;
+use crate::stats::histogram::Distribution;
+
+/// Limit of disjoint intervals kept; beyond it the nearest are joined.
+const MAX_INTERVALS: usize = 4096;
+/// Number of intervals at the end among which most new ones find their place.
+const NEAR_END: usize = 16;
+
+/// Sums of the time lost to one cause.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) cost: Cost,
+    pub(crate) affected: u64,
+    /// The fraction of an exchange that moments stood for and that is not counted yet.
+    carried: f64,
+    /// Latencies of the exchanges affected.
+    pub(crate) before: Distribution,
+    /// Latencies of the same exchanges without the cause.
+    after: Distribution,
+    /// Time lost by each exchange.
+    pub(crate) saved: Distribution,
+    wall: Intervals,
+    worst: Worst,
+}
+
+/// A cost with its bounds, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    pub(crate) low: u64,
+    pub(crate) likely: u64,
+    pub(crate) high: u64,
+}
+
+impl Cost {
+    /// Returns a cost that is known as well as the timestamps are.
+    pub(crate) fn exactly(duration: Duration) -> Self {
+        let nanos = nanos(duration);
+        Self {
+            low: nanos,
+            likely: nanos,
+            high: nanos,
+        }
+    }
+
+    /// Returns the sum of both costs.
+    pub(crate) fn plus(mut self, other: Self) -> Self {
+        self.add(other);
+        self
+    }
+
+    fn add(&mut self, other: Self) {
+        self.low = self.low.saturating_add(other.low);
+        self.likely = self.likely.saturating_add(other.likely);
+        self.high = self.high.saturating_add(other.high);
+    }
+}
+
+impl Tally {
+    /// Adds an affected `exchange`, which would have saved `cost` without the cause. `charged` is
+    /// setup time that the exchange bears besides its own.
+    pub(crate) fn add(&mut self, exchange: &Exchange, cost: Cost, charged: Duration) {
+        let latency = exchange.latency() + charged;
+        let saved = Duration::from_nanos(cost.likely).min(latency);
+        self.cost.add(cost);
+        self.affected += 1;
+        self.before.record(exchange.latency());
+        self.after
+            .record(latency.saturating_sub(saved).min(exchange.latency()));
+        self.saved.record(saved);
+        self.wall.add(exchange.begin, exchange.end);
+        self.worst.offer(cost.likely, exchange);
+    }
+
+    /// Adds an exchange that is affected but does not show the cause well.
+    pub(crate) fn add_unclear(&mut self, exchange: &Exchange, cost: Cost) {
+        let worst = core::mem::take(&mut self.worst);
+        self.add(exchange, cost, Duration::ZERO);
+        self.worst = worst;
+    }
+
+    /// Adds an affected `moment`, and as many exchanges like it as were not kept.
+    pub(crate) fn add_moment(&mut self, moment: &Moment, saved: Duration, weight: f64) {
+        let saved = saved.min(moment.latency());
+        // In whole exchanges, and in all as many as there were.
+        let due = weight + self.carried;
+        let count = (due.round() as u64).max(1);
+        self.carried = due - count as f64;
+        let cost = (nanos(saved) as f64 * weight).round() as u64;
+        self.cost.add(Cost::exactly(Duration::from_nanos(cost)));
+        self.affected += count;
+        self.before.record_many(moment.latency(), count);
+        self.after.record_many(moment.latency() - saved, count);
+        self.saved.record_many(saved, count);
+        self.wall.add(moment.begin, moment.end);
+    }
+
+    /// Adds an affected turn, known from its server's kernel alone.
+    pub(crate) fn add_turn(&mut self, turn: &RequestSpan, saved: Duration) {
+        let latency = turn.duration();
+        let saved = saved.min(latency);
+        self.cost.add(Cost::exactly(saved));
+        self.affected += 1;
+        self.before.record(latency);
+        self.after.record(latency - saved);
+        self.saved.record(saved);
+        self.wall.add(turn.arrived, turn.left());
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.cost.add(other.cost);
+        self.affected += other.affected;
+        self.before.absorb(other.before);
+        self.after.absorb(other.after);
+        self.saved.absorb(other.saved);
+        self.wall.merge(other.wall);
+        self.worst.merge(other.worst);
+    }
+
+    /// Returns the latencies of all exchanges without the cause.
+    pub(crate) fn without(&self, all: &Distribution) -> Distribution {
+        all.with_replaced(&self.before, &self.after)
+    }
+
+    /// Returns the time during which at least one affected exchange ran.
+    pub(crate) fn wall(&self) -> u64 {
+        self.wall.total()
+    }
+
+    /// Returns the number of occasions apart in time: an event that many exchanges met at once,
+    /// such as a moment in which a host stood still, is one occasion. A stretch without a break
+    /// holds one for every two typical exchanges of its length.
+    pub(crate) fn occasions(&self) -> u64 {
+        let typical = self.before.quantile(0.5).unwrap_or_default();
+        let of_one = nanos(typical).saturating_mul(2).max(1);
+        self.wall
+            .count_each(|stretch| stretch.div_ceil(of_one).max(1))
+    }
+
+    /// Adds time before an exchange that the cause affected as well, between two instants.
+    pub(crate) fn add_wall(&mut self, from: Timestamp, until: Timestamp) {
+        self.wall.add(from, until);
+    }
+
+    /// Returns the number of occasions apart in time, if each lasts so long: a stretch without a
+    /// break holds one for each such length.
+    pub(crate) fn times(&self, lasting: Duration) -> u64 {
+        let lasting = nanos(lasting).max(1);
+        self.wall.count_each(|stretch| (stretch / lasting).max(1))
+    }
+
+    /// Returns the exchanges that lost most.
+    pub(crate) fn exemplars(&self) -> Vec<Exemplar> {
+        self.worst.exemplars()
+    }
+}
+
+/// A union of intervals, sorted and disjoint. Where there are too many, the nearest are joined, so
+/// that the total errs upward.
+#[derive(Clone, Debug, Default)]
+struct Intervals {
+    sorted: Vec<(Timestamp, Timestamp)>,
+}
+
+impl Intervals {
+    /// Adds an interval. Exchanges close nearly in the order in which they began: as a rule the
+    /// last interval grows.
+    fn add(&mut self, start: Timestamp, end: Timestamp) {
+        if let Some(last) = self.sorted.last_mut()
+            && (last.0..=last.1).contains(&start)
+        {
+            last.1 = last.1.max(end);
+            return;
+        }
+        let until = self.begun_by(end);
+        let before = self.sorted.get(..until).unwrap_or_default();
+        let touched = before.iter().rev().take_while(|i| i.1 >= start).count();
+        let from = until - touched;
+        if touched == 0 {
+            self.sorted.insert(from, (start, end));
+            if self.sorted.len() >= 2 * MAX_INTERVALS {
+                self.settle();
+            }
+            return;
+        }
+        let last_end = self.sorted.get(until - 1).map_or(end, |i| i.1.max(end));
+        if let Some(first) = self.sorted.get_mut(from) {
+            *first = (first.0.min(start), last_end);
+        }
+        self.sorted.drain(from + 1..until);
+    }
+
+    /// Returns the number of intervals that begin no later than that: mostly all but a few, so that
+    /// a search through all would miss the processor's caches for nothing.
+    fn begun_by(&self, at: Timestamp) -> usize {
+        let is_begun = |interval: &(Timestamp, Timestamp)| interval.0 <= at;
+        let (early, late) = self
+            .sorted
+            .split_at(self.sorted.len().saturating_sub(NEAR_END));
+        if late.first().is_some_and(is_begun) {
+            early.len() + late.partition_point(is_begun)
+        } else {
+            early.partition_point(is_begun)
+        }
+    }
+
+    fn merge(&mut self, mut other: Self) {
+        self.sorted.append(&mut other.sorted);
+        self.settle();
+    }
+
+    fn total(&self) -> u64 {
+        self.count_each(|stretch| stretch)
+    }
+
+    /// Returns the sum of `count` over the nanoseconds of each disjoint stretch.
+    fn count_each(&self, count: impl Fn(u64) -> u64) -> u64 {
+        let mut settled = self.clone();
+        settled.settle();
+        settled
+            .sorted
+            .iter()
+            .map(|&(start, end)| count(nanos(end.since(start))))
+            .fold(0, u64::saturating_add)
+    }
+
+    fn settle(&mut self) {
+        self.sorted.sort_unstable();
+        let mut joined = Duration::ZERO;
+        self.join(joined);
+        while self.sorted.len() > MAX_INTERVALS {
+            joined = (joined * 2).max(Duration::from_micros(100));
+            self.join(joined);
+        }
+    }
+
+    /// Joins neighbours no further apart than `distance`.
+    fn join(&mut self, distance: Duration) {
+        self.sorted.dedup_by(|next, kept| {
+            let is_near = next.0 <= kept.1 + distance;
+            if is_near {
+                kept.1 = kept.1.max(next.1);
+            }
+            is_near
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn moments_stand_for_as_many_exchanges_as_there_were() {
+        let moment = Moment::between(40_000, at(0), at(10));
+        for (weight, kept, all) in [(4.566, 2048, 9351), (1.3, 10, 13), (1.0, 7, 7)] {
+            let mut tally = Tally::default();
+            for _ in 0..kept {
+                tally.add_moment(&moment, Duration::from_millis(5), weight);
+            }
+            assert_eq!(tally.affected, all, "{weight}");
+        }
+    }
+
+    #[test]
+    fn overlapping_intervals_count_once() {
+        let mut intervals = Intervals::default();
+        for (start, end) in [(0, 10), (5, 15), (30, 40), (15, 16)] {
+            intervals.add(at(start), at(end));
+        }
+        assert_eq!(intervals.total(), 26_000_000);
+    }
+
+    #[test]
+    fn too_many_intervals_err_upward_and_stay_bounded() {
+        let mut intervals = Intervals::default();
+        for n in 0..50_000 {
+            intervals.add(at(n * 10), at(n * 10 + 1));
+        }
+        intervals.settle();
+        assert!(intervals.sorted.len() <= MAX_INTERVALS);
+        assert!(intervals.total() >= 50_000_000_000);
+    }
+}

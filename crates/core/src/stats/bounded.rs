@@ -1,0 +1,161 @@
+//! Bounded lists for keys that traffic can multiply: the least keys are kept, so that the order of
+//! arrival does not matter.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// Number of shards that may be merged before their list is sorted, in lists of `MOST`.
+const SHARES: usize = 8;
+
+/// The `MOST` least of all elements added, each once. They are sorted a list at a time: elements
+/// mostly arrive in ascending order.
+#[derive(Clone, Debug)]
+pub(crate) struct Least<T, const MOST: usize> {
+    list: Vec<T>,
+    /// The greatest element kept, above which none is added; `None` while there is room.
+    until: Option<T>,
+}
+
+impl<T, const MOST: usize> Default for Least<T, MOST> {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            until: None,
+        }
+    }
+}
+
+impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
+    #[inline]
+    pub(crate) fn add(&mut self, next: T) {
+        if self.until.is_some_and(|until| next > until) {
+            return;
+        }
+        self.list.push(next);
+        if self.list.len() >= 2 * MOST {
+            self.settle();
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.list.extend(other.list);
+        if self.list.len() >= SHARES * MOST {
+            self.settle();
+        }
+    }
+
+    /// Returns the elements in ascending order.
+    pub(crate) fn sorted(&self) -> Vec<T> {
+        let mut settled = self.clone();
+        settled.settle();
+        settled.list
+    }
+
+    #[cold]
+    fn settle(&mut self) {
+        self.list.sort_unstable();
+        self.list.dedup();
+        self.list.truncate(MOST);
+        let is_full = self.list.len() == MOST;
+        self.until = self.list.last().copied().filter(|_| is_full);
+    }
+}
+
+/// The values of the `MOST` least of all keys added.
+#[derive(Clone, Debug)]
+pub(crate) struct Few<K, V, const MOST: usize> {
+    /// The keys, each with the index of its value: values are large to move.
+    places: BTreeMap<K, usize>,
+    values: Vec<V>,
+}
+
+impl<K, V, const MOST: usize> Default for Few<K, V, MOST> {
+    fn default() -> Self {
+        Self {
+            places: BTreeMap::new(),
+            values: Vec::new(),
+        }
+    }
+}
+
+impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
+    /// Returns the value of `key`, if that is among the least.
+    pub(crate) fn of(&mut self, key: K) -> Option<&mut V> {
+        let is_full = self.places.len() >= MOST;
+        let greatest = self.places.last_key_value().filter(|_| is_full);
+        // Of many keys most are none of them.
+        if greatest.is_some_and(|(greatest, _)| *greatest < key) {
+            return None;
+        }
+        let place = match self.places.entry(key) {
+            Entry::Occupied(place) => *place.get(),
+            Entry::Vacant(vacant) if !is_full => {
+                self.values.push(V::default());
+                *vacant.insert(self.values.len() - 1)
+            }
+            Entry::Vacant(_) => self.replace_greatest(key)?,
+        };
+        self.values.get_mut(place)
+    }
+
+    /// Makes room for a new key: returns the index of its value, which was the greatest key's.
+    fn replace_greatest(&mut self, key: K) -> Option<usize> {
+        let (_, place) = self.places.pop_last()?;
+        *self.values.get_mut(place)? = V::default();
+        self.places.insert(key, place);
+        Some(place)
+    }
+
+    pub(crate) fn merge(&mut self, mut other: Self, add: impl Fn(&mut V, V)) {
+        for (key, place) in other.places {
+            // All that follow are greater.
+            let Some(own) = self.of(key) else { break };
+            if let Some(value) = other.values.get_mut(place) {
+                add(own, core::mem::take(value));
+            }
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        let places = self.places.iter();
+        places.filter_map(|(key, &place)| Some((key, self.values.get(place)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys() -> impl Iterator<Item = u64> {
+        (0..1000).map(|n| n * 7919 % 50)
+    }
+
+    #[test]
+    fn the_least_stay_whatever_the_order_and_the_shares() {
+        let mut all = Least::<u64, 8>::default();
+        keys().for_each(|key| all.add(key));
+        let mut shares = [Least::<u64, 8>::default(), Least::default()];
+        for (key, share) in keys().zip([0, 1, 1].into_iter().cycle()) {
+            shares[share].add(key);
+        }
+        let [mut one, other] = shares;
+        one.merge(other);
+        let expected: Vec<u64> = (0..8).collect();
+        assert_eq!((all.sorted(), one.sorted()), (expected.clone(), expected));
+    }
+
+    #[test]
+    fn the_least_keys_stay_with_all_that_belongs_to_them() {
+        let mut shares = [Few::<u64, u64, 8>::default(), Few::default()];
+        for (key, share) in keys().zip([0, 1, 1].into_iter().cycle()) {
+            if let Some(count) = shares[share].of(key) {
+                *count += 1;
+            }
+        }
+        let [mut one, other] = shares;
+        one.merge(other, |own, other| *own += other);
+        let expected: Vec<(u64, u64)> = (0..8).map(|key| (key, 20)).collect();
+        let kept = one.iter().map(|(&key, &value)| (key, value));
+        assert_eq!(kept.collect::<Vec<_>>(), expected);
+    }
+}

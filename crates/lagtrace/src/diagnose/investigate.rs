@@ -1,0 +1,220 @@
+//! The investigation behind `lagtrace diagnose`: layer by layer, each step
+//! clearing or accusing one.
+//!
+//! A step observes through one source, prints its outcome in a line and hands its observations to
+//! the [`Feed`]. Only the analyzer interprets them. A step that cannot run leaves a remark, and the
+//! next one begins.
+
+use std::time::{Duration, Instant};
+
+use lagtrace_core::observed::event::{KernelRoute, Note, TargetId};
+use lagtrace_core::report::Report;
+use lagtrace_sources::load::Target;
+use lagtrace_sources::privilege::HostError;
+use lagtrace_sources::socket::foreign::Server;
+use lagtrace_sources::tls::{Carried, TlsClient};
+
+use crate::clock;
+use crate::conclusion;
+use crate::console::Console;
+use crate::diagnose::Options;
+use crate::exit::Outcome;
+use crate::failure::Result;
+use crate::interrupt::Interrupt;
+
+mod configuration;
+mod experiments;
+mod feed;
+mod keeper;
+mod kernel;
+mod load;
+mod loaded_probes;
+mod observation;
+mod packets;
+mod recorder;
+mod request;
+mod resolve;
+mod round_trip;
+mod route;
+mod server;
+mod suspects;
+mod timers;
+mod trace;
+mod verify;
+mod what_if;
+
+use feed::Feed;
+use keeper::{Head, Keeper};
+use recorder::Recorder;
+
+/// Runs all steps and prints the report, or with `--verify` how it compares with an earlier one.
+pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let before = verify::baseline(options)?;
+    server::check_place(options)?;
+    let started = clock::started(Some(clock::now().as_nanos()));
+    let Some(mut investigation) = Investigation::begin(options, &started, console)? else {
+        return Ok(Outcome::Interrupted);
+    };
+    investigation.walk()?;
+    let Some(mut report) = investigation.conclude() else {
+        return Ok(Outcome::Interrupted);
+    };
+    report.started = started;
+    match before {
+        Some(before) => verify::conclude(&before, &report, console),
+        None => conclusion::conclude(&report, console),
+    }
+}
+
+/// The state of the investigation.
+struct Investigation<'a> {
+    options: &'a Options,
+    console: &'a Console,
+    interrupt: Interrupt,
+    /// The time at which the user began to wait.
+    begun: Instant,
+    feed: Feed,
+    /// The subject, then its control if there is one.
+    sites: Vec<Site>,
+    recorder: Option<Recorder>,
+    /// The client's side of TLS, one for all steps: later ones resume sessions of earlier ones.
+    tls: Option<TlsClient>,
+    /// The median response time of the subject.
+    typical: Option<Duration>,
+    /// The longest time by which a run of load exceeded its plan: until the last requests had
+    /// ended.
+    overrun: Duration,
+}
+
+/// A target and its surroundings.
+struct Site {
+    target: Target,
+    route: Option<KernelRoute>,
+    /// The target's program, if it runs on this host.
+    server: Option<Server>,
+    /// True if a connection could be established.
+    is_open: bool,
+}
+
+impl<'a> Investigation<'a> {
+    /// Finds the targets; returns `None` if the user stopped that.
+    fn begin(options: &'a Options, started: &str, console: &'a Console) -> Result<Option<Self>> {
+        let interrupt = Interrupt::listen()?;
+        let begun = Instant::now();
+        packets::check_file(options)?;
+        let keep = options.network.observations.as_deref();
+        let mut keeper = keep.map(Keeper::create).transpose()?;
+        let Some((sites, events)) = resolve::run(options, console, &interrupt)? else {
+            return Ok(None);
+        };
+        let urls = sites.iter().map(|site| &site.target.url);
+        let tls = options.tls.client(urls, Carried::Http1)?;
+        let targets = sites
+            .iter()
+            .map(|site| (site.target.id, site.target.endpoint()));
+        let targets: Vec<_> = targets.collect();
+        if let Some(keeper) = &mut keeper {
+            keeper.begin(&Head {
+                lagtrace: env!("CARGO_PKG_VERSION"),
+                subject: &options.url,
+                started,
+                targets: &targets,
+            });
+        }
+        let mut feed = Feed::new(targets, keeper);
+        feed.observe_all(events);
+        Ok(Some(Self {
+            options,
+            console,
+            interrupt,
+            begun,
+            feed,
+            sites,
+            recorder: None,
+            tls,
+            typical: None,
+            overrun: Duration::ZERO,
+        }))
+    }
+
+    /// Runs the steps in order. Ctrl-C ends the running one and skips the rest.
+    fn walk(&mut self) -> Result<()> {
+        self.step(Self::route)?;
+        self.step(Self::round_trip)?;
+        self.step(Self::find_servers)?;
+        if self.subject().is_open {
+            self.step(Self::request)?;
+        }
+        if self.subject().is_open {
+            self.step(Self::trace)?;
+            self.step(Self::load)?;
+            self.step(Self::experiments)?;
+            self.step(Self::what_if)?;
+            self.end_capture();
+        }
+        self.step(Self::configuration)?;
+        self.step(Self::timers)?;
+        self.step(Self::suspects)
+    }
+
+    /// Returns the report; `None` if the user stopped before anything was measured.
+    fn conclude(mut self) -> Option<Report> {
+        if self.interrupt.is_requested() {
+            if !self.feed.has_measured() {
+                return None;
+            }
+            self.note(
+                "interrupted",
+                "Interrupted: the steps that follow were not taken.",
+            );
+        }
+        let subject = self.options.url.clone();
+        let mut report = self.feed.finish();
+        "diagnose".clone_into(&mut report.command);
+        report.subject = subject;
+        Some(report)
+    }
+
+    fn step(&mut self, run: fn(&mut Self) -> Result<()>) -> Result<()> {
+        if self.interrupt.is_requested() {
+            return Ok(());
+        }
+        run(self)
+    }
+
+    fn subject(&self) -> &Site {
+        self.sites.first().expect("an investigation has a subject")
+    }
+
+    /// Returns the sites that answer.
+    fn open_sites(&self) -> impl Iterator<Item = &Site> {
+        self.sites.iter().filter(|site| site.is_open)
+    }
+
+    /// Prints a step's outcome; the control's is marked.
+    fn say(&self, step: &str, target: TargetId, text: &str) {
+        match target {
+            TargetId::Subject => self.console.outcome(step, text),
+            TargetId::Twin => self.console.outcome(step, &format!("{text} (control)")),
+        }
+    }
+
+    /// Adds a remark to the report.
+    fn note(&mut self, id: &str, text: impl Into<String>) {
+        self.feed.note(Note {
+            id: id.to_owned(),
+            text: text.into(),
+        });
+    }
+
+    /// Notes that a step was not possible: on the console and in the report.
+    fn not_measured(&mut self, step: &str, note: Note) {
+        self.console.outcome(step, &note.text);
+        self.feed.note(note);
+    }
+
+    /// Notes that a step was not possible because a host refused it.
+    fn refused(&mut self, step: &str, error: &HostError, unseen: &str) {
+        self.not_measured(step, error.note(&format!("not-measured-{step}"), unseen));
+    }
+}

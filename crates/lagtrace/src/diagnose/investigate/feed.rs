@@ -1,0 +1,125 @@
+//! The feed of all observations to the one analyzer, in the order in which they happened.
+
+use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
+use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::time::Timestamp;
+use lagtrace_core::report::{Remark, Report};
+use lagtrace_sources::capture::Packets;
+
+use super::keeper::Keeper;
+use crate::clock;
+use crate::conclusion;
+
+/// The analyzer, and the events that it has not seen yet.
+#[derive(Debug)]
+pub(super) struct Feed {
+    analyzer: Analyzer,
+    waiting: Vec<Event>,
+    has_measured: bool,
+    keeper: Option<Keeper>,
+}
+
+impl Feed {
+    /// Returns the feed of an analyzer for these targets; events go to `keeper` too.
+    pub(super) fn new(targets: Vec<(TargetId, Endpoint)>, keeper: Option<Keeper>) -> Self {
+        Self {
+            analyzer: Analyzer::new(conclusion::options(targets)),
+            waiting: Vec::new(),
+            has_measured: false,
+            keeper,
+        }
+    }
+
+    /// Keeps an event until the next [`digest`](Self::digest).
+    pub(super) fn observe(&mut self, event: Event) {
+        self.has_measured |= matches!(
+            event.body,
+            EventBody::Probe(_) | EventBody::Load(_) | EventBody::Request(_)
+        );
+        self.waiting.push(event);
+    }
+
+    /// Keeps several events.
+    pub(super) fn observe_all(&mut self, events: impl IntoIterator<Item = Event>) {
+        for event in events {
+            self.observe(event);
+        }
+    }
+
+    /// Keeps events observed before the load began: they are no baseline.
+    pub(super) fn observe_idle(&mut self, events: impl IntoIterator<Item = Event>) {
+        self.observe_all(events.into_iter().map(|event| Event {
+            phase: Phase::WarmUp,
+            ..event
+        }));
+    }
+
+    /// Keeps an event observed just now.
+    pub(super) fn observe_now(&mut self, body: EventBody) {
+        self.observe(Event::here(clock::now(), Phase::Baseline, body));
+    }
+
+    /// Keeps a remark.
+    pub(super) fn note(&mut self, note: Note) {
+        self.observe_now(EventBody::Note(note));
+    }
+
+    /// Returns the events that were not handed on yet.
+    pub(super) fn waiting(&self) -> &[Event] {
+        &self.waiting
+    }
+
+    /// Hands on the events that were kept, together with the packets of the same time.
+    ///
+    /// A flow's phase goes first: it holds for all of the flow's packets, also
+    /// for those before the connection was known to be open.
+    pub(super) fn digest(&mut self, packets: &Packets) {
+        let mut events = std::mem::take(&mut self.waiting);
+        events.sort_by_key(due);
+        let mut packets = packets.whole().peekable();
+        for event in events {
+            let at = due(&event);
+            while let Some(packet) =
+                packets.next_if(|packet| packet.at().is_none_or(|its| its < at))
+            {
+                self.analyzer.packet(&packet);
+            }
+            if let Some(keeper) = &mut self.keeper {
+                keeper.keep(&event);
+            }
+            self.analyzer.observe(event);
+        }
+        packets.for_each(|packet| self.analyzer.packet(&packet));
+    }
+
+    /// Returns experiments that can tell the remaining hypotheses apart.
+    pub(super) fn next_experiments(&mut self) -> Vec<Experiment> {
+        self.analyzer.next_experiments()
+    }
+
+    /// Returns true if anything about the target's speed was observed.
+    pub(super) fn has_measured(&self) -> bool {
+        self.has_measured
+    }
+
+    /// Returns the report.
+    pub(super) fn finish(mut self) -> Report {
+        self.digest(&Packets::default());
+        let kept = self.keeper.map_or(Ok(()), Keeper::finish);
+        let mut report = self.analyzer.finish();
+        report.notes.extend(kept.err().map(|fault| Remark {
+            id: "observations-not-kept".to_owned(),
+            text: format!("Not all observations were kept: {fault}."),
+        }));
+        report
+    }
+}
+
+fn due(event: &Event) -> Timestamp {
+    match event.body {
+        EventBody::FlowPhase(_) => Timestamp::MIN,
+        _ => event.at,
+    }
+}

@@ -1,0 +1,82 @@
+//! The file of the observations other than packets: with the packets, all that a report rests on.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use lagtrace_core::observed::event::{Event, TargetId};
+use lagtrace_core::observed::flow::Endpoint;
+use serde::Serialize;
+
+use crate::failure::{Failure, Result};
+
+/// The first line of the file.
+#[derive(Debug, Serialize)]
+pub(super) struct Head<'a> {
+    /// The version of lagtrace that wrote the file: lines are in that version's own form.
+    pub(super) lagtrace: &'a str,
+    /// The URL under investigation.
+    pub(super) subject: &'a str,
+    /// The time at which the investigation began.
+    pub(super) started: &'a str,
+    /// The endpoints of the targets.
+    pub(super) targets: &'a [(TargetId, Endpoint)],
+}
+
+/// A file of JSON lines: a [`Head`], then the events in the order in which they were analysed.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    path: PathBuf,
+    /// `None` once a line could not be written.
+    file: Option<BufWriter<File>>,
+    fault: Option<Failure>,
+}
+
+impl Keeper {
+    /// Creates the file, before anything is measured.
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let file =
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: Some(BufWriter::new(file)),
+            fault: None,
+        })
+    }
+
+    /// Writes the first line.
+    pub(super) fn begin(&mut self, head: &Head<'_>) {
+        self.line(head);
+    }
+
+    /// Writes one event's line.
+    pub(super) fn keep(&mut self, event: &Event) {
+        self.line(event);
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// The reason why not all of it could be written. The investigation itself goes on without it.
+    pub(super) fn finish(mut self) -> Result<()> {
+        if let Some(mut file) = self.file.take() {
+            self.fault = file.flush().err().map(|error| failed(&self.path, error));
+        }
+        self.fault.map_or(Ok(()), Err)
+    }
+
+    fn line(&mut self, of: &impl Serialize) {
+        let Some(file) = &mut self.file else { return };
+        let written = serde_json::to_writer(&mut *file, of).map_err(std::io::Error::from);
+        if let Err(error) = written.and_then(|()| file.write_all(b"\n")) {
+            self.fault = Some(failed(&self.path, error));
+            self.file = None;
+        }
+    }
+}
+
+fn failed(path: &Path, error: std::io::Error) -> Failure {
+    let name = path.display();
+    Failure::from(anyhow::Error::new(error).context(format!("cannot write {name}")))
+}

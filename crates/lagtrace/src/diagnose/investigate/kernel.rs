@@ -1,0 +1,355 @@
+//! The server's kernel, watched while the observed load runs, which shows the stages of each
+//! request at the server.
+//!
+//! Only turns are taken: the segments are in the capture already.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lagtrace_core::observed::event::{Event, EventBody, Note, Phase};
+use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
+use lagtrace_core::observed::kernel_span::{RequestSpan, WatchTally};
+use lagtrace_core::stats::histogram::Distribution;
+use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
+use lagtrace_sources::privilege::namespace_id;
+
+use super::{Investigation, Site};
+use crate::failure::Failure;
+use crate::words;
+
+/// The step's name.
+const STEP: &str = "watching";
+/// The longest time for which observations wait in the kernel.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// The most turns kept until they are analysed: some 40 MB.
+const MOST_TURNS: usize = 1 << 17;
+/// The most readers whose namespace is remembered.
+const MOST_READERS: usize = 1 << 12;
+
+/// A watch that is under way.
+pub(super) struct Watching {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Seen>,
+}
+
+/// A server's end: the namespace and address of its turns, and its address on the client's
+/// connections.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    namespace: u64,
+    local: Endpoint,
+    target: Endpoint,
+}
+
+/// The turns that a watch saw.
+#[derive(Default)]
+struct Seen {
+    places: Vec<Place>,
+    /// The network namespaces of the programs that read requests.
+    readers: BTreeMap<u32, Option<u64>>,
+    /// Turns at the servers' addresses, in their namespaces as far as is known.
+    turns: Vec<RequestSpan>,
+    /// The number of such turns for which there was no room.
+    skipped: u64,
+    standing: Standing,
+}
+
+impl Watching {
+    /// Begins to watch the servers that run on this host, where that is wanted and allowed.
+    pub(super) fn begin(investigation: &mut Investigation<'_>) -> Option<Self> {
+        if investigation.options.host.no_watch {
+            return None;
+        }
+        let places: Vec<Place> = investigation.open_sites().filter_map(place).collect();
+        if places.is_empty() {
+            return None;
+        }
+        match Self::start(places) {
+            Ok((watching, missing)) => {
+                for missing in missing {
+                    let text = format!("This kernel lacks {missing}.");
+                    investigation.note("watch-missing", text);
+                }
+                Some(watching)
+            }
+            Err(why) => {
+                let text = format!(
+                    "Not measured: what became of the requests at the server, which its kernel \
+                     shows (unread, in the program, held back): {why}."
+                );
+                let id = "not-measured-watch".to_owned();
+                investigation.not_measured(STEP, Note { id, text });
+                None
+            }
+        }
+    }
+
+    /// Starts the thread that watches. The BPF programs stay with it, as it loads them.
+    fn start(places: Vec<Place>) -> Result<(Self, Vec<String>), String> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (begun, has_begun) = channel();
+        let stopped = Arc::clone(&stop);
+        let thread = thread::Builder::new()
+            .name("watching".to_owned())
+            .spawn(move || watch(places, &begun, &stopped))
+            .map_err(|error| error.to_string())?;
+        match has_begun.recv() {
+            Ok(Ok(missing)) => Ok((Self { stop, thread }, missing)),
+            Ok(Err(error)) => Err(describe(error)),
+            Err(_) => Err("its thread ended".to_owned()),
+        }
+    }
+
+    /// Ends the watch and keeps the turns of the client's own connections.
+    pub(super) fn end(self, investigation: &mut Investigation<'_>) {
+        self.stop.store(true, Ordering::Relaxed);
+        let seen = self.thread.join().unwrap_or_default();
+        let flows = own_flows(investigation.feed.waiting());
+        let all = seen.turns.len();
+        let (mut used, mut turns) = (BTreeSet::new(), 0);
+        for turn in seen
+            .turns
+            .into_iter()
+            .filter_map(|turn| known(turn, &seen.places))
+        {
+            let flow = flow_of(&turn);
+            if !flows.contains(&flow) {
+                continue;
+            }
+            used.insert(flow);
+            turns += 1;
+            // Handed on before the packets of the same time: an exchange is joined to its turn when
+            // it closes.
+            let at = turn.arrived;
+            let body = EventBody::Turn(Box::new(turn));
+            investigation
+                .feed
+                .observe(Event::here(at, Phase::Baseline, body));
+        }
+        investigation
+            .feed
+            .observe_now(EventBody::Watched(WatchTally {
+                // Only the client's own requests count, and those are observed one by one.
+                latency: Distribution::default(),
+                // The kernel's drops are those of the ports in all namespaces.
+                drops: Vec::new(),
+                connections: u64::try_from(used.len()).unwrap_or(u64::MAX),
+                ..seen.standing.tally
+            }));
+        tell(investigation, turns, all, seen.skipped);
+    }
+}
+
+fn place(site: &Site) -> Option<Place> {
+    let server = site.server.as_ref()?;
+    Some(Place {
+        namespace: server.namespace().id(),
+        local: server.endpoint(),
+        target: site.target.endpoint(),
+    })
+}
+
+fn describe(error: KernelError) -> String {
+    let hint = error.hint();
+    let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
+    format!("{}{hint}", Failure::from(error))
+}
+
+/// Watches until the thread is stopped.
+fn watch(
+    places: Vec<Place>,
+    begun: &Sender<Result<Vec<String>, KernelError>>,
+    stop: &AtomicBool,
+) -> Seen {
+    let options = WatchOptions {
+        ports: places.iter().map(|place| place.local.port).collect(),
+        ..WatchOptions::default()
+    };
+    let mut seen = Seen {
+        places,
+        ..Seen::default()
+    };
+    let mut watch = match Watch::start(&options) {
+        Ok(watch) => watch,
+        Err(error) => {
+            let _ = begun.send(Err(error));
+            return seen;
+        }
+    };
+    if begun.send(Ok(watch.missing().to_vec())).is_err() {
+        return seen;
+    }
+    while !stop.load(Ordering::Relaxed) {
+        thread::sleep(PATIENCE);
+        watch.take(|sighting| seen.take(&sighting));
+    }
+    seen.standing = watch.finish(|sighting| seen.take(&sighting));
+    seen
+}
+
+impl Seen {
+    fn take(&mut self, sighting: &Sighting<'_>) {
+        let Sighting::Turn(turn) = sighting else {
+            return;
+        };
+        let reader = turn
+            .program
+            .as_ref()
+            .and_then(|program| self.namespace_of(program.pid));
+        // A turn whose reader is not known may be of any namespace.
+        let is_there = |place: &Place| {
+            place.local == turn.local && reader.is_none_or(|reader| reader == place.namespace)
+        };
+        if !self.places.iter().any(is_there) {
+            return;
+        }
+        if self.turns.len() < MOST_TURNS {
+            self.turns.push((*turn).clone())
+        } else {
+            self.skipped += 1
+        }
+    }
+
+    /// Returns the network namespace of a process; `None` where that is not known.
+    fn namespace_of(&mut self, pid: u32) -> Option<u64> {
+        if let Some(known) = self.readers.get(&pid) {
+            return *known;
+        }
+        let namespace = namespace_id(pid).ok();
+        if self.readers.len() < MOST_READERS {
+            self.readers.insert(pid, namespace);
+        }
+        namespace
+    }
+}
+
+/// Returns the turn with the address that the client's connections have: the server may have
+/// another one (NAT).
+fn known(turn: RequestSpan, places: &[Place]) -> Option<RequestSpan> {
+    let place = places.iter().find(|place| place.local == turn.local)?;
+    Some(RequestSpan {
+        local: place.target,
+        ..turn
+    })
+}
+
+fn flow_of(turn: &RequestSpan) -> FlowKey {
+    FlowKey::new(Transport::Tcp, turn.remote, turn.local).0
+}
+
+fn own_flows(events: &[Event]) -> BTreeSet<FlowKey> {
+    let flows = events.iter().filter_map(|event| match event.body {
+        EventBody::FlowPhase(flow) => Some(flow),
+        _ => None,
+    });
+    flows.collect()
+}
+
+fn tell(investigation: &mut Investigation<'_>, turns: u64, all: usize, skipped: u64) {
+    if skipped > 0 {
+        let text = format!(
+            "{} that the server's kernel timed did not fit into memory and were left out.",
+            words::plural(skipped, "request")
+        );
+        investigation.note("watch-memory-full", text);
+    }
+    if turns == 0 && all > 0 {
+        let text = format!(
+            "The server's kernel timed {all} requests, and none of them on a connection of ours: \
+             addresses are translated between, or a proxy answers."
+        );
+        let id = "watch-unmatched".to_owned();
+        return investigation.not_measured(STEP, Note { id, text });
+    }
+    let text = match turns {
+        0 => "no request was seen at the server".to_owned(),
+        _ => format!(
+            "{} timed by the server's kernel",
+            words::plural(turns, "request")
+        ),
+    };
+    investigation.console.outcome(STEP, &text);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use lagtrace_core::observed::kernel_span::{Held, Program};
+    use lagtrace_core::observed::time::Timestamp;
+
+    use super::*;
+
+    fn end(port: u16) -> Endpoint {
+        Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+    }
+
+    /// Returns a turn at port 80 that this process read, or one of an unknown process.
+    fn turn(pid: Option<u32>) -> RequestSpan {
+        let at = Timestamp::from_nanos(0);
+        RequestSpan {
+            local: end(80),
+            remote: end(40_000),
+            program: pid.map(|pid| Program {
+                pid,
+                tid: pid,
+                name: "server".to_owned(),
+            }),
+            arrived: at,
+            entered: None,
+            delivered: at,
+            delivered_last: at,
+            read: None,
+            written: None,
+            written_last: None,
+            sent: at,
+            sent_last: at,
+            departure: None,
+            refused: None,
+            writes: 0,
+            held: Held::default(),
+            thread: None,
+            asked: None,
+        }
+    }
+
+    fn kept(namespace: u64, local: Endpoint, turn: &RequestSpan) -> usize {
+        let place = Place {
+            namespace,
+            local,
+            target: end(8080),
+        };
+        let mut seen = Seen {
+            places: vec![place],
+            ..Seen::default()
+        };
+        seen.take(&Sighting::Turn(turn));
+        seen.turns.len()
+    }
+
+    #[test]
+    fn only_the_servers_own_namespace_counts() {
+        let own = std::process::id();
+        let namespace = namespace_id(own).expect("our own");
+        let ours = turn(Some(own));
+        assert_eq!(kept(namespace, end(80), &ours), 1);
+        assert_eq!(kept(namespace + 1, end(80), &ours), 0, "equal addresses");
+        assert_eq!(kept(namespace, end(81), &ours), 0, "another service");
+        assert_eq!(kept(namespace, end(80), &turn(None)), 1, "nobody read");
+    }
+
+    #[test]
+    fn a_translated_address_is_the_one_that_we_ask() {
+        let place = Place {
+            namespace: 0,
+            local: end(80),
+            target: end(8080),
+        };
+        let known = known(turn(None), &[place]).expect("there");
+        assert_eq!((known.local, known.remote), (end(8080), end(40_000)));
+    }
+}

@@ -1,0 +1,248 @@
+//! Concurrent load: first unobserved, for the latency figures, then once more under observation,
+//! for their explanation.
+
+use std::time::{Duration, Instant};
+
+use lagtrace_core::observed::event::{Phase, TargetId};
+use lagtrace_sources::load::{self, Arrangement, Ending, Lane, LaneSummary, Pace, Plan, Summary};
+
+use super::kernel::Watching;
+use super::loaded_probes::LoadedProbes;
+use super::observation::Observation;
+use super::{Investigation, Site};
+use crate::diagnose::DURATION;
+use crate::failure::Result;
+use crate::words;
+
+/// The time for which one target is under load before it is the other's turn.
+const TURN: Duration = Duration::from_millis(200);
+/// The longest observed part: packets take memory.
+const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
+/// The observed part's share of the load.
+const OBSERVED_SHARE: f64 = 0.4;
+/// The share of the load for which each part warms up, within bounds.
+const WARM_UP_SHARE: f64 = 0.04;
+
+/// The time beyond the load that everything before the observed part's own end may take, including
+/// the late end of the last requests of each part; any more shortens the observed part, by half at
+/// most.
+const BEYOND: Duration = Duration::from_secs(3);
+
+/// The parts of the load's duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Windows {
+    /// The warm-up before each part.
+    warm_up: Duration,
+    unobserved: Duration,
+    observed: Duration,
+}
+
+impl Windows {
+    /// Divides a duration. Targets that take turns warm up for a whole round of turns.
+    fn within(duration: Duration, targets: usize) -> Self {
+        let warm_up = match targets {
+            0 | 1 => duration
+                .mul_f64(WARM_UP_SHARE)
+                .clamp(Duration::from_millis(100), Duration::from_millis(500)),
+            several => TURN * u32::try_from(several).unwrap_or(u32::MAX),
+        };
+        let rest = duration.saturating_sub(warm_up * 2);
+        let observed = rest.mul_f64(OBSERVED_SHARE).min(LONGEST_OBSERVED);
+        Self {
+            warm_up,
+            unobserved: rest - observed,
+            observed,
+        }
+    }
+
+    /// Returns the duration of the observed part if `beyond` passes besides the load.
+    fn observed_after(&self, beyond: Duration) -> Duration {
+        let more = beyond.saturating_sub(BEYOND);
+        self.observed - more.min(self.observed / 2)
+    }
+}
+
+impl Investigation<'_> {
+    /// Loads the targets, unobserved and observed.
+    pub(super) fn load(&mut self) -> Result<()> {
+        let lanes = self.baseline_lanes();
+        let duration = self.options.load.duration.unwrap_or(DURATION);
+        let windows = Windows::within(duration, lanes.len());
+        let mut plan = self.plan(lanes);
+        plan.warm_up = windows.warm_up;
+        plan.duration = windows.unobserved;
+        let unobserved = self.run_load("load", &plan)?;
+        self.console.detail(&generator(&unobserved));
+        for lane in &unobserved.lanes {
+            self.say("load", lane.target, &describe(lane, unobserved.ending));
+        }
+        self.typical = unobserved
+            .lanes
+            .first()
+            .and_then(|lane| lane.service.quantile(0.5));
+        if unobserved.ending != Ending::Completed {
+            return Ok(());
+        }
+        let planned = windows.warm_up + windows.unobserved;
+        let beyond = self.begun.elapsed().saturating_sub(planned);
+        plan.duration = windows.observed_after(beyond + self.overrun);
+        self.observed_load(&mut plan, &unobserved)
+    }
+
+    fn observed_load(&mut self, plan: &mut Plan, unobserved: &Summary) -> Result<()> {
+        self.start_capture();
+        let watching = Watching::begin(self);
+        plan.is_observed = self.recorder.is_some() || watching.is_some();
+        let observation = Observation::begin(self);
+        let probes = LoadedProbes::begin(self.open_sites());
+        let observed = self.run_load("observation", plan);
+        self.feed.observe_all(probes.end());
+        observation.end(self);
+        if let Some(watching) = watching {
+            watching.end(self);
+        }
+        let observed = observed?;
+        let text = match disturbance(unobserved, &observed) {
+            Some(text) => text,
+            None => "nothing answered".to_owned(),
+        };
+        self.console.outcome("observation", &text);
+        Ok(())
+    }
+
+    /// Returns a plan with these lanes that follows the user's options.
+    pub(super) fn plan(&self, lanes: Vec<Lane>) -> Plan {
+        let wishes = &self.options.load;
+        let mut plan = Plan::new(lanes);
+        if plan.lanes.len() > 1 {
+            plan.arrangement = Arrangement::Interleaved { slice: TURN };
+        }
+        plan.pace = wishes.rate.map_or(Pace::ClosedLoop, Pace::Rate);
+        plan.timeout = wishes.timeout;
+        plan.threads = wishes.threads.into();
+        plan.tls.clone_from(&self.tls);
+        plan
+    }
+
+    /// Runs a plan with progress and keeps its events.
+    pub(super) fn run_load(&mut self, step: &str, plan: &Plan) -> Result<Summary> {
+        let bar = self.console.timed(step, plan.warm_up + plan.duration);
+        let progress = |now: load::Progress| {
+            bar.set_position(u64::try_from(now.elapsed.as_millis()).unwrap_or(u64::MAX));
+            let failures = match now.failures {
+                0 => String::new(),
+                failures => format!(", {} failed", words::count(failures)),
+            };
+            bar.set_message(format!(
+                "{}{failures}",
+                words::plural(now.requests, "request")
+            ));
+        };
+        let mut events = Vec::new();
+        let begun = Instant::now();
+        let summary = load::run(plan, &progress, self.interrupt.flag(), |event| {
+            events.push(event)
+        });
+        bar.finish_and_clear();
+        let planned = plan.warm_up + plan.duration;
+        self.overrun = self.overrun.max(begun.elapsed().saturating_sub(planned));
+        self.feed.observe_all(events);
+        Ok(summary?)
+    }
+
+    fn baseline_lanes(&self) -> Vec<Lane> {
+        let lane = |site: &Site| Lane {
+            target: site.target.clone(),
+            phase: Phase::Baseline,
+            experiment: None,
+            connections: self.options.load.connections,
+        };
+        self.open_sites().map(lane).collect()
+    }
+}
+
+/// Describes the cost of the load on this host.
+fn generator(summary: &Summary) -> String {
+    let requests: u64 = summary.lanes.iter().map(LaneSummary::responses).sum();
+    let each = summary.generator.cpu.as_secs_f64() / requests.max(1) as f64;
+    format!(
+        "making the load took {:.2} µs of processor time a request",
+        each * 1e6
+    )
+}
+
+/// Describes a lane's figures in a line.
+fn describe(lane: &LaneSummary, ending: Ending) -> String {
+    if let Ending::NothingConnected(failure) = ending {
+        return format!("no connection could be made: {}", failure.name());
+    }
+    let at = |quantile| {
+        lane.service
+            .quantile(quantile)
+            .map_or("-".to_owned(), words::time)
+    };
+    let mut text = format!(
+        "{} requests/s, p50 {}, p99 {}, max {}",
+        words::rate(lane.rate()),
+        at(0.5),
+        at(0.99),
+        at(1.0),
+    );
+    let bad: u64 = lane
+        .statuses
+        .iter()
+        .filter(|(status, _)| *status >= 400)
+        .map(|&(_, n)| n)
+        .sum();
+    for (number, noun) in [(lane.failed(), "failure"), (bad, "error response")] {
+        if number > 0 {
+            text.push_str(&format!(", {}", words::plural(number, noun)));
+        }
+    }
+    text
+}
+
+/// Describes by how much observing slowed the subject down.
+fn disturbance(unobserved: &Summary, observed: &Summary) -> Option<String> {
+    let mean = |summary: &Summary| {
+        let subject = summary
+            .lanes
+            .iter()
+            .find(|lane| lane.target == TargetId::Subject)?;
+        subject.service.mean()
+    };
+    let (without, with) = (mean(unobserved)?, mean(observed)?);
+    let ratio = with.as_secs_f64() / without.as_secs_f64().max(1e-9);
+    Some(format!(
+        "mean {} against {} unobserved: observing changes it by {:+.1} %",
+        words::time(with),
+        words::time(without),
+        (ratio - 1.0) * 100.0
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_windows_fill_the_duration() {
+        for (seconds, targets) in [(1, 1), (2, 1), (2, 2), (10, 1), (10, 2), (60, 1), (3600, 2)] {
+            let duration = Duration::from_secs(seconds);
+            let windows = Windows::within(duration, targets);
+            let sum = windows.warm_up * 2 + windows.unobserved + windows.observed;
+            assert_eq!(sum, duration);
+            assert!(windows.observed <= LONGEST_OBSERVED);
+            assert!(windows.unobserved > windows.observed);
+        }
+    }
+
+    #[test]
+    fn what_takes_long_beyond_the_load_is_taken_off_the_observed_part() {
+        let windows = Windows::within(Duration::from_secs(10), 1);
+        let after = |ms| windows.observed_after(Duration::from_millis(ms));
+        assert_eq!(after(2_900), windows.observed);
+        assert_eq!(after(3_500), windows.observed - Duration::from_millis(500));
+        assert_eq!(after(20_000), windows.observed / 2);
+    }
+}

@@ -1,0 +1,177 @@
+//! The capture beside the load.
+
+use std::fs::OpenOptions;
+
+use anyhow::Context as _;
+use lagtrace_core::observed::event::{Event, EventBody, Note, Origin, Phase, PointId};
+use lagtrace_core::observed::time::ClockId;
+use lagtrace_sources::capture::{CaptureError, LiveOptions, LiveOutcome};
+
+use super::Investigation;
+use super::recorder::Recorder;
+use crate::clock;
+use crate::diagnose::Options;
+use crate::failure::{Failure, Result};
+use crate::words;
+
+/// The filter for ICMP errors (RFC 792: types 3, 11 and 12; RFC 4443: types below 128, of which 4
+/// are assigned), ARP, and neighbour discovery (RFC 4861 §4.3).
+const AROUND: &str = "arp or (icmp and (icmp[0] = 3 or icmp[0] = 11 or icmp[0] = 12)) \
+    or (icmp6 and (ip6[40] < 5 or ip6[40] = 135 or ip6[40] = 136))";
+/// The step's name.
+const STEP: &str = "capture";
+
+impl Investigation<'_> {
+    /// Begins to capture, where that is wanted and allowed.
+    pub(super) fn start_capture(&mut self) {
+        if self.options.network.no_capture {
+            return self.note(
+                "not-measured-capture",
+                "Not measured: packets, because of --no-capture. \
+                 They show which wait each packet ended.",
+            );
+        }
+        let mut options = self.live_options();
+        let mut started = Recorder::start(&options);
+        // A disk that takes no packets is no reason not to analyse them.
+        if let (Err(CaptureError::Create { .. } | CaptureError::Write { .. }), Some(_)) =
+            (&started, options.write.take())
+        {
+            let kept = std::mem::replace(&mut started, Recorder::start(&options));
+            kept.err()
+                .into_iter()
+                .for_each(|error| self.not_kept(error));
+        }
+        match started {
+            Ok(recorder) => self.recorder = Some(recorder),
+            Err(error) => self.capture_refused(error),
+        }
+    }
+
+    fn capture_refused(&mut self, error: CaptureError) {
+        let hint = error
+            .hint()
+            .map_or(String::new(), |hint| format!(" ({hint})"));
+        let error = Failure::from(error);
+        let text = format!(
+            "Not measured: packets, which show which wait each of them ended: {error}{hint}."
+        );
+        let id = "not-measured-capture".to_owned();
+        self.not_measured(STEP, Note { id, text });
+    }
+
+    fn not_kept(&mut self, error: CaptureError) {
+        let text = format!("Not all packets were kept: {}.", Failure::from(error));
+        let id = "packets-not-kept".to_owned();
+        self.not_measured(STEP, Note { id, text });
+    }
+
+    /// Hands on the packets captured so far, together with all other observations.
+    pub(super) fn analyze(&mut self) {
+        let packets = self
+            .recorder
+            .as_ref()
+            .map(Recorder::take)
+            .unwrap_or_default();
+        self.feed.digest(&packets);
+    }
+
+    /// Ends the capture and hands on its rest.
+    pub(super) fn end_capture(&mut self) {
+        let Some(recorder) = self.recorder.take() else {
+            return;
+        };
+        let (packets, outcome, skipped) = recorder.stop();
+        self.feed.digest(&packets);
+        if skipped > 0 {
+            let skipped = words::plural(skipped, "packet");
+            self.note(
+                "capture-memory-full",
+                format!("{skipped} did not fit into memory and were not analysed."),
+            );
+        }
+        self.tell_capture(outcome);
+    }
+
+    fn tell_capture(&mut self, outcome: LiveOutcome) {
+        for (point, summary) in outcome.summaries {
+            let lost = match summary.dropped {
+                Some(0) => "none lost".to_owned(),
+                Some(lost) => format!("{} lost", words::count(lost)),
+                None => "losses unknown".to_owned(),
+            };
+            let packets = words::plural(summary.packets, "packet");
+            self.console
+                .outcome(STEP, &format!("{packets} on {}, {lost}", summary.name));
+            let origin = Origin {
+                point,
+                clock: ClockId::Realtime,
+                number: 0,
+            };
+            self.feed.observe(Event {
+                origin,
+                at: clock::now(),
+                phase: Phase::Baseline,
+                body: EventBody::Capture(summary),
+            });
+        }
+        let Some(written) = outcome.written else {
+            return;
+        };
+        match written.fault {
+            Some(fault) => self.not_kept(fault),
+            None => {
+                let packets = words::plural(written.packets, "packet");
+                let text = format!("{packets} kept in {}", written.name);
+                self.console.outcome(STEP, &text);
+            }
+        }
+    }
+
+    fn live_options(&self) -> LiveOptions {
+        let network = &self.options.network;
+        let mut names: Vec<String> = match &network.interface {
+            Some(name) => vec![name.clone()],
+            None => self
+                .open_sites()
+                .filter_map(|site| Some(site.route.as_ref()?.interface.clone()))
+                .collect(),
+        };
+        names.dedup();
+        if names.is_empty() {
+            names.push("any".to_owned());
+        }
+        let mut options = LiveOptions::new("", PointId(0));
+        options.interfaces = names.into_iter().zip((0..).map(PointId)).collect();
+        options.filter = Some(self.filter());
+        options.write.clone_from(&network.write);
+        options
+    }
+
+    /// Returns the filter of the capture: packets to and from the targets, and those that tell why
+    /// packets do not get there: errors of routers and hosts, and searches for hardware addresses.
+    /// No name lookups: the load makes none, so those would be other programs' and would tell
+    /// nothing of it.
+    fn filter(&self) -> String {
+        let of_site = |address: std::net::SocketAddr| {
+            format!("(tcp port {} and host {})", address.port(), address.ip())
+        };
+        let parts: Vec<_> = self
+            .open_sites()
+            .map(|site| of_site(site.target.address))
+            .collect();
+        format!("{} or {AROUND}", parts.join(" or "))
+    }
+}
+
+/// Fails, before anything is measured, if the packets could not be written.
+pub(super) fn check_file(options: &Options) -> Result<()> {
+    if let Some(path) = &options.network.write {
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}

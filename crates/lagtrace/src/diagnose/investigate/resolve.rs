@@ -1,0 +1,212 @@
+//! Resolution of URLs to addresses.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, ProbeAnswer, TargetId};
+use lagtrace_sources::load::{Method, Target};
+use lagtrace_sources::probe::{self, ProbePlan};
+use lagtrace_sources::resolve::resolve;
+use lagtrace_sources::url::Url;
+
+use super::Site;
+use crate::clock;
+use crate::console::Console;
+use crate::diagnose::Options;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::words;
+
+/// The step's name.
+const STEP: &str = "resolve";
+/// The timeout of the system's resolver.
+const TIMEOUT: Duration = Duration::from_secs(4);
+/// The time for one of several addresses to answer before the next one is tried.
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(1);
+/// The interval of checks whether the user asked to stop.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Returns the targets that the options name, and the events on the way; `None` if the user stopped
+/// it.
+pub(super) fn run(
+    options: &Options,
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<Option<(Vec<Site>, Vec<Event>)>> {
+    let mut texts = vec![(TargetId::Subject, options.url.as_str())];
+    texts.extend(
+        options
+            .control
+            .as_deref()
+            .map(|text| (TargetId::Twin, text)),
+    );
+    let mut search = Search {
+        options,
+        console,
+        interrupt,
+        events: Vec::new(),
+    };
+    let mut sites = Vec::new();
+    // All URLs are parsed before any name is resolved.
+    let urls: Vec<(TargetId, Url)> = texts
+        .into_iter()
+        .map(|(id, text)| Ok((id, parse(text)?)))
+        .collect::<Result<_>>()?;
+    for (id, url) in urls {
+        let Some(address) = search.address(&url)? else {
+            return Ok(None);
+        };
+        sites.push(Site {
+            target: Target {
+                id,
+                address,
+                url,
+                method: Method::Get,
+                fields: Vec::new(),
+                body: Vec::new(),
+            },
+            route: None,
+            server: None,
+            is_open: false,
+        });
+    }
+    Ok(Some((sites, search.events)))
+}
+
+fn parse(text: &str) -> Result<Url> {
+    let failure = |error| Failure::from(error).hint("give it as http[s]://HOST[:PORT]/PATH");
+    text.parse().map_err(failure)
+}
+
+struct Search<'a> {
+    options: &'a Options,
+    console: &'a Console,
+    interrupt: &'a Interrupt,
+    events: Vec<Event>,
+}
+
+impl Search<'_> {
+    /// Returns the address to use for the URL; `None` if the user stopped the search.
+    fn address(&mut self, url: &Url) -> Result<Option<SocketAddr>> {
+        if let Some(address) = self.given(url) {
+            let text = format!("{address} is taken for {}", url.host());
+            self.console.outcome(STEP, &text);
+            return Ok(Some(SocketAddr::new(address, url.port())));
+        }
+        let Some(event) = self.look_up(url)? else {
+            return Ok(None);
+        };
+        let EventBody::Resolution(resolution) = &event.body else {
+            return Err(Failure::new("the resolver gave no resolution"));
+        };
+        if let Some(why) = &resolution.failure {
+            let told = format!("cannot resolve `{}`: {why}", resolution.name);
+            let hint = "check the name's spelling, and the resolver with `getent ahosts NAME`";
+            return Err(Failure::new(told).hint(hint));
+        }
+        let addresses = self.of_family(&resolution.addresses);
+        let name = resolution.name.clone();
+        let took = words::time(resolution.took);
+        self.events.push(event);
+        let chosen = self.choose(&addresses, url.port()).ok_or_else(|| {
+            let told = format!("`{name}` has no address of the version of IP asked for");
+            Failure::new(told).hint("leave out -4 and -6")
+        })?;
+        let text = if url.host().to_string() == chosen.to_string() || name.starts_with('[') {
+            format!("{name} is an address")
+        } else {
+            format!("{name} is {}, in {took}", list(&addresses, chosen))
+        };
+        self.console.outcome(STEP, &text);
+        Ok(Some(SocketAddr::new(chosen, url.port())))
+    }
+
+    /// Returns the address that the user gave for the subject's host.
+    fn given(&self, url: &Url) -> Option<IpAddr> {
+        let subject: Url = self.options.url.parse().ok()?;
+        let address = self.options.network.address?;
+        (subject.host() == url.host()).then_some(address)
+    }
+
+    /// Asks the system's resolver, which cannot be interrupted: after Ctrl-C its answer is not
+    /// waited for.
+    fn look_up(&self, url: &Url) -> Result<Option<Event>> {
+        let (sender, answer) = channel();
+        let host = url.host().clone();
+        thread::spawn(move || {
+            resolve(&host, TIMEOUT, |event| {
+                // After Ctrl-C nobody listens.
+                let _ = sender.send(event);
+            });
+        });
+        loop {
+            match answer.recv_timeout(PATIENCE) {
+                Ok(event) => return Ok(Some(event)),
+                Err(RecvTimeoutError::Timeout) if self.interrupt.is_requested() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::new("the resolver ended without an answer"));
+                }
+            }
+        }
+    }
+
+    fn of_family(&self, addresses: &[IpAddr]) -> Vec<IpAddr> {
+        let network = &self.options.network;
+        let is_wanted = |address: &&IpAddr| match address {
+            IpAddr::V4(_) => !network.ipv6,
+            IpAddr::V6(_) => !network.ipv4,
+        };
+        addresses.iter().filter(is_wanted).copied().collect()
+    }
+
+    /// Returns the first address that answers; the first of all if none does.
+    fn choose(&mut self, addresses: &[IpAddr], port: u16) -> Option<IpAddr> {
+        let (&first, others) = addresses.split_first()?;
+        if others.is_empty() {
+            return Some(first);
+        }
+        for &address in addresses {
+            if self.interrupt.is_requested() {
+                break;
+            }
+            if self.answers(SocketAddr::new(address, port)) {
+                return Some(address);
+            }
+            let text =
+                format!("{address} did not accept a connection: the next address was tried.");
+            let note = EventBody::Note(Note {
+                id: "address-passed-over".to_owned(),
+                text,
+            });
+            self.events
+                .push(Event::here(clock::now(), Phase::Baseline, note));
+        }
+        Some(first)
+    }
+
+    fn answers(&self, address: SocketAddr) -> bool {
+        let plan = ProbePlan {
+            count: 1,
+            timeout: ADDRESS_TIMEOUT,
+            ..ProbePlan::new(TargetId::Subject, address)
+        };
+        let samples = probe::connect(&plan, self.interrupt.flag(), |_| {});
+        samples.is_ok_and(|samples| samples.iter().any(|s| s.answer == ProbeAnswer::Open))
+    }
+}
+
+/// Lists the addresses, the chosen one first.
+fn list(addresses: &[IpAddr], chosen: IpAddr) -> String {
+    let others: Vec<_> = addresses
+        .iter()
+        .filter(|&&address| address != chosen)
+        .map(IpAddr::to_string)
+        .collect();
+    match others.len() {
+        0 => chosen.to_string(),
+        _ => format!("{chosen} (also {})", others.join(", ")),
+    }
+}

@@ -1,0 +1,42 @@
+//! Verification of a fix: this run compared with an earlier one.
+
+use lagtrace_core::report::Report;
+use lagtrace_core::views::compare::compare;
+use serde_json::{Value, json};
+
+use crate::compare;
+use crate::console::Console;
+use crate::delivery::deliver;
+use crate::diagnose::Options;
+use crate::exit::Outcome;
+use crate::failure::Result;
+use crate::output::Format;
+use crate::render;
+
+/// Returns the earlier run, if it is asked for: read before anything is measured, so that a wrong
+/// name costs no time.
+pub(super) fn baseline(options: &Options) -> Result<Option<Report>> {
+    let path = options.verify.as_deref();
+    path.map(compare::read).transpose()
+}
+
+/// Prints this run's report and how it compares.
+pub(super) fn conclude(before: &Report, after: &Report, console: &Console) -> Result<Outcome> {
+    let comparison = compare(before, after);
+    let document = match console.output().format {
+        Format::Json => {
+            let both: Value = json!({"report": after, "comparison": comparison});
+            format!("{both:#}\n")
+        }
+        Format::Ndjson => {
+            let compared = compare::document(&comparison, console);
+            format!("{}{compared}", render::ndjson(after))
+        }
+        Format::Text => {
+            let compared = compare::document(&comparison, console);
+            format!("{}\n{compared}", render::text(after, &console.style()))
+        }
+    };
+    deliver(console, &document)?;
+    Ok(compare::outcome(&comparison))
+}

@@ -1,0 +1,75 @@
+//! A program that finds where the milliseconds of slow requests went, and what to change.
+//!
+//! This is the assembly: it parses the arguments, lets the sources observe, hands their
+//! observations to the analyzer and prints its report. It knows no protocol and no threshold.
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
+use mimalloc::MiMalloc;
+
+mod analyze;
+mod arguments;
+mod capture;
+mod clock;
+mod compare;
+mod conclusion;
+mod console;
+mod delivery;
+mod diagnose;
+mod duration;
+mod exit;
+mod explain;
+mod failure;
+mod interrupt;
+mod lab;
+mod load;
+mod lookup;
+mod manual;
+mod output;
+mod probe;
+mod render;
+mod route;
+mod sockets;
+mod tls;
+mod watch;
+mod words;
+
+use arguments::{Arguments, Command};
+use console::Console;
+pub use lab::run as run_lab;
+
+/// The allocator. An analysis allocates and frees for each connection and each exchange: a quarter
+/// of its time goes to the C library's allocator otherwise.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+/// Runs the command of `lagtrace` that the arguments of the process name.
+pub fn run() -> ExitCode {
+    let Arguments { output, command } = Arguments::parse();
+    let Some(output) = output.settled(command.has_csv()) else {
+        Arguments::command()
+            .error(
+                ErrorKind::InvalidValue,
+                "--format csv is for `lagtrace route` only",
+            )
+            .exit();
+    };
+    let console = Console::new(&output);
+    let outcome = match command {
+        Command::Diagnose(options) => diagnose::run(&options, &console),
+        Command::Route(options) => route::run(&options, &console),
+        Command::Analyze(options) => analyze::run(&options, &console),
+        Command::Capture(options) => capture::run(&options, &console),
+        Command::Compare(options) => compare::run(&options, &console),
+        Command::Load(options) => load::run(&options, &console),
+        Command::Probe(options) => probe::run(&options, &console),
+        Command::Sockets(options) => sockets::run(&options, &console),
+        Command::Watch(options) => watch::run(&options, &console),
+        Command::Explain(options) => explain::run(&options, &console),
+        Command::Completions(options) => manual::completions(&options, Arguments::command()),
+        Command::Man(options) => manual::pages(&options, Arguments::command()),
+    };
+    console.close(outcome)
+}

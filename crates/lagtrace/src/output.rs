@@ -1,0 +1,99 @@
+//! Output of results: the options for it that all commands have.
+
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, ValueEnum};
+
+/// The colours of help texts.
+pub(crate) const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// How results are shown.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Output {
+    /// How to print the report
+    #[arg(
+        id = "format",
+        long = "format",
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT"
+    )]
+    pub(crate) form: Form,
+    /// The format, of those that all commands have.
+    #[arg(skip)]
+    pub(crate) format: Format,
+    /// True if the format is CSV instead.
+    #[arg(skip)]
+    pub(crate) is_csv: bool,
+    /// Write the report to FILE instead of standard output
+    #[arg(short, long, global = true, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// When to use colour; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: Color,
+    /// Print the report only: no steps, no progress
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Tell more about each step
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// What can be asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON document
+    Json,
+    /// One JSON object a line
+    Ndjson,
+    /// A line of comma-separated values for each hop (route)
+    Csv,
+}
+
+impl Output {
+    /// Returns the output with its format known; `None` if CSV is asked of a command without it.
+    pub(crate) fn settled(mut self, has_csv: bool) -> Option<Self> {
+        self.format = match self.form {
+            Form::Text => Format::Text,
+            // Console output keeps clear of CSV as of JSON.
+            Form::Json | Form::Csv => Format::Json,
+            Form::Ndjson => Format::Ndjson,
+        };
+        self.is_csv = self.form == Form::Csv;
+        (has_csv || !self.is_csv).then_some(self)
+    }
+}
+
+/// The format of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Text for people.
+    #[default]
+    Text,
+    /// A single JSON document.
+    Json,
+    /// JSON objects, one per line.
+    Ndjson,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}

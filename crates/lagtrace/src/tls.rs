@@ -1,0 +1,65 @@
+//! Options for the certificates that are accepted.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_sources::tls::{Carried, TlsClient, TlsError, TlsFault, Trust};
+use lagtrace_sources::url::Url;
+
+use crate::failure::{Failure, Result};
+
+/// What goes for `https` URLs.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "TLS")]
+pub(crate) struct Tls {
+    /// Accept any certificate
+    #[arg(short = 'k', long)]
+    insecure: bool,
+    /// Trust the authorities in FILE (PEM) and not those of this host
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    cacert: Option<PathBuf>,
+}
+
+impl Tls {
+    /// Returns the client's side of TLS; `None` where no URL asks for it.
+    pub(crate) fn client<'a>(
+        &self,
+        urls: impl IntoIterator<Item = &'a Url>,
+        carried: Carried,
+    ) -> Result<Option<TlsClient>> {
+        if !urls.into_iter().any(Url::is_tls) {
+            return Ok(None);
+        }
+        let trust = match (&self.cacert, self.insecure) {
+            (Some(path), _) => Trust::Authorities(path.clone()),
+            (None, true) => Trust::Anyone,
+            (None, false) => Trust::Platform,
+        };
+        let client = TlsClient::new(&trust, carried).map_err(|error| {
+            let has_none = matches!(error, TlsError::NoAuthorities { .. });
+            let failure = Failure::from(error);
+            if has_none {
+                failure.hint("install ca-certificates, or name a file with --cacert")
+            } else {
+                failure
+            }
+        });
+        client.map(Some)
+    }
+}
+
+/// Describes a failure of TLS, and what to do about it, in whole sentences.
+pub(crate) fn sentence(fault: &TlsFault) -> String {
+    let remedy = match fault.failure {
+        RequestFailure::Certificate if fault.is_name => {
+            " Ask for a name that it has (--address IP leads to this host), or accept any with -k."
+        }
+        RequestFailure::Certificate => {
+            " If it is your own, name its authority's certificate with --cacert FILE, or accept \
+             any with -k."
+        }
+        _ => "",
+    };
+    format!("TLS failed: {}.{remedy}", fault.text)
+}
