@@ -134,9 +134,10 @@ macro_rules! causes {
                 layer: Server,
                 waits: [ServerThink],
                 stages: [Backlog, Stack, Unread, WakeUp, RunQueue, Program, Waiting],
-                // Requests queue behind handshakes for the same processors. A cork's timer or a configured
-                // rate is not the program's own time; where the path to the server is late, its answers
-                // are; connections that wait to be accepted look like a server that thinks.
+                // Requests queue behind handshakes for the same processors. A cork's timer or a
+                // configured rate is not the program's own time; where the path to the server is
+                // late, its answers are; connections that wait to be accepted look like a server
+                // that thinks.
                 follows: [
                     Besides TlsSlowHandshake, Within CorkHold, Within CompressionCost,
                     Within RadioPowerSave, Within PathJitter, Within QdiscDwell,
@@ -180,9 +181,9 @@ macro_rules! causes {
                 layer: Server,
                 waits: [ServerPause],
                 stages: [Program, Waiting, WakeUp, RunQueue],
-                // A cork's timer, or a configured rate, is not the program's own time. A program that waits
-                // for room in its buffer goes on with an acknowledgement, which the size of its last part
-                // does not always show. Throttled threads stop wherever they are.
+                // A cork's timer, or a configured rate, is not the program's own time. A program
+                // that waits for room in its buffer goes on with an acknowledgement, which the size
+                // of its last part does not always show. Throttled threads stop wherever they are.
                 follows: [
                     Within CorkHold, Within CompressionCost, Within RateLimit, Within SendBuffer,
                     Besides CpuQuota, Besides CpuIdleWakeup,
@@ -252,8 +253,8 @@ macro_rules! causes {
                 title: "Packets queue on the path",
                 layer: RoundTrip,
                 waits: [RoundTrip],
-                // Traffic that fills a link or a device queues before it; delays after pauses only are no
-                // queue.
+                // Traffic that fills a link or a device queues before it; delays after pauses only
+                // are no queue.
                 follows: [Within BandwidthLimit, Within RadioPowerSave, Within QdiscDwell],
                 route: Delay,
             }
@@ -412,8 +413,8 @@ macro_rules! causes {
                 layer: Transport,
                 waits: [ServerThink, ServerPause],
                 stages: [Sending],
-                // Data that a socket has no room for comes again by a timer, at a window that is closed by
-                // then.
+                // Data that a socket has no room for comes again by a timer, at a window that is
+                // closed by then.
                 follows: [Within SocketMemoryPressure],
                 option: Cork,
             }
