@@ -286,7 +286,7 @@ impl Losses {
     }
 }
 
-/// Returns the time that an exchange lost to losses, and to the windows that they cut.
+/// Returns the time that an exchange lost to losses on the path, until they were repaired.
 pub(crate) fn lost(exchange: &Exchange) -> Duration {
     // Data that came to a host that ignored it is not the path's loss.
     exchange

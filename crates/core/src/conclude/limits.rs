@@ -172,8 +172,8 @@ fn words((count, what): &(u64, &str)) -> String {
     format!("{count} {what}")
 }
 
-/// Returns the sockets that lost something, of those sampled in the namespace that the setting and
-/// the risen counters belong to.
+/// Judges a setting by the sockets that lost something, of those sampled in the namespace that the
+/// setting and the risen counters belong to.
 fn at_sockets(
     facts: &Facts,
     (setting, namespace): (&KernelSetting, Option<u64>),

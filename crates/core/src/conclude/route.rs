@@ -123,10 +123,10 @@ fn echoes(facts: &Facts) -> Option<(u64, u64)> {
     Some((silent.copied().unwrap_or_default(), group.sent))
 }
 
-/// Returns the owner of the loss of handshakes at the target: the target, if it drops SYNs (a full
-/// backlog, a limit), or the path: then echo requests, which its kernel answers whatever listens,
-/// are lost as often. Routers cannot tell: one that limits its answers loses as one that drops
-/// packets does.
+/// Returns the state of the path, and its line, where handshakes are lost at the target. The loss
+/// is the target's own, if it drops SYNs (a full backlog, a limit), or the path's: then echo
+/// requests, which its kernel answers whatever listens, are lost as often. Routers cannot tell: one
+/// that limits its answers loses as one that drops packets does.
 fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState, String) {
     let last = hops.last();
     let last = last.map_or((0, 0), |hop| {

@@ -218,7 +218,8 @@ pub struct Retransmissions {
     pub overtaken: u64,
     /// The most bytes that overtook a packet; `None` for none.
     pub overtaken_by_bytes: Option<u64>,
-    /// Packets that filled a hole and cannot be told to be lost or overtaken.
+    /// Packets that filled a hole, of which nothing tells whether they were lost before or
+    /// overtaken.
     pub filled: u64,
     /// Packets duplicated by the path or the capture.
     pub copies: u64,
