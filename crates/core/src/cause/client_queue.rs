@@ -49,8 +49,9 @@ const WORDING: Wording = Wording {
 
 /// The least wait that counts: shorter ones are a client's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// The least number of requests on time, and of late ones.
+/// The least number of requests on time.
 const LEAST_IN_TIME: usize = 10;
+/// The least number of late requests.
 const LEAST_LATE: usize = 5;
 /// The greatest deviation of a request on time, as a share of the schedule's period.
 const OFF: f64 = 0.1;

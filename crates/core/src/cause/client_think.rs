@@ -43,8 +43,9 @@ const ALIKE: f64 = 0.2;
 /// The least share of the pauses that are alike, and of all gaps that are either such a pause or
 /// none.
 const MOST: f64 = 0.8;
-/// The least number of pauses, and below of requests without one.
+/// The least number of pauses.
 const LEAST_PAUSES: usize = 10;
+/// The least number of requests without a pause.
 const LEAST_AT_ONCE: usize = 3;
 /// The least share of the requests that follow at once: fewer are those that a client's timer finds
 /// late.

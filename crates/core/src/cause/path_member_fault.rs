@@ -41,8 +41,9 @@ const LEAST_EXCHANGES: u64 = 4;
 const BAD_SHARE: f64 = 0.2;
 /// The least number of losses of a bad connection.
 const BAD_LOSSES: u64 = 2;
-/// The least number of bad connections, and below of clean ones: fewer may be chance.
+/// The least number of bad connections: fewer may be chance.
 const LEAST_BAD: u64 = 2;
+/// The least number of clean connections: fewer may be chance.
 const LEAST_CLEAN: u64 = 3;
 /// The greatest percentage of connections that are neither.
 const NEITHER: u64 = 15;

@@ -16,8 +16,9 @@ const PACKETS: usize = 5;
 pub(super) struct Refusals {
     /// Resets by their time to live.
     resets: BTreeMap<u8, Seen>,
-    /// ICMP errors of filters, and below all others.
+    /// ICMP errors of filters.
     prohibited: Seen,
+    /// ICMP errors other than those of filters.
     unreachable: Seen,
     /// Attempts that ended otherwise.
     pub(super) others: u64,

@@ -56,8 +56,9 @@ pub(super) enum Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passed<'a> {
     pub(super) place: Place,
-    /// Mean time of a turn in this place, and below the mean time until its response.
+    /// Mean time of a turn in this place.
     pub(super) there: Duration,
+    /// Mean time of a turn until its response.
     pub(super) all: Duration,
     turns: &'a ServiceTurns,
 }

@@ -63,8 +63,9 @@ const NOTABLE: Duration = Duration::from_millis(5);
 
 /// The least number of stops in one response that are a rhythm.
 const BEATS: usize = 5;
-/// The divisor of a stop's length by which others of a rhythm may be longer, or the time below.
+/// The divisor of a stop's length by which others of a rhythm may be longer.
 const EVEN_PART: u32 = 8;
+/// The time by which stops of a rhythm may differ in any case.
 const UNEVEN: Duration = Duration::from_millis(2);
 
 /// Watches gaps within responses that no acknowledgement ended.

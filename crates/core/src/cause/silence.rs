@@ -33,8 +33,9 @@ pub(super) struct Silences {
     connections: u32,
     /// The lengths of the silences, shortest first.
     lengths: Vec<Duration>,
-    /// The requests that waited in them, and below their total wait.
+    /// Number of requests that waited in the silences.
     requests: u64,
+    /// Total wait of these requests.
     waited: Duration,
 }
 

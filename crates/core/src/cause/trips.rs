@@ -44,9 +44,9 @@ const LINUX_TTL: u8 = 64;
 /// before it answers.
 const ACKED: u64 = 10;
 
-/// The least share of late exchanges where a queue stands, and below the least share if their
-/// delays are smooth.
+/// The least share of late exchanges where a queue stands.
 const MOSTLY: f64 = 0.5;
+/// The least share of late exchanges where a queue stands, if their delays are smooth.
 const OFTEN: f64 = 0.25;
 /// The least correlation of successive delays that are smooth.
 const SMOOTH: f64 = 0.5;
@@ -63,9 +63,9 @@ pub(crate) struct Trips {
     late_outside: Tally,
     /// Exchanges that took longer than the minimum by a step's share.
     pub(super) beyond: Tally,
-    /// The minimum round-trip time as seen from nearer to the client, and below from nearer to the
-    /// server.
+    /// The minimum round-trip time as seen from nearer to the client.
     least_near: LeastTrip,
+    /// The minimum round-trip time as seen from nearer to the server.
     least_afar: LeastTrip,
     /// The minimum of each late exchange's own connection.
     own_least: Distribution,
@@ -76,8 +76,9 @@ pub(crate) struct Trips {
     heard_late: u64,
     /// Time after the response left, of all exchanges charged to the path at all.
     heard_slightly: u64,
-    /// Exchanges for which the time of the response's arrival is known, and below those without.
+    /// Exchanges for which the time of the response's arrival is known.
     told: u64,
+    /// Exchanges for which the time of the response's arrival is not known.
     untold: u64,
     /// Late round trips that passed mostly on the path, by a sender's clock.
     clocked: u64,

@@ -31,9 +31,10 @@ const MAINLY: f64 = 0.5;
 /// The least share of the pairs that agree on a statement about all.
 const MOST: f64 = 0.9;
 
-/// The least number of pairs where no address ties the two; below, the share of the wait in front
-/// that each request behind must fill.
+/// The least number of pairs where no address ties the two.
 const LEAST_BY_TIMES: usize = 10;
+/// The least share of the wait in front that each request behind must fill, where no address ties
+/// the two.
 const FILLED: f64 = 0.8;
 /// The greatest number of requests behind that may fit one in front by chance.
 const BY_CHANCE: f64 = 0.1;
