@@ -153,14 +153,14 @@ pub(crate) enum Conclusion {
     Finding(Box<Finding>),
 }
 
-/// `None` becomes `Nothing`.
+/// Turns `None` into `Nothing`.
 impl From<Option<Finding>> for Conclusion {
     fn from(found: Option<Finding>) -> Self {
         found.map_or(Self::Nothing, |finding| Self::Finding(Box::new(finding)))
     }
 }
 
-/// Everything a rule may look at when it concludes.
+/// The input of a rule's conclusion: everything that it may look at.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
     pub(crate) endpoint: Endpoint,
@@ -170,20 +170,19 @@ pub(crate) struct Case<'a> {
     /// The measures of the ledger's latencies.
     pub(crate) latency: Measures,
     pub(crate) gathered: &'a Gathered,
-    /// Fetches of what a certificate's validity rests on, at any service.
+    /// Fetches that a certificate's validity depends on, at any service.
     pub(crate) fetches: &'a Stretches,
-    /// Requests that filled a queue on the way to the server, at any of its services.
+    /// Requests that filled a queue on the path to the server, at any of its services.
     pub(crate) uploads: &'a Uploads,
     pub(crate) facts: &'a Facts,
-    /// The server's rhythm: what the instants of its answers show.
+    /// The server's rhythm: the pattern in the instants of its answers.
     pub(crate) rhythm: &'a Rhythm,
     /// The server's own upstream, if the capture holds its traffic.
     pub(crate) upstream: Option<&'a Upstream>,
-    /// True if the ledger was made from packets, false if from our own
-    /// timestamps.
+    /// True if the ledger was made from packets, false if from our own timestamps.
     pub(crate) has_packets: bool,
-    /// The requests that each exchange of the ledger stands for: more than one
-    /// where our own timestamps are a sample.
+    /// Number of requests for each exchange of the ledger: more than one where our own timestamps
+    /// are a sample.
     pub(crate) weight: f64,
 }
 
@@ -193,7 +192,7 @@ impl Case<'_> {
         (sum as f64 * self.weight).round() as u64
     }
 
-    /// The least round trip between the ends: of a handshake, or of an exchange or a
+    /// Returns the minimum round-trip time between the ends: of a handshake, or of an exchange or a
     /// connection's end where the capture begins later.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         let later = || {
@@ -204,10 +203,10 @@ impl Case<'_> {
     }
 }
 
-/// One cause's accumulator.
+/// The accumulator of one cause.
 pub(crate) trait Rule: Clone + Default + fmt::Debug {
-    /// The features of which an exchange needs at least one to change what the
-    /// rule holds.
+    /// The features that concern the rule: an exchange without any of them does not change its
+    /// state.
     const CONCERNS: Features = Features::ANY;
 
     /// Takes in a closed exchange that concerns the rule.
@@ -215,15 +214,15 @@ pub(crate) trait Rule: Clone + Default + fmt::Debug {
         let _ = exchange;
     }
 
-    /// Takes in a handshake that ended.
+    /// Takes in a finished handshake.
     fn observe_setup(&mut self, setup: &Setup) {
         let _ = setup;
     }
 
-    /// Takes over what another shard gathered.
+    /// Takes over the state of another shard.
     fn merge(&mut self, other: Self);
 
-    /// Weighs everything.
+    /// Weighs everything and returns the conclusion.
     fn conclude(&self, case: &Case<'_>) -> Conclusion;
 }
 
@@ -231,7 +230,7 @@ pub(crate) use host_unreachable::told as told_unreachable;
 pub(crate) use nagle_delayed_ack::stall_follows_ack;
 pub(crate) use neighbour_resolution::silent as neighbour_silent;
 
-/// The rows of every cause that this version knows, in the order they are weighed.
+/// Returns the rows of every cause that this version knows, in the order they are weighed.
 pub fn all() -> impl ExactSizeIterator<Item = &'static Cause> {
     Id::ALL.iter().map(|id| id.cause())
 }

@@ -1,4 +1,4 @@
-//! Turns what was folded into the report.
+//! Construction of the report from the folded observations.
 
 mod account;
 mod blank;
@@ -63,17 +63,16 @@ use crate::service::{Counts, Ledger, Stretches, Uploads};
 use crate::stats::histogram::Distribution;
 use account::Booked;
 
-/// Shorter waits are not worth an experiment.
+/// The least wait that is worth an experiment.
 const WORTH_TRYING: Duration = Duration::from_millis(5);
-/// A pause after which the kernel acknowledges at once again, where the
-/// delayed ACK takes 40 ms.
+/// The pause after which the kernel acknowledges at once again, where the delayed ACK takes 40 ms.
 const LONGER_THAN_DELAYED_ACK: Duration = Duration::from_millis(60);
-/// Findings reported at most.
+/// Limit of findings reported.
 const MAX_FINDINGS: usize = 32;
-/// Notes reported at most.
+/// Limit of notes reported.
 const MAX_NOTES: usize = 128;
 
-/// Everything there is to conclude from.
+/// The input of a conclusion: all that was observed.
 pub(crate) struct Evidence {
     pub(crate) targets: Vec<(TargetId, Endpoint)>,
     pub(crate) services: BTreeMap<Endpoint, Service>,
@@ -88,13 +87,13 @@ pub(crate) struct Evidence {
     pub(crate) tallied: Tallied,
     pub(crate) capture: Option<crate::report::Capture>,
     pub(crate) connections: Option<crate::report::Connections>,
-    /// True if the packets' times are of no clock.
+    /// True if no clock gave the packets' timestamps.
     pub(crate) is_drawn: bool,
     /// True if data of both ends came at one and the same distance.
     pub(crate) is_at_one_pace: bool,
 }
 
-/// Findings of time by stamps that no clock gave are possible at most.
+/// Makes findings of time possible only, where no clock gave the timestamps.
 fn doubt_times(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|finding| finding.cost_ns > 0) {
         finding.verdict = Verdict::Possible;
@@ -112,7 +111,7 @@ fn doubt_pacing(findings: &mut [Finding]) {
     }
 }
 
-/// The remark on such stamps.
+/// Returns the remark on timestamps that no clock gave.
 fn drawn() -> Remark {
     Remark {
         id: "stamps-made-up".to_owned(),
@@ -123,7 +122,7 @@ fn drawn() -> Remark {
     }
 }
 
-/// Concludes.
+/// Concludes the report from the evidence.
 pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
     let scene = Scene::new(&evidence, &is_from_packets);
@@ -203,14 +202,14 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     report
 }
 
-/// Whether the packets are those that a kernel handed up: an investigation
-/// captures its own.
+/// Returns true if the packets are those that a kernel handed up: an investigation captures its
+/// own.
 fn is_only_watched(evidence: &Evidence) -> bool {
     evidence.facts.turns.tally.is_some() && evidence.targets.is_empty()
 }
 
-/// The interventions worth trying on the subject, whose figures `ledgers` are:
-/// none where a request is as quick as the path allows.
+/// Returns the interventions worth trying on the subject, whose figures `ledgers` are: none where a
+/// request is as quick as the path allows.
 pub(crate) fn next_experiments<'a>(
     facts: &Facts,
     ledgers: impl Iterator<Item = &'a Ledger>,
@@ -243,8 +242,8 @@ fn is_long(duration: Option<Duration>) -> bool {
     duration.is_some_and(|duration| duration >= WORTH_TRYING)
 }
 
-/// Makes sure that every target has a service: from packets, else from our
-/// own stamps. Which ones are from packets.
+/// Makes sure that every target has a service: from packets, else from our own timestamps. Returns
+/// the services from packets.
 fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
     let from_packets: Vec<Endpoint> = evidence
         .services
@@ -268,12 +267,12 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
     from_packets
 }
 
-/// All services beside each other: what the case of each rests on.
+/// All services side by side, on which the case of each rests.
 struct Scene<'a> {
     evidence: &'a Evidence,
     from_packets: &'a [Endpoint],
     fetches: Stretches,
-    /// By server: whatever the port, it is one way.
+    /// Uploads by server: whatever the port, the path is the same.
     uploads: BTreeMap<IpAddr, Uploads>,
     rhythms: BTreeMap<Endpoint, Rhythm>,
 }
@@ -418,7 +417,7 @@ fn weigh_all(scene: &Scene<'_>) -> (Vec<Finding>, Vec<Remark>) {
     (findings, notes)
 }
 
-/// How many requests an exchange of the ledger stands for.
+/// Returns the number of requests that an exchange of the ledger stands for.
 fn weight(
     evidence: &Evidence,
     target: Option<TargetId>,
@@ -445,8 +444,8 @@ fn twin_remark(finding: &Finding) -> Remark {
     }
 }
 
-/// Hosts that the kernel could send nothing to, if they bear on what the
-/// capture is about: a link is full of searches for hosts that are long gone.
+/// Returns the findings on hosts that the kernel could send nothing to, if they bear on the subject
+/// of the capture: a link is full of searches for hosts that are long gone.
 fn silent(evidence: &Evidence) -> Vec<Finding> {
     let servers = || evidence.services.keys().map(|endpoint| endpoint.addr);
     // Of a host that no connection was to, nobody knows that it is missed.
@@ -470,12 +469,12 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     meant.map(finding).collect()
 }
 
-/// Attempts to connect that count as a stranger's: fewer than [`FEW_ATTEMPTS`], and fewer
-/// than one in this many requests.
+/// The divisor of the requests below which connection attempts count as a stranger's, if they are
+/// fewer than [`FEW_ATTEMPTS`] as well.
 const STRANGERS: u64 = 100;
 const FEW_ATTEMPTS: u64 = 10;
-/// A path that loses packets comes before what rests on it, if it costs this
-/// share of that: its repair changes the other's figures too.
+/// The least share of a finding's cost from which a path that loses packets comes before it: its
+/// repair changes the other's figures too.
 const GROUND_SHARE: f64 = 0.1;
 
 /// Puts a lossy path before the service's dearest finding, blocking ones aside.
@@ -499,10 +498,10 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
     }
 }
 
-/// Causes without which no request succeeds come first, unless they are a stranger's
-/// among many that succeed, or few attempts at a service that never answered and that took
-/// less time than something surer did; then by weight: the cost, and once it is known the time
-/// that they claim, which another of equal cost may have explained already.
+/// Sorts the findings. Causes without which no request succeeds come first, unless they are a
+/// stranger's among many that succeed, or few attempts at a service that never answered and that
+/// took less time than something more certain did; then by weight: the cost, and once it is known
+/// the time that they claim, which another of equal cost may have explained already.
 fn rank(findings: &mut Vec<Finding>, evidence: &Evidence, weight: impl Fn(&Finding) -> u64) {
     let costs: Vec<_> = findings.iter().map(|f| (f.verdict, f.cost_ns)).collect();
     let dearest = |than| {
@@ -542,7 +541,7 @@ fn is_strangers(attempts: u64, requests: u64) -> bool {
     attempts < FEW_ATTEMPTS && attempts * STRANGERS < requests
 }
 
-/// The figures of a target, or of every service of a capture.
+/// Returns the figures of a target, or of every service of a capture.
 fn ledger(evidence: &Evidence, target: TargetId) -> Ledger {
     let mut sum = Ledger::default();
     for (endpoint, service) in &evidence.services {

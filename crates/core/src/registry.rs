@@ -1,7 +1,7 @@
-//! The registry of causes: one row for each, which is all that is said of a cause outside its
+//! The registry of causes: one row for each, with everything that is said of a cause outside its
 //! rule and its page.
 //!
-//! Whoever adds a cause adds a row; there is no other table and no default.
+//! A new cause needs a row; there is no other table and no default.
 
 mod id;
 mod row;
@@ -43,14 +43,14 @@ macro_rules! ids {
             /// Every cause that this version knows, in the order they are weighed.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The kebab-case id.
+            /// Returns the kebab-case id.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $id,)*
                 }
             }
 
-            /// The row of the registry.
+            /// Returns the row of the registry.
             pub fn cause(self) -> &'static Cause {
                 match self {
                     $(Self::$variant => &Cause {
@@ -134,9 +134,10 @@ macro_rules! causes {
                 layer: Server,
                 waits: [ServerThink],
                 stages: [Backlog, Stack, Unread, WakeUp, RunQueue, Program, Waiting],
-                // Requests queue behind handshakes for the same processors. A cork's timer or a rate that
-                // was set is not the program's own time; where the way to the server is late, its answers
-                // are; connections that wait to be accepted look like a server that thinks.
+                // Requests queue behind handshakes for the same processors. A cork's timer or a
+                // configured rate is not the program's own time; where the path to the server is
+                // late, its answers are; connections that wait to be accepted look like a server
+                // that thinks.
                 follows: [
                     Besides TlsSlowHandshake, Within CorkHold, Within CompressionCost,
                     Within RadioPowerSave, Within PathJitter, Within QdiscDwell,
@@ -180,9 +181,9 @@ macro_rules! causes {
                 layer: Server,
                 waits: [ServerPause],
                 stages: [Program, Waiting, WakeUp, RunQueue],
-                // A cork's timer, or a rate that was set, is not the program's own time. A program that
-                // waits for room in its buffer goes on with an acknowledgement, which does not always
-                // show by what its last part was. Threads that may not run stop wherever they are.
+                // A cork's timer, or a configured rate, is not the program's own time. A program
+                // that waits for room in its buffer goes on with an acknowledgement, which the size
+                // of its last part does not always show. Throttled threads stop wherever they are.
                 follows: [
                     Within CorkHold, Within CompressionCost, Within RateLimit, Within SendBuffer,
                     Besides CpuQuota, Besides CpuIdleWakeup,
@@ -252,8 +253,8 @@ macro_rules! causes {
                 title: "Packets queue on the path",
                 layer: RoundTrip,
                 waits: [RoundTrip],
-                // What fills a link or a device queues before it; what is late after pauses only is no
-                // queue.
+                // Traffic that fills a link or a device queues before it; delays after pauses only
+                // are no queue.
                 follows: [Within BandwidthLimit, Within RadioPowerSave, Within QdiscDwell],
                 route: Delay,
             }
@@ -412,7 +413,8 @@ macro_rules! causes {
                 layer: Transport,
                 waits: [ServerThink, ServerPause],
                 stages: [Sending],
-                // What a socket has no room for comes again by a timer, at a window that is closed by then.
+                // Data that a socket has no room for comes again by a timer, at a window that is
+                // closed by then.
                 follows: [Within SocketMemoryPressure],
                 option: Cork,
             }

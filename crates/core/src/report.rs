@@ -1,13 +1,13 @@
-//! The one document that every view starts from.
+//! The report of a diagnosis, the one document that every view starts from.
 //!
 //! Durations are integer nanoseconds with `_ns` in the name. The order of all
 //! lists is fixed, so equal input gives equal bytes. Adding a field keeps
 //! [`SCHEMA`]; changing a field's meaning raises it.
 //!
-//! What schema 2 changed: `findings` ends with places of time that no cause explains
-//! (`locates`), which accuse nobody and leave the exit code at 0; a finding's `location`
-//! says where its time is and how sure that is, and `verdict` only how sure the cause is;
-//! `account` books all time; a layer is `cleared` by its own account only.
+//! Changes in schema 2: `findings` ends with places of time that no cause explains (`locates`),
+//! which accuse nobody and leave the exit code at 0; a finding's `location` tells where its time is
+//! and how certain that is, and `verdict` only how certain the cause is; `account` books all time;
+//! a layer is `cleared` by its own account only.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,18 +55,18 @@ pub use watch::{
 pub const SCHEMA: u32 = 2;
 
 impl Report {
-    /// The findings that name a cause, places of unexplained time aside.
+    /// Returns the findings that name a cause, without the places of unexplained time.
     pub fn causes(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| !finding.locates)
     }
 
-    /// The findings that accuse somebody: causes that say why, and not only where.
+    /// Returns the findings that accuse somebody: causes that tell why, and not only where.
     pub fn accusations(&self) -> impl Iterator<Item = &Finding> {
         self.causes()
             .filter(|finding| !finding.cause.cause().says_only_where)
     }
 
-    /// The places of time that no cause explains.
+    /// Returns the places of time that no cause explains.
     pub fn places(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.locates)
     }
@@ -77,26 +77,25 @@ impl Report {
 pub struct Report {
     /// Version of the stable part, [`SCHEMA`].
     pub schema: u32,
-    /// The subcommand that made it, `diagnose`.
+    /// The subcommand that made the report, `diagnose`.
     pub command: String,
-    /// What it is about: a URL, or the capture files.
+    /// The subject of the report: a URL, or the capture files.
     pub subject: String,
-    /// When it was started, RFC 3339 in UTC; the first packet's time for a capture.
+    /// Start of the diagnosis, RFC 3339 in UTC; the first packet's time for a capture.
     pub started: String,
-    /// What the packet sources delivered; `None` when no packets were had.
+    /// The totals of the packet sources; `None` when no packets were captured.
     pub capture: Option<Capture>,
-    /// What two captures of the same connections show together; `None`
-    /// without two such.
+    /// The joint view of two captures of the same connections; `None` without two such captures.
     #[serde(default)]
     pub joined: Option<Joined>,
-    /// What was done when, in nanoseconds since the epoch.
+    /// The phases of the investigation, in nanoseconds since the epoch.
     pub phases: Vec<PhaseSpan>,
-    /// Connections made: how they went and what they took.
+    /// Connection attempts, with their outcomes and durations.
     pub setups: Setups,
-    /// Connections one by one, where they were asked for.
+    /// Connections one by one, where requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
-    /// What our own load came to; `None` where there was none.
+    /// The results of our own load; `None` where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadRun>,
     /// Load in steps, of which `load` is one.
@@ -115,49 +114,49 @@ pub struct Report {
     pub hops: Vec<Hop>,
     /// Sockets seen, by owner and options.
     pub sockets: Vec<SocketGroup>,
-    /// Sockets of this host one by one, where they were asked for.
+    /// Sockets of this host one by one, where requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub live: Vec<LiveSocket>,
     /// Calls that set up sockets; `None` where they were not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<SocketCalls>,
-    /// What watching the kernel showed; `None` where nothing was watched.
+    /// The results of watching the kernel; `None` where nothing was watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,
-    /// Settings of the kernel that bound those, where they were asked for.
+    /// Kernel settings that bound the sockets of `live`, where requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
     /// Kernel counters that changed.
     pub counters: Vec<Counter>,
     /// Effective configuration.
     pub configuration: Vec<Setting>,
-    /// Interventions and what they did.
+    /// Interventions and their effects.
     pub experiments: Vec<ExperimentOutcome>,
-    /// Layer by layer: cleared, accused, suspected, not measured.
+    /// The state of each layer: cleared, accused, suspected, not measured.
     pub layers: Vec<Layer>,
     /// Causes, root cause first, then by cost; behind them places of time that no cause
     /// explains ([`Finding::locates`]).
     pub findings: Vec<Finding>,
-    /// The time of each service: what is inherent, claimed by a finding, unclaimed.
+    /// The time of each service: inherent, claimed by a finding, unclaimed.
     #[serde(default)]
     pub account: Vec<Account>,
-    /// What a reader should know besides.
+    /// Other remarks that a reader should know.
     pub notes: Vec<Remark>,
-    /// Bulk for comparing runs and for close looks.
+    /// Raw data for comparing runs and for close looks.
     pub details: Option<Details>,
 }
 
-/// What packet sources delivered in all.
+/// The totals of all packet sources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capture {
     /// Records read.
     pub packets: u64,
-    /// Their bytes on the wire.
+    /// Bytes of the packets on the wire.
     pub bytes: u64,
     /// Time of the first TCP segment, nanoseconds since the epoch; of the first
     /// record where there is none; `None` where there is no record either.
     pub start_ns: Option<i64>,
-    /// Time of the last one.
+    /// Time of the last TCP segment, or record, likewise.
     pub end_ns: Option<i64>,
     /// Packets that the capture itself lost; `None` where it does not say.
     pub dropped: Option<u64>,
@@ -167,7 +166,7 @@ pub struct Capture {
     pub points: Vec<CapturePoint>,
 }
 
-/// One observation point of a capture.
+/// An observation point of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CapturePoint {
     /// File or interface.
@@ -181,9 +180,9 @@ pub struct CapturePoint {
     pub unread_links: Vec<UnreadLink>,
     /// Connections seen.
     pub connections: u64,
-    /// Where it stands: `client`, `server`, `both`, `middle` or `unknown`.
+    /// Position of the observation point: `client`, `server`, `both`, `middle` or `unknown`.
     pub vantage: String,
-    /// Why reading ended early; `None` when it did not.
+    /// The reason that reading ended early; `None` when it did not.
     pub damage: Option<String>,
 }
 
@@ -207,117 +206,117 @@ pub struct PhaseSpan {
     pub target: String,
     /// Start, nanoseconds since the epoch.
     pub start_ns: i64,
-    /// End.
+    /// End, nanoseconds since the epoch.
     pub end_ns: i64,
     /// The intervention, for controls and experiments.
     pub experiment: Option<Experiment>,
     /// Requests per second offered; `None` in closed loop.
     pub offered_rate: Option<f64>,
-    /// Whether packets were captured meanwhile.
+    /// True if packets were captured meanwhile.
     pub is_observed: bool,
 }
 
-/// Connections made.
+/// Connection attempts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setups {
-    /// How many were begun.
+    /// Number of attempts.
     pub count: u64,
-    /// How they ended.
+    /// Attempts by outcome.
     pub outcomes: Vec<SetupOutcome>,
-    /// From the first SYN to the handshake's end.
+    /// Time from the first SYN to the end of the handshake.
     pub latency_ns: Figures,
-    /// What their time went to.
+    /// The time of the handshakes by kind of wait.
     pub waits: Vec<WaitShare>,
 }
 
-/// How connections ended up.
+/// The number of connection attempts with one outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetupOutcome {
     /// `established`, `refused`, `unanswered`, `cut`.
     pub outcome: String,
-    /// How many.
+    /// Number of attempts.
     pub count: u64,
 }
 
 /// Requests with their responses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Exchanges {
-    /// Whole ones.
+    /// Number of whole exchanges.
     pub count: u64,
-    /// Ended by reset, close, garbage or an HTTP status of 500 or more.
+    /// Exchanges ended by reset, close, garbage or an HTTP status of 500 or more.
     pub errors: u64,
-    /// Given up by the client.
+    /// Exchanges given up by the client.
     pub timeouts: u64,
-    /// Begun before or ended after the capture, or torn by its holes: in no figure.
+    /// Exchanges begun before or ended after the capture, or torn by its holes: in no figure.
     pub cut: u64,
-    /// Whole exchanges a second, while they ran.
+    /// Whole exchanges per second, over the time in which exchanges ran.
     pub rate: f64,
-    /// Where the latency figures come from: `packets`, or `own stamps`.
+    /// The source of the latency figures: `packets`, or `own stamps`.
     pub measured_by: String,
-    /// Request's first byte to response's last byte.
+    /// Time from the request's first byte to the response's last byte.
     pub latency_ns: Figures,
-    /// What the time went to; shares add up to 1.
+    /// The time of the exchanges by kind of wait; shares add up to 1.
     pub waits: Vec<WaitShare>,
-    /// How many exchanges that is of, timeouts included: those whose packets were
-    /// seen, which need not be the ones that `count` and the latency speak of.
-    /// 0: not said (reports of older versions), about as many as `count`.
+    /// Number of exchanges behind `waits`, timeouts included: those whose packets were seen, which
+    /// need not be the ones behind `count` and the latency. 0: not recorded (reports of older
+    /// versions), about as many as `count`.
     #[serde(default)]
     pub waits_of: u64,
-    /// The slowest, worst first.
+    /// The slowest exchanges, worst first.
     pub slowest: Vec<Exemplar>,
     /// Responses by status or failure.
     pub statuses: Vec<StatusCount>,
-    /// Peaks of the latency distribution as packets, or our own stamps, show
-    /// it, fastest first; none for a few exchanges.
+    /// Peaks of the latency distribution by packets, or by our own timestamps, fastest first; none
+    /// for a few exchanges.
     #[serde(default)]
     pub modes: Vec<LatencyMode>,
 }
 
-/// Responses of one status.
+/// The number of responses with one status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusCount {
     /// The status code, or the failure's name.
     pub status: String,
-    /// How many.
+    /// Number of responses.
     pub count: u64,
 }
 
-/// A kind of wait and its part in the whole.
+/// A kind of wait and its share of the total time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitShare {
-    /// What kind.
+    /// The kind of wait.
     pub kind: WaitKind,
-    /// Whose it is.
+    /// The party that caused the wait.
     pub owner: Owner,
     /// Sum over all exchanges.
     pub total_ns: u64,
-    /// Part of all exchanges' time, 0 to 1.
+    /// Share of all exchanges' time, 0 to 1.
     pub share: f64,
 }
 
-/// One exchange shown as an example.
+/// An exchange shown as an example.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Exemplar {
-    /// Client's address and port.
+    /// The client's address and port.
     pub client: String,
-    /// Server's address and port.
+    /// The server's address and port.
     pub server: String,
-    /// What was asked, `GET /path`, as far as it could be read.
+    /// The request, `GET /path`, as far as it could be read.
     pub request: String,
-    /// Status or failure.
+    /// The status or the failure.
     pub outcome: String,
-    /// Begin, nanoseconds since the epoch.
+    /// Start, nanoseconds since the epoch.
     pub start_ns: i64,
-    /// Its whole duration.
+    /// Duration of the whole exchange.
     pub latency_ns: u64,
-    /// The number of its first packet in the capture; `None` without one.
+    /// The number of the first packet in the capture; `None` without one.
     pub first_packet: Option<u64>,
-    /// The number of its last packet.
+    /// The number of the last packet.
     pub last_packet: Option<u64>,
-    /// Its waits, in order, tiling it.
+    /// The waits in order, tiling the exchange.
     pub waits: Vec<WaitSpan>,
-    /// Where its time at the server's host went, as that kernel saw it, in
-    /// order; empty where that was not seen.
+    /// The time at the server's host by stage, as that kernel saw it, in order; empty where that
+    /// was not seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_host: Vec<HostStage>,
 }
@@ -328,12 +327,12 @@ pub struct HostStage {
     /// `backlog`, `stack`, `unread`, `wake-up`, `run-queue`, `program`, `waiting`, `held`,
     /// `sending`, `qdisc`.
     pub stage: String,
-    /// How long.
+    /// Duration of the stage.
     pub duration_ns: u64,
 }
 
 impl Exemplar {
-    /// Takes the packets' numbers out: they are in no file.
+    /// Removes the packet numbers, which refer to no file.
     pub(crate) fn forget_packets(&mut self) {
         (self.first_packet, self.last_packet) = (None, None);
         for wait in &mut self.waits {
@@ -342,14 +341,14 @@ impl Exemplar {
     }
 }
 
-/// One wait of an exemplar.
+/// A wait of an exemplar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitSpan {
-    /// What kind.
+    /// The kind of wait.
     pub kind: WaitKind,
-    /// Whose it is.
+    /// The party that caused the wait.
     pub owner: Owner,
-    /// How long.
+    /// Duration of the wait.
     pub duration_ns: u64,
     /// Half-width of the error where its bounds are inferred; `None` where they were observed.
     pub error_ns: Option<u64>,
@@ -371,7 +370,7 @@ pub struct Probe {
     pub sent: u64,
     /// Answers received from the target, late ones included.
     pub received: u64,
-    /// Of those, the ones that came after the time allowed.
+    /// Answers of `received` that came after the time allowed.
     pub late: u64,
     /// Probes that nothing answered.
     pub lost: u64,
@@ -381,77 +380,76 @@ pub struct Probe {
     pub reordered: u64,
     /// Time to live of the first answer, where it was seen.
     pub ttl: Option<u8>,
-    /// What came back, by kind: `open`, `refused`, `silence`, a status.
+    /// Answers by kind: `open`, `refused`, `silence`, a status.
     pub answers: Vec<StatusCount>,
-    /// Who stamped the times: `kernel` or `user`.
+    /// The origin of the timestamps: `kernel` or `user`.
     pub stamp: String,
-    /// The round trips.
+    /// The round-trip times.
     pub rtt_ns: ProbeFigures,
-    /// Mean difference between the round trips of one answer and the next.
+    /// Mean difference between the round-trip times of successive answers.
     pub jitter_ns: u64,
-    /// From the call that sent a probe to when this program had its answer,
-    /// where `rtt_ns` is by the kernel's stamps: what it has more than those is
-    /// this host's own queues and wake-ups.
+    /// Time from the call that sent a probe to when this program had its answer, where `rtt_ns` is
+    /// by the kernel's timestamps: the difference is this host's own queues and wake-ups.
     pub noticed_ns: Option<ProbeFigures>,
-    /// How long probes lay in this host's own queue before the device had them,
-    /// where the kernel stamps both; `rtt_ns` does not hold it.
+    /// Time of probes in this host's own queue before the device had them, where the kernel stamps
+    /// both; not part of `rtt_ns`.
     pub queued_ns: Option<ProbeFigures>,
-    /// Of `noticed_ns`, what is neither the round trip nor that queue: this
-    /// program's own calls and wake-ups.
+    /// The part of `noticed_ns` that is neither the round trip nor that queue: this program's own
+    /// calls and wake-ups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_ns: Option<ProbeFigures>,
-    /// What became of the probes of each value, where they differ in one thing.
+    /// Results by value, where the probes differ in one parameter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<ProbeStepRow>,
-    /// What they spent their time on, where they are handshakes or requests.
+    /// The time of the probes by phase, where they are handshakes or requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<ProbePhase>,
-    /// What the latest TLS handshake agreed on.
+    /// The parameters of the latest TLS handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ProbeTlsFacts>,
 }
 
-/// What probes spent their time on.
+/// The time that probes spent in one phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbePhase {
     /// `resolve`, `connect`, `tls`, `tls-first-byte` (a part of `tls`),
     /// `first-byte`, `transfer`.
     pub phase: String,
-    /// How many had it.
+    /// Number of probes with this phase.
     pub count: u64,
-    /// How long it took.
+    /// Durations of the phase.
     pub took_ns: ProbeFigures,
 }
 
-/// What a TLS handshake agreed on.
+/// The parameters agreed on in a TLS handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeTlsFacts {
     /// `TLS 1.3`.
     pub version: String,
     /// The cipher suite's registered name.
     pub cipher: String,
-    /// When the server's certificate ends, in nanoseconds since 1970.
+    /// Expiry of the server's certificate, in nanoseconds since 1970.
     pub certificate_ends_ns: Option<i64>,
 }
 
-/// What became of the probes of one value.
+/// The results of the probes with one value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeStepRow {
-    /// What they differ in: `source-port`, `size` or `flags`.
+    /// The parameter varied: `source-port`, `size` or `flags`.
     pub by: String,
     /// The value.
     pub value: String,
     /// Probes sent.
     pub sent: u64,
-    /// Of those, how many anybody answered.
+    /// Probes that anybody answered.
     pub received: u64,
-    /// What most of them were answered with.
+    /// The most frequent answer.
     pub answer: String,
-    /// The least round trip.
+    /// The minimum round-trip time.
     pub least_ns: Option<u64>,
 }
 
-/// Sockets alike.
+/// A group of sockets with the same owner and options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketGroup {
     /// `subject` or `twin`.
@@ -460,7 +458,7 @@ pub struct SocketGroup {
     pub owner: String,
     /// Sockets in the group.
     pub sockets: u64,
-    /// Samples of them.
+    /// Number of samples of these sockets.
     pub samples: u64,
     /// Samples with `TCP_NODELAY` set, of those where it was read.
     pub nodelay: Option<Tally>,
@@ -472,21 +470,21 @@ pub struct SocketGroup {
     pub holding: Option<Tally>,
 }
 
-/// So many of so many.
+/// A count out of a total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tally {
-    /// How many.
+    /// The count.
     pub count: u64,
-    /// Of how many.
+    /// The total.
     pub of: u64,
 }
 
-/// A kernel counter's change.
+/// The change of a kernel counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counter {
     /// `TcpExt:DelayedACKs`.
     pub name: String,
-    /// By how much it rose.
+    /// The increase.
     pub change: u64,
     /// `client`, `server`, or `both` where both run on one kernel.
     pub side: String,
@@ -501,56 +499,56 @@ pub struct Setting {
     pub program: String,
     /// `tcp_nodelay`.
     pub directive: String,
-    /// Its value.
+    /// The value.
     pub value: String,
     /// File and line, `nginx.conf:12`; `None` for the built-in default.
     pub set_at: Option<String>,
     /// The blocks around it.
     pub scope: String,
-    /// The file is newer than the workers, which may run on an older one.
+    /// True if the file is newer than the workers, which may run on an older one.
     pub is_newer_than_process: Option<bool>,
-    /// Why another block might apply.
+    /// The reason that another block might apply.
     pub doubt: Option<String>,
 }
 
-/// What an intervention did.
+/// The effect of an intervention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExperimentOutcome {
     /// The intervention.
     pub experiment: Experiment,
     /// `subject` or `twin`.
     pub target: String,
-    /// Requests without it, interleaved.
+    /// Requests without the intervention, interleaved.
     pub control: Figures,
-    /// Requests with it.
+    /// Requests with the intervention.
     pub treated: Figures,
-    /// Mean with it minus mean without it, negative when it helps.
+    /// Mean with the intervention minus mean without it, negative when it helps.
     pub difference_ns: i64,
     /// Lower end of the 95 % interval of the difference.
     pub difference_low_ns: i64,
-    /// Its upper end.
+    /// Upper end of the 95 % interval of the difference.
     pub difference_high_ns: i64,
-    /// How often control and intervention alternated.
+    /// Number of alternations between control and intervention.
     pub alternations: u64,
-    /// What it shows, in a sentence.
+    /// The interpretation of the outcome, in a sentence.
     pub meaning: String,
 }
 
-/// One layer's verdict.
+/// The state of one layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Layer {
     /// `name`, `route`, `round-trip`, `connection`, `firewall`, `backlog`,
     /// `transport`, `server`, `client`, `counters`, `configuration`.
     pub layer: String,
-    /// What became of it.
+    /// The state of the layer.
     pub state: LayerState,
     /// The outcome in one line.
     pub line: String,
-    /// What that rests on.
+    /// The evidence for that outcome.
     pub because: String,
 }
 
-/// What became of a suspect layer.
+/// The state of a suspect layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LayerState {
@@ -564,80 +562,79 @@ pub enum LayerState {
     NotMeasured,
 }
 
-/// How sure a finding is.
+/// The certainty of a finding.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Fits what was seen.
+    /// The cause fits what was seen.
     Possible,
-    /// Seen repeatedly by one kind of evidence, no look-alike left.
+    /// The cause was seen repeatedly by one kind of evidence, no look-alike left.
     Strong,
     /// The mechanism was seen by two kinds of evidence, or vanished and
     /// returned with a controlled intervention.
     Proven,
 }
 
-/// A cause that was found, what it cost and what shows it.
+/// A cause that was found, with its cost and its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// The cause's id.
     pub cause: Id,
-    /// Its title.
+    /// The cause's title.
     pub title: String,
-    /// How sure it is.
+    /// The certainty of the cause.
     pub verdict: Verdict,
-    /// Who has to change something.
+    /// The party that has to change something.
     pub culprit: Owner,
-    /// The kinds of wait it lengthens, for marking them in a timeline; empty
-    /// where its time is in no wait (a refused connection).
+    /// The kinds of wait that the cause lengthens, for marking them in a timeline; empty where its
+    /// time is in no wait (a refused connection).
     #[serde(default)]
     pub waits: Vec<WaitKind>,
-    /// The server's address and port it was found at.
+    /// The address and port of the server where the cause was found.
     pub service: String,
-    /// What the affected exchanges would have saved without it, summed.
+    /// The time the affected exchanges would have saved without the cause, summed.
     pub cost_ns: u64,
-    /// The least it can be.
+    /// Lower bound of the cost.
     pub cost_low_ns: u64,
-    /// The most it can be.
+    /// Upper bound of the cost.
     pub cost_high_ns: u64,
-    /// Time during which at least one exchange suffered it.
+    /// Time during which at least one exchange suffered from the cause.
     pub wall_ns: u64,
-    /// Part of all exchanges' time, 0 to 1.
+    /// Share of all exchanges' time, 0 to 1.
     pub share: f64,
-    /// How many exchanges, of how many.
+    /// The number of affected exchanges, out of all.
     pub affected: Affected,
     /// The unit of `affected`, where it is not requests.
     #[serde(default, skip_serializing_if = "Unit::is_requests")]
     pub unit: Unit,
-    /// One paragraph for a person.
+    /// A summary in one paragraph, for a person.
     pub summary: String,
-    /// What shows it.
+    /// The evidence for the finding.
     pub evidence: Vec<Evidence>,
-    /// A Wireshark display filter for the packets that show it best: a few
-    /// whole exchanges and the packets of the evidence; `None` without any.
+    /// A Wireshark display filter for the packets that show the cause best: a few whole exchanges
+    /// and the packets of the evidence; `None` without any.
     #[serde(default)]
     pub display_filter: Option<String>,
     /// Look-alikes that were excluded.
     pub ruled_out: Vec<RuledOut>,
-    /// What it may have been in its turn, the likeliest first, where packets
-    /// cannot tell.
+    /// The possible causes behind this one, the likeliest first, where packets cannot tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
-    /// What observation would overturn it.
+    /// The observation that would overturn the finding.
     pub overturned_by: String,
-    /// What to change, best first.
+    /// The changes that remove the cause, best first.
     pub fix: Vec<Fix>,
-    /// What to expect after the change.
+    /// The latency to expect after the change.
     pub predicted: Option<Prediction>,
-    /// The exchanges that show it best.
+    /// The exchanges that show the cause best.
     pub exemplars: Vec<Exemplar>,
     /// True for a place of time that no cause explains: nobody is accused of it.
     #[serde(default)]
     pub locates: bool,
-    /// The place of its time and how sure that is; `None` where it has no time of its own,
-    /// and in reports of schema 1.
+    /// The place of the finding's time and how certain that is; `None` where it has no time of its
+    /// own, and in reports of schema 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
     /// The statement of each kind of evidence; empty in reports of schema 1.
@@ -648,12 +645,12 @@ pub struct Finding {
     pub next: Vec<Fix>,
 }
 
-/// How many exchanges a cause touched.
+/// The number of exchanges affected by a cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Affected {
-    /// Those touched.
+    /// Affected exchanges.
     pub exchanges: u64,
-    /// Of all these.
+    /// All exchanges.
     pub of: u64,
 }
 
@@ -693,7 +690,7 @@ impl Unit {
         *self == Self::Requests
     }
 
-    /// One of them and several, in words.
+    /// Returns the unit's name in the singular and the plural.
     pub const fn words(self) -> [&'static str; 2] {
         match self {
             Self::Requests => ["request", "requests"],
@@ -713,7 +710,7 @@ impl Unit {
 pub enum EvidenceKind {
     /// Packets.
     Wire,
-    /// Our own sockets and the stamps of our own requests.
+    /// Our own sockets and the timestamps of our own requests.
     OwnSocket,
     /// Another process's sockets.
     ForeignSocket,
@@ -723,25 +720,25 @@ pub enum EvidenceKind {
     Configuration,
     /// Kernel counters.
     Counter,
-    /// Something was changed, with an interleaved control.
+    /// A change made on purpose, with an interleaved control.
     Intervention,
 }
 
-/// One thing that shows a finding.
+/// A piece of evidence for a finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// Which kind.
+    /// The kind of evidence.
     pub kind: EvidenceKind,
-    /// Whether the mechanism itself was seen (counts towards `proven`), or
-    /// only a circumstance that fits it.
+    /// True if the mechanism itself was seen (counts towards `proven`); false if only a
+    /// circumstance that fits it was.
     pub shows_mechanism: bool,
-    /// What was seen, with its figures.
+    /// The observation, with its figures.
     pub text: String,
-    /// How often it was seen.
+    /// Number of observations.
     pub count: Option<u64>,
     /// Typical duration.
     pub median_ns: Option<u64>,
-    /// Packet numbers that show it, a few.
+    /// The numbers of a few packets that show it.
     pub packets: Vec<u64>,
     /// A Wireshark display filter that shows it.
     pub display_filter: Option<String>,
@@ -752,20 +749,20 @@ pub struct Evidence {
 /// A cause that fits and that these observations cannot tell from others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
-    /// Its id.
+    /// The cause's id.
     pub cause: Id,
-    /// What speaks for it.
+    /// The evidence for it.
     pub because: String,
-    /// What would decide.
+    /// The observation that would decide.
     pub decided_by: String,
 }
 
 /// A look-alike that was excluded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RuledOut {
-    /// Its id.
+    /// The id of the excluded cause.
     pub cause: Id,
-    /// By what.
+    /// The evidence that excludes it.
     pub because: String,
 }
 
@@ -781,9 +778,9 @@ pub struct Fix {
 /// The latency to expect after the fix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
-    /// Requests per second it holds for.
+    /// Requests per second that the prediction holds for.
     pub at_rate: f64,
-    /// The latency then, at that same rate.
+    /// The predicted latency at that rate.
     pub latency_ns: PredictedLatency,
     /// Requests per second that the same closed loop might reach, low and high.
     pub closed_loop_rate: Option<(f64, f64)>,
@@ -807,12 +804,12 @@ pub struct Remark {
     pub text: String,
 }
 
-/// Bulk that `compare` and close looks need.
+/// Raw data for `compare` and close looks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Details {
     /// The subject's baseline latencies by cluster, the unit of resampling.
     pub clusters: Vec<Cluster>,
-    /// The subject's baseline latencies in one.
+    /// The subject's baseline latencies in one distribution.
     pub latency: Distribution,
     /// The subject's baseline times between first and last response byte.
     pub body: Distribution,
@@ -821,7 +818,7 @@ pub struct Details {
 /// The latencies of one second of one group of connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cluster {
-    /// Whole seconds since the baseline began.
+    /// Whole seconds since the start of the baseline.
     pub second: u32,
     /// Group of connections.
     pub group: u16,

@@ -1,4 +1,4 @@
-//! The hops of a route, and what its probes say of each.
+//! The observations of route probes, hop by hop, and their assessment.
 //!
 //! In: one [`HopSample`](crate::observed::route::HopSample) for each probe. Out: the report's
 //! hops. A loss or a delay counts against a hop only if it persists to the target: routers answer

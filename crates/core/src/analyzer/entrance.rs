@@ -66,7 +66,7 @@ pub(super) struct Seen {
     pub(super) asked: Asked,
     pub(super) told: Told,
     pub(super) connections: Option<Connections>,
-    /// True if the packets' times are of no clock.
+    /// True if no clock gave the packets' timestamps.
     pub(super) is_drawn: bool,
     /// True if data of both ends came at the same distance.
     pub(super) is_at_one_pace: bool,

@@ -43,12 +43,12 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches connections that seemed open to the client and were not to the
-/// server: it ignores what they send first, until its program accepts others.
+/// Watches connections that are established for the client and not for the server, which ignores
+/// the client's first data until its program accepts other connections.
 ///
-/// A full queue ignores new SYNs too. What tells it from a lossy path is that
-/// nothing but what opens a connection is repeated (`tcp_check_req()` and
-/// `tcp_conn_request()` in `net/ipv4/`).
+/// A full queue ignores new SYNs too. Told from a lossy path by the retransmissions: only packets
+/// that open a connection are retransmitted (`tcp_check_req()` and `tcp_conn_request()` in
+/// `net/ipv4/`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
@@ -97,8 +97,8 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Besides repeated SYNs it costs the wait for being accepted: what first
-    /// exchanges take beyond the quickest.
+    /// Adds the wait for being accepted to the cost of repeated SYNs: the time that first exchanges
+    /// take beyond the quickest.
     fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
         let syns = case.ledger.setups.waits.of(WaitKind::Recovery);
         let quickest = self.first.min().unwrap_or_default().as_nanos();

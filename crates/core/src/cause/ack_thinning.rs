@@ -1,22 +1,21 @@
-//! `ack-thinning`: a note, never a finding. A receiver acknowledges every
-//! second full segment at least (RFC 5681 §4.2); where one acknowledgement
-//! comes for many, the receiver's offload or something on the way left out the
-//! others. It makes senders burst, and holds nothing.
+//! `ack-thinning`: a note, never a finding. A receiver acknowledges at least every second full
+//! segment (RFC 5681 §4.2); where one acknowledgement covers many, the receiver's offload or a
+//! device on the path dropped the others. It makes senders burst, and delays nothing.
 
 use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::Remark;
 
-/// Segments for one acknowledgement from which on it is worth a word.
+/// Segments per acknowledgement from which a note is made.
 const MANY: u32 = 4;
 
-/// Counts responses that were acknowledged rarely.
+/// Counts responses with few acknowledgements.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rule {
     rarely: u64,
     all: u64,
-    /// The largest number of segments, median of its response.
+    /// The largest number of segments per acknowledgement, by a response's median.
     most: u32,
 }
 

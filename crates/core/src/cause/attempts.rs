@@ -1,5 +1,5 @@
-//! Connection attempts and requests that came to nothing: what our own probes
-//! and load say of one target.
+//! Failed connection attempts and requests, by the outcomes of our own probes and load for one
+//! target.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::report::{Evidence, EvidenceKind};
 /// Probes and load requests of a target, by outcome.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attempts {
-    /// Handshake probes by answer; those from raw sockets are packets seen.
+    /// Handshake probes by answer; those from raw sockets count as packets seen.
     raw: BTreeMap<ProbeAnswer, u64>,
     connects: BTreeMap<ProbeAnswer, u64>,
     requests: BTreeMap<ProbeAnswer, u64>,
     failures: BTreeMap<RequestFailure, u64>,
-    /// SYNs that were sent again meanwhile.
+    /// SYNs retransmitted meanwhile.
     pub(crate) repeated_syns: u64,
     /// Whole responses by status.
     pub(crate) statuses: BTreeMap<u16, u64>,
 }
 
 impl Attempts {
-    /// Of a case's target; `None` for a capture on its own.
+    /// Returns the attempts at a case's target; `None` for a capture on its own.
     pub(crate) fn of(case: &Case<'_>) -> Option<Self> {
         let target = case.target?;
         let mut attempts = Self::default();
@@ -38,7 +38,7 @@ impl Attempts {
                 ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => &mut attempts.requests,
                 // These say nothing of the service.
                 ProbeMethod::TcpFlags | ProbeMethod::Icmp | ProbeMethod::Udp => continue,
-                // A request's sample says what came of it.
+                // A request's sample has the outcome.
                 ProbeMethod::TlsFull | ProbeMethod::TlsResumed => continue,
             };
             attempts.repeated_syns += group.syn_retransmissions;
@@ -57,24 +57,24 @@ impl Attempts {
         Some(attempts)
     }
 
-    /// Whether any handshake or request ever succeeded.
+    /// Returns true if any handshake or request ever succeeded.
     pub(crate) fn has_connected(&self) -> bool {
         let open = |answers: &BTreeMap<ProbeAnswer, u64>| answers.contains_key(&ProbeAnswer::Open);
         open(&self.raw) || open(&self.connects) || !self.statuses.is_empty()
     }
 
-    /// Whether a request of ours was answered so, or failed so under load.
+    /// Returns true if a request of ours got this answer, or had this failure under load.
     pub(crate) fn has_met(&self, answer: ProbeAnswer, failure: Option<RequestFailure>) -> bool {
         let has_failed = failure.is_some_and(|failure| self.failures.contains_key(&failure));
         self.requests.contains_key(&answer) || has_failed
     }
 
-    /// Whether any response was whole.
+    /// Returns true if any response was whole.
     pub(crate) fn has_response(&self) -> bool {
         !self.statuses.is_empty()
     }
 
-    /// Evidence that handshakes were answered in a way that `is_meant` picks.
+    /// Returns evidence of the handshakes whose answers `is_meant` picks.
     pub(crate) fn handshakes(
         &self,
         is_meant: impl Fn(ProbeAnswer) -> bool,
@@ -95,7 +95,7 @@ impl Attempts {
             .collect()
     }
 
-    /// Evidence that requests ended in a way that the two predicates pick.
+    /// Returns evidence of the requests whose outcomes the two predicates pick.
     pub(crate) fn requests(
         &self,
         is_answer: impl Fn(ProbeAnswer) -> bool,
@@ -124,7 +124,7 @@ fn sum(answers: &BTreeMap<ProbeAnswer, u64>, is_meant: impl Fn(ProbeAnswer) -> b
         .sum()
 }
 
-/// How often something was seen, by the evidence that counts.
+/// Returns the number of occurrences that the evidence counts.
 pub(crate) fn repeats(evidence: &[Evidence]) -> u64 {
     evidence.iter().filter_map(|item| item.count).sum()
 }

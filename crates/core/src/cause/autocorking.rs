@@ -1,19 +1,19 @@
-//! `autocorking`: a note, never a finding. The kernel lets small writes gather
-//! while a segment of theirs is still in the device's queue, and holds nothing
-//! when that is empty (`tcp_should_autocork()` in `net/ipv4/tcp.c`).
+//! `autocorking`: a note, never a finding. The kernel gathers small writes while an earlier segment
+//! is still in the device's queue, and holds nothing when that is empty (`tcp_should_autocork()` in
+//! `net/ipv4/tcp.c`).
 
 use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::Remark;
 
-/// Counts responses whose small writes left together.
+/// Counts responses whose small writes left in one segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rule {
     responses: u64,
     writes: u64,
     segments: u64,
-    /// The least write.
+    /// The smallest write.
     write: u64,
 }
 

@@ -1,8 +1,7 @@
 //! `bandwidth-limit`.
 //!
-//! Told from `pacing` and from limits by configuration by its queue: what is
-//! sent faster than the rate waits on the way, and arrives evenly spaced, or
-//! its ACKs do.
+//! Told from `pacing` and from limits by configuration by its queue: data sent faster than the rate
+//! queues on the path, and arrives evenly spaced, or its ACKs do.
 
 use core::time::Duration;
 
@@ -17,7 +16,7 @@ use crate::exchange::wait::Owner;
 const SEEN: &str = "{bytes} bytes went through at a constant {rate}, evenly spaced, and waited in a \
     queue before";
 
-/// The evidence of a receiver's whole window that stands in the queue.
+/// The evidence of a queue that holds a receiver's whole window.
 const QUEUED: &str = "{bytes} bytes went through at {rate}, with a full receiver's window ({window}) \
     in flight: each byte was acknowledged {queued} after it was sent, on a path with a round trip \
     of {trip}, so it waited in a queue";
@@ -47,7 +46,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a queue that a receiver's whole window stands in.
+/// The wording for a queue that holds a receiver's whole window.
 const FULL_WINDOW: Wording = Wording {
     ruled_out: &[
         QUEUEING,
@@ -59,7 +58,7 @@ const FULL_WINDOW: Wording = Wording {
     ..WORDING
 };
 
-/// Why the sender did not pace itself.
+/// The exclusion of a sender that paces itself.
 const QUEUEING: (Id, &str) = (
     Id::Pacing,
     "segments left faster than they came through: they queued",

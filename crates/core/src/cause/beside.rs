@@ -1,5 +1,5 @@
-//! Requests that were late while something else filled the way to their server: an upload, on
-//! whatever port, whose queue they stood in too.
+//! Requests that were late while an upload filled the path to their server, on whatever port, and
+//! stood in the same queue.
 
 use core::time::Duration;
 
@@ -10,13 +10,13 @@ use super::thinking::NOTABLE;
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
-/// The least share of the late requests that met an upload, and of the requests that met none
-/// that were quick.
+/// The least share of the late requests that met an upload, and of the requests that met none that
+/// were quick.
 const MET: f64 = 0.8;
-/// The least share of requests that met an upload that were late: few escape its queue.
+/// The least share of the requests that met an upload that were late: few escape its queue.
 const LATE: f64 = 0.5;
 /// The greatest ratio of a typical delay to the queue: no request stands in a queue much longer
-/// than what fills it.
+/// than the traffic that fills it.
 const LONGER: u32 = 2;
 
 /// The requests that met an upload and those that did not, and the late ones among each.
@@ -52,8 +52,9 @@ impl Meetings {
     }
 }
 
-/// The requests whose answers were late while an upload filled the way to their server, by no
-/// more than that stood in its queue itself; `None` where it is not so, or may be the server.
+/// Returns the requests whose answers were late while an upload filled the path to their server, by
+/// no more than the upload's own queueing delay; `None` where they were not, or where the server
+/// may be the reason.
 pub(super) fn late(case: &Case<'_>) -> Option<Tally> {
     let queue = case.uploads.queue();
     if case.uploads.count() == 0 || queue < NOTABLE {
@@ -82,8 +83,8 @@ pub(super) fn late(case: &Case<'_>) -> Option<Tally> {
     evidence::is_material(case, &tally).then_some(tally)
 }
 
-/// Returns true if the request was sent in one go, and its acknowledgement did not come ahead
-/// of the answer.
+/// Returns true if the request was sent at once, and its acknowledgement did not come ahead of the
+/// answer.
 fn is_small(moment: &Moment) -> bool {
     moment.is_clear && !moment.is_acked_first && moment.sent.since(moment.begin) < NOTABLE
 }

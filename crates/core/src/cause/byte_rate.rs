@@ -1,8 +1,8 @@
-//! Responses held to so many bytes a second by their program.
+//! Responses that their program limits to a rate of bytes per second.
 //!
-//! It stops in mid-response with everything acknowledged, and goes on when what
-//! it had sent by then is due at a constant rate, however much that was; a
-//! pause for work lasts as long as the work.
+//! The program stops in mid-response with everything acknowledged, and goes on when the bytes sent
+//! by then are due at a constant rate, however many those were; a pause for work lasts as long as
+//! the work.
 
 use core::time::Duration;
 
@@ -15,24 +15,25 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Shorter pauses are ordinary work.
+/// The least pause that counts: shorter ones are ordinary work.
 const NOTABLE: Duration = Duration::from_millis(20);
-/// Fewer segments before a pause are an event, not a part of a bulk.
+/// The least number of segments before a pause: fewer are an event, not a part of a bulk.
 const LEAST_SEGMENTS: u64 = 2;
-/// nginx wakes by the millisecond (`ngx_http_limit_rate`), so a rate is exact.
+/// Relative deviation allowed for a constant rate: nginx wakes by the millisecond
+/// (`ngx_http_limit_rate`), so a rate is exact.
 const OFF_RATE: f64 = 0.03;
-/// What was sent from one pause to the next must differ by this factor: else a
-/// constant time looks the same.
+/// The factor by which the bytes from one pause to the next must differ: else a constant time looks
+/// the same.
 const DIFFERENT: f64 = 1.1;
 
-/// A pause between these eighths of the round trip is about that long.
+/// The eighths of the round-trip time between which a pause is about that long.
 const TRIP: core::ops::RangeInclusive<u32> = 7..=9;
 
-/// Watches pauses that keep a rate.
+/// Watches pauses that keep to a rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByteRate {
     pauses: Tally,
-    /// Bytes a second, as nanoseconds.
+    /// Bytes per second, as nanoseconds.
     rates: Distribution,
     /// Bytes from one pause to the next, as nanoseconds.
     sent: Distribution,
@@ -82,7 +83,7 @@ impl ByteRate {
         }
     }
 
-    /// Bytes a second, where the pauses keep to it.
+    /// Returns the rate in bytes per second, where the pauses keep to one.
     fn rate(&self) -> Option<f64> {
         let bytes = |of: &Distribution, part| of.quantile(part).map(|d| d.as_nanos() as f64);
         let rate = bytes(&self.rates, 0.5)?;
@@ -134,8 +135,8 @@ impl ByteRate {
     }
 }
 
-/// Returns true if an acknowledgement ended the pause about a round trip after it began: what
-/// went before may have been all that its sender's kernel let go.
+/// Returns true if an acknowledgement ended the pause about a round trip after it began: the data
+/// before it may have been all that its sender's kernel let go.
 fn is_trip(pause: &Pause, round_trip: Duration) -> bool {
     let (least, most) = (*TRIP.start(), *TRIP.end());
     pause.meets_ack && pause.took * 8 >= round_trip * least && pause.took * 8 <= round_trip * most

@@ -1,10 +1,10 @@
 //! The number of requests that a server serves side by side, from the time that one takes
 //! alone and the rate of answers under load.
 //!
-//! A server that answers a lone request in 10 ms and 400 a second, however many wait, serves
-//! four at a time: it has four workers, four connections to what is behind it, or four times a
-//! lock that is held for a part of the time. Where its processors are the limit, its kernel
-//! says so, and then it is none of these.
+//! A server that answers a lone request in 10 ms and 400 a second, however many wait, serves four
+//! at a time: it has four workers, four connections to its upstream, or a lock that is held for a
+//! quarter of the time. Where its processors are the limit, its kernel says so, and then it is none
+//! of these.
 
 use core::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::service::timeline::Moment;
 /// The least time of a lone request: a shorter one cannot be told from the time of the
 /// kernel, or from the load's own.
 const LEAST_WORK: Duration = Duration::from_millis(2);
-/// Answers that must be seen.
+/// The least number of answers.
 const LEAST_ANSWERS: usize = 60;
-/// Stretches of equal length in which the server must answer about as many requests.
+/// Number of stretches of equal length in which the server must answer about as many requests.
 const STRETCHES: usize = 4;
-/// Part of the mean by which their counts may differ.
+/// Share of the mean by which their counts may differ.
 const UNEVEN: f64 = 0.25;
 /// The factor over a lone request's time that nearly all requests exceed when they wait for
 /// others.
@@ -42,18 +42,18 @@ pub(super) struct Capacity {
     pub(super) loaded: Duration,
     /// The mean number of requests at the server at a time.
     pub(super) side_by_side: f64,
-    /// Answers a second.
+    /// Answers per second.
     pub(super) rate: f64,
     pub(super) answers: usize,
 }
 
 impl Capacity {
-    /// The number of requests served at a time.
+    /// Returns the number of requests served at a time.
     pub(super) fn served(&self) -> f64 {
         self.rate * self.alone.as_secs_f64()
     }
 
-    /// The time that each request would have saved if none had waited for another.
+    /// Returns the time that each request would have saved if none had waited for another.
     pub(super) fn tally(&self, case: &Case<'_>) -> Option<Tally> {
         let tally = case
             .rhythm
@@ -62,7 +62,7 @@ impl Capacity {
     }
 }
 
-/// The limit of the server of `case`, if it works at one.
+/// Returns the limit of the server of `case`, if it works at one.
 pub(super) fn of(case: &Case<'_>) -> Option<Capacity> {
     let alone = idle_think(case).filter(|&alone| alone >= LEAST_WORK && case.has_packets)?;
     if served::passed(case).is_some_and(|passed| is_told_otherwise(passed.place)) {
@@ -93,7 +93,7 @@ fn is_told_otherwise(place: Place) -> bool {
     )
 }
 
-/// The capacity that `answered`, in the order of the answers, show; `None` if the rate of
+/// Returns the capacity shown by `answered`, in the order of the answers; `None` if the rate of
 /// answers is not steady.
 fn measure(answered: &[Moment], alone: Duration) -> Option<Capacity> {
     let (first, last) = (answered.first()?.answered, answered.last()?.answered);

@@ -40,49 +40,50 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Requests of one action from which on it is chatty.
+/// The least number of requests in a chatty action.
 const LEAST_REQUESTS: usize = 4;
-/// What an action loses by its round trips at least.
+/// The least time that an action loses by its round trips.
 const LEAST_LOSS: Duration = Duration::from_millis(20);
-/// A pause that ends an action: longer than what follows at once by far.
+/// The least pause that ends an action: far longer than the gap before a request that follows at
+/// once.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Actions that must be seen.
+/// The least number of actions.
 const LEAST_ACTIONS: usize = 3;
-/// Moments at which the client pauses, at least: one that stands still once or twice pauses on
-/// all its connections at the same time.
+/// The least number of moments at which the client pauses: one that stands still once or twice
+/// pauses on all its connections at the same time.
 const LEAST_PAUSES: usize = 4;
-/// A probe for a single segment comes up to so many round trips after the least timeout, that of
-/// the request's way included (`tcp_schedule_loss_probe()` in `net/ipv4/tcp_output.c`).
+/// The greatest number of round trips, the request's way included, from the least timeout to a
+/// probe for a single segment (`tcp_schedule_loss_probe()` in `net/ipv4/tcp_output.c`).
 const MOST_TRIPS: u32 = 3;
-/// Runs of which hardly two are alike, and some are so many times as long as
-/// others, are what interruptions by chance leave of a sequence without end.
+/// The ratio of long runs to short ones from which, with hardly two alike, they are the chance
+/// interruptions of an endless sequence.
 const CHANCE: usize = 2;
-/// Share of all exchanges that must belong to such actions, and of an action's
-/// that must be quick and follow at once.
+/// The least share of all exchanges that belong to such actions, and of an action's exchanges that
+/// are quick and follow at once.
 const SHARE: f64 = 0.8;
 
 /// Runs of quick exchanges, each request right after the response before, with
 /// pauses between the runs: one action that takes a round trip for each.
 ///
-/// The discriminator is the pauses: requests without end, one after the other,
-/// are a client that always has another, not actions. And each exchange takes
-/// a round trip and no more: a slow server is another cause.
+/// The discriminator is the pauses: an endless sequence of requests is a client that always has
+/// another one, not actions. And each exchange takes a round trip and no more: a slow server is
+/// another cause.
 ///
-/// A protocol that has the client wait for each reply (FTP, SMTP, POP3, news) leaves it no
-/// choice: nobody is named there.
+/// In a protocol that has the client wait for each reply (FTP, SMTP, POP3, news) it has no choice:
+/// nobody is accused there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    /// Connections on which a server of such a protocol greeted.
+    /// Connections on which a server of such a protocol sent its greeting.
     in_turns: u64,
     connections: u64,
 }
 
-/// What the runs amount to.
+/// The actions found in the runs.
 struct Actions {
     runs: Vec<Vec<Moment>>,
-    /// Requests in a typical one.
+    /// Requests in a typical action.
     requests: usize,
-    /// Runs of exactly as many.
+    /// Runs of exactly that length.
     alike: usize,
 }
 
@@ -156,14 +157,14 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
     })
 }
 
-/// Returns true if a request that was lost and sent again by its sender's timer or probe may
-/// have paused for so long: a server whose clients number nothing does not see which.
+/// Returns true if a request that was lost and retransmitted by its sender's timer or probe may
+/// have paused this long: a server does not see it where its clients number nothing.
 fn may_be_timeout((from, to): (Timestamp, Timestamp), travel: Duration) -> bool {
     let pause = to.since(from);
     (LEAST_TIMEOUT..=LEAST_TIMEOUT + travel * MOST_TRIPS + PAUSE).contains(&pause)
 }
 
-/// The number of moments that the pauses make: those that overlap are one.
+/// Returns the number of moments that the pauses make: those that overlap are one.
 fn moments(mut pauses: Vec<(Timestamp, Timestamp)>) -> usize {
     pauses.sort_unstable();
     let mut until = None;
@@ -175,8 +176,8 @@ fn moments(mut pauses: Vec<(Timestamp, Timestamp)>) -> usize {
     count
 }
 
-/// Whether nearly all of a run's exchanges took the path's time and hardly
-/// more, each right after the one before.
+/// Returns true if nearly all of a run's exchanges took the path's time and hardly more, each right
+/// after the one before.
 fn is_prompt(case: &Case<'_>, run: &[Moment], travel: Duration) -> bool {
     let is_quick = |moment: &&Moment| {
         moment.is_clear && moment.redirect.is_none() && moment.think() * 2 <= travel
@@ -204,7 +205,7 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
         .sum();
     let covered: usize = actions.runs.iter().map(Vec::len).sum();
     (finding.cost_ns, finding.cost_high_ns) = (cost, cost);
-    // Half of them may be needed for what the others ask.
+    // Half of the requests may be needed for what the others ask.
     finding.cost_low_ns = cost / 2;
     finding.wall_ns = spent;
     finding.share = (cost as f64 / spent.max(1) as f64).min(1.0);
@@ -242,7 +243,7 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     finding
 }
 
-/// From a run's first request to its last response.
+/// Returns the time from a run's first request to its last response.
 fn span(run: &[Moment]) -> Option<Duration> {
     Some(run.last()?.end.since(run.first()?.begin))
 }

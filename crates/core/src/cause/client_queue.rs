@@ -1,11 +1,10 @@
 //! `client-queue`.
 //!
-//! What waits inside a client never shows as such. But a client that asks by
-//! its own schedule shows that schedule whenever a connection is free; when
-//! all are busy its requests leave late, each with the response that made room,
-//! and as many of them in a row as were missed, until it is back in time. That
-//! the count comes out right tells it from a client that asks whenever it has
-//! an answer, and from one that thinks in between.
+//! A wait inside a client never shows as such. But a client that asks by its own schedule shows
+//! that schedule whenever a connection is free; when all are busy its requests leave late, each
+//! with the response that made room, and as many of them in a row as were missed, until it is back
+//! on time. That the count comes out right tells it from a client that asks whenever it has an
+//! answer, and from one that thinks in between.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -48,22 +47,23 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Shorter waits are a client's ordinary work.
+/// The least wait that counts: shorter ones are a client's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Requests in time and late ones that must be seen.
+/// The least number of requests on time.
 const LEAST_IN_TIME: usize = 10;
+/// The least number of late requests.
 const LEAST_LATE: usize = 5;
-/// A request is in time if it is off by this part of the schedule's period.
+/// The greatest deviation of a request on time, as a share of the schedule's period.
 const OFF: f64 = 0.1;
-/// Of those that found a connection free, this share are in time; of those
-/// that were late, this share left with a response.
+/// The least share of the requests with a free connection that are on time, and of the late ones
+/// that left with a response.
 const MOST: f64 = 0.9;
 
-/// Looks for schedules that requests fall behind of.
+/// Looks for schedules that requests fall behind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
-/// What was late, and by how much.
+/// The requests of a schedule, with the delay of the late ones.
 #[derive(Debug)]
 struct Queue {
     period: Duration,
@@ -93,7 +93,7 @@ fn matters(case: &Case<'_>, queue: &Queue) -> bool {
     lost >= case.ledger.total() as f64 * evidence::MATERIAL_SHARE
 }
 
-/// The schedule of the host that asks most, if it falls behind.
+/// Returns the schedule of the host that asks most, if it falls behind.
 fn queue(case: &Case<'_>) -> Option<Queue> {
     // Those of a host keep the order in which they began.
     let moments = by_host(&case.rhythm.moments);
@@ -103,7 +103,7 @@ fn queue(case: &Case<'_>) -> Option<Queue> {
         .max_by_key(|queue| queue.late.iter().sum::<Duration>())
 }
 
-/// Holds one host's requests against the schedule that most of them keep.
+/// Compares one host's requests with the schedule that most of them keep.
 fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
     if moments.len() < LEAST_IN_TIME + LEAST_LATE {
         return None;
@@ -142,7 +142,7 @@ fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
     })
 }
 
-/// Which requests left right with the response before on their connection.
+/// Returns, for each request, whether it left right with the response before on its connection.
 fn released(case: &Case<'_>, moments: &[Moment]) -> Vec<bool> {
     let slack = AT_ONCE + round_trip(case) / 10;
     let travel = |before: &Moment| round_trip(case).saturating_sub(before.to_server);
@@ -155,7 +155,7 @@ fn released(case: &Case<'_>, moments: &[Moment]) -> Vec<bool> {
     released
 }
 
-/// The time between two requests neither of which waited for a response.
+/// Returns the time between two requests neither of which waited for a response.
 fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
     let pairs = moments.windows(2).zip(released.windows(2));
     let mut gaps: Vec<Duration> = pairs
@@ -187,7 +187,7 @@ fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
     is_alike.then_some(mean)
 }
 
-/// When the first request was due, as most of those see it that did not wait.
+/// Returns the due time of the first request, by the median of those that did not wait.
 fn origin(moments: &[Moment], released: &[bool], period: Duration) -> Option<Timestamp> {
     let mut origins: Vec<Timestamp> = moments
         .iter()

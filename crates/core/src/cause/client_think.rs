@@ -34,40 +34,39 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Shorter pauses are a client's ordinary work between two requests.
+/// The least pause that counts: shorter ones are a client's ordinary work between two requests.
 const NOTABLE: Duration = Duration::from_millis(20);
-/// Longer ones are a person's, or a timer's.
+/// The greatest pause that counts: longer ones are a person's, or a timer's.
 const LONGEST: Duration = Duration::from_secs(2);
-/// Part of the median by which a pause may differ and be the same work.
+/// Share of the median by which pauses of the same work may differ.
 const ALIKE: f64 = 0.2;
-/// Share of the pauses that must be alike, and of all gaps that must be
-/// either such a pause or none.
+/// The least share of the pauses that are alike, and of all gaps that are either such a pause or
+/// none.
 const MOST: f64 = 0.8;
-/// Pauses, and requests without one, that must be seen.
+/// The least number of pauses.
 const LEAST_PAUSES: usize = 10;
+/// The least number of requests without a pause.
 const LEAST_AT_ONCE: usize = 3;
-/// Share of the requests that follow at once: fewer are those that a client's
-/// timer finds late.
+/// The least share of the requests that follow at once: fewer are those that a client's timer finds
+/// late.
 const LEAST_SHARE: f64 = 0.1;
 
-/// A client that sends some requests right after a response and mostly pauses
-/// for about the same time before: work of its own between the requests of one
-/// action.
+/// Watches clients that send some requests right after a response and mostly pause for about the
+/// same time before others: work of their own between the requests of one action.
 ///
-/// The discriminator is both kinds in one connection, the pauses in runs of
-/// the same length: a connection that idles, a person, and a client that asks
-/// by a timer pause before every request, and a chatty action pauses before
-/// its first one only.
+/// The discriminator is both kinds in one connection, the pauses in runs of the same length: a
+/// connection that idles, a person, and a client that asks by a timer pause before every request,
+/// and a chatty action pauses only before its first one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
-/// The pauses that were found.
+/// The pauses found.
 struct Pauses {
     lengths: Vec<Duration>,
-    /// When they ended.
+    /// The ends of the pauses.
     ends: Vec<Timestamp>,
     at_once: usize,
-    /// Pauses in a row, typically.
+    /// Typical number of pauses in a row.
     in_row: usize,
 }
 

@@ -32,22 +32,22 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// A server that closes after its last byte needs no longer than this.
+/// The least time until the close that counts: a server that closes after its last byte needs less.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Responses whose last byte had come and whose end only the connection's end
-/// told: no length, or a longer one than there were bytes.
+/// Watches responses whose last byte had come and whose end was told by the connection's end only:
+/// no length, or a longer one than there were bytes.
 ///
 /// The discriminator is that nothing but a FIN follows: a server that pauses
 /// within its answer sends more of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Latencies of the affected ones, with the wait and without: some are no
-    /// whole responses and in no ledger.
+    /// Latencies of the affected responses, with the wait and without: some are not whole and in no
+    /// ledger.
     before: Distribution,
     after: Distribution,
-    /// Responses that announced more than they had, and by how much at most.
+    /// Responses that announced more bytes than they had, and the most bytes missing.
     too_long: u64,
     missing: u64,
 }

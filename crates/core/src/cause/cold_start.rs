@@ -36,11 +36,10 @@ const CONNECTED: Wording = Wording {
     ..WORDING
 };
 
-/// The first requests that a server gets wait together, and no later one does.
+/// Watches a server's first requests, which wait together, while no later one does.
 ///
-/// The discriminator is that it is the server's beginning, not the
-/// connections': requests that are the first of theirs later on are quick, and
-/// the first ones on all connections are answered at the same instant.
+/// The discriminator is that the server begins, not the connections: later first requests of
+/// connections are quick, and the first ones on all connections are answered at the same instant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -1,10 +1,9 @@
 //! `compression-cost`.
 //!
-//! A response that is compressed while it is sent has a content coding and no
-//! length. That its server waits for itself is its compressor's doing if the
-//! same target without the coding comes much sooner; or, less surely, if the
-//! server stops again and again between parts that come at a constant rate:
-//! what computes before it answers waits once, before its first byte.
+//! A response that is compressed while it is sent has a content coding and no length. Its server's
+//! own time is the compressor's if the same target without the coding comes much sooner; or, less
+//! surely, if the server stops again and again between parts that come at a constant rate: a server
+//! that computes before it answers waits once, before its first byte.
 
 use core::time::Duration;
 
@@ -44,28 +43,28 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Shorter times of its own are a server's ordinary work.
+/// The least own time that counts: shorter times are a server's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Pauses within a response from which on it is a way of working.
+/// The least number of pauses within a response that make it a way of working.
 const LEAST_PAUSES: u32 = 3;
-/// Targets compared: those with the lowest fingerprints.
+/// Limit of targets compared: those with the lowest fingerprints.
 const MAX_TARGETS: usize = 64;
-/// Plain and compressed responses of the same targets that are compared.
+/// The least number of plain, and of compressed, responses of the same targets that are compared.
 const LEAST_COMPARED: u64 = 5;
-/// Compressed ones take so many times longer, or it is not the compressor.
+/// The least ratio of compressed to plain responses' times that shows the compressor.
 const FACTOR: u32 = 2;
 
 /// Watches responses that are compressed while they are sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Of these, so many stopped again and again at a constant rate.
+    /// Responses of these that stopped again and again at a constant rate.
     steady: u64,
-    /// By their fingerprints.
+    /// The targets by their fingerprints.
     targets: Few<u64, Compared, MAX_TARGETS>,
 }
 
-/// One target's own times: without coding and with it.
+/// The server's own times for one target: without coding and with it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compared {
     plain: (u64, Duration),
@@ -120,7 +119,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// What the server took for itself, before its response and within it.
+/// Returns the time the server took for itself, before its response and within it.
 fn own_time(exchange: &Exchange) -> Duration {
     let (mut thinks, mut pauses) = (0_u64, 0_u64);
     for wait in &exchange.waits {
@@ -151,8 +150,8 @@ impl Rule {
         of.1 += own;
     }
 
-    /// The mean own times without coding and with it, of targets that were
-    /// asked for both ways.
+    /// Returns the mean own times without coding and with it, of targets that were asked for both
+    /// ways.
     fn compared(&self) -> Option<(Duration, Duration)> {
         let targets = || self.targets.iter().map(|(_, compared)| compared);
         let both = || targets().filter(|of| of.plain.0 > 0 && of.encoded.0 > 0);

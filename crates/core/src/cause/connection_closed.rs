@@ -26,8 +26,8 @@ const KIND: Kind = Kind {
     what: "were closed or reset before a whole response",
 };
 
-/// Watches requests that the server answered by a close or reset and nothing
-/// else, on connections that had not been idle: those may just be stale.
+/// Watches requests that the server answered by a close or reset and nothing else, on connections
+/// that had not been idle: idle ones may just be stale.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
@@ -45,8 +45,9 @@ impl super::Rule for Rule {
             Outcome::Reset => signs.ended_by == Some(Side::Server) || signs.was_closing,
             _ => false,
         };
-        // A server resets what it does not know, too, and gives up on whom it does not hear:
-        // a request that it never acknowledged, sent again and again, was lost on the way.
+        // A server resets data of unknown connections, too, and gives up on clients that it does
+        // not hear: a request that it never acknowledged, retransmitted again and again, was lost
+        // on the path.
         let is_heard = signs.is_request_acked || signs.request_repeats == 0;
         let is_taken = signs.is_made && is_heard;
         let has_failed = is_closed && is_taken && !signs.has_response && signs.idle.is_none();

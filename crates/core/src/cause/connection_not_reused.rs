@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
 const SOME: &str = "{paying} of {whole} requests open a connection of their own and pay {setup} \
     (median) for it, {share} of the time including it.";
 
-/// The look-alike that handshakes rule out, none of which lost its SYN.
+/// The look-alike that handshakes rule out if none of them lost its SYN.
 const CONNECTED: &[(Id, &str)] = &[(
     Id::SynLoss,
     "none of {handshakes} handshakes had to repeat its SYN",
@@ -37,7 +37,7 @@ const CONNECTED: &[(Id, &str)] = &[(
 /// The changes where the server closes connections.
 const OF_SERVER: &[(&str, &str)] = &[LET_LIVE];
 
-/// For both ends, where it is not known which of them closes connections.
+/// The changes for both ends, where it is not known which of them closes connections.
 const OF_EITHER: &[(&str, &str)] = &[
     (
         "client",
@@ -57,15 +57,15 @@ const LET_LIVE: (&str, &str) = (
      `Connection: close`",
 );
 
-/// Of all exchanges, this share must have paid for a connection.
+/// The least share of all exchanges that paid for a connection.
 const SHARE: f64 = 0.5;
-/// A server keeps an idle connection at least so long, where nobody asks to close it (Node's
-/// and Apache's default): later it may have been gone, and nothing was left to reuse.
+/// The least time that a server keeps an idle connection, where nobody asks to close it (the
+/// default of Node and Apache): later it may have been gone, and nothing was left to reuse.
 const KEPT: Duration = Duration::from_secs(5);
-/// A client that opens several connections at once needs them, and may use them again: of the
-/// connections made this part must have been needless …
+/// The divisor of the least share of needless connections among those made: a client that opens
+/// several connections at once needs them, and may use them again.
 const NEEDLESS: u64 = 2;
-/// … and of all exchanges, this part.
+/// The divisor of the least share of needless connections among all exchanges.
 const NEEDLESS_OF_ALL: u64 = 3;
 /// The share of all exchanges that counts as each of them.
 const EACH: f64 = 0.9;
@@ -74,12 +74,11 @@ const EACH: f64 = 0.9;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Latencies of those that paid for a connection, with its cost.
+    /// Latencies of the exchanges that paid for a connection, with its cost.
     paid: Distribution,
     client_asked: u64,
     server_asked: u64,
-    /// Connections in TLS among the latter: only the server's end was seen, and who had asked for
-    /// it was not.
+    /// Connections in TLS of which only the server's end was seen, and not who had asked for it.
     veiled: u64,
 }
 
@@ -121,8 +120,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// The number of exchanges on a connection made for them while another one of their client's
-/// to the same origin stood idle, and for no longer than `kept`.
+/// Returns the number of exchanges on a connection made for them while another one of their
+/// client's to the same origin stood idle, and for no longer than `kept`.
 fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
     // Beside the server the handshake is not told from its begin on: half of it is.
     let opened = |moment: &Moment| moment.begin - moment.setup.unwrap_or_default() / 2;
@@ -155,8 +154,8 @@ fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
     count
 }
 
-/// The origin that each connection is for, as far as one was named on it: in TLS it is
-/// once, by its handshake. Empty where no two were named.
+/// Returns the origin of each connection, as far as one was named on it: in TLS it is named once,
+/// by the handshake. Empty where no two were named.
 fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
     let named = || moments.iter().filter(|moment| moment.origin != 0);
     let first = named().next().map(|moment| moment.origin);
@@ -167,7 +166,7 @@ fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
         .map(|moment| (moment.client, moment.begin, moment.ordinal, moment.origin))
         .collect();
     named.sort_unstable();
-    // What comes first is put in last, and stays.
+    // The first origin is inserted last, and stays.
     let named = named.into_iter().rev();
     named.map(|(client, .., origin)| (client, origin)).collect()
 }
@@ -193,8 +192,8 @@ impl Rule {
         }
     }
 
-    /// Connections that a client which reuses them would not make: it needs as many as
-    /// it has requests open at once, and pays for these.
+    /// Returns the number of connections that a client which reuses them would not make: it needs
+    /// as many as it has requests open at once, and pays for these.
     fn spared(&self, case: &Case<'_>) -> u64 {
         let moments = &case.rhythm.moments;
         let made = moments.iter().filter(|moment| moment.setup.is_some());
@@ -204,14 +203,14 @@ impl Rule {
         u64::try_from(spared / u128::from(made)).unwrap_or(u64::MAX)
     }
 
-    /// Returns true if somebody said that the connections were to be closed.
+    /// Returns true if either end asked for the connections to be closed.
     fn is_asked(&self) -> bool {
         self.client_asked.max(self.server_asked) * 2 >= self.tally.affected
     }
 
     /// Returns true if most connections were made one after the other, where one would have
-    /// done, and not side by side; or if nearly all were closed after one exchange because
-    /// somebody asked for it, whenever they were made.
+    /// sufficed, and not side by side; or if nearly all were closed after one exchange because
+    /// either end asked for it, whenever they were made.
     fn is_habit(&self, spared: u64, case: &Case<'_>) -> bool {
         let whole = case.ledger.whole();
         let is_each = self.is_asked() && self.tally.affected as f64 >= whole as f64 * EACH;
@@ -278,7 +277,7 @@ impl Rule {
         finding
     }
 
-    /// A clause that says who asked to close the connections, and how often.
+    /// Returns a clause that says who asked to close the connections, and how often.
     fn who_asked(&self) -> String {
         let said = self.server_asked - self.veiled.min(self.server_asked);
         let clear = format!(
@@ -303,7 +302,7 @@ impl Rule {
 mod tests {
     use super::*;
 
-    /// A request each second, on a connection of its own that is for this origin.
+    /// Returns a request each second, on a connection of its own that is for this origin.
     fn asked(origins: &[u64]) -> Vec<Moment> {
         let moment = |(second, origin): (u16, &u64)| {
             let at = Timestamp::from_nanos(i64::from(second) * 1_000_000_000);

@@ -33,8 +33,8 @@ const UNCOMPARED: Wording = Wording {
     ..WORDING
 };
 
-/// Counts SYNs that the host answered by a reset. One that comes from another
-/// distance than the host's SYN/ACKs is a packet filter's (`firewall-drop`).
+/// Counts SYNs that the host answered by a reset. A reset from another distance than the host's
+/// SYN/ACKs is a packet filter's (`firewall-drop`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     refusals: Refusals,

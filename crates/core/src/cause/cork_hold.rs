@@ -1,9 +1,9 @@
 //! `cork-hold`.
 //!
-//! Told from `server-think` by what ends the silence: the kernel's probe timer.
-//! It takes the connection's retransmission timeout, 200 ms and the round trip,
-//! and expires on the kernel's own tick, so that every release of every
-//! connection falls on the same phase of 4 ms. A program's timer knows no tick.
+//! Told from `server-think` by the end of the silence: the kernel's probe timer. It takes the
+//! connection's retransmission timeout, 200 ms and the round trip, and expires on the kernel's own
+//! tick, so that every release of every connection falls on the same phase of 4 ms. A program's
+//! timer knows no tick.
 
 use core::time::Duration;
 
@@ -48,34 +48,35 @@ const WORDING: Wording = Wording {
 
 /// The least retransmission timeout (`TCP_RTO_MIN`).
 const LEAST: Duration = Duration::from_millis(200);
-/// What a measured time may fall short of the timer's.
+/// The greatest time by which a measured time falls short of the timer's.
 const ERROR: Duration = Duration::from_micros(500);
-/// The timer takes at most the round trip and this: from 64 ticks on the kernel
-/// rounds timers up to the next eighth one (`kernel/time/timer.c`: the second
-/// level of its wheel), 32 ms; and what a round trip that varied adds.
+/// The greatest time of the timer beyond the round trip: from 64 ticks on the kernel rounds timers
+/// up to the next eighth one (`kernel/time/timer.c`: the second level of its wheel), 32 ms; and a
+/// round trip that varied adds to it.
 const UNTIL: Duration = Duration::from_millis(242);
 /// The tick of most kernels: 250 Hz.
 const TICK_NS: u64 = 4_000_000;
-/// Phases are counted in parts of a tick.
+/// Number of parts of a tick by which phases are counted.
 const PARTS: usize = 16;
-/// So many parts next to each other must hold them …
+/// Number of adjacent parts that must hold the releases.
 const WINDOW: usize = 3;
-/// … or nearly all: a tick that a busy machine handles late releases several
-/// connections late.
+/// The least share of the releases in these parts: a tick that a busy machine handles late releases
+/// several connections late.
 const IN_WINDOW: f64 = 0.85;
-/// By chance seven of eight fall into one window in less than one case of a
-/// thousand.
+/// The least number of releases: by chance seven of eight fall into one window in less than one
+/// case of a thousand.
 const LEAST_COUNT: u64 = 8;
-/// A cork that is never taken off holds nearly every response.
+/// The least share of responses held: a cork that is never taken off holds nearly all.
 const SHARE: f64 = 0.8;
-/// Only a partial segment is held; loopback's full ones have this many bytes.
+/// The largest response that can be held whole, the size of loopback's full segments: only a
+/// partial segment is held.
 const LARGEST: u64 = 65_483;
 
-/// Watches responses that leave when a kernel's timer expires.
+/// Watches responses that leave when a kernel timer expires.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// How long the timers took.
+    /// Durations of the timers.
     timers: Distribution,
     phases: [u64; PARTS],
 }
@@ -119,17 +120,16 @@ impl super::Rule for Rule {
     }
 }
 
-/// A response, or its end, that was held.
+/// A response, or the end of one, that was held.
 struct Held {
-    /// What it lost.
+    /// Time lost.
     held: Duration,
-    /// Of that, what the timer took.
+    /// The part of `held` that the timer took.
     timer: Duration,
     until: Timestamp,
 }
 
-/// How long a response was held that is no more than a partial segment, and
-/// until when.
+/// Returns the hold of a response that is no more than a partial segment.
 fn whole(exchange: &Exchange) -> Option<Held> {
     let held = waited(exchange, WaitKind::ServerThink);
     if held < LEAST || exchange.response_bytes > LARGEST {
@@ -146,8 +146,8 @@ fn whole(exchange: &Exchange) -> Option<Held> {
     })
 }
 
-/// The same of the partial segment that ends a response of full ones: the timer
-/// is set when those have been acknowledged, a round trip after they left.
+/// Returns the hold of the partial segment that ends a response of full ones: the timer is set when
+/// those have been acknowledged, a round trip after they left.
 fn tail(exchange: &Exchange) -> Option<Held> {
     let pause = exchange
         .waits
@@ -172,7 +172,7 @@ fn tail(exchange: &Exchange) -> Option<Held> {
     })
 }
 
-/// The least that the probe timer takes: the timeout rounded up to ticks
+/// Returns the least time of the probe timer: the timeout rounded up to ticks
 /// (`usecs_to_jiffies()`), of which the first has begun already and does not count.
 fn least_timer(trip: Duration) -> Duration {
     let ticks = nanos(trip + LEAST) / TICK_NS + 1;
@@ -190,7 +190,7 @@ impl Rule {
         })
     }
 
-    /// Whether the releases share a phase.
+    /// Returns true if the releases share a phase.
     fn is_on_tick(&self) -> bool {
         let sum: u64 = self.phases.iter().sum();
         let turns = self.phases.iter().cycle();

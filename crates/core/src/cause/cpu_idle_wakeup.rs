@@ -45,7 +45,7 @@ const STOLEN: Wording = Wording {
     ..WORDING
 };
 
-/// Processors that are slow to wake, or that the hypervisor has given away.
+/// Watches processors that are slow to wake, or that the hypervisor has given away.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

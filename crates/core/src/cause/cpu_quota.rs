@@ -1,5 +1,5 @@
-//! `cpu-quota`: the server's kernel shows that its threads were ready, and its
-//! control group that it was why they did not run.
+//! `cpu-quota`: the server's kernel shows that its threads were ready, and its control group that
+//! they were throttled.
 
 use super::served::{self, Place};
 use super::wording::Wording;
@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Threads that are ready and may not run before the next period.
+/// Watches threads that are ready and may not run before the next period.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -30,14 +30,12 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// Of the connections, this share must have been late: the option is the
-/// listener's, and spares none.
+/// The least share of the connections that are late: the option is the listener's, and spares none.
 const SHARE: f64 = 0.8;
 
-/// Watches connections on which the server is to speak first, and does so only
-/// when its kernel has repeated a SYN/ACK that the client had acknowledged
-/// (`tcp_check_req()` in `net/ipv4/tcp_minisocks.c`). Where the client speaks
-/// first nobody waits for anything.
+/// Watches connections on which the server is to speak first, and does so only when its kernel has
+/// retransmitted a SYN/ACK that the client had acknowledged (`tcp_check_req()` in
+/// `net/ipv4/tcp_minisocks.c`). Where the client speaks first nobody waits for anything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

@@ -1,5 +1,5 @@
-//! Time that connections lost before their first request: what the rules on
-//! handshakes and on what comes before them have in common.
+//! Time that connections lost before their first request, shared by the rules on handshakes and on
+//! lookups.
 
 use core::time::Duration;
 
@@ -10,14 +10,15 @@ use crate::exchange::wait::Owner;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::stats::histogram::Distribution;
 
-/// Packets named in a finding.
+/// Limit of packets named in a finding.
 const PACKETS: usize = 6;
-/// Of the connections, this share must have been late …
+/// The least share of late connections that matters to those who wait, whatever the mean, if their
+/// median delay is [`LONG`].
 const SHARE: f64 = 0.01;
-/// … by this much to matter to those who wait, whatever the mean.
+/// The least median delay for which [`SHARE`] counts.
 const LONG: Duration = Duration::from_millis(100);
 
-/// Delays of connections, one for each that was late.
+/// Delays of connections, one for each late one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
     pub(crate) lost: Distribution,
@@ -25,13 +26,13 @@ pub(crate) struct Delays {
 }
 
 impl Delays {
-    /// A connection lost this much; the packets show it.
+    /// Adds a connection that lost this much time, shown by these packets.
     pub(crate) fn add(&mut self, lost: Duration, packets: &[u64]) {
         self.lost.record(lost);
         self.show(packets);
     }
 
-    /// The packets of a connection whose SYN was repeated.
+    /// Adds a connection whose SYN was retransmitted, with its packets.
     pub(crate) fn add_setup(&mut self, lost: Duration, setup: &Setup) {
         self.add(lost, &[setup.first_packet, setup.last_packet]);
     }
@@ -45,17 +46,17 @@ impl Delays {
         self.show(&other.packets);
     }
 
-    /// The median, for a sentence.
+    /// Returns the median, for a sentence.
     pub(crate) fn median(&self) -> String {
         evidence::median(&self.lost)
     }
 
-    /// Their sum in nanoseconds.
+    /// Returns the sum of the delays in nanoseconds.
     pub(crate) fn sum(&self) -> u64 {
         u64::try_from(self.lost.sum_ns()).unwrap_or(u64::MAX)
     }
 
-    /// Whether that matters: to the mean request, or much to some.
+    /// Returns true if the delays matter: to the mean request, or much to some.
     pub(crate) fn is_material(&self, case: &Case<'_>) -> bool {
         let total = case.ledger.total().saturating_add(self.sum()).max(1);
         let mean = self.lost.mean().unwrap_or_default();
@@ -66,7 +67,7 @@ impl Delays {
         mean >= MATERIAL_TIME && (is_large || is_long && is_frequent)
     }
 
-    /// What `finding` says, where that matters.
+    /// Returns the conclusion `finding` makes, if the delays matter.
     pub(crate) fn conclude(
         &self,
         case: &Case<'_>,
@@ -75,7 +76,7 @@ impl Delays {
         self.is_material(case).then(finding).into()
     }
 
-    /// A finding that costs what was lost.
+    /// Returns a finding that costs the sum of the delays.
     pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
         let mut finding = evidence::bare_finding(id, culprit, case);
         self.charge(&mut finding, case);
@@ -86,7 +87,7 @@ impl Delays {
         finding
     }
 
-    /// What was lost as the cost of a finding.
+    /// Sets the sum of the delays as the cost of a finding.
     pub(crate) fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
         let cost = self.sum();
         finding.cost_ns = cost;
@@ -97,7 +98,7 @@ impl Delays {
         finding.share = cost as f64 / total as f64;
     }
 
-    /// Evidence from the wire, as often as there are delays.
+    /// Returns evidence from the wire, with as many occurrences as there are delays.
     pub(crate) fn evidence(&self, text: String) -> Evidence {
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(self.count())

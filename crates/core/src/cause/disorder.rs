@@ -1,4 +1,4 @@
-//! Segments out of order or more than once: what the causes of it share.
+//! Segments out of order or duplicated, shared by the causes of disorder.
 
 use core::time::Duration;
 
@@ -7,19 +7,19 @@ use super::loss::{Losses, lost};
 use crate::exchange::{Disorder, Exchange};
 use crate::service::tally::{Cost, Tally};
 
-/// Exemplar packets kept of each kind.
+/// Limit of exemplar packets kept of each kind.
 const MAX_PACKETS: usize = 5;
 
-/// What was seen of it, and what it cost.
+/// The disorder of exchanges, and its cost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disorders {
-    /// Exchanges that waited, for what was overtaken or for the window that
-    /// needless repetitions cut.
+    /// Exchanges that waited, for overtaken data or for the window that needless retransmissions
+    /// cut.
     pub(super) tally: Tally,
     pub(super) overtaken: u64,
     pub(super) resent: u64,
     pub(super) copied: u64,
-    /// Losses besides: what the window lost may be theirs.
+    /// Losses in the same exchanges: a cut of the window may be theirs.
     pub(super) losses: u64,
     packets: [Vec<u64>; 3],
 }
@@ -74,12 +74,12 @@ impl Disorders {
         }
     }
 
-    /// First packets that others overtook.
+    /// Returns the first packets that others overtook.
     pub(super) fn overtaken_packets(&self) -> &[u64] {
         &self.packets[0]
     }
 
-    /// First packets that were sent again in vain.
+    /// Returns the first packets that were retransmitted needlessly.
     pub(super) fn resent_packets(&self) -> &[u64] {
         &self.packets[1]
     }

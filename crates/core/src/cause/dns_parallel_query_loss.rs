@@ -32,8 +32,8 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches lookups of which the second of two queries was lost, again and
-/// again, and the first never: chance would lose either.
+/// Watches lookups that lost the second of two queries, again and again, and never the first:
+/// chance would lose either.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: dns_retry::Rule,

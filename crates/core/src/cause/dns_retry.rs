@@ -40,21 +40,19 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Lookups in which the second of two queries was lost and the first was not,
-/// from which that is no chance: were queries lost at random, the first would
-/// be in half of the cases.
+/// The least number of lookups in which the second of two queries was lost and the first was not,
+/// that is no chance: were queries lost at random, the first would be in half of the cases.
 const ALWAYS_SECOND: u64 = 3;
 
-/// Watches lookups whose queries were sent again.
+/// Watches lookups whose queries were retransmitted.
 ///
-/// It is the path (or the resolver) that loses queries if any may be lost; if
-/// it is always the second of two from one socket, that is
-/// `dns-parallel-query-loss`.
+/// The path (or the resolver) loses queries if any may be lost; if it is always the second of two
+/// from one socket, that is `dns-parallel-query-loss`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,
     pub(super) all: Delays,
-    /// Those of which the second query alone was lost.
+    /// Lookups of these in which the second query alone was lost.
     pub(super) second: Delays,
 }
 
@@ -88,7 +86,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Whether the losses are those of `dns-parallel-query-loss`.
+    /// Returns true if the losses are those of `dns-parallel-query-loss`.
     pub(super) fn is_parallel(&self) -> bool {
         self.second.count() >= ALWAYS_SECOND && self.second.count() == self.all.count()
     }

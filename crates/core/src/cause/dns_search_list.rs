@@ -30,13 +30,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches lookups that began with names that do not exist: one name with the
-/// suffixes of a search list, each asked for when the one before was denied.
+/// Watches lookups that began with nonexistent names: one name with the suffixes of a search list,
+/// each asked for when the one before was denied.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,
     delays: Delays,
-    /// How many names were denied, a nanosecond each.
+    /// Number of denied names, a nanosecond each.
     suffixes: Distribution,
 }
 
@@ -49,7 +49,7 @@ impl super::Rule for Rule {
         if lookup.suffixes == 0 {
             return;
         }
-        // What was lost on the way is another cause's.
+        // Time lost by queries lost on the path is another cause's.
         let searched = lookup.searched.saturating_sub(lookup.retried);
         self.delays.add(searched, &lookup.packets);
         self.suffixes

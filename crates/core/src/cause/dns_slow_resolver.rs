@@ -32,15 +32,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Lookups remembered, the first ones.
+/// Limit of lookups remembered, the first ones.
 const MAX_LOOKUPS: usize = 4096;
-/// Time beyond the way there and back from which an answer is late: what a
-/// resolver knows it answers within a millisecond.
+/// The least time beyond the round trip for which a response is late: a resolver answers from its
+/// cache within a millisecond.
 const LATE: Duration = Duration::from_millis(5);
 
-/// Watches how long queries wait that nobody had to repeat. Late is what takes
-/// more than twice the way to the resolver, as its quickest answer or its
-/// SYN/ACK shows it: a distance is the same for every answer.
+/// Watches the response times of queries that were not retransmitted. A response is late from twice
+/// the round trip to the resolver, by its quickest response or its SYN/ACK: a distance is the same
+/// for every response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: BTreeMap<u64, Waited>,

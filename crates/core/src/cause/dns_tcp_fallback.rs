@@ -25,8 +25,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches lookups whose answer did not fit into a datagram (TC) and that were
-/// done again over TCP.
+/// Watches lookups whose response did not fit into a datagram (TC) and that were repeated over TCP.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,

@@ -41,7 +41,7 @@ const WATCHED: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for a proxy that is known by its configuration.
+/// The wording for a proxy known by its configuration.
 const CONFIGURED: Wording = Wording {
     summary: "The server hands these requests on to {behind} and takes {took} (median) until its \
         answer begins, {share} of all request time: it is late because the server behind it is, or \
@@ -52,12 +52,12 @@ const CONFIGURED: Wording = Wording {
     ..WORDING
 };
 
-/// A server whose think time is the time of a request that it makes itself,
-/// which the same capture holds.
+/// Watches servers whose think time is the time of a request that they make themselves and that the
+/// same capture holds.
 ///
-/// The discriminator is that request: it begins right after the one in front
-/// came, it takes most of its time, and its own server thinks. Without that leg
-/// in the capture it is `server-think`.
+/// The discriminator is the server's own request: it begins right after the one in front came, it
+/// takes most of its time, and its own server thinks. Without that leg in the capture it is
+/// `server-think`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -79,7 +79,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Directives by which nginx passes a request on.
+/// The directives by which nginx passes a request on.
 const PASSING: [&str; 6] = [
     "proxy_pass",
     "fastcgi_pass",
@@ -89,8 +89,8 @@ const PASSING: [&str; 6] = [
     "memcached_pass",
 ];
 
-/// The line of the server's configuration that passes these requests on, where nothing shows
-/// that their time passes elsewhere.
+/// Returns the line of the server's configuration that passes these requests on, where nothing
+/// shows that their time passes elsewhere.
 pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
     let target = case.target?;
     let mut lines = PASSING
@@ -102,7 +102,8 @@ pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
     (!is_elsewhere).then_some(line)
 }
 
-/// A proxy by its configuration: handing a request on is microseconds of work.
+/// Returns the finding on a proxy by its configuration: handing a request on is microseconds of
+/// work.
 fn configured(case: &Case<'_>) -> Option<Finding> {
     let line = passes_on(case)?;
     if worker_saturation::has_limit(case) || rate_limit::is_configured(case) {
@@ -137,7 +138,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
         finding.evidence.push(Evidence::circumstance(kind, text));
     }
     finding.evidence.extend(served::shown(case));
-    // Making the connection to what is behind is a part of it that is not told apart.
+    // Connection setup to the server behind is a part of it that is not told apart.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     CONFIGURED.tell(
         &mut finding,
@@ -146,7 +147,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// One whose own kernel showed whom its threads asked.
+/// Adapts the finding to a server whose own kernel showed whom its threads asked.
 fn watched(mut finding: Finding, place: Place) -> Finding {
     let behind = match place {
         Place::Asked(Some(whom)) => whom.to_string(),

@@ -1,6 +1,5 @@
-//! `duplicate-packets`: a note, because copies of packets cost nothing. A copy
-//! has the numbers of what came before (IP identification, TSval); what was
-//! sent again has newer ones.
+//! `duplicate-packets`: a note, because copies of packets cost nothing. A copy has the numbers of
+//! its original (IP identification, TSval); a retransmission has newer ones.
 
 use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};

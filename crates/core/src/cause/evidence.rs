@@ -1,4 +1,4 @@
-//! Builds findings: evidence, materiality, verdict.
+//! Construction of findings: evidence, materiality, verdict.
 
 use core::time::Duration;
 
@@ -13,30 +13,29 @@ use crate::report::{
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
-/// A cause is a finding only if its removal betters the mean or the p99 by
-/// this share …
+/// The least share by which a cause's removal must better the mean or the p99 to make it a finding.
 pub(crate) const MATERIAL_SHARE: f64 = 0.05;
-/// … and by this time.
+/// The least time by which it must better them as well.
 pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
-/// Repeats from which one kind of evidence makes a strong verdict.
+/// The least number of repeats for which one kind of evidence makes a strong verdict.
 pub(crate) const REPEATS: u64 = 5;
-/// Moments apart in time from which on a delay is not one host's bad moment.
+/// The least number of moments apart in time for a delay that is not one host's bad moment.
 pub(crate) const OCCASIONS: u64 = 3;
 
-/// Whether removing what `tally` counted would matter.
+/// Returns true if removing the time that `tally` counted would matter.
 pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {
     let without = || tally.without(&case.ledger.latency);
     tally.affected > 0 && case.latency.is_bettered_by(Measures::of(&without()))
 }
 
-/// Whether what `tally` counted is more than one exchange's bad luck: in a
-/// small sample a single outlier is the p99.
+/// Returns true if `tally` counted more than one exchange's bad luck: in a small sample a single
+/// outlier is the p99.
 pub(crate) fn is_repeated(case: &Case<'_>, tally: &Tally) -> bool {
     tally.affected >= REPEATS || is_common(case, tally)
 }
 
-/// The same for what a host that stands still for a moment brings about: each
-/// such moment delays every exchange that is open, so it must come again.
+/// Returns true if the same holds for effects of a host that stands still for a moment: each such
+/// moment delays every open exchange, so it must come again.
 pub(crate) fn recurs(case: &Case<'_>, tally: &Tally) -> bool {
     let has_occasions = || tally.occasions() >= OCCASIONS;
     is_common(case, tally) || (is_repeated(case, tally) && has_occasions())
@@ -46,12 +45,12 @@ fn is_common(case: &Case<'_>, tally: &Tally) -> bool {
     tally.affected * 2 >= case.ledger.count
 }
 
-/// Whether `after` is better than `before` by a material share and time.
+/// Returns true if `after` is better than `before` by a material share and time.
 pub(crate) fn betters(before: &Distribution, after: &Distribution) -> bool {
     Measures::of(before).is_bettered_by(Measures::of(after))
 }
 
-/// What a gain is measured by.
+/// The measures of a gain.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measures {
     mean: Duration,
@@ -75,7 +74,7 @@ impl Measures {
     }
 }
 
-/// A finding about `service` of which nothing is known yet.
+/// Returns a finding about `service` without any content yet.
 pub(crate) fn blank(id: Id, culprit: Owner, service: String) -> Finding {
     let cause = id.cause();
     Finding {
@@ -108,7 +107,7 @@ pub(crate) fn blank(id: Id, culprit: Owner, service: String) -> Finding {
     }
 }
 
-/// A finding for `cause` with what `tally` counted; evidence is still to come.
+/// Returns a finding for `cause` with the cost and exchanges of `tally`; evidence is still to come.
 pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Finding {
     let total = case.ledger.total().max(1);
     let predicted = tally.without(&case.ledger.latency);
@@ -129,15 +128,15 @@ pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) ->
     }
 }
 
-/// A finding about requests that no exchange could be made of.
+/// Returns a finding about requests that became no exchange.
 pub(crate) fn bare_finding(id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
     let mut finding = finding(id, culprit, case, &Tally::default());
     finding.predicted = None;
     finding
 }
 
-/// The latency to expect at the rate that was measured, never less than a request to the
-/// idle server takes; `None` where the time may be work that has to be done.
+/// Returns the latency to expect at the measured rate, never less than a request to the idle server
+/// takes; `None` where the time may be work that has to be done.
 pub(crate) fn prediction(case: &Case<'_>, id: Id, after: &Distribution) -> Option<Prediction> {
     let cause = id.cause();
     if cause.may_be_work {
@@ -145,7 +144,7 @@ pub(crate) fn prediction(case: &Case<'_>, id: Id, after: &Distribution) -> Optio
     }
     let floor = floor(case, cause);
     let figures = Figures::from(after);
-    // What is lost before the request, in making its connection, is not in its latency.
+    // Time lost before the request, in connection setup, is not in its latency.
     let is_unchanged = after.sum_ns() >= case.ledger.latency.sum_ns();
     if figures.count == 0 || is_unchanged {
         return None;
@@ -170,8 +169,8 @@ pub(crate) fn prediction(case: &Case<'_>, id: Id, after: &Distribution) -> Optio
     })
 }
 
-/// The least that a request can take: the round trip, and where the time is the server's
-/// the latency of a single request to the idle server.
+/// Returns the least time of a request: the round trip, and where the time is the server's the
+/// latency of a single request to the idle server.
 fn floor(case: &Case<'_>, cause: &Cause) -> Duration {
     let trip = case.round_trip().unwrap_or_default();
     let target = case
@@ -187,7 +186,7 @@ fn floor(case: &Case<'_>, cause: &Cause) -> Duration {
     trip.max(alone.unwrap_or_default())
 }
 
-/// The verdict that the evidence allows.
+/// Returns the verdict that the evidence allows.
 ///
 /// An intervention with its control proves; so do two kinds of evidence that
 /// both show the mechanism. One kind, repeated, with no look-alike left, is
@@ -210,7 +209,7 @@ pub(crate) fn judge(evidence: &[Evidence], repeats: u64, has_look_alike: bool) -
 }
 
 impl Evidence {
-    /// Evidence that shows the mechanism itself.
+    /// Returns evidence that shows the mechanism itself.
     pub(crate) fn mechanism(kind: EvidenceKind, text: impl Into<String>) -> Self {
         Self {
             shows_mechanism: true,
@@ -218,7 +217,7 @@ impl Evidence {
         }
     }
 
-    /// A circumstance that fits.
+    /// Returns evidence of a circumstance that fits.
     pub(crate) fn circumstance(kind: EvidenceKind, text: impl Into<String>) -> Self {
         Self {
             kind,
@@ -261,7 +260,7 @@ impl Evidence {
     }
 }
 
-/// The last packets of these exchanges: where their answers ended.
+/// Returns the last packets of these exchanges, where their responses ended.
 pub(crate) fn answers(exemplars: &[Exemplar]) -> Vec<u64> {
     exemplars
         .iter()
@@ -283,7 +282,7 @@ pub(crate) fn fix(place: impl Into<String>, change: impl Into<String>) -> Fix {
     }
 }
 
-/// A duration for a sentence: three significant digits.
+/// Formats a duration for a sentence: three significant digits.
 pub(crate) fn human(duration: Duration) -> String {
     if duration.is_zero() {
         return "0 µs".to_owned();
@@ -306,12 +305,12 @@ pub(crate) fn human(duration: Duration) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// The median of a distribution, for a sentence.
+/// Formats the median of a distribution for a sentence.
 pub(crate) fn median(of: &Distribution) -> String {
     human(of.quantile(0.5).unwrap_or_default())
 }
 
-/// A share for a sentence.
+/// Formats a share for a sentence.
 pub(crate) fn percent(part: f64) -> String {
     if part >= 0.1 || part == 0.0 {
         format!("{:.0} %", part * 100.0)

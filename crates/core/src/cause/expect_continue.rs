@@ -32,14 +32,14 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Shorter waits are a client's ordinary work, or a server that gave leave at
-/// once a little way off.
+/// The least wait that counts: shorter ones are a client's ordinary work, or a server a short way
+/// off that gave leave at once.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Packets named as evidence at most.
+/// Limit of packets named as evidence.
 const SHOWN: usize = 5;
 
-/// Requests whose head says `Expect: 100-continue` and whose body leaves
-/// although no `100 Continue` had come: the client's patience was the wait.
+/// Watches requests whose head says `Expect: 100-continue` and whose body leaves although no `100
+/// Continue` had come: the wait was the client's timeout.
 ///
 /// The discriminator is the field in the head: without it a pause within the
 /// request is the client's own work, with an answer before the body it is the
@@ -49,7 +49,7 @@ pub(crate) struct Rule {
     tally: Tally,
     /// Bodies that followed a `100 Continue`.
     answered: u64,
-    /// The earliest packets that began a body unasked.
+    /// The earliest packets that began a body without `100 Continue`.
     packets: Vec<u64>,
 }
 

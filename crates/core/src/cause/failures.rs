@@ -1,5 +1,4 @@
-//! Requests that a server took and that came to nothing: what the rules on
-//! servers at fault have in common.
+//! Failed requests that a server had accepted, shared by the rules on servers at fault.
 
 use core::time::Duration;
 
@@ -12,27 +11,27 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
-/// Of all requests, this share must have come to nothing if they are many …
+/// The least share of all requests that failed, if they are many.
 const SHARE: f64 = 0.05;
-/// … and this many, half of all, if they are few.
+/// The least number of failed requests, half of all, if they are few.
 const FEW: u64 = 2;
 
-/// Requests that came to nothing in one way.
+/// Requests that failed in one way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
     pub(super) tally: Tally,
-    /// Those of them that the capture cut: no ledger counts them.
+    /// Failed requests that the capture cut: no ledger counts them.
     cut: u64,
     packets: Vec<u64>,
 }
 
-/// One way of coming to nothing.
+/// A way of failing.
 pub(super) struct Kind {
     pub(super) id: Id,
-    /// What our own requests met.
+    /// Selects outcomes of our own requests.
     pub(super) is_answer: fn(ProbeAnswer) -> bool,
     pub(super) is_failure: fn(RequestFailure) -> bool,
-    /// Of requests, in the past tense.
+    /// The predicate of a sentence on the requests, in the past tense.
     pub(super) what: &'static str,
 }
 
@@ -47,7 +46,7 @@ impl Failures {
         self.packets.truncate(5);
     }
 
-    /// All requests.
+    /// Returns the number of all requests.
     fn all(&self, case: &Case<'_>) -> u64 {
         case.ledger.uncut() + self.cut
     }
@@ -60,8 +59,8 @@ impl Failures {
         self.packets.truncate(5);
     }
 
-    /// A finding with its evidence, from packets and from our own requests;
-    /// its words are still to come.
+    /// Returns the finding with its evidence, from packets and from our own requests; `words` adds
+    /// the text.
     pub(super) fn conclude(
         &self,
         case: &Case<'_>,
@@ -71,7 +70,7 @@ impl Failures {
         self.conclude_of(case, kind, self.tally.affected, words)
     }
 
-    /// The conclusion where only `failed` of those counted came to nothing indeed.
+    /// Returns the conclusion where only `failed` of those counted really failed.
     pub(super) fn conclude_of(
         &self,
         case: &Case<'_>,
@@ -96,7 +95,7 @@ impl Failures {
         Conclusion::Finding(Box::new(finding))
     }
 
-    /// What packets show, if that is more than a single mishap.
+    /// Returns the evidence of packets, if it shows more than a single mishap.
     fn wire(&self, case: &Case<'_>, kind: &Kind, failed: u64) -> Vec<Evidence> {
         let all = self.all(case);
         let is_many = failed >= REPEATS && failed as f64 >= all as f64 * SHARE;
@@ -114,7 +113,7 @@ impl Failures {
     }
 }
 
-/// What our own requests met, where none got a response.
+/// Returns the evidence of our own requests, where none got a response.
 fn probed(case: &Case<'_>, kind: &Kind) -> Vec<Evidence> {
     let attempts = Attempts::of(case).unwrap_or_default();
     if attempts.has_response() {

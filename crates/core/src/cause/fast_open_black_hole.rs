@@ -23,11 +23,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// SYNs with data that must have been lost.
+/// The least number of lost SYNs with data.
 const LOST: u64 = 2;
 
-/// Watches SYNs with data (TCP Fast Open, RFC 7413) of which none is answered,
-/// while the same SYN without the data is answered at once.
+/// Watches SYNs with data (TCP Fast Open, RFC 7413) that are never answered, while the same SYN
+/// without the data is answered at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

@@ -1,5 +1,5 @@
-//! `fast-retransmit`: the repetition came sooner than a timer, after the receiver had
-//! reported later data (SACK, or the same acknowledgement again).
+//! `fast-retransmit`: the retransmission came sooner than a timer, after the receiver had reported
+//! later data (SACK, or duplicate acknowledgements).
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;

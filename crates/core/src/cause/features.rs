@@ -1,76 +1,76 @@
-//! What an exchange has that a rule may ask for: found out once, so that a
-//! rule is not asked about exchanges that cannot change what it holds.
+//! The features of an exchange that rules select by: determined once, so that a rule is not asked
+//! about exchanges that cannot change its state.
 
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Disorder, Exchange, Outcome};
 
-/// A set of them.
+/// A set of features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Features(u64);
 
-/// The bits from here on are kinds of wait.
+/// The first bit for kinds of wait.
 const WAITS: u32 = 32;
 
 impl Features {
-    /// What every exchange has.
+    /// The feature of every exchange.
     pub(crate) const ANY: Self = Self(1);
-    /// Losses repaired within it.
+    /// Losses repaired within the exchange.
     pub(crate) const RECOVERIES: Self = Self(1 << 1);
-    /// Segments out of order or more than once.
+    /// Segments out of order or duplicated.
     pub(crate) const DISORDER: Self = Self(1 << 2);
-    /// Small parts that followed small parts.
+    /// Small segments that followed small segments.
     pub(crate) const HOLDS: Self = Self(1 << 3);
     /// Messages that stood still.
     pub(crate) const DELIVERIES: Self = Self(1 << 4);
     /// Full segments that do not get through.
     pub(crate) const NARROW: Self = Self(1 << 5);
-    /// It is the first of its connection.
+    /// The first exchange of a connection.
     pub(crate) const FIRST: Self = Self(1 << 6);
-    /// It bears what its connection's making took.
+    /// Setup time of the connection, borne by the exchange.
     pub(crate) const SETUP: Self = Self(1 << 7);
-    /// It comes behind a TLS handshake.
+    /// A TLS handshake before the exchange.
     pub(crate) const HANDSHAKE: Self = Self(1 << 8);
-    /// Its response began with a TLS record.
+    /// A response that began with a TLS record.
     pub(crate) const FIRST_RECORD: Self = Self(1 << 9);
-    /// Either end asked to close the connection.
+    /// A request to close the connection, by either end.
     pub(crate) const CLOSING: Self = Self(1 << 10);
-    /// Its connection had been silent before it.
+    /// A silence of the connection before the exchange.
     pub(crate) const IDLE: Self = Self(1 << 11);
-    /// Only the connection's end told that it was whole.
+    /// A response whose end was told by the connection's end only.
     pub(crate) const CLOSE_WAIT: Self = Self(1 << 12);
-    /// Its request announced its body and waited for leave.
+    /// A request that announced its body and waited for leave.
     pub(crate) const EXPECTATION: Self = Self(1 << 13);
-    /// It has no whole response.
+    /// The lack of a whole response.
     pub(crate) const FAILED: Self = Self(1 << 14);
-    /// What came back is another protocol's.
+    /// A response in another protocol.
     pub(crate) const FOREIGN: Self = Self(1 << 15);
 
-    /// An account of what was dropped of it.
+    /// A record of dropped packets of the exchange.
     pub(crate) const DROPS: Self = Self(1 << 16);
-    /// A part of its way lies on the far side of the point.
+    /// A part of its path on the far side of the point.
     pub(crate) const BEYOND: Self = Self(1 << 17);
 
-    /// A wait of this kind.
+    /// Returns the feature of a wait of this kind.
     pub(crate) const fn wait(kind: WaitKind) -> Self {
         Self(1 << (WAITS + kind as u32))
     }
 
-    /// Both together.
+    /// Returns the union of both sets.
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// It, or none.
+    /// Returns the set, or the empty one.
     const fn only_if(self, is_there: bool) -> Self {
         Self(self.0 * is_there as u64)
     }
 
-    /// Whether any of `others` is among them.
+    /// Returns true if any of `others` is in the set.
     pub(crate) const fn has_any(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// Those of `exchange`.
+    /// Returns the features of `exchange`.
     pub(crate) fn of(exchange: &Exchange) -> Self {
         let (particulars, signs) = (&exchange.particulars, &exchange.signs);
         let closing = exchange.closing;

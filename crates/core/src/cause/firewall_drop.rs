@@ -44,18 +44,18 @@ const TURNED_DOWN: Wording = Wording {
     ..WORDING
 };
 
-/// Why no host refused the connections, where nothing reset them …
+/// The reason that no host refused the connections, where nothing reset them.
 const NO_RESETS: &str = "no reset came";
-/// … and where something else did.
+/// The reason where something else than the host reset them.
 const FOREIGN_RESETS: &str = "the resets come from another distance than the host";
 
-/// SYNs without answer in one attempt, from which silence means something:
-/// a single one may just have been the last in the capture.
+/// The least number of unanswered SYNs in one attempt for which silence is significant: a single
+/// one may just have been the last in the capture.
 const SILENT_SYNS: u32 = 2;
 
-/// Counts connection attempts that nothing answered, or something other than
-/// the host: ICMP that says "prohibited", or a reset in the host's name from
-/// another distance than the host's own SYN/ACKs.
+/// Counts connection attempts without an answer, or with an answer of something other than the
+/// host: ICMP that says "prohibited", or a reset in the host's name from another distance than the
+/// host's own SYN/ACKs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     silent: Seen,
@@ -137,7 +137,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// ICMP's word for a filter that says no (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+/// Returns true if ICMP says that a filter prohibits it (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
 pub(crate) fn is_prohibited(answer: ProbeAnswer) -> bool {
     matches!(
         answer,

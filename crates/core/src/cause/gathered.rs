@@ -1,4 +1,4 @@
-//! What several rules look at, gathered once for all of them.
+//! State shared by several rules, gathered once for all of them.
 
 use super::disorder::Disorders;
 use super::features::Features;
@@ -11,7 +11,7 @@ use super::thinking::Thinking;
 use super::trips::Trips;
 use crate::exchange::{Exchange, Side};
 
-/// It, for one service.
+/// The shared state of one service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gathered {
     pub(super) losses: Losses,

@@ -1,4 +1,4 @@
-//! Servers that speak first and do so late: the client may send nothing before.
+//! Late greetings of servers that speak first: the client may send nothing before.
 
 use core::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::protocol::greeting::Greeting;
 use crate::report::{Finding, Unit};
 use crate::service::Counts;
 
-/// A program that is started for a connection has greeted by then; what looks the
-/// client's name up, or waits on purpose, takes longer.
+/// The least time for which a greeting is late: a program that is started for a connection has
+/// greeted by then; one that looks up the client's name, or waits on purpose, takes longer.
 const LATE: Duration = Duration::from_millis(100);
 
 /// The greetings of one service.
@@ -23,7 +23,7 @@ pub(super) struct Greetings {
 }
 
 impl Greetings {
-    /// Takes in a handshake and what the server said after it.
+    /// Takes in a handshake and the server's greeting after it.
     pub(super) fn observe(&mut self, setup: &Setup) {
         let Some((greeting, waited, packet)) = setup.greeted() else {
             return;
@@ -39,7 +39,7 @@ impl Greetings {
         self.kinds.merge(&other.kinds);
     }
 
-    /// The finding on late greetings, if they matter.
+    /// Returns the finding on late greetings, if they matter.
     pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
         if !self.late.is_material(case) {
             return None;

@@ -36,15 +36,14 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Shorter waits are the bytes of the responses before.
+/// The least wait that counts: shorter ones are the bytes of the responses before.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Requests that were sent while an earlier one on their connection was
-/// unanswered, and whose responses had to wait for that one's (RFC 9112 §9.3.2).
+/// Watches requests that were sent while an earlier one on their connection was unanswered, and
+/// whose responses had to wait for that one's (RFC 9112 §9.3.2).
 ///
-/// The discriminator is that the request was on its way already: a client that
-/// sends the next one only after a response shows no such wait, and whether it
-/// had it ready is its own secret.
+/// The discriminator is that the request was on its way already: a client that sends the next one
+/// only after a response shows no such wait, and packets do not show whether it had it ready.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule(Tally);
 

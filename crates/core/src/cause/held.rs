@@ -1,4 +1,4 @@
-//! Small segments held by Nagle's algorithm: what the three causes share.
+//! Small segments held by Nagle's algorithm, shared by three causes.
 
 use core::time::Duration;
 
@@ -10,70 +10,70 @@ use crate::report::{Evidence, EvidenceKind};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// A receiver that answers later than this delays its ACKs: a kernel's own
-/// answer takes microseconds, the least delayed ACK seen anywhere 20 ms less
-/// a tick.
+/// The least time of a delayed ACK: a kernel's own answer takes microseconds, the least delayed ACK
+/// seen anywhere 20 ms less a tick.
 pub(crate) const DELAYED: Duration = Duration::from_millis(5);
-/// An acknowledgement that took this long was delayed by a timer, not a queue.
+/// The least time of an acknowledgement that was delayed by a timer, not a queue.
 const BY_TIMER: Duration = Duration::from_millis(20);
-/// No kernel may wait longer with an acknowledgement (RFC 9293 §3.8.6.3), give or take a tick:
-/// what took longer was on its way, or stamped by hand.
+/// The greatest delay that a kernel may give an acknowledgement (RFC 9293 §3.8.6.3), give or take a
+/// tick: a longer one was on its way, or stamped by hand.
 const LONGEST: Duration = Duration::from_millis(600);
-/// Holds shorter than this cost nothing worth naming.
+/// The least hold that counts.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// Of the second small parts that had to wait, this share must have left with
-/// the acknowledgement; by chance a program's own timer comes that near to it
-/// in one case of eight (0.5 ms in the 4 ms that a tick of 250 Hz leaves open).
+/// The least share of the waiting second segments that left with the acknowledgement; by chance a
+/// program's own timer comes that near to it in one case of eight (0.5 ms in the 4 ms that a tick
+/// of 250 Hz leaves open).
 const SHARE_RELEASED: f64 = 0.7;
-/// A busy host reacts late, so that fewer leave at once. Then it decides what
-/// the second part's time follows: it moves with the acknowledgement's (slope
-/// 1) where that releases it, and not at all (slope 0) where a timer does.
+/// The least slope of the second segment's time over the acknowledgement's that shows a release. It
+/// decides where a busy host reacts late, so that fewer leave at once: the slope is 1 where the
+/// acknowledgement releases the segment, and 0 where a timer does.
 const SLOPE_RELEASED: f64 = 0.75;
-/// At a lower slope nearness to the acknowledgement is chance.
+/// The greatest slope at which nearness to the acknowledgement is chance.
 const SLOPE_CHANCE: f64 = 0.4;
-/// Times must spread by this much, and be this many, for the slope to mean
-/// anything: a tick of 1000 Hz spreads delayed ACKs by 0.3 ms.
+/// The least spread of the times, in milliseconds, for a meaningful slope: a tick of 1000 Hz
+/// spreads delayed ACKs by 0.3 ms.
 const SPREAD_MS: f64 = 0.3;
 const PAIRS: u64 = 20;
-/// One in this many may leave early: a lost ACK in the capture looks like it.
+/// The least number of segments released for each one that left early: a lost ACK in the capture
+/// looks like it.
 const EAGER_TOLERATED: u64 = 20;
 
-/// Where acknowledgements are known to release the parts, one that left up to
-/// this much later was released by its ACK too: a busy host is that slow.
+/// The greatest time behind the ACK of a segment that it released, where acknowledgements are known
+/// to release the segments: a busy host is that slow.
 const TARDY_NS: i64 = 5_000_000;
 
-/// What was seen of one side's small second parts.
+/// The small second segments of one side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
-    /// Left with the acknowledgement, delayed or not.
+    /// Segments that left with the acknowledgement, delayed or not.
     released: u64,
-    /// What that cost, with those that left a little later.
+    /// The cost of those, with those that left a little later.
     pub(crate) tally: Tally,
-    /// Of those, the ones whose acknowledgement was delayed.
+    /// Segments of `released` whose acknowledgement was delayed.
     pub(crate) delayed: u64,
-    /// How long those acknowledgements took.
+    /// The delays of those acknowledgements.
     pub(crate) ack_delay: Distribution,
-    /// From the acknowledgement's arrival to the second part.
+    /// Time from the acknowledgement's arrival to the second segment.
     pub(crate) reaction: Distribution,
-    /// The least time any released part had to be written in: it bounds how
-    /// late the others can have been written.
+    /// The shortest time in which any released segment must have been written: it bounds how late
+    /// the others can have been written.
     least_hold: Option<Duration>,
-    /// Left while the first part was unacknowledged.
+    /// Segments that left while the first one was unacknowledged.
     pub(crate) eager: u64,
-    /// Left some time after the acknowledgement.
+    /// Segments that left some time after the acknowledgement.
     pub(crate) late: u64,
-    /// The part of the released that only the sender's kernel calls so.
+    /// Segments of `released` that only the sender's kernel shows to be released.
     timed: u64,
-    /// The part of the delayed that no packet shows.
+    /// Segments of `delayed` whose acknowledgement no packet shows.
     unseen: u64,
-    /// The part of the late that only the sender's kernel shows to be.
+    /// Segments of `late` that only the sender's kernel shows to be late.
     written: u64,
     pub(crate) packets: Option<[u64; 3]>,
-    /// The first that a prompt acknowledgement released.
+    /// The packets of the first segment that a prompt acknowledgement released.
     pub(crate) prompt: Option<[u64; 3]>,
-    /// Acknowledgement and second part, both counted from the first part.
+    /// Times of acknowledgement and second segment, both counted from the first segment.
     line: Line,
-    /// Late ones that a busy host explains.
+    /// Late segments that a busy host explains.
     tardy: u64,
 }
 
@@ -163,17 +163,17 @@ impl Held {
         self.tardy += other.tardy;
     }
 
-    /// The least that the holds may have cost: the parts were written no later
-    /// than the one that waited least, which bounds how late each was.
+    /// Returns the least cost of the holds: the segments were written no later than the one that
+    /// waited least, which bounds how late each was.
     pub(crate) fn cost_low_ns(&self) -> u64 {
         let writing = crate::observed::time::nanos(self.least_hold.unwrap_or_default());
         let cost = self.tally.cost.likely;
         cost.saturating_sub(writing.saturating_mul(self.tally.affected))
     }
 
-    /// Whether the acknowledgements are what released the second parts, and
-    /// not the program: hardly any left before one, and nearly all left with
-    /// one, or a little later at times that follow it.
+    /// Returns true if the acknowledgements released the second segments, and not the program:
+    /// hardly any left before one, and nearly all left with one, or a little later at times that
+    /// follow it.
     pub(crate) fn is_by_acknowledgement(&self) -> bool {
         let waited = (self.released + self.late) as f64;
         let soon = (self.released + self.tardy) as f64;
@@ -191,8 +191,8 @@ impl Held {
         }
     }
 
-    /// The verdict of the sender's kernel on those that packets call otherwise: held or not;
-    /// `None` where it is not plain. The others look alike.
+    /// Returns the verdict of the sender's kernel on segments that packets call otherwise: held or
+    /// not; `None` where it is not plain. The other segments look alike.
     fn sample(&self) -> Option<bool> {
         let named = self.timed + self.written;
         let is_most = |part: u64| part as f64 >= named as f64 * SHARE_RELEASED;
@@ -205,8 +205,8 @@ impl Held {
         }
     }
 
-    /// Whether delayed acknowledgements are a good part of what they waited
-    /// for: of its time or, where the way is long, of its number.
+    /// Returns true if delayed acknowledgements are a good part of the wait: of its time or, where
+    /// the path is long, of the number of waits.
     pub(crate) fn is_delayed(&self) -> bool {
         let delays = u64::try_from(self.ack_delay.sum_ns()).unwrap_or(u64::MAX);
         let typical = self.ack_delay.quantile(0.5).unwrap_or_default();
@@ -214,19 +214,19 @@ impl Held {
         self.delayed > 0 && (delays.saturating_mul(3) >= self.tally.cost.likely || is_common)
     }
 
-    /// How many left with the acknowledgement after a wait worth naming.
+    /// Returns the number of segments that left with the acknowledgement after a notable wait.
     pub(crate) fn released(&self) -> u64 {
         self.released
     }
 
-    /// The numbers that left with the acknowledgement and later by the packets alone, whatever
-    /// the sender's kernel calls them.
+    /// Returns the numbers of segments that left with the acknowledgement and later, by the packets
+    /// alone, whatever the sender's kernel calls them.
     pub(crate) fn by_packets(&self) -> [u64; 2] {
         let released = self.released.saturating_sub(self.timed);
         [released, self.late + (self.released - released)]
     }
 
-    /// What the packets show.
+    /// Returns the evidence of the packets.
     pub(crate) fn wire(&self, sender: &str, receiver: &str) -> Evidence {
         let seen = self.delayed - self.unseen;
         let text = format!(
@@ -237,7 +237,7 @@ impl Held {
             evidence::median(&self.ack_delay),
             evidence::median(&self.reaction),
         );
-        // What only the kernel calls held the packets alone call a pause.
+        // The packets alone call a pause the holds that only the kernel shows.
         let evidence = if self.timed * 2 > self.released {
             Evidence::circumstance(EvidenceKind::Wire, text)
         } else {
@@ -249,14 +249,14 @@ impl Held {
             .packets(&self.packets.unwrap_or_default())
     }
 
-    /// Returns true if packets show what the parts waited for.
+    /// Returns true if packets show the acknowledgements that the segments waited for.
     pub(crate) fn is_on_the_wire(&self) -> bool {
         self.timed == 0 || !self.reaction.is_empty()
     }
 }
 
-/// What the sender's own kernel showed of what it held back, where the server's
-/// was watched.
+/// Returns the evidence of the sender's own kernel on the bytes it held back, where the server's
+/// kernel was watched.
 pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
     if turns.holds == 0 {
@@ -280,13 +280,13 @@ pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
     Some(evidence.count(turns.held.count()).median(&turns.held))
 }
 
-/// Whether the server's kernel was watched and held nothing back.
+/// Returns true if the server's kernel was watched and held nothing back.
 pub(crate) fn is_seen_not_to_hold(case: &Case<'_>) -> bool {
     let turns = case.facts.turns.services.get(&case.endpoint);
     turns.is_some_and(|turns| turns.staged >= evidence::REPEATS && turns.holds == 0)
 }
 
-/// Whether the second part left with the acknowledgement or shortly after.
+/// Returns true if the second segment left with the acknowledgement or shortly after.
 pub(crate) fn may_be_released(hold: &Hold) -> bool {
     match hold.release {
         HoldRelease::Acknowledgement | HoldRelease::Timed => true,
@@ -295,8 +295,8 @@ pub(crate) fn may_be_released(hold: &Hold) -> bool {
     }
 }
 
-/// A regression of the second part's time on the acknowledgement's, in sums of
-/// microseconds that do not depend on the order.
+/// A regression of the second segment's time on the acknowledgement's, in sums of microseconds that
+/// do not depend on the order.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     count: u64,
@@ -328,8 +328,8 @@ impl Line {
         self.xy += other.xy;
     }
 
-    /// How far the second part moves when the acknowledgement moves; `None`
-    /// where there is too little to tell.
+    /// Returns the slope, by which the second segment moves when the acknowledgement moves; `None`
+    /// for too few or too similar times.
     fn slope(&self) -> Option<f64> {
         if self.count < PAIRS {
             return None;

@@ -39,14 +39,14 @@ const TOLD: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for such packets that a packet filter turned down.
+/// The wording for such packets that a packet filter rejected.
 const REJECTED: Wording = Wording {
     summary: "A packet filter rejects packets to {host}, and says so by ICMP.",
     ..TOLD
 };
 
-/// Looks at attempts that the network itself turned down: ICMP errors about
-/// SYNs, other than those of packet filters.
+/// Looks at attempts that the network itself rejected: ICMP errors about SYNs, other than those of
+/// packet filters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     refusals: Refusals,
@@ -91,9 +91,9 @@ impl super::Rule for Rule {
     }
 }
 
-/// The finding, under `id`, that a router or host turned down packets that open no
-/// connection: `said` quotes it, and `asked` is the number of such packets sent. A packet
-/// filter has its own wording.
+/// Returns the finding, under `id`, that a router or host rejected packets that open no connection:
+/// `said` quotes it, and `asked` is the number of such packets sent. A packet filter has its own
+/// wording.
 pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64) -> Finding {
     let mut finding = evidence::bare_finding(id, Owner::Path, case);
     finding.service = word.target.to_string();

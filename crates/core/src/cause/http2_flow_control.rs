@@ -41,7 +41,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a server's windows, which hold up what requests bring.
+/// The wording for a server's windows, which hold up the bodies of requests.
 const OF_THE_SERVER: Wording = Wording {
     fix: &[(
         "server",
@@ -51,17 +51,16 @@ const OF_THE_SERVER: Wording = Wording {
     ..WORDING
 };
 
-/// Shorter waits for a window are its ordinary work.
+/// The least wait for a window that counts: shorter ones are ordinary.
 const NOTABLE: Duration = Duration::from_millis(2);
 
-/// Watches data of a stream that came only with an update of HTTP/2's windows,
-/// its own or the connection's, and would not have fitted into what they left
-/// before. TCP's own window is another matter, and what a sender had not
-/// written yet does not come with an update.
+/// Watches data of a stream that came only with an update of HTTP/2's windows, its own or the
+/// connection's, and would not have fitted into the window left before. TCP's own window is another
+/// matter, and data that a sender had not written yet does not come with an update.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Time by whose windows it was.
+    /// Time lost by owner of the windows.
     owners: BTreeMap<Owner, u64>,
     stalls: u64,
     packets: Option<[u64; 2]>,
@@ -106,7 +105,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Whose windows: the receiver's.
+    /// Returns the owner of the windows, the receiver.
     fn culprit(&self) -> Owner {
         let most = self.owners.iter().max_by_key(|&(_, &time)| time);
         most.map_or(Owner::Unknown, |(&owner, _)| owner)

@@ -22,10 +22,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Errors in this share of the responses are a finding.
+/// The least share of errors among the responses that is a finding.
 const SHARE: f64 = 0.01;
 
-/// Counts responses by whether they are errors.
+/// Counts responses that are errors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -77,8 +77,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// The number of responses that were errors, and of all that had a status. A challenge (401,
-/// 407) that as many good answers follow is no error: it tells a client what it must prove
+/// Returns the number of responses that were errors, and of all that had a status. A challenge
+/// (401, 407) that as many good answers follow is no error: it tells a client what it must prove
 /// (RFC 9110 §11.1).
 fn seen(case: &Case<'_>) -> (u64, u64) {
     let count_of = |is: fn(u16) -> bool| -> u64 {

@@ -1,4 +1,4 @@
-//! Messages held back by a window, a buffer or a rate: what the causes share.
+//! Messages held back by a window, a buffer or a rate, shared by the causes of limits.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -14,56 +14,55 @@ use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
-/// A connection begins with this many segments (RFC 6928).
+/// The initial congestion window in segments (RFC 6928).
 pub(super) const INITIAL_WINDOW: u64 = 10;
-/// A sender that rested for a retransmission timeout begins anew (RFC 5681
-/// §4.1); the least such timeout (`TCP_RTO_MIN`).
+/// The least rest after which a sender begins anew: a retransmission timeout (RFC 5681 §4.1), whose
+/// least value is `TCP_RTO_MIN`.
 const LEAST_REST: Duration = Duration::from_millis(200);
-/// A window is low for its sender if it stayed below where connections begin
-/// for so many rounds; fewer are a message's end.
+/// The least number of rounds for which a low window stayed below the initial one; fewer are a
+/// message's end.
 const LOW_ROUNDS: u32 = 3;
-/// … and if it did not double meanwhile: older systems begin with two to four segments (RFC
-/// 3390), which grow.
+/// The factor by which a window that is not low has grown meanwhile: older systems begin with two
+/// to four segments (RFC 3390), which grow.
 const GROWN: u64 = 2;
-/// Stops from which on slow start shows that it grows …
+/// The least number of stops for which slow start shows its growth.
 const GROWING_STOPS: u32 = 4;
-/// … to this many times what it was: by half a round trip if each acknowledgement is of two
-/// segments, else it doubles. What stays as it is was stopped by something else, and what grows
-/// by a segment or two avoids congestion (RFC 5681 §3.1).
+/// The factor of growth by then that shows slow start: a window grows by half a round trip if each
+/// acknowledgement is of two segments, else it doubles. A window that stays as it is was stopped by
+/// something else, and one that grows by a segment or two avoids congestion (RFC 5681 §3.1).
 const GROWING: u64 = 3;
-/// A window that fills in a burst opens again a round trip later: stops that
-/// are a smaller part of that, one like the other, are a pace.
+/// The divisor of a round trip below which stops, one like the other, are a pace: a window that
+/// fills in a burst opens again a round trip later.
 const ROUND_PART: u32 = 8;
-/// The most round trips within which a full window opens on a path that strays.
+/// The greatest number of round trips within which a full window opens on a path that strays.
 const LATE_TRIPS: u32 = 2;
-/// A window that was kept lets through at least this much of what it let
-/// through before, in percent.
+/// The least share of its earlier size that a preserved window lets through, in percent.
 const KEPT: u64 = 80;
-/// A sender whose segments are smaller than this part of a full one writes
-/// tiny pieces …
+/// The divisor of a full segment below which a sender's segments are tiny writes.
 const TINY_PART: u64 = 4;
 
-/// Linux tunes a receiver's window by what was read in a round trip
-/// (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`): the first exchanges of a connection go
-/// by before it has seen as much as they carry.
+/// The exchange of a connection, counted from 0, from which a receiver's window is tuned: Linux
+/// goes by the bytes read in a round trip (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`), and
+/// the first exchanges pass before it has seen as much as they carry.
 const TUNED_FROM: u32 = 2;
 
-/// What a full congestion window comes from.
+/// The reason that the congestion window was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Congestion {
-    /// It grows as it should.
+    /// The window grows as it should.
     SlowStart,
-    /// It was large, and the sender began anew after a rest.
+    /// The window was large, and the sender began anew after a rest.
     AfterIdle,
-    /// Something keeps it lower than where a connection begins.
+    /// The window is kept lower than the initial one.
     Low,
-    /// It counts segments, and they are tiny.
+    /// The window counts segments, and they are tiny.
     TinyWrites,
-    /// Losses made it small: theirs is the cause.
+    /// Losses made the window small: theirs is the cause.
     AfterLoss,
 }
 
-/// Why the sender's congestion window was full; `None` where it was not it.
+/// Returns the reason that the sender's congestion window was full; `None` where another limit
+/// held.
 pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     if delivery.limit != Limit::CongestionWindow {
         return None;
@@ -79,8 +78,8 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     } else if delivery.has_losses {
         Congestion::AfterLoss
     } else if delivery.most_segments < INITIAL_WINDOW {
-        // What waits in its own host's queue counts too: a socket may have two
-        // super-segments there (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
+        // Data in its own host's queue counts too: a socket may have two super-segments there
+        // (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
         let most = delivery.most_segments * u64::from(delivery.mss);
         let grows = most >= delivery.first_in_flight.saturating_mul(GROWN);
         if delivery.stops >= LOW_ROUNDS && !delivery.has_queue && !grows {
@@ -99,12 +98,12 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     })
 }
 
-/// The cost of a window that losses have cut (RFC 5681 §3.1): how much longer the message stood
-/// still than it would have at the largest window that its sender had. The estimate errs downward,
-/// since without the losses the window would have grown on. At most it is all of the standstill,
-/// at least nothing.
+/// Returns the cost of a window that losses have cut (RFC 5681 §3.1): the time that the message
+/// stood still beyond the time at the largest window that its sender had. The estimate errs
+/// downward, since without the losses the window would have grown on. At most it is all of the
+/// standstill, at least nothing.
 pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
-    // A full window opens within a round trip; what takes longer waited for something else.
+    // A full window opens within a round trip; a longer stop waited for something else.
     let is_by_trip = delivery.stopped <= delivery.round_trip * delivery.stops * LATE_TRIPS;
     if congestion(delivery) != Some(Congestion::AfterLoss) || !is_by_trip {
         return Cost::default();
@@ -120,7 +119,7 @@ pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
     }
 }
 
-/// Returns true if what was in flight at the stops stayed about the same, round after round: a
+/// Returns true if the bytes in flight at the stops stayed about the same, round after round: a
 /// buffer's size, a rate, a window that hardly grows, but no slow start.
 fn is_level(delivery: &Delivery) -> bool {
     // At the stops, and not behind the last segment, whose sender may have heard of less.
@@ -131,17 +130,18 @@ fn is_level(delivery: &Delivery) -> bool {
     delivery.stops >= GROWING_STOPS && most < first.saturating_mul(GROWING)
 }
 
-/// A receiver's window that takes so many round trips to be acknowledged …
+/// The least time in round trips that a receiver's window stands in a queue before it is
+/// acknowledged.
 const QUEUED_TRIPS: u32 = 3;
-/// … and this beyond them, as acknowledgements may be delayed, stands in a queue, …
+/// The least time beyond those, as acknowledgements may be delayed.
 const QUEUED_FOR: Duration = Duration::from_millis(100);
-/// … if nearly all of it is under way and not just unread, in percent, …
+/// The least share of the window, in percent, that is in flight and not just unread.
 const UNDER_WAY: u64 = 80;
-/// … and the receiver opens it as wide again, in percent: a program that reads at its own pace
-/// leaves some of what came in the way.
+/// The least share to which the receiver reopens the window, in percent: a program that reads at
+/// its own pace leaves some of the data in it.
 const OPEN: u64 = 90;
 
-/// The time that a full window was on its way, where the receiver's window was all that a
+/// Returns the time that a full window was on its way, where the receiver's window was all that a
 /// queue on the path held: a larger window would only make that queue longer.
 pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
     let [window, last] = delivery.windows;
@@ -151,15 +151,16 @@ pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
     passed_late(delivery).filter(|_| is_read && is_under_way)
 }
 
-/// The time that a full window took to be acknowledged, where its receiver was slow to open it
-/// again: that, and not the way, is what takes the time.
+/// Returns the time that a full window took to be acknowledged, where its receiver was slow to
+/// reopen it: the receiver, and not the path, takes the time.
 pub(super) fn read_late(delivery: &Delivery) -> Option<Duration> {
     let [window, last] = delivery.windows;
     let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
     passed_late(delivery).filter(|_| !is_read)
 }
 
-/// The time that a full window took to be acknowledged, where that is far longer than the way.
+/// Returns the time that a full window took to be acknowledged, where that is far longer than the
+/// path takes.
 fn passed_late(delivery: &Delivery) -> Option<Duration> {
     let [window, _] = delivery.windows;
     let is_full = delivery.limit == Limit::ReceiveWindow && delivery.zero_windows == 0;
@@ -175,33 +176,33 @@ fn passed_late(delivery: &Delivery) -> Option<Duration> {
 pub(super) trait Kind: Default + Clone + fmt::Debug {
     /// The cause.
     const ID: Id;
-    /// Messages from which on it is no one's bad luck.
+    /// The least number of messages that are no single one's bad luck.
     const REPEATS: u64 = evidence::REPEATS;
 
-    /// What it cost this message; `None` where it did not limit it.
+    /// Returns the cost for this message; `None` where the cause did not limit it.
     fn cost(delivery: &Delivery) -> Option<Duration>;
 
-    /// The side at fault.
+    /// Returns the side at fault.
     fn culprit(sender: Side) -> Owner {
         owner(sender)
     }
 
-    /// The evidence on the wire and the wording, by the message that lost most.
+    /// Returns the evidence on the wire and the wording, by the message that lost most.
     fn words(worst: &Delivery) -> (&'static str, &'static Wording);
 
-    /// Adds what only some cases have.
+    /// Adds the parts that only some cases have.
     fn complete(finding: &mut Finding, case: &Case<'_>, worst: &Delivery) {
         let _ = (finding, case, worst);
     }
 
-    /// Whether that is a fault, and not just how it is meant to be.
+    /// Returns true if the limit is a fault, and not intended.
     fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
         let _ = (limited, case);
         true
     }
 }
 
-/// What one cause held back, by whose messages it were.
+/// The messages that one cause held back, by sender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limited<K> {
     server: Messages,
@@ -209,14 +210,14 @@ pub(crate) struct Limited<K> {
     kind: PhantomData<K>,
 }
 
-/// One side's messages.
+/// The messages of one side.
 #[derive(Clone, Debug, Default)]
 struct Messages {
     tally: Tally,
     stops: u64,
     /// Messages of the first exchanges of connections.
     opening: u64,
-    /// The one that lost most: what it was like.
+    /// The message that lost most.
     worst: Option<Delivery>,
 }
 
@@ -225,7 +226,7 @@ impl<K: Kind> super::Rule for Limited<K> {
 
     fn observe(&mut self, exchange: &Exchange) {
         for delivery in &exchange.deliveries {
-            // What slow start would have taken all the same cost nothing.
+            // The time that slow start would have taken all the same costs nothing.
             let Some(cost) = K::cost(delivery).filter(|cost| !cost.is_zero()) else {
                 continue;
             };
@@ -266,13 +267,13 @@ impl<K: Kind> super::Rule for Limited<K> {
 }
 
 impl<K> Limited<K> {
-    /// Returns true if half of the exchanges or more met it, those counted too whose responses
-    /// were cut short.
+    /// Returns true if the cause met half of the exchanges or more, those counted too whose
+    /// responses were cut short.
     pub(super) fn is_common(&self, case: &Case<'_>) -> bool {
         self.affected() * 2 >= case.ledger.uncut() + case.ledger.cut
     }
 
-    /// Returns true if only the exchanges met it that open a connection, and most others did not:
+    /// Returns true if the cause met only the first exchanges of connections, and most others not:
     /// a window that is being tuned.
     pub(super) fn is_of_openings(&self, case: &Case<'_>) -> bool {
         let is_opening = |side: &Messages| side.opening >= side.tally.affected;
@@ -285,13 +286,13 @@ impl<K> Limited<K> {
     }
 }
 
-/// What a message stood still for less what slow start would have taken.
+/// Returns the time that a message stood still less the time that slow start would have taken.
 pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
     delivery.held.saturating_sub(delivery.spared)
 }
 
 impl Messages {
-    /// Returns true if it is more than one message's bad luck: several messages stopped, or
+    /// Returns true if the cause is more than one message's bad luck: several messages stopped, or
     /// one did often enough and lost most of all the time.
     fn are_repeated<K: Kind>(&self, case: &Case<'_>) -> bool {
         let is_most = self.tally.cost.likely.saturating_mul(2) >= case.ledger.total();
@@ -300,7 +301,8 @@ impl Messages {
         has_come_again || evidence::is_repeated(case, &self.tally) || (is_most && is_steady)
     }
 
-    /// Of equal ones that with the lower packet numbers stays, whichever came first.
+    /// Keeps the worse message; of equal ones the one with the lower packet numbers, whichever came
+    /// first.
     fn offer(&mut self, delivery: &Delivery) {
         let key = |d: &Delivery| (core::cmp::Reverse(d.stopped), d.packets);
         if self
@@ -322,7 +324,7 @@ impl Messages {
     }
 }
 
-/// The finding of the side with the larger cost.
+/// Returns the finding on the side with the larger cost.
 fn finding<K: Kind>(
     case: &Case<'_>,
     sender: Side,
@@ -368,7 +370,7 @@ fn finding<K: Kind>(
     finding
 }
 
-/// How much it costs, as the end of a summary.
+/// Returns the cost, as the end of a summary.
 fn share(messages: &Messages, finding: &Finding) -> String {
     let [one, many] = finding.unit.words();
     format!(
@@ -380,13 +382,13 @@ fn share(messages: &Messages, finding: &Finding) -> String {
     )
 }
 
-/// The number of segments that the sender began with.
+/// Returns the number of segments in the sender's first flight.
 pub(super) fn first_segments(delivery: &Delivery) -> u64 {
     let size = u64::from(delivery.mss.max(1));
     delivery.first_in_flight.div_ceil(size)
 }
 
-/// The side, for a sentence.
+/// Returns the side's name, for a sentence.
 fn name(side: Side) -> &'static str {
     match side {
         Side::Client => "client",
@@ -394,7 +396,7 @@ fn name(side: Side) -> &'static str {
     }
 }
 
-/// What a side sends, for a sentence.
+/// Returns the name of a side's messages, for a sentence.
 fn message(case: &Case<'_>, side: Side) -> &'static str {
     match side {
         _ if !case.ledger.unit.is_requests() => "transfer",
@@ -410,7 +412,7 @@ pub(super) fn owner(side: Side) -> Owner {
     }
 }
 
-/// Bytes, for a sentence.
+/// Formats bytes for a sentence.
 pub(super) fn bytes(count: u64) -> String {
     match count {
         0..10_000 => format!("{count} bytes"),
@@ -419,7 +421,7 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
-/// A rate in bits a second, for a sentence.
+/// Formats a rate in bits per second for a sentence.
 pub(super) fn bits(rate: f64) -> String {
     let bits = rate * 8.0;
     if bits >= 1e6 {
@@ -433,8 +435,8 @@ pub(super) fn bits(rate: f64) -> String {
 mod tests {
     use super::*;
 
-    /// A response of forty segments that stopped five times, with so many in
-    /// flight, for a round trip each.
+    /// Returns a response of forty segments that stopped five times, with so many in flight, for a
+    /// round trip each.
     fn stopped(segments: u64) -> Delivery {
         let trip = Duration::from_millis(40);
         Delivery {

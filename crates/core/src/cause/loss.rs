@@ -1,4 +1,4 @@
-//! Losses repaired within exchanges: what the causes of that family share.
+//! Losses repaired within exchanges, shared by the causes of that family.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -17,31 +17,31 @@ use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Losses on this many connections, and this many in all, are the path's:
-/// fewer may be one connection's bad luck.
+/// The least number of connections, and of losses in all, that make losses the path's: fewer may be
+/// one connection's bad luck.
 const SPREAD: usize = 3;
 const MANY: u64 = 10;
-/// Connections told apart.
+/// Limit of connections told apart.
 const MAX_CLIENTS: usize = 64;
-/// What a kernel counts when it discards segments that arrived.
+/// The kernel's counters of arrived segments that it discarded.
 const DISCARDS: [&str; 3] = [
     "TcpExt:TCPRcvQDrop",
     "TcpExt:PruneCalled",
     "TcpExt:TCPBacklogDrop",
 ];
-/// Exemplar packets kept.
+/// Limit of exemplar packets kept.
 const MAX_PACKETS: usize = 5;
 
-/// What a few losses amount to, by what repaired most of them.
+/// The kind of a few losses, by the repair of most of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A timer.
+    /// Repair by the retransmission timer.
     Timeout,
-    /// A tail-loss probe.
+    /// Repair by a tail-loss probe.
     Probe,
-    /// Later data that arrived.
+    /// Repair after later data had arrived.
     Fast,
-    /// A second repetition: the first was lost too.
+    /// Repair by a second retransmission: the first was lost too.
     Again,
 }
 
@@ -56,17 +56,17 @@ impl Kind {
     }
 }
 
-/// What was lost and how it was repaired.
+/// The losses and their repairs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses {
     pub(crate) tally: Tally,
-    /// By [`Kind`]: how many, and how long they took.
+    /// The number and total time of repairs, by [`Kind`].
     repairs: [(u64, Duration); 4],
     clients: BTreeSet<Endpoint>,
     packets: Vec<u64>,
-    /// Those before the point that no exchange holds.
+    /// The requests lost before the point, which no exchange holds.
     pub(super) requests: LostRequests,
-    /// Repaired losses that the receiver later said were not lost.
+    /// Repaired losses that the receiver later reported as not lost.
     taken_back: u64,
     /// Repaired losses that may have been none.
     doubtful: u64,
@@ -76,8 +76,8 @@ pub(crate) struct Losses {
     slowed: Distribution,
 }
 
-/// If the receiver says of so many losses that they were none, others of which it cannot say it
-/// are in doubt too.
+/// The divisor of all losses from which those that the receiver reports as none cast doubt on
+/// others of which it cannot report that.
 const DOUBTED: u64 = 5;
 
 impl Losses {
@@ -103,7 +103,7 @@ impl Losses {
         }
     }
 
-    /// Takes in what is said of earlier exchanges, in whatever exchange that is.
+    /// Takes in the reports on earlier exchanges, in whatever exchange they come.
     pub(super) fn hear(&mut self, exchange: &Exchange) {
         self.taken_back += u64::from(exchange.disorder.taken_back);
     }
@@ -146,8 +146,8 @@ impl Losses {
         self.settle();
     }
 
-    /// All of them: with the requests that were lost before the point, each
-    /// found by its timer.
+    /// Returns all losses, with the requests that were lost before the point, each repaired by its
+    /// timer.
     pub(super) fn whole(&self) -> Self {
         let mut whole = self.clone();
         let count = self.requests.count();
@@ -178,7 +178,7 @@ impl Losses {
         self.repairs.get(kind as usize).copied().unwrap_or_default()
     }
 
-    /// The share of the time of all repairs that one kind took.
+    /// Returns the share of the time of all repairs that one kind took.
     fn share_of(&self, kind: Kind) -> f64 {
         let all: Duration = self.repairs.iter().map(|(_, took)| took).sum();
         self.repaired_by(kind).1.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE)
@@ -188,12 +188,12 @@ impl Losses {
         self.repairs.iter().map(|(count, _)| count).sum()
     }
 
-    /// Many, on several connections: the path loses packets.
+    /// Returns true if losses are many and on several connections: the path loses packets.
     pub(crate) fn is_widespread(&self) -> bool {
         self.clients.len() >= SPREAD && self.events() >= MANY
     }
 
-    /// The kind of repair that most of the time went to.
+    /// Returns the kind of repair that took most of the time.
     fn kind(&self) -> Kind {
         [Kind::Timeout, Kind::Again, Kind::Probe, Kind::Fast]
             .into_iter()
@@ -201,7 +201,7 @@ impl Losses {
             .unwrap_or(Kind::Fast)
     }
 
-    /// The finding under `id`, if there were losses and they matter.
+    /// Returns the finding under `id`, if there were losses and they matter.
     pub(crate) fn finding(&self, id: Id, case: &Case<'_>) -> Option<Finding> {
         let is_material =
             evidence::is_material(case, &self.whole) || self.requests.is_material(case);
@@ -222,23 +222,23 @@ impl Losses {
         Some(finding)
     }
 
-    /// Returns true if what was lost may not have been: few connections lost it, and most of it
-    /// nobody saw twice or missed, or was sent again too soon to tell; or the receiver took back
-    /// a good part.
+    /// Returns true if the losses may have been none: few connections had them, and most of the
+    /// data nobody saw twice or missed, or was retransmitted too soon to tell; or the receiver took
+    /// back a good part.
     fn are_doubtful(&self) -> bool {
         let all = self.events();
         let is_mostly = self.doubtful * 2 > all && !self.is_widespread();
         is_mostly || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
     }
 
-    /// Returns true if a few probes may have repeated what was only late: a probe comes two
+    /// Returns true if a few probes may have repeated data that was only late: a probe comes two
     /// round trips after the segment, and a path that reorders takes as long.
     fn is_chance(&self, case: &Case<'_>) -> bool {
         let is_probe = self.kind() == Kind::Probe;
         is_probe && self.are_doubtful() && !evidence::is_repeated(case, &self.whole)
     }
 
-    /// What shows of those that no exchange holds.
+    /// Returns the evidence of the losses that no exchange holds.
     fn before(&self) -> Option<Evidence> {
         let count = self.requests.count();
         let text = format!(
@@ -249,7 +249,7 @@ impl Losses {
         (count > 0).then(|| circumstance.packets(&self.requests.packets))
     }
 
-    /// Evidence of windows that losses had cut.
+    /// Returns the evidence of windows that losses had cut.
     fn cut_windows(&self, case: &Case<'_>) -> Option<Evidence> {
         let count = self.slowed.count();
         let text = format!(
@@ -286,9 +286,9 @@ impl Losses {
     }
 }
 
-/// What an exchange lost to losses, with what they made of the window.
+/// Returns the time that an exchange lost to losses on the path, until they were repaired.
 pub(crate) fn lost(exchange: &Exchange) -> Duration {
-    // What came to a host that ignored it is not the path's loss.
+    // Data that came to a host that ignored it is not the path's loss.
     exchange
         .waits
         .iter()
@@ -297,7 +297,7 @@ pub(crate) fn lost(exchange: &Exchange) -> Duration {
         .sum()
 }
 
-/// The cost of windows that losses had cut, of all messages of an exchange.
+/// Returns the cost of windows that losses had cut, of all messages of an exchange.
 fn slowed(exchange: &Exchange) -> Cost {
     let deliveries = exchange.deliveries.iter();
     deliveries
@@ -309,7 +309,7 @@ fn slowed(exchange: &Exchange) -> Cost {
 pub(super) const IN_TIME: &str =
     "a capture at the other end that shows these segments arriving in time";
 
-/// Few losses, most of their time waiting for repairs of one kind.
+/// Returns the conclusion on few losses, most of their time waiting for repairs of one kind.
 pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wording) -> Conclusion {
     let losses = case.gathered.losses.whole();
     if losses.is_widespread() || losses.kind() != kind {
@@ -334,8 +334,8 @@ pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wordin
     Conclusion::Finding(Box::new(finding))
 }
 
-/// A receiver without memory discards what arrived, and it is sent again as if
-/// it had been lost: this kernel's own counters say whether it did.
+/// Returns the candidate of a receiver without memory, which discards arrived segments, so that
+/// they are retransmitted as if lost: this kernel's own counters say whether it did.
 fn discarded(case: &Case<'_>) -> Option<Candidate> {
     let counted = DISCARDS.map(|name| (name, case.facts.counter(name).unwrap_or_default()));
     let (name, count) = counted.into_iter().max_by_key(|&(_, count)| count)?;
@@ -347,7 +347,7 @@ fn discarded(case: &Case<'_>) -> Option<Candidate> {
     })
 }
 
-/// What the kernel counted of its own retransmissions.
+/// Returns the evidence of the kernel's counter of its own retransmissions.
 fn retransmission_counter(case: &Case<'_>) -> Option<Evidence> {
     let retransmitted = case
         .facts

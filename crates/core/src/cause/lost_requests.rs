@@ -1,8 +1,7 @@
-//! Requests that were lost before they came to a point beside the server: it
-//! sees the repetition only, and behind it no sign of the loss but a gap in the
-//! client's numbers (IP identification) and a silence as long as a
-//! retransmission timeout. A lost acknowledgement leaves the gap alone, a
-//! client that pauses the silence alone.
+//! Requests that were lost before they came to a point beside the server: it sees the
+//! retransmission only, and behind it no sign of the loss but a gap in the client's numbers (IP
+//! identification) and a silence as long as a retransmission timeout. A lost acknowledgement leaves
+//! only the gap, a client that pauses only the silence.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -17,28 +16,29 @@ use crate::stats::histogram::Distribution;
 
 /// The least retransmission timeout (`TCP_RTO_MIN` in `include/net/tcp.h`).
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
-/// The timeout is that and a round trip, more where it varied; a probe of a
-/// lone segment takes two (`tcp_schedule_loss_probe()`).
+/// The greatest number of round trips in the timeout beyond its least value: one, more where it
+/// varied; a probe of a lone segment takes two (`tcp_schedule_loss_probe()`).
 const ROUNDS: u32 = 4;
-/// Rounding to the kernel's tick, and the client's own time before it asked.
+/// Allowance for rounding to the kernel's tick, and the client's own time before it asked.
 const STRAY: Duration = Duration::from_millis(50);
-/// Each repetition waits twice as long; more are not told from a pause.
+/// The greatest number of retransmissions: each waits twice as long, and more are not told from a
+/// pause.
 const MOST_COPIES: u16 = 4;
-/// Connections told apart.
+/// Limit of connections told apart.
 const MAX_CLIENTS: usize = 64;
-/// Exemplar packets kept.
+/// Limit of exemplar packets kept.
 const MAX_PACKETS: usize = 5;
 
-/// What was lost on the way to the point.
+/// The requests lost on the path to the point.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LostRequests {
     pub(super) tally: Tally,
     pub(super) took: Duration,
     pub(super) clients: BTreeSet<Endpoint>,
     pub(super) packets: Vec<u64>,
-    /// Silences as long behind which nothing is missing: the client's own.
+    /// Silences of that length without a gap: the client's own.
     pauses: u64,
-    /// How long connections were silent before requests.
+    /// The silences of connections before requests.
     silences: Distribution,
 }
 
@@ -55,7 +55,7 @@ impl LostRequests {
             self.pauses += 1;
             return;
         }
-        // All of the silence lies before what the point sees of the exchange.
+        // All of the silence lies before the point's view of the exchange.
         self.tally.add(exchange, Cost::exactly(idle), idle);
         self.tally.add_wall(exchange.begin - idle, exchange.begin);
         self.took += idle;
@@ -74,7 +74,7 @@ impl LostRequests {
         self.settle();
     }
 
-    /// Keeps the first, in whatever order their exchanges closed.
+    /// Keeps the first packets, in whatever order their exchanges closed.
     fn settle(&mut self) {
         self.packets.sort_unstable();
         self.packets.truncate(MAX_PACKETS);
@@ -83,8 +83,8 @@ impl LostRequests {
         }
     }
 
-    /// How many there are, if they are told from pauses of the clients: a
-    /// client that rests as long by itself may have lost an acknowledgement.
+    /// Returns the number of lost requests, if they are told from pauses of the clients: a client
+    /// that rests as long by itself may have lost an acknowledgement.
     pub(super) fn count(&self) -> u64 {
         if self.pauses < self.tally.affected {
             self.tally.affected
@@ -93,13 +93,13 @@ impl LostRequests {
         }
     }
 
-    /// Whether they matter to who asks: beside the server none of that is seen.
+    /// Returns true if they matter to the client: beside the server none of that is seen.
     pub(super) fn is_material(&self, case: &Case<'_>) -> bool {
         let least = case.round_trip().unwrap_or_default();
         self.count() > 0 && matters_outside(case, &self.own(), least)
     }
 
-    /// What they cost beyond the silence that any request has before it.
+    /// Returns the cost beyond the silence that any request has before it.
     pub(super) fn own(&self) -> Tally {
         let usual = nanos(self.silences.quantile(0.5).unwrap_or_default());
         let usual = usual.saturating_mul(self.tally.affected);
@@ -113,8 +113,8 @@ impl LostRequests {
     }
 }
 
-/// Whether a request that came after this silence is one sent again: what is
-/// missing before it, sent at once, would have timed out just then.
+/// Returns true if a request that came after this silence is a retransmission: the packets missing
+/// before it, sent at once, would have timed out just then.
 fn is_repetition(exchange: &Exchange, idle: Duration) -> bool {
     let missing = exchange.travel.skipped;
     let trip = exchange.travel.beyond + exchange.least_trip.unwrap_or_default();

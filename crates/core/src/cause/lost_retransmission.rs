@@ -1,5 +1,5 @@
-//! `lost-retransmission`: the same bytes were needed a third time, the first repetition
-//! having been lost like the original.
+//! `lost-retransmission`: the same bytes were sent a third time, the first retransmission having
+//! been lost like the original.
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;
@@ -22,7 +22,7 @@ const WORDING: Wording = Wording {
     ..Wording::NONE
 };
 
-/// Counts losses whose repetition was lost too.
+/// Counts losses whose retransmission was lost too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

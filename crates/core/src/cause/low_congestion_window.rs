@@ -1,8 +1,8 @@
 //! `low-congestion-window`.
 //!
-//! Told from `slow-start` by its size: fewer segments than a connection begins
-//! with, round after round; from `send-buffer` by full segments at each stop;
-//! from what losses bring about by there being none.
+//! Told from `slow-start` by its size: fewer segments than the initial window, round after round;
+//! from `send-buffer` by full segments at each stop; from the effects of losses by the lack of
+//! losses.
 
 use core::time::Duration;
 
@@ -43,7 +43,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches messages whose congestion window stays below where it should begin.
+/// Watches messages whose congestion window stays below the initial window.
 pub(crate) type Rule = Limited<LowWindow>;
 
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,5 @@
-//! `mtu-black-hole`: full segments are lost every time they are sent, small
-//! ones arrive, and nobody says why. Random loss hits small ones too, and lets
-//! a second or third copy through.
+//! `mtu-black-hole`: full segments are lost every time they are sent, small ones arrive, and no
+//! ICMP error comes. Random loss hits small ones too, and lets a second or third copy through.
 
 use super::evidence::{self, human};
 use super::loss::lost;
@@ -42,18 +41,18 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// One exchange may have lost three copies by chance; two have not.
+/// The least number of exchanges: one may have lost three copies by chance; two have not.
 const LEAST: u64 = 2;
-/// Exemplar packets kept.
+/// Limit of exemplar packets kept.
 const MAX_PACKETS: usize = 5;
 
 /// Counts exchanges whose full segments do not arrive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Full segments sent again in vain, where their sender is seen.
+    /// Full segments retransmitted in vain, where their sender is seen.
     copies: u64,
-    /// The largest that arrived in their place.
+    /// The largest segment that arrived in their place.
     passed: u32,
     packets: Vec<u64>,
 }

@@ -1,4 +1,4 @@
-//! `nagle-delayed-ack`: the case this project grew from.
+//! `nagle-delayed-ack`: the cause that this project grew from.
 
 use core::time::Duration;
 
@@ -67,7 +67,7 @@ const BY_EXPERIMENT: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The change of the program instead.
+/// The change of the program, instead of the socket option.
 const IN_ONE_CALL: (&str, &str) = (
     "server",
     "or write header and body in one call (writev, MSG_MORE, a buffer{nopush})",
@@ -85,13 +85,13 @@ const DIRECTIVES: [&str; 2] = [
     "; nginx: sendfile with tcp_nopush on",
 ];
 
-/// A shift by an experiment below this may be chance.
+/// The least shift by an experiment that is not chance.
 pub(crate) const LEAST_DROP: Duration = Duration::from_millis(5);
-/// The quantiles at which responses with and without an experiment are held
-/// against each other, the most typical first.
+/// The quantiles at which responses with and without an experiment are compared, the most typical
+/// first.
 const LEVELS: [f64; 3] = [0.5, 0.75, 0.9];
 
-/// Watches small parts of responses that follow small parts.
+/// Watches small segments of responses that follow small segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -117,23 +117,22 @@ impl super::Rule for Rule {
     }
 }
 
-/// Does what [`stall_follows_ack`] does for a case; `None` also if its target is
-/// unknown.
+/// Returns the result of [`stall_follows_ack`] for a case; `None` also if its target is unknown.
 pub(crate) fn follows_ack(case: &Case<'_>) -> Option<bool> {
     case.target
         .and_then(|target| stall_follows_ack(case.facts, target))
 }
 
-/// Tells from the experiment with prompt acknowledgements whether stalls within
-/// responses end with our acknowledgement. `None`: it was not run, or its control
-/// did not stall as the baseline did.
+/// Tells from the experiment with prompt acknowledgements whether stalls within responses end with
+/// our acknowledgement. `None`: the experiment was not run, or its control did not stall as the
+/// baseline did.
 pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool> {
     let result = quick_ack(facts, target)?;
     if removed_stall(&result).is_some() {
         return Some(true);
     }
     let baseline = facts.loads.baseline(target);
-    // What is held for a round trip is held for one with prompt acknowledgements too.
+    // Data held for a round trip is held for one with prompt acknowledgements too.
     let least = LEAST_DROP.max(facts.round_trip(target).unwrap_or_default() * 3 / 2);
     let mut stalled = LEVELS.iter().filter_map(|&level| {
         let (control, treated) = bodies(&result, level);
@@ -145,12 +144,11 @@ pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool>
     (stays(first) && stalled.all(stays)).then_some(false)
 }
 
-/// Returns true if other observations speak against it: the server's kernel held
-/// nothing back, its sockets have Nagle off, or acknowledging at once changed
-/// nothing.
+/// Returns true if other observations speak against the cause: the server's kernel held nothing
+/// back, its sockets have Nagle off, or acknowledging at once changed nothing.
 fn is_retracted(case: &Case<'_>) -> bool {
-    // An experiment that removes the stall says more than what a kernel did not
-    // show: older ones do not tell of every way to write.
+    // An experiment that removes the stall says more than the silence of a kernel: older ones do
+    // not show every way to write.
     if held::is_seen_not_to_hold(case) && follows_ack(case) != Some(true) {
         return true;
     }
@@ -164,7 +162,7 @@ fn is_retracted(case: &Case<'_>) -> bool {
     nodelay.of >= evidence::REPEATS && nodelay.count * 10 >= nodelay.of * 9
 }
 
-/// The experiment in which our side never delays an ACK.
+/// Returns the experiment in which our side never delays an ACK.
 pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentResult<'_>> {
     facts
         .loads
@@ -173,8 +171,8 @@ pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentRes
         .find(|r| r.experiment == Experiment::QuickAck)
 }
 
-/// A stall between a response's first and last byte that acknowledging at once
-/// took most of away; a round trip may stay.
+/// A stall between a response's first and last byte that acknowledging at once mostly removed; a
+/// round trip may stay.
 pub(crate) struct RemovedStall {
     /// The quantile of the responses, 0 to 1.
     level: f64,
@@ -184,8 +182,8 @@ pub(crate) struct RemovedStall {
     after: Duration,
 }
 
-/// The most typical stall that the experiment removed. Not all responses need
-/// stall: a client that asks seldom acknowledges some of them at once by itself.
+/// Returns the most typical stall that the experiment removed. Not all responses need stall: a
+/// client that asks seldom acknowledges some of them at once by itself.
 pub(crate) fn removed_stall(result: &ExperimentResult<'_>) -> Option<RemovedStall> {
     if result.high >= 0 {
         return None;
@@ -203,8 +201,7 @@ pub(crate) fn removed_stall(result: &ExperimentResult<'_>) -> Option<RemovedStal
     })
 }
 
-/// The time from first to last byte at a quantile, without the experiment and with
-/// it.
+/// Returns the time from first to last byte at a quantile, without the experiment and with it.
 fn bodies(result: &ExperimentResult<'_>, level: f64) -> (Duration, Duration) {
     (
         quantile(&result.control.body, level),
@@ -233,7 +230,7 @@ fn gather(held: &Held, case: &Case<'_>) -> Vec<Evidence> {
     list
 }
 
-/// The two pieces as our own requests saw them.
+/// Returns the evidence of the two pieces by the timestamps of our own requests.
 fn own_stamps(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
     let body = &case.facts.loads.baseline(target)?.body;
     let text = format!(
@@ -321,7 +318,7 @@ fn counter(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(count))
 }
 
-/// Rules out what looks alike.
+/// Rules out the look-alikes.
 fn rule_out(finding: &mut Finding, held: &Held, case: &Case<'_>) {
     if case.has_packets {
         let [stalls, late] = held.by_packets();

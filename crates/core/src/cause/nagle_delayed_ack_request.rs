@@ -21,7 +21,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches small parts of requests that follow small parts.
+/// Watches small segments of requests that follow small segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches both sides' small parts.
+/// Watches both sides' small segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -46,9 +46,10 @@ impl super::Rule for Rule {
     }
 }
 
-/// On a path without distance an ACK comes back at once: what leaves with it
-/// may as well have been written just then. Where no handshake bounds the round trip, what left
-/// sooner than that may have left before the ACK came.
+/// Returns true if the round trip is long enough to tell: on a path without distance an ACK comes
+/// back at once, and a segment that leaves with it may as well have been written just then. Where
+/// no handshake bounds the round trip, a segment that left sooner than that may have left before
+/// the ACK came.
 fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
     let Some(trip) = case.round_trip() else {
         return false;

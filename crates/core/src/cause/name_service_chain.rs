@@ -1,6 +1,6 @@
-//! `name-service-chain`: the same name is asked for on the link (multicast DNS,
-//! LLMNR), nobody answers, and only then the resolver is asked. What a library
-//! does before its first packet does not show; this does.
+//! `name-service-chain`: the same name is asked for on the link (multicast DNS, LLMNR), nobody
+//! answers, and only then the resolver is asked. The work of a library before its first packet does
+//! not show; this does.
 
 use super::delays::Delays;
 use super::evidence::{self};

@@ -33,11 +33,11 @@ const KIND: Kind = Kind {
     what: "were accepted and not answered in the time allowed",
 };
 
-/// Who leaves sooner did not wait for an answer: a last word before a FIN, as
-/// of TLS, has none.
+/// The least time that a client waits for an answer: one that leaves sooner did not, as a last word
+/// before a FIN, like that of TLS, has none.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The part of the answers that take no longer than a request that is late.
+/// The share of the answers that take no longer than a request that is late.
 const NEARLY_ALL: f64 = 0.9;
 
 /// Watches requests that the server's kernel acknowledged and its program
@@ -45,7 +45,7 @@ const NEARLY_ALL: f64 = 0.9;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
-    /// Ages of the requests given up, as far as they went.
+    /// Ages of the requests given up, at the end of the connection or the capture.
     ages: Distribution,
 }
 
@@ -78,8 +78,8 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// The number given up because they were late. Whoever stops asking, as a load does at
-    /// the end of its run, leaves requests whose answers were not due yet.
+    /// Returns the number of requests given up because they were late. A client that stops asking,
+    /// as a load does at the end of its run, leaves requests whose answers were not due yet.
     fn overdue(&self, case: &Case<'_>) -> u64 {
         let all = self.failures.tally.affected;
         let cut = case.target.map_or(0, |target| case.facts.loads.cut(target));

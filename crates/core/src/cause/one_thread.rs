@@ -1,9 +1,9 @@
-//! Servers that serve everything with one thread, by the names of their programs: a larger
-//! number of workers is no change that they know.
+//! Servers that serve everything with one thread, by the names of their programs: a larger number
+//! of workers is no change that they know.
 
 use super::Case;
 
-/// The change that such a server knows, by the names of its program.
+/// The changes for such servers, by the names of their programs.
 const KNOWN: [(&[&str], &str); 1] = [(
     &["redis-server", "valkey-server"],
     "one thread serves all commands, one after the other: find the slow ones (`SLOWLOG GET`, \
@@ -11,7 +11,7 @@ const KNOWN: [(&[&str], &str); 1] = [(
          what must be slow goes to a replica",
 )];
 
-/// The change for requests that wait until others are served: the server's own, where its
+/// Returns the change for requests that wait until others are served: the server's own, where its
 /// program is known to have one thread, else `general`, which must hold for any server.
 pub(super) fn change_for(case: &Case<'_>, general: &'static str) -> &'static str {
     let turns = case.facts.turns.services.get(&case.endpoint);
@@ -20,7 +20,7 @@ pub(super) fn change_for(case: &Case<'_>, general: &'static str) -> &'static str
     own.unwrap_or(general)
 }
 
-/// The change that a server knows whose program goes by this name, if it is known.
+/// Returns the change for the program of this name, if it is known.
 fn change(program: &str) -> Option<&'static str> {
     let known = KNOWN.iter().find(|(names, _)| names.contains(&program));
     known.map(|&(_, change)| change)

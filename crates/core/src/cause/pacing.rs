@@ -1,8 +1,8 @@
 //! `pacing`.
 //!
-//! Told from `bandwidth-limit` by the absence of a queue: the time on the way
-//! stays the least (the sender's own stamps, or the ACKs at the sender, show
-//! it). Told from a program that writes at a rate by full segments.
+//! Told from `bandwidth-limit` by the absence of a queue: the time on the path stays at its minimum
+//! (the sender's own timestamps, or the ACKs at the sender, show it). Told from a program that
+//! writes at a rate by full segments.
 
 use core::time::Duration;
 
@@ -45,13 +45,13 @@ const WORDING: Wording = Wording {
 };
 
 /// The years in which captures were made and no kernel paced: Linux does since version 3.12, of
-/// November 2013. Older stamps are of a clock that was not set.
+/// November 2013. Older timestamps are of a clock that was not set.
 const BEFORE_PACING: [Timestamp; 2] = [
     Timestamp::from_nanos(631_152_000_000_000_000),
     Timestamp::from_nanos(1_383_436_800_000_000_000),
 ];
 
-/// Returns true if what happened then no kernel can have paced.
+/// Returns true if no kernel can have paced at this time.
 fn is_before_pacing(at: Timestamp) -> bool {
     let [from, until] = BEFORE_PACING;
     (from..until).contains(&at)

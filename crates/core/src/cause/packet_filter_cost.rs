@@ -1,5 +1,5 @@
-//! `packet-filter-cost`: from outside it is the server's time, or the way's;
-//! its kernel shows how long packets are on their way through its stack.
+//! `packet-filter-cost`: from outside it is the server's time, or the path's; its kernel shows how
+//! long packets are on their way through its stack.
 
 use super::served::{self, Place};
 use super::wording::Wording;
@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Requests that take long from the device to TCP.
+/// Watches requests that take long from the device to TCP.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

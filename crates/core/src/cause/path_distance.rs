@@ -7,9 +7,9 @@ use super::{Case, Conclusion, Id};
 use crate::exchange::wait::WaitKind;
 use crate::report::Remark;
 
-/// Nearer ends are no distance.
+/// The least round-trip time that is a distance.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// A smaller share of the time is not worth a remark.
+/// The least share of the time that is worth a remark.
 const SHARE: f64 = 0.1;
 
 /// Looks at the time spent travelling.

@@ -1,6 +1,6 @@
-//! `path-jitter`: some round trips take far longer than the least, by the
-//! sender's own clock, while most do not, and neither follows the other: no
-//! queue that load fills, no step, and no pause before.
+//! `path-jitter`: some round trips take far longer than the minimum, by the sender's own clock,
+//! while most do not, and without a pattern: no queue that load fills, no step, and no pause
+//! before.
 
 use super::evidence::{self, human, median, percent};
 use super::path_queueing::grown_handshakes;
@@ -38,7 +38,7 @@ const BY_CLOCK: Wording = Wording {
     ..WORDING
 };
 
-/// Watches round trips that outgrow the least one now and then.
+/// Watches round trips that exceed the minimum now and then.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -47,9 +47,9 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let trips = &case.gathered.trips;
-        // The way to the server is charged too, but only what came back late,
-        // by the server's clock, shows that it was the way.
-        // A client that stands still for a moment hears of all that was on its way later.
+        // Delays on the path to the server are charged too, but only replies that came back late,
+        // by the server's clock, show that it was the path. A client that stands still for a moment
+        // hears late of all packets that were on their way.
         let is_seen = trips.tally.affected >= evidence::REPEATS
             && trips.is_material(case, &trips.tally)
             && evidence::recurs(case, &trips.tally);

@@ -32,21 +32,22 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Connections told apart: those with the lowest addresses and ports, so that
-/// it does not matter in which order they come.
+/// Limit of connections told apart: those with the lowest addresses and ports, so that the order of
+/// arrival does not matter.
 const MAX_CONNECTIONS: usize = 512;
-/// Fewer exchanges on a connection say too little of it.
+/// The least number of exchanges on a connection that is compared.
 const LEAST_EXCHANGES: u64 = 4;
-/// A bad connection loses in this share of its exchanges at least …
+/// The least share of a bad connection's exchanges that lose.
 const BAD_SHARE: f64 = 0.2;
-/// … and more than once.
+/// The least number of losses of a bad connection.
 const BAD_LOSSES: u64 = 2;
-/// At least so many bad and so many clean ones, or chance would do.
+/// The least number of bad connections: fewer may be chance.
 const LEAST_BAD: u64 = 2;
+/// The least number of clean connections: fewer may be chance.
 const LEAST_CLEAN: u64 = 3;
-/// So many in a hundred may be neither.
+/// The greatest percentage of connections that are neither.
 const NEITHER: u64 = 15;
-/// How likely chance may be to leave the clean ones clean.
+/// The greatest probability that chance leaves the clean ones clean.
 const CHANCE: f64 = 0.01;
 
 /// Compares the connections' losses.
@@ -56,18 +57,18 @@ pub(crate) struct Rule {
     connections: Few<(u128, u16), Seen, MAX_CONNECTIONS>,
 }
 
-/// What was seen of a connection.
+/// The exchanges and losses of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Those up to the last that was seen.
+    /// Exchanges of the connection, up to the last one seen.
     exchanges: u64,
     lossy: u64,
 }
 
-/// The connections by what they lose.
+/// The connections sorted into bad, clean and neither.
 #[derive(Clone, Debug, Default)]
 struct Sorted {
-    /// The ports of their clients.
+    /// The ports of the bad connections' clients.
     bad: Vec<u16>,
     clean: u64,
     clean_exchanges: u64,
@@ -163,7 +164,7 @@ impl Rule {
 }
 
 impl Sorted {
-    /// The number of connections that were compared.
+    /// Returns the number of connections compared.
     fn connections(&self) -> u64 {
         self.bad.len() as u64 + self.clean + self.neither
     }
@@ -171,7 +172,7 @@ impl Sorted {
     fn is_telling(&self) -> bool {
         let bad = self.bad.len() as u64;
         let share = self.lossy as f64 / self.exchanges.max(1) as f64;
-        // That so many exchanges were spared by chance, at that rate.
+        // The probability that so many exchanges were spared by chance, at that rate.
         let chance = (1.0 - share).powf(self.clean_exchanges as f64);
         bad >= LEAST_BAD
             && self.clean >= LEAST_CLEAN

@@ -52,10 +52,10 @@ const OUTSIDE: Wording = Wording {
     ..WORDING
 };
 
-/// Fewer exchanges than this share meet a moment, not a queue.
+/// The least share of exchanges that meet a queue: fewer meet a moment.
 const SHARE: f64 = 0.05;
 
-/// Watches round trips that outgrow the least one.
+/// Watches round trips that exceed the minimum.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -78,7 +78,7 @@ impl super::Rule for Rule {
         if probed.is_none() && share < SHARE {
             return Conclusion::Nothing;
         }
-        // What comes and goes, or stays where it went, is no queue.
+        // Delays that come and go, or a step that stays, are no queue.
         let is_queue = trips.is_queue(case.ledger.count) || trips.are_beside(case.uploads);
         let is_other = !is_queue || trips.step().is_some();
         if probed.is_none() && is_other {
@@ -91,8 +91,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// Requests behind an upload: late answers to them, of which only the upload's own
-/// acknowledgements tell that they stood in a queue.
+/// Returns the finding on requests behind an upload: late answers to them, of which only the
+/// upload's own acknowledgements tell that they stood in a queue.
 fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, late);
     finding.waits = vec![WaitKind::ServerThink];
@@ -162,8 +162,8 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     finding
 }
 
-/// How long handshakes, which no program delays, took when idle and under the
-/// load, where they grew notably.
+/// Returns the times of handshakes, which no program delays, when idle and under the load, where
+/// they grew notably.
 pub(crate) fn grown_handshakes(case: &Case<'_>) -> Option<(Duration, Duration)> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let median_of = |method, is_loaded| {

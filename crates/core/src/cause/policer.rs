@@ -1,9 +1,8 @@
-//! `policer`: what got through between two losses is what a constant rate
-//! allows, time after time, though nothing spaced it and nothing queued: an
-//! account of tokens that was empty at each loss (after Flach et al., "An
-//! Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016, §3.1). Losses by
-//! chance keep no account, and a queue that overflows makes its packets wait
-//! and lets them out evenly.
+//! `policer`: the bytes that pass between two losses are those that a constant rate allows, time
+//! after time, though nothing spaced them and nothing queued: a token bucket that was empty at each
+//! loss (after Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016, §3.1).
+//! Random losses keep no rate, and a queue that overflows makes its packets wait and lets them out
+//! evenly.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -49,43 +48,44 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Slots kept of a service: 32 s in which something was lost.
+/// Limit of slots kept of a service: 32 s in which something was lost.
 const MAX_SLOTS: usize = 16_384;
-/// From one loss to another: so long, that a segment more or less …
+/// The least time between the two losses of a window: one segment more or less is no large part of
+/// it.
 const LEAST_WINDOW: Duration = Duration::from_millis(100);
-/// … and a sender's rounds are no large part of it.
+/// The least number of a sender's round trips in a window, for the same reason.
 const ROUNDS: u32 = 5;
 const LEAST_SEGMENTS: u64 = 10;
-/// Without anything sent for so long the account fills up again.
+/// The longest time without a segment after which the token bucket has not filled up again.
 const LONGEST_SILENCE: Duration = Duration::from_millis(60);
 const SILENT_ROUNDS: u32 = 2;
-/// Windows from which on a rate is no chance; Flach et al. want 15 losses.
+/// The least number of windows for which a rate is no chance; Flach et al. want 15 losses.
 const LEAST_WINDOWS: usize = 5;
-/// A window is at the rate if it is off by this share …
+/// The greatest relative deviation of a window that keeps to the rate.
 const OFF: f64 = 0.15;
-/// … and this share of the windows are.
+/// The least share of the windows that keep to the rate.
 const AT_RATE: f64 = 0.8;
-/// Of what is sent, this share is dropped at least; less may be bad luck.
+/// The least share of the bytes sent that is dropped; less may be bad luck.
 const LEAST_LOST: f64 = 0.02;
-/// Of the bytes, this share comes right behind others at least.
+/// The least share of the bytes that come right behind others.
 const AT_ONCE: f64 = 0.5;
-/// At a higher rate full segments come as close by themselves.
+/// The highest rate: at a higher one full segments come as close by themselves.
 const FASTEST: f64 = 10e6;
 
-/// Keeps the path's account.
+/// Keeps the token bucket of the path in each direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     server: Account,
     client: Account,
 }
 
-/// What got through of one side's messages, and what did not.
+/// The bytes of one side's messages that passed, and those that were dropped.
 #[derive(Clone, Debug, Default)]
 struct Account {
     slots: BTreeMap<(PointId, i64), (u64, u64)>,
     at_once: u64,
     timed: u64,
-    /// Messages that queued, of all.
+    /// Messages that queued, out of `messages`.
     queued: u64,
     messages: u64,
     mss: u64,
@@ -93,14 +93,14 @@ struct Account {
     round_trip: Duration,
 }
 
-/// A rate that is kept to.
+/// A rate that the path keeps to.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
-    /// Bytes a second.
+    /// Bytes per second.
     rate: f64,
     windows: usize,
     at_rate: usize,
-    /// The part of all bytes that was dropped.
+    /// The share of all bytes that was dropped.
     lost: f64,
 }
 
@@ -168,14 +168,14 @@ impl Account {
         self.settle();
     }
 
-    /// Keeps the earliest, in whatever order their exchanges closed.
+    /// Keeps the earliest slots, in whatever order their exchanges closed.
     fn settle(&mut self) {
         while self.slots.len() > MAX_SLOTS {
             self.slots.pop_last();
         }
     }
 
-    /// The rate that the path keeps to, if it does.
+    /// Returns the rate that the path keeps to, if it does.
     fn allowance(&self) -> Option<Allowance> {
         let mut rates = self.rates();
         rates.sort_by(f64::total_cmp);
@@ -201,7 +201,7 @@ impl Account {
         })
     }
 
-    /// What got through from one loss to another, in bytes a second.
+    /// Returns the rates from one loss to another, in bytes per second.
     fn rates(&self) -> Vec<f64> {
         let shortest = LEAST_WINDOW.max(self.round_trip * ROUNDS);
         let silence = LONGEST_SILENCE.max(self.round_trip * SILENT_ROUNDS);

@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Answers leave on a grid of their own, whenever the requests came.
+/// Watches responses that leave on a grid of their own, whenever the requests came.
 ///
 /// The discriminator is the spread of the waits: even from nothing to one
 /// period, for requests come at any time of it. A server's own time, a delayed

@@ -32,38 +32,37 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Ports of a client beyond which they are no narrow range.
+/// The greatest number of a client's ports that are a narrow range.
 const MAX_PORTS: usize = 64;
-/// Clients watched.
+/// Limit of clients watched.
 const MAX_CLIENTS: usize = 256;
-/// A single port is one that the program asks for itself.
+/// The least number of ports: a single one is asked for by the program itself.
 const LEAST_PORTS: usize = 2;
-/// Connections for each port, from which its use again is no chance.
+/// The least number of connections for each port, for which its reuse is no chance.
 const REUSES: usize = 3;
-/// Times that all ports must have been in use at once.
+/// The least number of times that all ports were in use at once.
 const FULL: u64 = 2;
-/// Exemplar packets kept.
+/// Limit of exemplar packets kept.
 const MAX_PACKETS: usize = 5;
-/// Connections of one client remembered: enough for every port to be used
-/// again and again.
+/// Limit of connections remembered for one client: enough for every port to be used again and
+/// again.
 const MAX_CONNECTIONS: usize = MAX_PORTS * 16;
 
-/// Watches clients that come back from the same few neighbouring ports, all of
-/// which are in use time and again: there are no others. What connect() says
-/// then (EADDRNOTAVAIL) is not on the wire.
+/// Watches clients that come back from the same few neighbouring ports, all of which are in use
+/// time and again: there are no others. The error of connect() (EADDRNOTAVAIL) is not on the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    /// By their addresses.
+    /// The clients by their addresses.
     clients: HashMap<IpAddr, Client, FixedState>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Client {
-    /// In order.
+    /// The ports in ascending order.
     ports: Vec<u16>,
-    /// When connections began, by port.
+    /// The beginnings of connections, by port.
     begun: Instants,
-    /// When the last exchange of a port's connections ended.
+    /// The end of the last exchange of each connection, by port.
     ended: Instants,
     packets: Vec<u64>,
     is_wide: bool,
@@ -151,7 +150,7 @@ impl Client {
         self.packets.truncate(MAX_PACKETS);
     }
 
-    /// Forgets all of a client with too many ports.
+    /// Forgets all connections of a client with too many ports.
     fn narrow(&mut self) {
         if self.is_wide || self.ports.len() > MAX_PORTS {
             *self = Self {
@@ -174,8 +173,8 @@ impl Client {
         self.narrow();
     }
 
-    /// How often all ports were in use, if they are a narrow range that is
-    /// used again and again, and for how many connections.
+    /// Returns the number of times that all ports were in use, if they are a narrow range that is
+    /// used again and again, and the number of connections.
     fn fullness(&self) -> Option<(u64, u64)> {
         let (first, last) = (self.ports.first()?, self.ports.last()?);
         let is_range = usize::from(last - first) < self.ports.len();

@@ -25,7 +25,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a request that is taken whole before it is passed on.
+/// The wording for a request that is received in full before it is passed on.
 const UPLOAD: Wording = Wording {
     summary: "The proxy takes the whole request, {upload} (median), before it asks {behind}: two \
         things one after the other of which {saved} (median) could have gone side by side.",
@@ -40,8 +40,8 @@ const UPLOAD: Wording = Wording {
     ..WORDING
 };
 
-/// A proxy that takes a whole upload before it asks its upstream, or keeps an
-/// answer back that its upstream has begun.
+/// Watches proxies that receive a whole upload before they ask their upstream, or keep a response
+/// back that their upstream has begun.
 ///
 /// The discriminator is both legs in one capture: the request behind begins
 /// when the one in front has ended, though that took long; or the answer behind

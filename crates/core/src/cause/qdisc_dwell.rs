@@ -1,13 +1,12 @@
-//! `qdisc-dwell`: beside the server, so near that no queue of a path lies
-//! between, its segments come later than its own clock says it made them. The
-//! kernel stamps a segment (TSval) before it hands it to the device's queue,
-//! and a capture at the host sees it behind that (`dev_queue_xmit_nit()` in
-//! `net/core/dev.c`). A program that is late writes later, and is stamped later.
+//! `qdisc-dwell`: at a capture beside the server, so near that no queue of a path lies between, its
+//! segments come later than its own clock says it made them. The kernel stamps a segment (TSval)
+//! before it hands it to the device's queue, and a capture at the host sees it behind that queue
+//! (`dev_queue_xmit_nit()` in `net/core/dev.c`). A program that is late writes later, and is
+//! stamped later.
 //!
-//! Where the server's kernel is watched it says so itself, also of a queue that
-//! is never empty: how long after TCP's own stamp, which bears its pacing, the
-//! device's driver got the answer's first segment. What is behind that one of
-//! the same answer is the answer's own length.
+//! A watched kernel of the server shows it directly, also for a queue that is never empty: the time
+//! from TCP's own stamp, which bears its pacing, until the device's driver got the response's first
+//! segment. The rest of the same response is the response's own length.
 
 use core::time::Duration;
 
@@ -61,15 +60,15 @@ const WATCHED: Wording = Wording {
     ..WORDING
 };
 
-/// A kernel answers a capture at its own host in microseconds; a switch and a
-/// wire are further.
+/// The greatest round-trip time of a capture beside the host: a kernel answers one at its own host
+/// in microseconds; a switch and a wire are further.
 const BESIDE: Duration = Duration::from_micros(200);
-/// What hosts begin with: a router would have taken one off.
+/// The initial TTLs of hosts: a router would have taken one off.
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
-/// Less is a tick of either clock.
+/// The least delay that counts: less is a tick of either clock.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// A clock that was set makes all later segments late by the same; a queue
-/// grows and drains.
+/// The least spread of the delays: a clock that was set makes all later segments late by the same;
+/// a queue grows and drains.
 const STEADY: Duration = Duration::from_millis(1);
 
 /// Watches responses that leave later than they were made.

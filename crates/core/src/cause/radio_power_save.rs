@@ -1,7 +1,6 @@
-//! `radio-power-save`: what follows a pause is late by a constant time,
-//! handshakes too, which no program answers; what follows at once is not. A
-//! server that is slow after a pause would have had its kernel acknowledge the
-//! request first, and would not slow down handshakes.
+//! `radio-power-save`: packets after a pause are late by a constant time, handshakes too, which no
+//! program answers; packets that follow at once are not. A server that is slow after a pause would
+//! have had its kernel acknowledge the request first, and would not slow down handshakes.
 
 use core::time::Duration;
 
@@ -52,30 +51,29 @@ const STAMPED: Wording = Wording {
     ..WORDING
 };
 
-/// Radios fall asleep after pauses of this length at the earliest (Wi-Fi
-/// clients after 100 ms, LTE's connected-mode DRX after 100 to 200 ms).
+/// The shortest pause after which radios fall asleep (Wi-Fi clients after 100 ms, LTE's
+/// connected-mode DRX after 100 to 200 ms).
 const PAUSE: Duration = Duration::from_millis(100);
-/// Waking takes this long at least, and at most: shorter than a Wi-Fi beacon's
-/// fifth nothing is told from a server, longer than LTE's longest DRX cycle
-/// and a bit nothing is a radio.
+/// The range of waking times: shorter than a fifth of a Wi-Fi beacon interval is not told from a
+/// server, and longer than LTE's longest DRX cycle and a bit is no radio.
 const WAKING: core::ops::RangeInclusive<Duration> =
     Duration::from_millis(15)..=Duration::from_millis(400);
-/// What follows at once may be late by this share of the time it takes to wake.
+/// The greatest delay of requests that follow at once, as a share of the waking time.
 const PROMPT: f64 = 0.25;
-/// Waking times keep within this share of their median, or 5 ms …
+/// The greatest spread of waking times, as a share of their median, or 5 ms.
 const SPREAD: f64 = 0.25;
 const LEAST_SPREAD: Duration = Duration::from_millis(5);
-/// … and one answer in so many may have been acknowledged before.
+/// The divisor of the greatest share of answers that may have been acknowledged before.
 const ACKED: u64 = 10;
 
-/// Compares what follows a pause with what does not.
+/// Compares requests after a pause with those that follow at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
     woken: Distribution,
     prompt: Distribution,
     handshakes: Distribution,
-    /// How late requests after a pause came to the point, by the client's clock.
+    /// Delays of requests after a pause until they came to the point, by the client's clock.
     stamped: Distribution,
     least: Option<Duration>,
     acked_first: u64,
@@ -129,7 +127,7 @@ impl super::Rule for Rule {
         let least = self.least.unwrap_or_default();
         let is_material = evidence::is_material(case, &self.tally)
             || self.is_stamped() && trips::matters_outside(case, &self.tally, least);
-        // What is held up once delays all that waited for it.
+        // A single hold-up delays all packets that waited for it.
         let is_seen = is_material
             && self.tally.affected >= evidence::REPEATS
             && evidence::recurs(case, &self.tally);
@@ -157,8 +155,8 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Whether the client's clock shows the time of waking: its requests were
-    /// on the way for that long before they came to the point.
+    /// Returns true if the client's clock shows the waking time: its requests were on the way for
+    /// that long before they came to the point.
     fn is_stamped(&self) -> bool {
         let at = |of: &Distribution| of.quantile(0.5).unwrap_or_default();
         at(&self.stamped) * 2 > at(&self.woken)
@@ -181,7 +179,7 @@ impl Rule {
         }
     }
 
-    /// How long waking takes, if that is what it is.
+    /// Returns the waking time, if the delays are one.
     fn waking(&self) -> Option<Duration> {
         let at = |of: &Distribution, quantile| of.quantile(quantile).unwrap_or_default();
         let waking = self.woken.quantile(0.5)?;
@@ -194,7 +192,7 @@ impl Rule {
         is_waking.then_some(waking)
     }
 
-    /// Whether what no program answers is late too.
+    /// Returns true if handshakes, which no program answers, are late too.
     fn is_before_the_server(&self, waking: Duration) -> bool {
         let shook = self.handshakes.quantile(0.5).unwrap_or_default();
         shook >= self.least.unwrap_or_default() + waking / 2

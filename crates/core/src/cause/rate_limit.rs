@@ -1,4 +1,4 @@
-//! `rate-limit`: of requests here, of bytes in [`byte_rate`](super::byte_rate).
+//! `rate-limit`: a limit on requests; one on bytes is in [`byte_rate`](super::byte_rate).
 
 use super::byte_rate::ByteRate;
 use super::evidence::{self, human, median};
@@ -45,8 +45,8 @@ const ASK_LESS: (&str, &str) = (
     "ask no faster than the limit: what is above it only waits",
 );
 
-/// Answers one at a time, a fixed time apart, by a server that answers a
-/// request which meets no other at once: the distance is a limit, not work.
+/// Watches for answers one at a time, a fixed time apart, by a server that answers a request which
+/// meets no other at once: the distance is a limit, not work.
 ///
 /// The discriminator is the quick answer: a worker that needs a turn for each
 /// request needs it for the first one too. And its rate is a round number, as
@@ -88,19 +88,19 @@ pub(super) fn is_configured(case: &Case<'_>) -> bool {
     limit(case).is_some()
 }
 
-/// The line that limits, the turns that it makes, and what they cost.
+/// Returns the line that limits, the turns that it makes, and their cost.
 fn limit<'a>(case: &Case<'a>) -> Option<(&'a ConfigurationLine, Gate, Tally)> {
     let line = case.facts.setting(case.target?, "limit_req")?;
     let is_set = !line.value.is_empty() && line.set_at.is_some();
-    // With `nodelay` nothing waits: what is too much is refused.
+    // With `nodelay` nothing waits: requests in excess are refused.
     let delays = line.value.split(' ').all(|word| word != "nodelay");
     let gate = case.rhythm.turns().filter(|_| is_set && delays)?;
     let tally = case.rhythm.tally(Moment::think);
     evidence::is_material(case, &tally).then_some((line, gate, tally))
 }
 
-/// A limit by the server's configuration: requests are answered at even distances, and a
-/// directive asks for that.
+/// Returns the finding on a limit by the server's configuration: requests are answered at even
+/// distances, and a directive asks for that.
 fn configured(case: &Case<'_>) -> Option<Finding> {
     let (line, gate, tally) = limit(case)?;
     let place = line
@@ -129,7 +129,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// A finding with the turns as evidence.
+/// Returns a finding with the turns as evidence.
 fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();

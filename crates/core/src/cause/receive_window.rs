@@ -1,9 +1,9 @@
 //! `receive-window`.
 //!
-//! Told from a congestion window and a send buffer by the window that the
-//! receiver advertises: what is in flight reaches its edge, and the next
-//! segment leaves with the ACK that moves the edge. Told from `zero-window` by
-//! its never closing, and from a window that is still growing by its size.
+//! Told from a congestion window and a send buffer by the window that the receiver advertises: the
+//! data in flight reaches its edge, and the next segment leaves with the ACK that moves the edge.
+//! Told from `zero-window` by its never closing, and from a window that is still growing by its
+//! size.
 
 use core::time::Duration;
 
@@ -55,10 +55,10 @@ const UNREAD: Wording = Wording {
     ..WORDING
 };
 
-/// One full window in a message may be one that is just growing.
+/// The least number of full windows in a message: a single one may just be growing.
 const LEAST_STOPS: u32 = 2;
-/// A window that grows by more than this factor while a message is sent is
-/// being tuned (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`).
+/// The factor of growth from which a window is being tuned while a message is sent
+/// (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`).
 const GROWING: f64 = 1.5;
 
 /// Watches messages that fill the receiver's window.
@@ -74,7 +74,8 @@ impl Kind for SmallWindow {
         is_window(delivery).then(|| beyond_slow_start(delivery))
     }
 
-    /// A window that later exchanges do not fill is being tuned: that is how it gets its size.
+    /// Returns false for a window that later exchanges do not fill: it is being tuned and gets its
+    /// size that way.
     fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
         !limited.is_of_openings(case)
     }

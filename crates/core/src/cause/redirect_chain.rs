@@ -35,28 +35,27 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// A client follows a redirect within this time, or it was a person who did.
+/// The greatest time within which a client follows a redirect: later it was a person.
 const FOLLOWED: Duration = Duration::from_secs(1);
-/// Redirects one after the other that make a chain: a single one, from a form
-/// to its result or from a name to its page, is how sites are made.
+/// The least number of successive redirects in a chain: a single one, from a form to its result or
+/// from a name to its page, is how sites are made.
 const CHAIN: usize = 2;
 
-/// Redirects that were followed to the place that they name, and led to
-/// another redirect.
+/// Watches redirects that were followed to the place that they name, and led to another redirect.
 ///
 /// The discriminator is that each request asks for what the response before
 /// named: many redirects of many clients are no chain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
-/// Chains that were followed to their end.
+/// The chains that were followed to their end.
 #[derive(Default)]
 struct Chains {
-    /// From the first request to the last response.
+    /// Times from the first request to the last response.
     whole: Distribution,
-    /// The last exchange alone.
+    /// Times of the last exchange alone.
     direct: Distribution,
-    /// What each redirect took until the request that followed it.
+    /// Times of each redirect until the request that followed it.
     turns: Distribution,
     redirects: Tally,
     count: u64,
@@ -108,7 +107,7 @@ fn chains(case: &Case<'_>) -> Chains {
     chains
 }
 
-/// The exchange that followed `redirect` to where it leads.
+/// Returns the exchange that followed `redirect` to its target.
 fn follower(
     moments: &[Moment],
     asked: &BTreeMap<(IpAddr, u64), Vec<usize>>,

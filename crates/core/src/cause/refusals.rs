@@ -1,5 +1,4 @@
-//! Attempts that something said no to, by who said it: what the rules on
-//! refused attempts have in common.
+//! Refused attempts by the sender of the refusal, shared by the rules on refused attempts.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +8,23 @@ use crate::observed::icmp::IcmpKind;
 use crate::observed::segment::hops;
 use crate::report::{Evidence, EvidenceKind};
 
-/// Packets shown of each kind.
+/// Limit of packets shown of each kind.
 const PACKETS: usize = 5;
 
-/// Attempts of one service that were turned down.
+/// Refused attempts at one service.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refusals {
-    /// Resets, by their time to live.
+    /// Resets by their time to live.
     resets: BTreeMap<u8, Seen>,
-    /// ICMP errors: by a filter, and others.
+    /// ICMP errors of filters.
     prohibited: Seen,
+    /// ICMP errors other than those of filters.
     unreachable: Seen,
     /// Attempts that ended otherwise.
     pub(super) others: u64,
 }
 
-/// How often, and some of the packets.
+/// The number of refusals of one kind, and some of the packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) count: u64,
@@ -60,8 +60,8 @@ impl Refusals {
         self.others += other.others;
     }
 
-    /// Resets by the host itself, and those that came from as far as no other
-    /// packet of the host: something on the way sent them in its name.
+    /// Returns the resets by the host itself, and those that came from a distance of no other
+    /// packet of the host: a device on the path sent them in its name.
     pub(super) fn resets(&self, case: &Case<'_>) -> (Seen, Seen) {
         let host = case.facts.hosts.ttl(case.endpoint.addr);
         let (mut own, mut foreign) = (Seen::default(), Seen::default());
@@ -101,7 +101,7 @@ impl Seen {
         self.packets.truncate(PACKETS);
     }
 
-    /// Evidence, if it was seen.
+    /// Returns the evidence of the refusals, if there were any.
     pub(super) fn evidence(&self, what: &str) -> Option<Evidence> {
         let text = format!("{} {what}", self.count);
         (self.count > 0).then(|| {
@@ -112,7 +112,7 @@ impl Seen {
     }
 }
 
-/// ICMP's word for a filter that says no (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+/// Returns true if ICMP says that a filter prohibits it (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
 fn is_prohibited(kind: IcmpKind, setup: &Setup) -> bool {
     let is_v4 = setup.ends.is_some_and(|(_, server)| server.addr.is_ipv4());
     kind.is_prohibited(is_v4)

@@ -1,7 +1,7 @@
-//! `reordering`: a hole was filled by a segment that its sender had sent
-//! before those that arrived first (an older IP identification or TSval, or too
-//! soon for a repetition), and the sender repeated such segments or what had arrived waited for them. A
-//! retransmission carries newer numbers than what it follows.
+//! `reordering`: a hole was filled by a segment that its sender had sent before those that arrived
+//! first (an older IP identification or TSval, or too soon for a retransmission), and the sender
+//! retransmitted such segments or the data that had arrived waited for them. A retransmission
+//! carries newer numbers than the data it follows.
 
 use super::evidence::{self, human};
 use super::wording::Wording;
@@ -34,7 +34,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Losses may be this many in a hundred of the segments that were late.
+/// The greatest percentage of losses among the late segments.
 const LOSSES: u64 = 20;
 
 /// Counts segments that others overtook.

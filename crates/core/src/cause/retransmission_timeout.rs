@@ -1,5 +1,5 @@
-//! `retransmission-timeout`: the repetition came a round trip and 200 ms after the
-//! copy before it, or later, whatever the receiver said meanwhile.
+//! `retransmission-timeout`: the retransmission came a round trip and 200 ms after the copy before
+//! it, or later, whatever the receiver reported meanwhile.
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;

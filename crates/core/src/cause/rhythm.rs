@@ -1,9 +1,8 @@
-//! How a server works through its requests, seen over all of its connections.
+//! The pattern in which a server works through its requests, over all of its connections.
 //!
-//! Each way of making requests wait leaves its own trace in the instants at
-//! which answers begin: on a timer's grid, one at a time, all together after a
-//! stand-still. The time that passes before each is `server-think` to a single
-//! exchange; what is found here says what it was.
+//! Each way of making requests wait leaves its own trace in the instants at which answers begin: on
+//! a timer's grid, one at a time, all together after a stand-still. To a single exchange the time
+//! before each is `server-think`; the pattern tells the reason.
 
 mod gate;
 mod stall;
@@ -26,48 +25,48 @@ use crate::report::Candidate;
 use crate::service::tally::Tally;
 use crate::service::timeline::{self, Late, Moment};
 
-/// Exchanges below which no rhythm is looked for.
+/// The least number of exchanges for which a rhythm is looked for.
 const LEAST_MOMENTS: usize = 10;
-/// Shorter think times are a server's ordinary work.
+/// The least think time that counts: shorter ones are a server's ordinary work.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
 
-/// What the instants of a server's answers show.
+/// The pattern in the instants of a server's answers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rhythm {
-    /// In the order they began.
+    /// The exchanges in the order they began.
     pub(crate) moments: Vec<Moment>,
-    /// How many exchanges each stands for.
+    /// Number of exchanges that each moment stands for.
     pub(super) weight: f64,
     /// The moments of the longest waits, where `moments` does not hold all.
     late: Option<Vec<Moment>>,
     pub(super) nature: Option<Nature>,
     /// The think time that half of the exchanges stay below.
     pub(super) ordinary: Duration,
-    /// The moments by connection.
+    /// The moments ordered by connection.
     by_client: OnceCell<Vec<Moment>>,
-    /// What [`Rhythm::claim`] found, which several rules ask for.
+    /// The result of [`Rhythm::claim`], which several rules ask for.
     claimed: OnceCell<Option<Tally>>,
     /// The candidates for the server's time, which several findings name.
     fitting: OnceCell<Option<Vec<Candidate>>>,
 }
 
-/// Ways in which a server makes its requests wait.
+/// The ways in which a server makes its requests wait.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Nature {
-    /// It looks for requests once in a period.
+    /// The server looks for requests once in a period.
     Polls(Ticks),
-    /// It lets one request through at a time, though it could sooner.
+    /// The server lets one request through at a time, though it could sooner.
     Admits(Gate),
-    /// It serves one request at a time, and others wait.
+    /// The server serves one request at a time, and others wait.
     Queues(Gate),
-    /// All of it stood still, several times.
+    /// The whole server stood still, several times.
     Stops(Vec<Stall>),
-    /// All of it was slow once, at the start.
+    /// The whole server was slow once, at the start.
     Starts(Stall),
 }
 
 impl Rhythm {
-    /// What `service` shows.
+    /// Returns the rhythm of `service`.
     pub(crate) fn of(service: &Service) -> Self {
         let moments = service.timeline.sorted();
         let weight = service.timeline.weight(moments.len());
@@ -99,25 +98,25 @@ impl Rhythm {
         }
     }
 
-    /// The moments of each connection together, in the order they began.
+    /// Returns the moments of each connection together, in the order they began.
     pub(super) fn by_client(&self) -> &[Moment] {
         self.by_client
             .get_or_init(|| timeline::by_client(&self.moments))
     }
 
-    /// What lets one request through at a time, for whatever reason.
+    /// Returns the gate that lets one request through at a time, for whatever reason.
     pub(super) fn gate(&self) -> Option<Gate> {
         gate::gate(&self.clear_answers(), gate::LOOSE).map(|(gate, _)| gate)
     }
 
-    /// The even distances at which requests are answered that wait side by side, where
-    /// something else says what keeps them.
+    /// Returns the even distances of answers to requests that wait side by side, where other
+    /// evidence tells the reason.
     pub(super) fn turns(&self) -> Option<Gate> {
         gate::even(&self.clear_answers(), gate::LOOSE)
     }
 
-    /// The candidates for the server's time that `find` makes of the clear moments, the first
-    /// time that it is asked.
+    /// Returns the candidates for the server's time that `find` makes of the clear moments,
+    /// computed at the first call.
     pub(super) fn fitting(
         &self,
         find: impl FnOnce(&[Moment]) -> Option<Vec<Candidate>>,
@@ -126,7 +125,7 @@ impl Rhythm {
         found.as_deref()
     }
 
-    /// The moments whose times are the server's and the path's own.
+    /// Returns the moments whose times are the server's and the path's own.
     fn clear_moments(&self) -> Vec<Moment> {
         clear(&self.moments)
     }
@@ -137,12 +136,13 @@ impl Rhythm {
         Answers::new(clear, thinks)
     }
 
-    /// What the exchanges that `saved` names would have saved.
+    /// Returns the savings of the exchanges that `saved` names.
     pub(super) fn tally(&self, saved: impl Fn(&Moment) -> Duration) -> Tally {
         tally(&self.moments, self.weight, saved)
     }
 
-    /// The tally of what `nature` keeps waiting; of stand-stills, among the longest waits of all.
+    /// Returns the tally of the requests that `nature` keeps waiting; of stand-stills, among the
+    /// longest waits of all.
     fn tally_of(&self, nature: &Nature) -> Tally {
         let saved = |moment: &Moment| self.saved(nature, moment);
         match (&self.late, nature) {
@@ -153,7 +153,7 @@ impl Rhythm {
 }
 
 impl Rhythm {
-    /// What the exchanges would have saved without what makes them wait.
+    /// Returns the time that an exchange would have saved without the reason for its wait.
     fn saved(&self, nature: &Nature, moment: &Moment) -> Duration {
         match nature {
             Nature::Polls(_) => moment.think(),
@@ -176,7 +176,7 @@ impl Rhythm {
         }
     }
 
-    /// What it cost, where that is worth a finding of its own.
+    /// Returns the nature and its cost, where that is worth a finding of its own.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<(&Nature, &Tally)> {
         let nature = self.nature.as_ref().filter(|_| case.has_packets)?;
         if let Nature::Stops(stalls) = nature
@@ -191,8 +191,7 @@ impl Rhythm {
         Some((nature, tally.as_ref()?))
     }
 
-    /// Returns true if the server's own kernel says that it ran in what looked like
-    /// stand-stills.
+    /// Returns true if the server's own kernel says that it ran in the apparent stand-stills.
     pub(super) fn has_run(&self, case: &Case<'_>) -> bool {
         match &self.nature {
             Some(Nature::Stops(stalls)) => {
@@ -202,8 +201,8 @@ impl Rhythm {
         }
     }
 
-    /// Whether it was not the server that stood still, or may have been a path
-    /// that held up all that was on it.
+    /// Returns true if it was not the server that stood still, or may have been a path that held up
+    /// all packets on it.
     fn stood_elsewhere(&self, stalls: &[Stall], case: &Case<'_>) -> bool {
         match self.stood(stalls, case) {
             Some(stood) if stood.is_contradicted() => return true,
@@ -215,14 +214,14 @@ impl Rhythm {
         !stall::were_acknowledged(stalls).unwrap_or_else(is_steady)
     }
 
-    /// What the server's own kernel saw of stand-stills; `None` where it was not
+    /// Returns the view of the server's own kernel on stand-stills; `None` where it was not
     /// watched.
     pub(super) fn stood(&self, stalls: &[Stall], case: &Case<'_>) -> Option<Stood> {
         let turns = case.facts.turns.services.get(&case.endpoint)?;
         Some(stood::stood(stalls, self.ordinary, turns))
     }
 
-    /// The think time that is left when what [`Rhythm::claim`] names is gone.
+    /// Returns the think time that is left without the time that [`Rhythm::claim`] names.
     pub(super) fn rest(&self, nature: &Nature) -> Tally {
         self.tally(|moment| {
             let rest = moment.think().saturating_sub(self.saved(nature, moment));
@@ -235,9 +234,9 @@ impl Rhythm {
     }
 }
 
-/// Returns true if what `nature` costs matters. Stand-stills meet few of the requests of a
-/// client that waits for its answers, and all that others make meanwhile: their share of
-/// the requests' time counts, if they are as large a part of the time that passed.
+/// Returns true if the cost of `nature` matters. Stand-stills meet few of the requests of a client
+/// that waits for its answers, and all that others make meanwhile: their share of the requests'
+/// time counts, if they are as large a part of the time that passed.
 fn is_material(nature: &Nature, case: &Case<'_>, tally: &Tally) -> bool {
     if evidence::is_material(case, tally) {
         return true;
@@ -251,7 +250,7 @@ fn is_material(nature: &Nature, case: &Case<'_>, tally: &Tally) -> bool {
         && is_much(stood.as_secs_f64(), end.since(begin).as_secs_f64())
 }
 
-/// The savings of the exchanges that `saved` names, each of which stands for `weight`.
+/// Returns the savings of the exchanges that `saved` names, each of which stands for `weight`.
 fn tally(moments: &[Moment], weight: f64, saved: impl Fn(&Moment) -> Duration) -> Tally {
     let mut tally = Tally::default();
     for moment in moments.iter().filter(|moment| moment.is_clear) {
@@ -263,15 +262,15 @@ fn tally(moments: &[Moment], weight: f64, saved: impl Fn(&Moment) -> Duration) -
     tally
 }
 
-/// The number of exchanges of a busy server, and those that were late: all that is known of
-/// them, and in the order they were answered.
+/// The number of exchanges of a busy server, and its late ones: all that is known of them, and in
+/// the order they were answered.
 type LateOnes<'a> = (u64, &'a Late, &'a [Moment]);
 
-/// What is looked at to tell a server's nature.
+/// The answers that tell a server's nature.
 struct Answers {
-    /// In the order they began.
+    /// The moments in the order they began.
     moments: Vec<Moment>,
-    /// In the order they were answered.
+    /// The moments in the order they were answered.
     by_answer: Vec<Moment>,
     /// The think times, shortest first.
     thinks: Vec<Duration>,
@@ -286,14 +285,14 @@ impl Answers {
         }
     }
 
-    /// The think time that half of them stay below.
+    /// Returns the think time that half of them stay below.
     fn ordinary(&self) -> Duration {
         quantile(&self.thinks, 0.5)
     }
 }
 
-/// The way of making requests wait that answers show, and the think time of those that did
-/// not, where that is not the median of all.
+/// Returns the way of making requests wait that answers show, and the think time of the requests
+/// that did not wait, where that is not the median of all.
 fn nature(answers: &Answers, late: Option<LateOnes<'_>>) -> Option<(Nature, Option<Duration>)> {
     if let Some(ticks) = timer::ticks(answers) {
         return Some((Nature::Polls(ticks), None));
@@ -320,7 +319,7 @@ fn nature(answers: &Answers, late: Option<LateOnes<'_>>) -> Option<(Nature, Opti
     Some((Nature::Stops(stalls), Some(course.ordinary)))
 }
 
-/// The moments whose times are the server's and the path's own; room is made once, for they
+/// Returns the moments whose times are the server's and the path's own; room is made once, for they
 /// are large and mostly all of them.
 fn clear(moments: &[Moment]) -> Vec<Moment> {
     let mut clear = Vec::with_capacity(moments.len());
@@ -328,18 +327,18 @@ fn clear(moments: &[Moment]) -> Vec<Moment> {
     clear
 }
 
-/// The value below which this share of `sorted` lies.
+/// Returns the value below which this share of `sorted` lies.
 pub(super) fn quantile(sorted: &[Duration], share: f64) -> Duration {
     let at = place_of(share, sorted.len());
     sorted.get(at).copied().unwrap_or_default()
 }
 
-/// The place in an ordered list of this length below which this share of it lies.
+/// Returns the index in an ordered list of this length below which this share of it lies.
 fn place_of(share: f64, len: usize) -> usize {
     (len.saturating_sub(1) as f64 * share).round() as usize
 }
 
-/// The duration that half of them stay below.
+/// Returns the median duration.
 pub(super) fn median(durations: impl Iterator<Item = Duration>) -> Duration {
     let mut numbers: Vec<u64> = durations.map(nanos).collect();
     if numbers.is_empty() {
@@ -350,7 +349,7 @@ pub(super) fn median(durations: impl Iterator<Item = Duration>) -> Duration {
     Duration::from_nanos(*middle)
 }
 
-/// The durations, shortest first.
+/// Returns the durations, shortest first.
 pub(super) fn sorted(durations: impl Iterator<Item = Duration>) -> Vec<Duration> {
     // Numbers are quicker to compare.
     let mut numbers: Vec<u64> = durations.map(nanos).collect();
@@ -358,13 +357,13 @@ pub(super) fn sorted(durations: impl Iterator<Item = Duration>) -> Vec<Duration>
     numbers.into_iter().map(Duration::from_nanos).collect()
 }
 
-/// The think times, shortest first.
+/// Returns the think times, shortest first.
 pub(super) fn thinks(moments: &[Moment]) -> Vec<Duration> {
     sorted(moments.iter().map(Moment::think))
 }
 
-/// The moments in the order in which they were answered; those that were
-/// answered at once keep the order in which they come.
+/// Returns the moments in the order in which they were answered; those that were answered at the
+/// same instant keep their order.
 pub(super) fn by_answer(moments: &[Moment]) -> Vec<Moment> {
     timeline::by_time(moments, |moment| moment.answered)
 }

@@ -1,5 +1,5 @@
-//! `route-change`: at one instant the round trips of all connections take
-//! another level and keep to it. A queue wavers; a route does not.
+//! `route-change`: at one instant the round-trip times of all connections change to another level
+//! and stay there. A queue wavers; a route does not.
 
 use super::evidence::{self, human};
 use super::wording::Wording;
@@ -33,7 +33,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches for a step in the round trips.
+/// Watches for a step in the round-trip times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

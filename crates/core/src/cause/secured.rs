@@ -1,5 +1,4 @@
-//! What the causes in TLS share: times with the connection's making in them,
-//! for that is where handshakes lie.
+//! Times including the setup of connections, where handshakes lie, shared by the causes in TLS.
 
 use core::time::Duration;
 
@@ -12,10 +11,10 @@ use crate::report::Finding;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Whole responses with what their connections took.
+/// Whole responses with the setup time of their connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bearing {
-    /// Latencies with the setup's time where one was paid.
+    /// Latencies with the setup time where one was paid.
     pub(super) whole: Distribution,
     /// Exchanges that came behind a handshake and had to bear it.
     pub(super) handshakes: u64,
@@ -37,19 +36,18 @@ impl Bearing {
     }
 }
 
-/// What a cause cost exchanges with their setup's time.
+/// The cost of a cause for exchanges including their setup time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Secured {
     pub(crate) tally: Tally,
-    /// Latencies of those it touched, with the setup's time …
+    /// Latencies of the affected exchanges, with the setup time.
     before: Distribution,
-    /// … and the same without the cause.
+    /// Latencies of the same exchanges without the cause.
     after: Distribution,
 }
 
 impl Secured {
-    /// Takes in an exchange, which the cause cost so much; zero: it did not
-    /// touch it.
+    /// Takes in an exchange with the cost of the cause for it; zero: it was not affected.
     pub(crate) fn add(&mut self, exchange: &Exchange, cost: Cost) {
         if cost.likely == 0 || !matches!(exchange.outcome, Outcome::Complete(_)) {
             return;
@@ -68,8 +66,8 @@ impl Secured {
         self.after.absorb(other.after);
     }
 
-    /// Whether the mean request would be better off: one handshake for many
-    /// requests is what TLS costs.
+    /// Returns true if the mean request would be better off: one handshake for many requests is the
+    /// ordinary price of TLS.
     pub(crate) fn is_material(&self, case: &Case<'_>) -> bool {
         if self.tally.affected == 0 {
             return false;
@@ -84,7 +82,7 @@ impl Secured {
             && evidence::is_repeated(case, &self.tally)
     }
 
-    /// A finding whose share is of the time with the setups in it.
+    /// Returns a finding whose share is of the time including the setups.
     pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
         let mut finding = finding(id, culprit, case, &self.tally);
         let total = u64::try_from(case.gathered.bearing.whole.sum_ns())
@@ -95,7 +93,7 @@ impl Secured {
     }
 }
 
-/// A version's name.
+/// Returns a version's name.
 pub(crate) fn version_name(version: Option<u16>) -> &'static str {
     version.map_or("TLS", tls_version_name)
 }

@@ -1,5 +1,4 @@
-//! Where the time of a server passed, as its own kernel showed: turns that were
-//! watched, by their stages.
+//! The time of a server by place, as shown by its own kernel: the watched turns, by their stages.
 
 use core::time::Duration;
 
@@ -14,9 +13,9 @@ use crate::observed::kernel_span::{Stage, Throttling};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
-/// The part of the time that must pass in one place.
+/// The least share of the time that must pass in one place.
 const MOST: f64 = 0.5;
-/// What passes until the answer is written.
+/// The stages until the response is written.
 const BEFORE_THE_ANSWER: [Stage; 7] = [
     Stage::Backlog,
     Stage::Stack,
@@ -27,44 +26,45 @@ const BEFORE_THE_ANSWER: [Stage; 7] = [
     Stage::Waiting,
 ];
 
-/// Where most of a server's time passed.
+/// The place where most of a server's time passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Between the device's driver and the network stack.
     Backlog,
-    /// Between there and TCP.
+    /// Between the network stack and TCP.
     Stack,
     /// In the sockets' queues.
     Unread,
-    /// Its threads were ready, and an idle processor was slow to take them up;
-    /// what the hypervisor took of all processors meanwhile.
+    /// Ready threads whose idle processor was slow to take them up; holds the time that the
+    /// hypervisor took of all processors meanwhile.
     WakeUp(Option<Duration>),
-    /// Its threads were ready and had no processor.
+    /// Ready threads without a processor.
     RunQueue,
-    /// The same, and the quota of its group was used up meanwhile.
+    /// Ready threads without a processor, while the quota of their group was used up.
     Throttled(Throttling),
-    /// Its threads waited for whom they asked.
+    /// Threads that waited for the service they asked.
     Asked(Option<Endpoint>),
-    /// They slept, for whatever reason.
+    /// Threads that slept, for whatever reason.
     Asleep,
-    /// They were at work, as far as is known.
+    /// Threads at work, as far as is known.
     Program,
     /// In the queueing disciplines behind TCP.
     Qdisc,
 }
 
-/// How much of it did.
+/// The time that passed in one place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passed<'a> {
     pub(super) place: Place,
-    /// For each turn there, and in all until its answer: the means.
+    /// Mean time of a turn in this place.
     pub(super) there: Duration,
+    /// Mean time of a turn until its response.
     pub(super) all: Duration,
     turns: &'a ServiceTurns,
 }
 
-/// Where it passed, if the kernel was watched, saw the time that the packets
-/// show, and most of it in one place.
+/// Returns the place where the time passed, if the kernel was watched, saw the time that the
+/// packets show, and most of it in one place.
 pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
     let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
@@ -102,7 +102,7 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     Some(passed(place, mean(stage)))
 }
 
-/// Who was asked for the longest time, and how long for each turn.
+/// Returns the service that was asked for the longest time, and the time for each turn.
 fn asked_most(turns: &ServiceTurns) -> Option<(Option<Endpoint>, Duration)> {
     let times = turns
         .asked
@@ -116,7 +116,7 @@ fn asked_most(turns: &ServiceTurns) -> Option<(Option<Endpoint>, Duration)> {
     ))
 }
 
-/// The quota's part, if it was used up for about as long as threads waited.
+/// Returns the quota's part, if it was used up for about as long as threads waited.
 fn throttled(case: &Case<'_>, turns: &ServiceTurns) -> Option<Throttling> {
     let throttling = case.facts.turns.tally.as_ref()?.throttling?;
     // A thread's wait counts for each of the requests that it has.
@@ -125,18 +125,18 @@ fn throttled(case: &Case<'_>, turns: &ServiceTurns) -> Option<Throttling> {
     (throttling.periods > 0 && is_so_long).then_some(throttling)
 }
 
-/// What the hypervisor took of the processors while it was watched.
+/// Returns the time that the hypervisor took of the processors while the kernel was watched.
 fn stolen(case: &Case<'_>) -> Option<Duration> {
     case.facts.turns.tally.as_ref()?.stolen
 }
 
 impl Passed<'_> {
-    /// Whether a rule of its own tells it.
+    /// Returns true if the place has a rule of its own.
     pub(super) fn is_told(&self) -> bool {
         !matches!(self.place, Place::RunQueue | Place::Asleep | Place::Program)
     }
 
-    /// What the kernel showed, as evidence.
+    /// Returns the kernel's view as evidence.
     fn evidence(&self) -> Evidence {
         let what = match self.place {
             Place::Backlog => "before its network stack took them up".to_owned(),
@@ -180,19 +180,18 @@ impl Passed<'_> {
         Evidence::mechanism(EvidenceKind::KernelTrace, text).count(self.turns.staged)
     }
 
-    /// The part of the time until the answer.
+    /// Returns the share of the time until the response.
     fn share(&self) -> f64 {
         self.there.as_secs_f64() / self.all.as_secs_f64()
     }
 }
 
-/// What the kernel showed of a server that thinks.
+/// Returns the kernel's evidence on a server that thinks.
 pub(super) fn shown(case: &Case<'_>) -> Option<Evidence> {
     passed(case).map(|passed| passed.evidence())
 }
 
-/// A finding about a server that thinks, if most of its time passed where
-/// `is_there` says.
+/// Returns a finding about a server that thinks, if most of its time passed where `is_there` says.
 pub(super) fn finding(
     id: Id,
     case: &Case<'_>,
@@ -237,8 +236,8 @@ pub(super) fn finding(
     Some((finding, passed.place))
 }
 
-/// Whether the server's kernel was watched, and its program took less than half
-/// of what `tally` counts as its pauses: it had written by then.
+/// Returns true if the server's kernel was watched, and its program took less than half of the
+/// pauses that `tally` counts: it had written by then.
 pub(super) fn had_written(case: &Case<'_>, tally: &Tally) -> bool {
     let Some(turns) = case.facts.turns.services.get(&case.endpoint) else {
         return false;

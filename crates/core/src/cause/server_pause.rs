@@ -32,10 +32,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Why it pauses, where the parts come at an even pace.
+/// The reason for pauses where the parts come at an even pace.
 const RHYTHM: &str = "Its parts come at an even pace: a rhythm that was set or asked for, or work";
 
-/// Why it pauses elsewhere.
+/// The reason for all other pauses.
 const WAITING: &str = "It waits for itself or for something behind it";
 
 /// The reason why it is not Nagle's algorithm, where most parts waited for no acknowledgement.
@@ -48,7 +48,7 @@ const NO_NAGLE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The reason where some left with one.
+/// The reason where some parts left with an acknowledgement.
 const CHANCE: Wording = Wording {
     ruled_out: &[(
         Id::NagleDelayedAck,
@@ -58,24 +58,25 @@ const CHANCE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// Shorter pauses are a server's ordinary work.
+/// The least pause that counts: shorter ones are a server's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Stops of one response from which on they are a rhythm …
+/// The least number of stops in one response that are a rhythm.
 const BEATS: usize = 5;
-/// … if none is longer than another by more than this part of it, or this time.
+/// The divisor of a stop's length by which others of a rhythm may be longer.
 const EVEN_PART: u32 = 8;
+/// The time by which stops of a rhythm may differ in any case.
 const UNEVEN: Duration = Duration::from_millis(2);
 
 /// Watches gaps within responses that no acknowledgement ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    /// Pauses that certainly are.
+    /// The certain pauses.
     pauses: Tally,
-    /// With those that ended near an acknowledgement, which is chance where
-    /// Nagle's algorithm is not at work.
+    /// All pauses, with those that ended near an acknowledgement, which is chance where Nagle's
+    /// algorithm is not at work.
     all: Tally,
-    /// The part of those that the server's kernel shows to be chance.
+    /// The number of those that the server's kernel shows to be chance.
     written: u64,
     /// The number of those whose second part was then held, as only the kernel shows.
     then_held: u64,
@@ -91,7 +92,7 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         if exchange.particulars.is_stream {
-            // Its client asked for what happens, when it happens.
+            // The client asked for events, as they happen.
             let paused = waited(exchange, WaitKind::ServerPause);
             self.streamed.record(paused);
             return;
@@ -103,7 +104,7 @@ impl super::Rule for Rule {
             waited(exchange, WaitKind::ResponseHeld)
         };
         let all = waited(exchange, WaitKind::ServerPause) + held;
-        // Nothing followed what the server closed the connection after.
+        // Nothing followed the pause after which the server closed the connection.
         let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
         let released = || {
             let holds = exchange.holds.iter();
@@ -144,7 +145,7 @@ impl super::Rule for Rule {
         if !is_told || !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return self.streams(case);
         }
-        // What its kernel held or paced is no pause of the program.
+        // Data that the kernel held or paced is no pause of the program.
         if served::had_written(case, tally) {
             return Conclusion::Nothing;
         }
@@ -153,7 +154,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// The conclusion on streams, where there is nothing else to report.
+    /// Returns the conclusion on streams, where there is nothing else to report.
     fn streams(&self, case: &Case<'_>) -> Conclusion {
         let count = self.streamed.count();
         if count == 0 || self.streamed.max().is_none_or(|most| most < NOTABLE) {
@@ -239,8 +240,8 @@ impl Rule {
     }
 }
 
-/// Returns true if the server's kernel parted a pause from the hold behind it: no packet ended
-/// the one.
+/// Returns true if the server's kernel separated a pause from the hold behind it: no packet ended
+/// the pause.
 fn is_then_held(exchange: &Exchange) -> bool {
     let pairs = exchange.waits.iter().zip(exchange.waits.iter().skip(1));
     let kinds = [WaitKind::ServerPause, WaitKind::ResponseHeld];
@@ -248,8 +249,8 @@ fn is_then_held(exchange: &Exchange) -> bool {
     held.any(|(pause, _)| pause.released_by.is_none())
 }
 
-/// Returns true if the parts of the response came at an even pace: several stops, all about
-/// as long.
+/// Returns true if the parts of the response came at an even pace: several stops of about the same
+/// length.
 fn has_rhythm(exchange: &Exchange) -> bool {
     let deliveries = exchange.deliveries.iter();
     let mut served = deliveries.filter(|delivery| delivery.sender == Side::Server);
@@ -264,8 +265,7 @@ fn has_rhythm(exchange: &Exchange) -> bool {
 }
 
 /// Returns true if the response waited a round trip for an acknowledgement that came at once.
-/// Chance does not do that again and again, and a pause of the server's own would be no
-/// longer.
+/// Chance does not do that again and again, and a pause of the server's own would be no longer.
 fn is_by_trip(hold: &Hold) -> bool {
     let is_released = matches!(
         hold.release,
@@ -274,7 +274,7 @@ fn is_by_trip(hold: &Hold) -> bool {
     is_released && hold.ack_delay < DELAYED
 }
 
-/// Rules out that an acknowledgement released the second parts, where any looked like it.
+/// Rules out that an acknowledgement released the second segments, where any looked like it.
 fn rule_out_nagle(finding: &mut Finding, held: &Held) {
     let released = held.released();
     let parts = released + held.late + held.eager;

@@ -34,12 +34,12 @@ const WORDING: Wording = Wording {
 /// The sentence on the network and the client, where nothing else looks the same.
 const NOBODY_ELSE: &str = " The network and the client have no part in it.";
 
-/// The change at a server that may serve several at a time.
+/// The change at a server that may serve several requests at a time.
 const SIDE_BY_SIDE: &str = "if requests queue (compare one request with many at once): let more of \
     them be served side by side";
 
-/// A server that takes its time, wherever that passes: what shows where is a
-/// finding of its own ([`served`]).
+/// Watches servers that take their time, wherever that passes: evidence of the place is a finding
+/// of its own ([`served`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     greetings: Greetings,
@@ -72,7 +72,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// The conclusion from exchanges.
+    /// Returns the conclusion from exchanges.
     fn thinks(&self, case: &Case<'_>) -> Conclusion {
         let has_reason = || worker_saturation::has_limit(case) || rate_limit::is_configured(case);
         match case.gathered.thinking.claim(case) {
@@ -124,7 +124,7 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
     finding
 }
 
-/// That the server had the requests all the time.
+/// Returns the evidence that the server had the requests all the time.
 pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
     let text = format!(
         "{} requests were with the server, nothing of them lost or held, for {} (median) before \

@@ -1,5 +1,5 @@
-//! Times in which none of our own requests was answered, on any connection, while we looked
-//! at no packets: stand-stills of the server, where nothing else can have stood still.
+//! Times in which none of our own requests was answered, on any connection, while no packets were
+//! captured: stand-stills of the server, where nothing else can have stood still.
 
 use core::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::service::tally::Tally;
 const LEAST_CONNECTIONS: u32 = 3;
 /// The least ratio of a silence to the time that half of the requests take.
 const OUTSTANDING: u32 = 4;
-/// The share of the time that silences have at most: more is how the server is.
+/// The greatest share of the time that silences have: with more, the server is always so.
 const RARE: f64 = 0.75;
-/// The longest round trip to a server that nothing lies before which may stand still: a
-/// loopback or a pair of virtual devices.
+/// The longest round trip to a server behind nothing that may stand still: a loopback or a pair of
+/// virtual devices.
 const NEAR: Duration = Duration::from_millis(1);
-/// The part of a silence that a thread of ours may have slept too long: with more of it,
-/// this host may have stood still.
+/// The divisor of a silence that a thread of ours may have slept too long: with more of it, this
+/// host may have stood still.
 const OWN_PART: u32 = 4;
 
 /// The silences that were the server's.
@@ -31,17 +31,18 @@ const OWN_PART: u32 = 4;
 pub(super) struct Silences {
     pub(super) count: usize,
     connections: u32,
-    /// Their lengths, shortest first.
+    /// The lengths of the silences, shortest first.
     lengths: Vec<Duration>,
-    /// The requests that waited in them, and for how long together.
+    /// Number of requests that waited in the silences.
     requests: u64,
+    /// Total wait of these requests.
     waited: Duration,
 }
 
 impl Silences {
-    /// The silences of the subject, if it is a server on this host: before another a path lies,
-    /// which may stand still too. `None` where there are none that matter, or this host itself
-    /// stood still.
+    /// Returns the silences of the subject, if it is a server on this host: others are behind a
+    /// path, which may stand still too. `None` where there are none that matter, or this host
+    /// itself stood still.
     pub(super) fn of(case: &Case<'_>) -> Option<Self> {
         let target = case.target?;
         let loads = &case.facts.loads;
@@ -76,7 +77,7 @@ impl Silences {
         })
     }
 
-    /// The evidence that our own requests are.
+    /// Returns the evidence of our own requests.
     pub(super) fn evidence(&self) -> Evidence {
         let text = format!(
             "while nothing was captured, all {} connections waited together {} for {}, none \
@@ -89,7 +90,7 @@ impl Silences {
         Evidence::mechanism(EvidenceKind::OwnSocket, text).count(self.requests)
     }
 
-    /// A finding of these alone; `None` where they do not matter.
+    /// Returns a finding of the silences alone; `None` where they do not matter.
     pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
         let load = case.facts.loads.baseline(case.target?)?;
         let all = u64::try_from(load.latency.sum_ns())

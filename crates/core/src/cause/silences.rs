@@ -1,7 +1,8 @@
 //! Silences before requests that last as long as a retransmission timeout.
 //!
-//! A capture at the server sees of a lost request only the repetition. Where the client's packets
-//! bear no identifications (IPv6), nothing in that tells it from the request of a client that paused.
+//! A capture at the server sees only the retransmission of a lost request. Where the client's
+//! packets bear no identifications (IPv6), nothing tells it from the request of a client that
+//! paused.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -15,25 +16,25 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 /// The least retransmission timeout, to which a round trip is added (`TCP_RTO_MIN` in
-/// `include/net/tcp.h`, `tcp_set_rto()`), …
+/// `include/net/tcp.h`, `tcp_set_rto()`). One more is added before it where the acknowledgement of
+/// the response came with the request.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
-/// … one more before it where the acknowledgement of the response came with the request, and
-/// this for the kernel's tick and what the round trip varied by.
+/// Allowance for the kernel's tick and the variation of the round trip.
 const STRAY: Duration = Duration::from_millis(50);
 /// The timeouts that may follow each other, as multiples of one: a probe and a timeout, or a
 /// timeout and its double.
 const TIMES: core::ops::RangeInclusive<u32> = 2..=3;
-/// The most by which the middle half of a timer's silences differ: a kernel's tick, and what the round
-/// trip varied by; a few are longer where an acknowledgement was lost as well.
+/// The greatest difference within the middle half of a timer's silences: a kernel's tick, and the
+/// variation of the round trip; a few are longer where an acknowledgement was lost as well.
 const ALIKE: Duration = Duration::from_millis(12);
-/// The least number of silences of a timer's length for each one that is longer (clients pause
-/// now and then, and in step with what they do), …
+/// The least number of silences of a timer's length for each one that is longer (clients pause now
+/// and then, and in step with their work).
 const PAUSES: u64 = 4;
-/// … and the least number of requests for each that comes after such a silence.
+/// The least number of requests for each one that comes after such a silence.
 const RARE: u64 = 4;
 /// The least number of connections with such silences.
 const SPREAD: usize = 3;
-/// The most connections told apart.
+/// Limit of connections told apart.
 const MAX_CLIENTS: usize = 64;
 
 /// The silences before one service's requests.
@@ -46,7 +47,7 @@ pub(crate) struct Silences {
     pauses: u64,
     /// All silences of clients whose packets bear no identifications.
     silences: Distribution,
-    /// The number of requests whose client's identifications tell what is missing.
+    /// The number of requests whose client's identifications tell which packets are missing.
     numbered: u64,
 }
 
@@ -87,8 +88,8 @@ impl Silences {
         self.numbered += other.numbered;
     }
 
-    /// The silences that look like timers and not like clients that rest, less the silence that
-    /// any request has before it.
+    /// Returns the silences that look like timers and not like clients that rest, less the silence
+    /// that any request has before it.
     pub(crate) fn timers(&self) -> Option<Tally> {
         let affected = self.tally.affected;
         let all = self.silences.count();

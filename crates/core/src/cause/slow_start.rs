@@ -44,7 +44,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The words for older systems, which begin with fewer segments than new ones (RFC 3390, RFC 6928).
+/// The wording for older systems, whose initial window is smaller (RFC 3390, RFC 6928).
 const OLDER: Wording = Wording {
     summary: "The connection was sent {first_segments} segments at first and twice as many each \
         round trip ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. It \
@@ -52,7 +52,7 @@ const OLDER: Wording = Wording {
     ..WORDING
 };
 
-/// Watches messages that outgrow a congestion window on its way up.
+/// Watches messages that exceed a congestion window on its way up.
 pub(crate) type Rule = Limited<Starting>;
 
 #[derive(Clone, Debug, Default)]
@@ -65,8 +65,8 @@ impl Kind for Starting {
         (congestion(delivery) == Some(Congestion::SlowStart)).then_some(delivery.stopped)
     }
 
-    /// Of a connection that is used again only the first message pays: that is
-    /// how it gets its window, and no fault.
+    /// Returns true if most exchanges meet it: of a reused connection only the first message pays,
+    /// which is how it gets its window, and no fault.
     fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
         limited.is_common(case)
     }

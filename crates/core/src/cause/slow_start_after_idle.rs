@@ -36,7 +36,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches messages that begin anew on a used connection.
+/// Watches messages that begin anew on a reused connection.
 pub(crate) type Rule = Limited<StartingAnew>;
 
 #[derive(Clone, Debug, Default)]
@@ -45,8 +45,8 @@ pub(crate) struct StartingAnew;
 impl Kind for StartingAnew {
     const ID: Id = Id::SlowStartAfterIdle;
 
-    /// Only what follows a rest can meet it, and rests are few: each that does shows the same
-    /// connection with a larger window before.
+    /// The least number of messages, lower than for other causes: only those after a rest can meet
+    /// it, and rests are few; each that does shows the same connection with a larger window before.
     const REPEATS: u64 = evidence::OCCASIONS;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {

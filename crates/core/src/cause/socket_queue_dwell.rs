@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
 const MORE_WORKERS: &str =
     "where workers or threads serve requests and all of them are busy: a larger number";
 
-/// Requests that lie in the sockets' queues while the program is elsewhere.
+/// Watches requests that lie in the sockets' queues while the program is elsewhere.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -1,5 +1,5 @@
-//! `softirq-backlog`: from outside it is the server's time; its kernel stamps
-//! when a segment came in, and when its network stack took it up.
+//! `softirq-backlog`: from outside it is the server's time; its kernel stamps the arrival of a
+//! segment, and the time at which its network stack took it up.
 
 use super::served::{self, Place};
 use super::wording::Wording;
@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Requests that a device has handed over and nothing has taken up.
+/// Watches requests that a device has handed over and the network stack has not taken up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -30,7 +30,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// A proxy near the client whose think time is the way to the server behind.
+/// Watches proxies near the client whose think time is the path to the server behind.
 ///
 /// The discriminator is the leg behind, in the same capture: its handshakes
 /// and answers take the time that the one in front spends thinking, and the
@@ -55,7 +55,7 @@ impl super::Rule for Rule {
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::SplitConnectionProxy, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
-    // Without the proxy the way would be as long.
+    // Without the proxy the path would be as long.
     finding.cost_low_ns = 0;
     finding.predicted = None;
     let behind = upstream.endpoint;

@@ -1,7 +1,7 @@
-//! `spurious-retransmission`: what was sent again had arrived, by D-SACK, by
-//! an answer too soon or with an older timestamp, or because both copies were
-//! seen arriving. Where the sender's numbers show that segments overtook each
-//! other, that is the cause, and it is `reordering`'s.
+//! `spurious-retransmission`: the retransmitted data had arrived, by D-SACK, by an acknowledgement
+//! too soon or with an older timestamp, or because both copies were seen arriving. Where the
+//! sender's numbers show that segments overtook each other, that is the cause, and it is
+//! `reordering`'s.
 
 use super::evidence::{self, human};
 use super::wording::Wording;
@@ -30,7 +30,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Counts repetitions that were not needed.
+/// Counts retransmissions that were not needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -40,7 +40,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let seen = &case.gathered.disorders;
         let losses = &case.gathered.losses;
-        // What was taken back later stands among the losses, with the time that it took.
+        // Losses that were taken back later stand among the losses, with the time that they took.
         let (resent, tally) = if losses.are_taken_back() {
             (seen.resent + losses.taken_back(), &losses.tally)
         } else {

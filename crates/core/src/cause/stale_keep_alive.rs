@@ -45,17 +45,17 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Instants remembered of each kind, the first.
+/// Limit of instants remembered of each kind, the first ones.
 const MAX_INSTANTS: usize = 4096;
-/// Nobody gives a request up sooner …
+/// The least time after which a client gives a request up.
 const SOONEST: Duration = Duration::from_millis(100);
-/// … and what begins later than this is for something else.
+/// The greatest time until its next connection: a later one is for something else.
 const PATIENCE: Duration = Duration::from_secs(130);
-/// Requests that must have come to nothing.
+/// The least number of failed requests.
 const REPEATS: u64 = 2;
 
-/// Watches requests on connections that had been idle and turned out to be
-/// dead: reset within a round trip, or repeated and never acknowledged.
+/// Watches requests on connections that had been idle and turned out to be dead: reset within a
+/// round trip, or retransmitted and never acknowledged.
 ///
 /// A server that fails resets requests on busy connections too; one that does
 /// not answer acknowledges them.
@@ -63,14 +63,14 @@ const REPEATS: u64 = 2;
 pub(crate) struct Rule {
     tally: Tally,
     idle: Distribution,
-    /// Requests on idle connections that went well.
+    /// Requests on idle connections that succeeded.
     alive: u64,
     closed: u64,
     reset: u64,
     forgotten: u64,
-    /// Who sent requests that nothing came back to, and when.
+    /// The clients and times of requests that got no reaction.
     ignored: Instants,
-    /// Who opened connections, and when.
+    /// The clients and times of new connections.
     openings: Instants,
 }
 
@@ -134,8 +134,8 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// How long each of the clients that heard nothing waited before it opened
-    /// another connection.
+    /// Returns the time that each client without a reaction waited before it opened another
+    /// connection.
     fn patience(&self) -> Distribution {
         let mut waited = Distribution::default();
         let mut openings: BTreeSet<_> = self.openings.sorted().into_iter().collect();

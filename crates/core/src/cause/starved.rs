@@ -38,28 +38,28 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// A request without an answer says something from this age on …
+/// The least age of a request without an answer that is significant.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// … if it is so many times what nearly all others take: the slowest answers of a server that
-/// is only slow are not far from the others.
+/// The least ratio of its age to the time that nearly all others take: the slowest answers of a
+/// server that is only slow are not far from the others.
 const OUTSTANDING: u32 = 10;
-/// The part of the others that take no longer.
+/// The share of the other requests that take no longer.
 const NEARLY_ALL: f64 = 0.9;
-/// Others must be answered in this share of the stretches of its wait, or the whole server may
-/// stand still or start: it goes on for a while after a load has ended …
+/// The least share of the stretches of its wait in which others must be answered: otherwise the
+/// whole server may stand still or start. A server goes on for a while after a load has ended.
 const MEANWHILE: f64 = 0.5;
-/// … each so long.
+/// The length of a stretch in nanoseconds.
 const STRETCH_NS: i64 = 100_000_000;
-/// Stretches remembered, the earliest ones: ten minutes.
+/// Limit of stretches remembered, the earliest ones: ten minutes.
 const MOST_STRETCHES: usize = 6_000;
 /// The least number of connections left unserved: fewer may be a single worker's mishap.
 const LEAST: usize = 3;
-/// Answers to others that must be seen.
+/// The least number of answers to others.
 const LEAST_SERVED: u64 = 50;
-/// First requests remembered.
+/// Limit of first requests remembered.
 const MOST: usize = 1024;
 
-/// Watches the first requests of connections that have no answer, or one after a long time.
+/// Watches first requests of connections that got no answer, or one after a long time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Starved {
     /// The arrival of each request, and the end of its wait, if that came before the
@@ -106,7 +106,7 @@ impl Starved {
         self.forget();
     }
 
-    /// The finding, if others were served all the time.
+    /// Returns the finding, if others were served all the time.
     pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
         let served = case.ledger.whole();
         let usual = case.gathered.thinking.quantile(NEARLY_ALL)?;
@@ -116,7 +116,7 @@ impl Starved {
                 .saturating_add(1)
                 .saturating_mul(STRETCH_NS),
         );
-        // Others cannot be served when the load is over: what waits on tells nothing then.
+        // Others cannot be served when the load is over: a wait after that tells nothing.
         let ended = |&(begin, end): &(Timestamp, Option<Timestamp>)| {
             (begin, end.map_or(last, |end| end.min(last)))
         };
@@ -150,7 +150,7 @@ impl Starved {
         Some(finding)
     }
 
-    /// A finding that costs what `waits` sum up to.
+    /// Returns a finding that costs the sum of `waits`.
     fn charged(&self, case: &Case<'_>, waits: &[Duration], served: u64) -> Finding {
         let none = Tally::default();
         let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &none);
@@ -169,7 +169,7 @@ impl Starved {
     }
 }
 
-/// The number of the stretch that an instant is in.
+/// Returns the number of the stretch that an instant is in.
 fn stretch(at: Timestamp) -> i64 {
     at.as_nanos() / STRETCH_NS
 }
@@ -179,7 +179,7 @@ fn stretch(at: Timestamp) -> i64 {
 fn is_left(exchange: &Exchange) -> bool {
     match exchange.outcome {
         Outcome::Complete(_) => waited(exchange, WaitKind::ServerThink) >= PATIENCE,
-        // Its answer may be what the capture missed.
+        // The capture may have missed its answer.
         Outcome::Cut if !exchange.signs.is_left_waiting => false,
         Outcome::Cut | Outcome::TimedOut => {
             !exchange.signs.has_response && exchange.signs.is_request_acked

@@ -33,7 +33,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for silences, whose summary is told by then.
+/// The wording for silences, whose summary has been written by then.
 const OF_SILENCES: Wording = Wording {
     summary: "",
     ..WORDING
@@ -53,12 +53,12 @@ const LONG: Wording = Wording {
 const NOTHING_LONG: &str = "where a collector stops it: a concurrent one, a heap that fits; where \
     one thread serves all: nothing that blocks or takes long in it";
 
-/// At times nothing is answered on any connection, and then everything at
-/// once, whenever it was asked.
+/// Watches for times in which nothing is answered on any connection, and then everything at once,
+/// whenever it was asked.
 ///
-/// The discriminator is that it is common and rare: at least three connections
-/// wait together, nothing is answered meanwhile, and most requests are quick.
-/// One slow request on one connection is its own affair.
+/// The discriminator is that the wait is common and rare: at least three connections wait together,
+/// nothing is answered meanwhile, and most requests are quick. A single slow request on one
+/// connection is another matter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -79,7 +79,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// What the server's own kernel saw.
+/// Returns the evidence of the server's own kernel.
 fn shown(stood: Stood) -> Evidence {
     let text = format!(
         "its kernel saw {} requests lie unread in {} of these times, although no other was being \
@@ -149,18 +149,18 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     finding
 }
 
-/// A finding of silences with the rest of its wording.
+/// Completes a finding of silences with the rest of its wording.
 fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
     OF_SILENCES.tell(&mut finding, &[("change", &change(case))]);
     finding
 }
 
-/// The change in the server's program.
+/// Returns the change in the server's program.
 fn change(case: &Case<'_>) -> &'static str {
     one_thread::change_for(case, NOTHING_LONG)
 }
 
-/// The typical one of these lengths, shortest first, for a sentence.
+/// Formats the typical one of these lengths, shortest first, for a sentence.
 pub(super) fn typical(lengths: &[Duration]) -> String {
     let length = human(quantile(lengths, 0.5));
     if lengths.len() > 1 {
@@ -170,7 +170,7 @@ pub(super) fn typical(lengths: &[Duration]) -> String {
     }
 }
 
-/// A count of times, for a sentence.
+/// Formats a count of times for a sentence.
 pub(super) fn times(count: usize) -> String {
     match count {
         1 => "once".to_owned(),

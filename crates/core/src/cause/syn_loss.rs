@@ -46,7 +46,7 @@ const GIVEN_UP: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for what only our own probes met.
+/// The wording for losses that only our own probes met.
 const PROBED: Wording = Wording {
     summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
         started {late} (median) late. Our own probes show it.",
@@ -54,14 +54,13 @@ const PROBED: Wording = Wording {
     ..WORDING
 };
 
-/// Of the connections, this share must have been late to matter.
+/// The least share of late connections that matters.
 const SHARE: f64 = 0.01;
 
-/// Watches SYNs that were answered only when repeated.
+/// Watches SYNs that were answered only when retransmitted.
 ///
-/// Why they had to be, all handshakes of the service tell together: it is loss
-/// only if none of the queues of the server explains it, and if the SYN was
-/// one that any path lets through.
+/// The reason follows from all handshakes of the service together: it is loss only if none of the
+/// queues of the server explains it, and if the SYN was one that any path lets through.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     established: u64,
@@ -70,7 +69,7 @@ pub(crate) struct Rule {
     ignored: u64,
     lost: Distribution,
     packets: Vec<u64>,
-    /// Attempts that repeated their SYN and were never answered, and the time that they
+    /// Attempts that retransmitted their SYN and were never answered, with the time that they
     /// waited.
     given_up: Distribution,
 }
@@ -125,7 +124,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Attempts that led to a connection, or were given up.
+    /// Returns the number of attempts that led to a connection, or were given up.
     fn attempts(&self) -> u64 {
         self.established + self.given_up.count()
     }
@@ -136,8 +135,8 @@ impl Rule {
         self.packets.truncate(5);
     }
 
-    /// The attempts that nothing answered, beside others that were: a filter or a server
-    /// that was away for a while would look the same.
+    /// Returns the evidence of attempts that nothing answered, beside others that were answered: a
+    /// filter or a server that was away for a while would look the same.
     fn silence(&self) -> Option<Evidence> {
         let count = self.given_up.count();
         let text = format!(
@@ -230,7 +229,7 @@ impl Rule {
     }
 }
 
-/// Our own probes needed a second SYN.
+/// Returns the evidence of our own probes that needed a second SYN.
 fn probed(case: &Case<'_>) -> Option<Evidence> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let (mut repeated, mut open) = (0, 0);

@@ -1,5 +1,5 @@
-//! `tail-loss-probe`: the repetition came sooner than a timer, and the receiver had
-//! reported nothing that would have asked for it.
+//! `tail-loss-probe`: the retransmission came sooner than a timer, and the receiver had reported
+//! nothing that would have asked for it.
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;

@@ -1,4 +1,4 @@
-//! How long servers think: what `server-think` and its special cases rest on.
+//! Think times of servers, the basis of `server-think` and its special cases.
 
 use core::time::Duration;
 
@@ -11,24 +11,23 @@ use crate::report::Remark;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Shorter think times are a server's ordinary work.
+/// The least think time that counts: shorter ones are a server's ordinary work.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
-/// A queue in front of a busy server spreads think times from nothing upward;
-/// work of its own has a floor. The tenth percentile must reach this share of
-/// the median.
+/// The least ratio of the tenth percentile to the median: a queue in front of a busy server spreads
+/// think times from nothing upward, while work of its own has a floor.
 const FLOOR_SHARE: f64 = 0.3;
-/// Think times of this length are long whatever their spread.
+/// The least think time that is long whatever its spread.
 const LONG: Duration = Duration::from_millis(50);
-/// An idle server that answers within this share of the loaded think time
-/// is queueing our own load, not thinking.
+/// The greatest share of the loaded think time within which an idle server answers that is queueing
+/// our own load, not thinking.
 const IDLE_SHARE: f64 = 0.25;
 
-/// Of the requests, those that take longest: a queue of our own load makes all of them wait
-/// about as long, so that they take at most …
+/// The percentile of think times, above which those of a long tail lie.
 const TAIL: f64 = 0.9;
-/// … so many times the median.
+/// The least ratio of that percentile to the median: a queue of our own load makes all requests
+/// wait about as long, and has no such tail.
 const OUTSTANDING: u32 = 4;
-/// An idle server that takes at least this share of the loaded think time takes it on its own.
+/// The least share of the loaded think time that an idle server takes on its own.
 const OWN_SHARE: f64 = 0.5;
 
 /// Watches the time between a whole request and the response's first byte.
@@ -38,11 +37,11 @@ pub(crate) struct Thinking {
     think: Distribution,
 }
 
-/// What the thinking comes to.
+/// The claim of a server's think time.
 pub(super) enum Claim {
-    /// It matters: the exchanges that no other rule explains.
+    /// The server thinks: the exchanges that no other rule explains, if they matter.
     Thinks(Box<Tally>),
-    /// A queue in front of a server that is quick when nothing else asks.
+    /// Requests queue in front of a server that is quick when it is idle.
     Saturated(Remark),
 }
 
@@ -64,12 +63,12 @@ impl Thinking {
         self.think.absorb(other.think);
     }
 
-    /// All exchanges with a think time that is notable.
+    /// Returns all exchanges with a notable think time.
     pub(super) fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Weighs it; `None` where it does not matter, or is somebody else's.
+    /// Weighs the think time; `None` where it does not matter, or is somebody else's.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<Claim> {
         let tally = self.rest(case)?;
         if let Some(idle) = idle_think(case).filter(|&idle| self.is_queue(idle)) {
@@ -82,10 +81,10 @@ impl Thinking {
         counts.then(|| Claim::Thinks(Box::new(tally)))
     }
 
-    /// What no other rule explains, if it matters. It may still be a queue
+    /// Returns the exchanges that no other rule explains, if they matter. It may still be a queue
     /// that the load itself made.
     pub(super) fn rest(&self, case: &Case<'_>) -> Option<Tally> {
-        // What a finding of its own explains is not told twice.
+        // Time that a finding of its own explains is not reported twice.
         let rest = case
             .rhythm
             .claim(case)
@@ -98,12 +97,12 @@ impl Thinking {
         (matters && !is_queued).then_some(tally)
     }
 
-    /// Of all exchanges.
+    /// Returns the mean think time of all exchanges.
     pub(super) fn mean(&self) -> Duration {
         self.think.mean().unwrap_or_default()
     }
 
-    /// The time that this part of all think times stays below.
+    /// Returns the time that this share of all think times stays below.
     pub(super) fn quantile(&self, part: f64) -> Option<Duration> {
         self.think.quantile(part)
     }
@@ -117,8 +116,8 @@ impl Thinking {
         self.median() >= NOTABLE && tenth.as_secs_f64() >= self.median().as_secs_f64() * FLOOR_SHARE
     }
 
-    /// Whether the server's kernel answers handshakes about as late as its
-    /// program answers requests: then both wait in the same queue on the path.
+    /// Returns true if the server's kernel answers handshakes about as late as its program answers
+    /// requests: then both wait in the same queue on the path.
     fn is_path_queue(&self, case: &Case<'_>) -> bool {
         path_queueing::grown_handshakes(case)
             .is_some_and(|(idle, loaded)| (loaded - idle) * 2 >= self.median())
@@ -136,8 +135,8 @@ impl Thinking {
         tail >= LONG && tail >= self.median() * OUTSTANDING
     }
 
-    /// Returns true if an idle server takes about as long: whatever the spread of its times,
-    /// load did not cause it.
+    /// Returns true if an idle server takes about as long: whatever the spread of its times, load
+    /// did not cause them.
     fn is_its_own(&self, idle: Duration) -> bool {
         idle >= NOTABLE && idle.as_secs_f64() >= self.median().as_secs_f64() * OWN_SHARE
     }
@@ -161,13 +160,13 @@ fn is_long(tally: &Tally) -> bool {
     long >= LONG && tally.affected >= evidence::REPEATS
 }
 
-/// Sum of an exchange's waits of one kind.
+/// Returns the sum of an exchange's waits of one kind.
 pub(crate) fn waited(exchange: &Exchange, kind: WaitKind) -> Duration {
     let waits = exchange.waits.iter().filter(|wait| wait.kind == kind);
     Duration::from_nanos(waits.fold(0, |sum, wait| sum.saturating_add(wait.nanos())))
 }
 
-/// How long the server takes for a single request when nothing else asks.
+/// Returns the time that the server takes for a single request when it is idle.
 pub(super) fn idle_think(case: &Case<'_>) -> Option<Duration> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let alone = |method| case.facts.probes_of(target, method, false);

@@ -1,8 +1,7 @@
 //! `tiny-writes`.
 //!
-//! Told from Nagle's algorithm by many small segments in flight at once, which
-//! that forbids; from a pause of the program by what ends the stop: an ACK,
-//! once ten or more segments are in flight.
+//! Told from Nagle's algorithm by many small segments in flight at once, which that forbids; from a
+//! pause of the program by the end of the stop: an ACK, once ten or more segments are in flight.
 
 use core::time::Duration;
 

@@ -25,7 +25,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a port that speaks something else.
+/// The wording for a port that speaks another protocol.
 const PLAIN: Wording = Wording {
     summary: "{service} speaks no TLS: it answers a handshake with other bytes.",
     fix: &[
@@ -41,7 +41,7 @@ const PLAIN: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for a certificate that was turned down.
+/// The wording for a certificate that was rejected.
 const UNTRUSTED: Wording = Wording {
     fix: &[
         (
@@ -69,8 +69,8 @@ const KIND: Kind = Kind {
     what: "came to no TLS connection",
 };
 
-/// Tells of our own handshakes that failed where none succeeded. Packets do
-/// not say why somebody else's did.
+/// Reports our own failed handshakes where none succeeded. Packets do not say why somebody else's
+/// failed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
@@ -93,7 +93,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// The wording for what came of the handshakes.
+/// Returns the wording for the outcomes of the handshakes.
 fn wording(met: &Attempts) -> &'static Wording {
     if met.has_met(ProbeAnswer::NotTls, None) {
         &PLAIN

@@ -46,15 +46,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// A flight below the initial window before RFC 6928 (RFC 3390) never stalls.
+/// The least flight that stalls: one below the initial window before RFC 6928 (RFC 3390) never
+/// does.
 const LEAST_FLIGHT: u64 = 4380;
-/// Shorter stalls are not worth a word.
+/// The least stall that counts.
 const NOTABLE: Duration = Duration::from_millis(2);
 
-/// Watches server flights that stop for a round trip: the congestion window a
-/// connection begins with (ten segments, RFC 6928) was full, and the client's
-/// ACK let the rest go. A lost segment is sent again and no such stall; a
-/// slow link spreads the flight evenly.
+/// Watches server flights that stop for a round trip: the initial congestion window (ten segments,
+/// RFC 6928) was full, and the client's ACK let the rest go. A lost segment is retransmitted and no
+/// such stall; a slow link spreads the flight evenly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -93,7 +93,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// The flight that waited for an ACK in its midst.
+/// Returns the flight that waited for an ACK in its midst.
 fn stalled(handshake: &Handshake) -> Option<&Leg> {
     let half = (handshake.round_trip? / 2).max(NOTABLE);
     handshake.legs.iter().find(|leg| {

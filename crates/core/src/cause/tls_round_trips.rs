@@ -33,13 +33,13 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// The change at a client that offers no better.
+/// The change at a client that offers nothing better.
 const OFFER: Wording = Wording {
     fix: &[("client", "offer TLS 1.3, and keep sessions to resume by")],
     ..Wording::NONE
 };
 
-/// The change at a server that nobody asked for more.
+/// The change at a server that no client asked for more.
 const ASK: Wording = Wording {
     fix: &[(
         "server",
@@ -73,19 +73,19 @@ const GROUPS: Wording = Wording {
     ..Wording::NONE
 };
 
-/// TLS 1.3 on the wire (RFC 8446 §4.2.1).
+/// The version number of TLS 1.3 on the wire (RFC 8446 §4.2.1).
 const TLS_1_3: u16 = 0x0304;
 
-/// Watches handshakes of more than one round trip, as a full one up to TLS 1.2
-/// is (RFC 5246 §7.3) and one with a HelloRetryRequest (RFC 8446 §4.1.4). A
-/// slow server or a long flight of certificates keeps to one leg.
+/// Watches handshakes of more than one round trip, as a full one up to TLS 1.2 is (RFC 5246 §7.3)
+/// and one with a HelloRetryRequest (RFC 8446 §4.1.4). A slow server or a long flight of
+/// certificates keeps to one leg.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
     full: u64,
     retried: u64,
-    /// The client offers no better version and nothing to resume by, and the server took the
-    /// best that it was offered.
+    /// Handshakes in which the client offers no better version and no session to resume, and the
+    /// server took the best that it was offered.
     by_client: u64,
     /// Handshakes in which the server chose less than it was offered.
     lowered: u64,
@@ -149,14 +149,14 @@ impl super::Rule for Rule {
     }
 }
 
-/// A full handshake of TLS 1.2 or before.
+/// Returns true for a full handshake of TLS 1.2 or before.
 fn is_full(handshake: &Handshake) -> bool {
     let is_older = handshake.version.is_some_and(|version| version < TLS_1_3);
     is_older && !handshake.is_resumed && handshake.round_trips() > 1
 }
 
-/// The round trips that a handshake of TLS 1.3, or one that resumes, spares:
-/// each with the time that the client took for another key behind it.
+/// Returns the round trips that a handshake of TLS 1.3, or one that resumes, spares, each with the
+/// time that the client took for another key behind it.
 fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
     let is_full = is_full(handshake);
     let last = handshake.round_trips().saturating_sub(1);
@@ -173,9 +173,9 @@ fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
         })
 }
 
-/// The leg and its answer's way. What the server did meanwhile is a leg's part, as long as
-/// the trip outweighs it; a server that takes longer works, which it would have to do in
-/// fewer legs too. The least is what the travel took.
+/// Returns the cost of the leg and its answer's way. The server's time meanwhile is a leg's part,
+/// as long as the trip outweighs it; a server that takes longer works, which it would have to do in
+/// fewer legs too. The least cost is the travel.
 fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
     let whole = leg.end.since(leg.begin) + leg.travel;
     let trip = whole.saturating_sub(leg.server_think);
@@ -201,8 +201,8 @@ impl Rule {
         self.lowered > 0 && self.newer == 0
     }
 
-    /// Returns true if the client is taken to be the limit of a server that nobody asked for
-    /// more: what that would have chosen is not known.
+    /// Returns true if the client is taken to be the limit of a server that no client asked for
+    /// more: its choice in that case is not known.
     fn is_untold(&self) -> bool {
         self.culprit() == Owner::Client && self.newer == 0
     }
@@ -237,7 +237,7 @@ impl Rule {
         finding
     }
 
-    /// The changes, by what was seen.
+    /// Returns the changes, by the handshakes seen.
     fn changes(&self) -> impl Iterator<Item = &'static Wording> {
         let is_client = self.culprit() == Owner::Client;
         let is_full = self.full > 0;

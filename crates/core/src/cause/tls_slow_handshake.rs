@@ -46,17 +46,17 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// A signature of RSA with 2048 bits takes a millisecond or two of any
-/// processor; what takes longer than this is queueing or a slow key.
+/// The least time of the server that counts: a signature of RSA with 2048 bits takes a millisecond
+/// or two of any processor; a longer time is queueing or a slow key.
 const NOTABLE: Duration = Duration::from_millis(8);
-/// A server that takes this share of it for requests too is slow at large.
+/// The share of it that a server takes for requests too if it is slow at large.
 const SHARE_OF_REQUESTS: f64 = 0.5;
 
 /// The number of exchanges per loss below which the path is taken to delay messages as well.
 const UNSTEADY: u64 = 5;
 
-/// Watches what the server takes before it answers within handshakes: its
-/// kernel has the hello, its program has not answered.
+/// Watches the server's time before it answers within handshakes: its kernel has the hello, its
+/// program has not answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -108,8 +108,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if the path loses so much that a late message may have been delayed on its
-/// way.
+/// Returns true if the path loses so much that a late message may have been delayed on the path.
 fn is_unsteady(case: &Case<'_>) -> bool {
     case.ledger.recoveries.sum() * UNSTEADY >= case.ledger.count
 }
@@ -134,7 +133,7 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&self.packets.unwrap_or_default()),
         );
-        // Behind somebody who acknowledges for it the way to the server does not show.
+        // Behind a relay that acknowledges for the server the path to it does not show.
         let is_apart = is_unsteady(case) || case.ledger.is_relayed();
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_apart);
         WORDING.tell(&mut finding, &[("think", &think)]);

@@ -34,11 +34,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Packets shown.
+/// Limit of packets shown.
 const PACKETS: usize = 5;
 
-/// Watches attempts that nobody goes on with, far more than connections made:
-/// a client that is in earnest repeats its SYN or sends the last ACK.
+/// Watches abandoned attempts, far more than connections made: a client that is in earnest
+/// retransmits its SYN or sends the last ACK.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

@@ -1,4 +1,4 @@
-//! Round trips that outgrow the least one: what the causes of that share.
+//! Round-trip times that exceed the minimum, shared by several causes.
 
 use core::time::Duration;
 
@@ -17,22 +17,22 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 
-/// A round trip that grows by this factor …
+/// The factor by which a round-trip time is longer than the minimum when it is late.
 pub(super) const FACTOR: u32 = 2;
-/// … and by this much is worth a look.
+/// The least time by which it is longer.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
-/// Less is no delay to charge to a path that is known to delay.
+/// The least delay that is charged to a path that is known to delay.
 const SLIGHT: Duration = Duration::from_millis(1);
 /// The initial congestion window, ten segments (RFC 6928).
 const FIRST_FLIGHT: u64 = 14_600;
-/// Samples kept in time order: the earliest.
+/// Limit of samples kept in time order: the earliest.
 const MAX_SAMPLES: usize = 1024;
 
-/// Exchanges on each side of a step at least.
+/// The least number of exchanges on each side of a step.
 const LEAST_SIDE: usize = 8;
-/// A step is this share of the lower level at least.
+/// The least height of a step, as a share of the lower level.
 const STEP_SHARE: f64 = 0.15;
-/// So many in a hundred may stand on the wrong side of it.
+/// The greatest percentage of samples on the wrong side of a step.
 const ASTRAY: usize = 5;
 
 /// The longest delayed ACK of Linux, or the round trip where that is longer
@@ -40,56 +40,58 @@ const ASTRAY: usize = 5;
 /// with, as some others do (`ip_default_ttl`).
 const LINUX_DELAYED_ACK: Duration = Duration::from_millis(40);
 const LINUX_TTL: u8 = 64;
-/// One request in so many may be acknowledged before it is answered by a server that is not
-/// waited for.
+/// The divisor of the greatest share of requests that a server which is not waited for acknowledges
+/// before it answers.
 const ACKED: u64 = 10;
 
-/// Of the exchanges so many are late where a queue stands, or so many …
+/// The least share of late exchanges where a queue stands.
 const MOSTLY: f64 = 0.5;
+/// The least share of late exchanges where a queue stands, if their delays are smooth.
 const OFTEN: f64 = 0.25;
-/// … with delays that follow each other this closely.
+/// The least correlation of successive delays that are smooth.
 const SMOOTH: f64 = 0.5;
 
-/// What round trips did over time.
+/// The round-trip times over time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trips {
-    /// Exchanges whose round trip outgrew the least by the factor.
+    /// Exchanges whose round-trip time exceeds the minimum by the factor.
     pub(super) tally: Tally,
-    /// The same with what the way to the server may have added, which shows
-    /// only as a later answer.
+    /// Late exchanges with the delay that the path to the server may have added, which shows only
+    /// as a later answer.
     pub(super) both_ways: Tally,
     /// Lateness outside of the exchanges, whatever the rest of them took.
     late_outside: Tally,
-    /// Exchanges that took longer than the least by a step's share.
+    /// Exchanges that took longer than the minimum by a step's share.
     pub(super) beyond: Tally,
-    /// The least round trip as seen from nearer to the client, and to the server.
+    /// The minimum round-trip time as seen from nearer to the client.
     least_near: LeastTrip,
+    /// The minimum round-trip time as seen from nearer to the server.
     least_afar: LeastTrip,
-    /// The least of the own connection of each that was late.
+    /// The minimum of each late exchange's own connection.
     own_least: Distribution,
-    /// Of late ones, what lies before the request came to the point and after
-    /// the response left it, in nanoseconds: no part of the exchange as it is
-    /// seen there.
+    /// Time of late exchanges before the request came to the point and after the response left it,
+    /// in nanoseconds: no part of the exchange as it is seen there.
     outside: u64,
-    /// Of that, what came after the response left.
+    /// The part of `outside` after the response left.
     heard_late: u64,
-    /// The same of all that was charged to the path at all.
+    /// Time after the response left, of all exchanges charged to the path at all.
     heard_slightly: u64,
-    /// Exchanges of which it is told when they were heard, and of which not.
+    /// Exchanges for which the time of the response's arrival is known.
     told: u64,
+    /// Exchanges for which the time of the response's arrival is not known.
     untold: u64,
-    /// Late round trips most of which was on the way, by a sender's clock.
+    /// Late round trips that passed mostly on the path, by a sender's clock.
     clocked: u64,
     samples: Vec<Sample>,
-    /// No sample later than this is kept; `None`: there is room.
+    /// The time of the latest sample kept, behind which none is added; `None` while there is room.
     until: Option<Timestamp>,
     /// The number of exchanges that the server's kernel acknowledged before it answered.
     acked_first: u64,
-    /// The earliest, of which the way back need not be told.
+    /// The earliest passages, for which the way back need not be known.
     passages: Least<Passage, MAX_SAMPLES>,
 }
 
-/// The least round trip of some exchanges, and their number.
+/// The minimum round-trip time of some exchanges, and their number.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeastTrip {
     count: u64,
@@ -103,7 +105,7 @@ impl LeastTrip {
     }
 }
 
-/// A request's way, as far as it shows: later than its own connection's least, or not.
+/// The travel of a request, as far as it shows: later than its own connection's minimum, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Passage {
     at: Timestamp,
@@ -114,14 +116,14 @@ struct Passage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Sample {
     at: Timestamp,
-    /// In nanoseconds; small, for there are many of these.
+    /// The round-trip time in nanoseconds; small, for there are many of these.
     trip: u64,
-    /// The connection, as far as its port tells.
+    /// The client's port, which stands for the connection.
     port: u16,
     ttl: u8,
 }
 
-/// A level that the round trips left at an instant, and stayed away from.
+/// A step of the round-trip times at an instant, from one level to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) at: Timestamp,
@@ -199,14 +201,14 @@ impl Trips {
         }
     }
 
-    /// Returns true if senders' clocks show that it was the way: a host whose kernel is late to
+    /// Returns true if senders' clocks show that the path was late: a host whose kernel is late to
     /// acknowledge looks the same without them.
     pub(super) fn is_by_clock(&self) -> bool {
         self.clocked * CLOCKED_PART >= self.tally.affected
     }
 
-    /// The least round trip that late ones are held against: the service's, or that of their own
-    /// connections, where another host is far nearer to the server.
+    /// Returns the minimum round-trip time that late ones are compared with: the service's, or that
+    /// of their own connections, where another host is far nearer to the server.
     pub(super) fn least_of_late(&self, case: &Case<'_>) -> Duration {
         // A handshake is a round trip too.
         let least = self.least();
@@ -217,7 +219,7 @@ impl Trips {
     }
 
     /// Notes lateness before and after the exchange. The end of a long response waits behind the
-    /// rest of it where the way is narrow: that is transmission, and not late.
+    /// rest of it where the path is narrow: that is transmission, and not late.
     fn note_outside(&mut self, exchange: &Exchange, outside: Duration) {
         let [asked, _] = exchange.travel.queued;
         let asked = asked.min(outside);
@@ -236,8 +238,8 @@ impl Trips {
             .add_wall(exchange.begin - asked, exchange.end + heard);
     }
 
-    /// Notes the least round trip. Beside the server every reply of the client may have come late:
-    /// there the least that its connection knows counts.
+    /// Notes the minimum round-trip time. Beside the server every reply of the client may have come
+    /// late: there the minimum known from its connection counts.
     fn note_least(&mut self, exchange: &Exchange, trip: Duration, least: Duration) {
         let (known, trip) = if is_far(exchange) {
             (&mut self.least_afar, least)
@@ -248,8 +250,8 @@ impl Trips {
         known.least = known.least.into_iter().chain([trip]).min();
     }
 
-    /// The least round trip, by where most exchanges were seen from: before the first reply of
-    /// a client that was connected earlier nothing shows how far it is.
+    /// Returns the minimum round-trip time, by the position from which most exchanges were seen:
+    /// before the first reply of a client that was connected earlier nothing shows how far it is.
     pub(crate) fn least(&self) -> Option<Duration> {
         if self.least_afar.count > self.least_near.count {
             self.least_afar.least
@@ -297,8 +299,8 @@ impl Trips {
         self.settle();
     }
 
-    /// Lateness outside of the exchanges by clients' clocks and acknowledgements, if that is most
-    /// of what was late, and no single moment's.
+    /// Returns the lateness outside of the exchanges by clients' clocks and acknowledgements, if
+    /// that is most of the lateness, and no single moment's.
     pub(crate) fn late_outside(&self) -> Option<&Tally> {
         let late = &self.late_outside;
         let longest = late.saved.quantile(1.0)?;
@@ -306,7 +308,7 @@ impl Trips {
         (late.affected >= evidence::REPEATS && self.is_outside() && recurs()).then_some(late)
     }
 
-    /// Returns true if replies that mostly took so much longer than a least of `least` were on
+    /// Returns true if replies that mostly took so much longer than a minimum of `least` were on
     /// their way: a Linux kernel whose program thinks for as long acknowledges first.
     pub(crate) fn are_on_way(&self, least: Duration) -> bool {
         let Some((_, typical, _)) = level(&self.in_order()) else {
@@ -321,7 +323,7 @@ impl Trips {
         is_linux && is_silent && typical.saturating_sub(least) * 2 >= delayed_ack * 3
     }
 
-    /// Returns true if the late ones are those that met an upload to their server on the way.
+    /// Returns true if the late exchanges are those that met an upload to their server on the path.
     pub(super) fn are_beside(&self, uploads: &Uploads) -> bool {
         let mut meetings = Meetings::default();
         for passage in self.passages.sorted() {
@@ -338,8 +340,8 @@ impl Trips {
         self.until = self.samples.last().filter(|_| is_full).map(|last| last.at);
     }
 
-    /// Whether what `tally` counted matters to the requests, as whoever asks
-    /// waits for them: from beside the server most of that is not seen.
+    /// Returns true if the time that `tally` counted matters to the requests, as their clients wait
+    /// for them: from beside the server most of it is not seen.
     pub(super) fn is_material(&self, case: &Case<'_>, tally: &Tally) -> bool {
         if evidence::is_material(case, tally) {
             return true;
@@ -351,19 +353,19 @@ impl Trips {
         self.outside > 0 && recurs && matters_outside(case, tally, least)
     }
 
-    /// Whether most of what was late lies outside of the exchanges.
+    /// Returns true if most of the lateness lies outside of the exchanges.
     pub(super) fn is_outside(&self) -> bool {
         self.outside.saturating_mul(2) > self.both_ways.cost.likely
     }
 
-    /// The share of the requests' whole time that `finding` costs.
+    /// Sets the share of the requests' whole time that `finding` costs.
     pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, finding: &mut Finding) {
         if self.is_outside() {
             finding.share = share_outside(case, tally, self.least().unwrap_or_default());
         }
     }
 
-    /// The round trips in time order.
+    /// Returns the round trips in time order.
     fn in_order(&self) -> Vec<Sample> {
         let mut samples = self.samples.clone();
         samples.sort_unstable();
@@ -371,21 +373,21 @@ impl Trips {
         samples
     }
 
-    /// Whether a queue stands on the path: most exchanges are late, or a good
-    /// part of them and one as much as the next.
+    /// Returns true if a queue stands on the path: most exchanges are late, or a good part of them
+    /// and one as much as the next.
     pub(super) fn is_queue(&self, count: u64) -> bool {
         let share = self.tally.affected as f64 / count.max(1) as f64;
         share >= MOSTLY || (share >= OFTEN && self.smoothness() >= SMOOTH)
     }
 
-    /// What a queue cost that stands for all alike: those of which nothing tells
-    /// when they were heard waited as long as the others.
+    /// Returns the cost of a queue that stands for all alike: exchanges without a known time of the
+    /// response's arrival waited as long as the others.
     pub(super) fn queued(&self) -> Tally {
         self.with_untold(&self.tally, self.heard_late)
     }
 
-    /// What comes and goes cost at most the same for those; what tells when a
-    /// response was heard tells more often when it was late.
+    /// Returns the cost of jitter, at most the same for those exchanges: a response's arrival is
+    /// known more often when it was late.
     pub(super) fn jittered(&self) -> Tally {
         let likely = self.both_ways.cost.likely;
         let mut tally = self.with_untold(&self.both_ways, self.heard_slightly);
@@ -403,7 +405,7 @@ impl Trips {
         tally
     }
 
-    /// How far each round trip tells the next one: their correlation.
+    /// Returns the correlation of each round-trip time with the next one.
     fn smoothness(&self) -> f64 {
         let trips: Vec<f64> = self
             .in_order()
@@ -421,7 +423,7 @@ impl Trips {
         if variance > 0.0 { both / variance } else { 0.0 }
     }
 
-    /// Whether the round trips took another level at an instant, all of them.
+    /// Returns the step of all round-trip times to another level at an instant, if there was one.
     pub(super) fn step(&self) -> Option<Step> {
         let samples = self.in_order();
         let mut sorted: Vec<u64> = samples.iter().map(|sample| sample.trip).collect();
@@ -431,7 +433,7 @@ impl Trips {
         let middle = low + high.saturating_sub(low) / 2;
         let is_high = |sample: &Sample| sample.trip > middle;
         let highs = samples.iter().filter(|sample| is_high(sample)).count();
-        // As the split moves on, what it leaves behind changes its side.
+        // As the split moves on, the samples behind it change sides.
         let (mut astray, mut best) = (samples.len() - highs, (usize::MAX, 0));
         for (index, sample) in samples.iter().enumerate() {
             let wrong = astray.min(samples.len() - astray);
@@ -454,14 +456,14 @@ impl Trips {
     }
 }
 
-/// Whether what `tally` counted outside of exchanges matters to who asks.
+/// Returns true if the time that `tally` counted outside of exchanges matters to the client.
 pub(super) fn matters_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> bool {
     let mean = Duration::from_nanos(tally.cost.likely / case.ledger.count.max(1));
     mean >= MATERIAL_TIME && share_outside(case, tally, least) >= MATERIAL_SHARE
 }
 
-/// The share that it has of the requests' time with their way from and to the
-/// client, on which each spends this round trip at least.
+/// Returns its share of the requests' time including their way from and to the client, on which
+/// each spends this round-trip time at least.
 pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> f64 {
     let ways = nanos(least).saturating_mul(case.ledger.count);
     let whole = case
@@ -472,21 +474,21 @@ pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> 
     tally.cost.likely as f64 / whole.max(1) as f64
 }
 
-/// One in so many late round trips must show in a clock: of those that were late on the way there
-/// none does.
+/// The divisor of the least share of late round trips that show in a clock: of those that were late
+/// on the way there none does.
 const CLOCKED_PART: u64 = 4;
 
-/// Whether the point is nearer to the server: most of a round trip lies
-/// outside of the exchange as it is seen there.
+/// Returns true if the point is nearer to the server: most of a round trip lies outside of the
+/// exchange as it is seen there.
 pub(super) fn is_far(exchange: &Exchange) -> bool {
     exchange
         .least_trip
         .is_some_and(|least| exchange.travel.beyond > least)
 }
 
-/// How late the request came to a point beside the server, by its sender's
-/// clock, and the client heard the response's end; nothing beside the client,
-/// where the exchange holds all of that. Whether both show.
+/// Returns the delay with which the request came to a point beside the server, by its sender's
+/// clock, and the client heard the response's end; zero beside the client, where the exchange holds
+/// all of that. The flag is true if both are known.
 fn outside(exchange: &Exchange) -> (Duration, bool) {
     if !is_far(exchange) {
         return (Duration::ZERO, true);
@@ -496,7 +498,7 @@ fn outside(exchange: &Exchange) -> (Duration, bool) {
     (asked + heard.unwrap_or_default(), heard.is_some())
 }
 
-/// The step from one side to the other, if each keeps to its level.
+/// Returns the step from one side to the other, if each keeps to its level.
 fn step_between(before: &[Sample], after: &[Sample]) -> Option<Step> {
     let (low, high) = (level(before)?, level(after)?);
     let (from, to) = (low.1, high.1);
@@ -519,7 +521,7 @@ fn step_between(before: &[Sample], after: &[Sample]) -> Option<Step> {
     })
 }
 
-/// Where most of them lie: tenth, median and ninth tenth.
+/// Returns the 10th, 50th and 90th percentile of a side.
 fn level(side: &[Sample]) -> Option<(Duration, Duration, Duration)> {
     let mut trips: Vec<Duration> = side
         .iter()

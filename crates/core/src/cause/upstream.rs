@@ -1,9 +1,9 @@
-//! What a proxy does behind: the same capture holds its clients' side and its
-//! upstream's, and each request is followed from the one to the other.
+//! The upstream of a proxy: the same capture holds its clients' side and its upstream's, and each
+//! request is followed from the one to the other.
 //!
-//! A proxy mostly asks from the address at which it is asked. One that has an address
-//! towards its clients and another towards its upstream is known by its requests' times,
-//! if these agree more closely than chance allows.
+//! A proxy mostly asks from the address at which it is asked. A proxy that has an address towards
+//! its clients and another towards its upstream is known by its requests' times, if these agree
+//! more closely than chance allows.
 
 use core::cell::OnceCell;
 use core::time::Duration;
@@ -16,45 +16,46 @@ use crate::observed::flow::Endpoint;
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
-/// Requests that must be followed to tell one service's upstream.
+/// The least number of followed requests that tell one service's upstream.
 const LEAST_PAIRS: usize = 5;
-/// Services looked at as one's upstream.
+/// Limit of services considered as one's upstream.
 const MAX_CANDIDATES: usize = 64;
-/// Share of a service's requests that must be followed to the other.
+/// The least share of a service's requests that are followed to the other.
 const FOLLOWED: f64 = 0.8;
-/// The way to an upstream that is far is this many times that to its proxy.
+/// The least ratio of the round-trip time to a far upstream to that to its proxy.
 const FARTHER: u32 = 4;
-/// Stamps of one host stray by this much.
+/// Allowance for the stray of one host's timestamps.
 const JITTER: Duration = Duration::from_millis(1);
-/// Share of a wait that must lie behind to be called so.
+/// The least share of a wait that lies behind the proxy.
 const MAINLY: f64 = 0.5;
-/// Share of the pairs that must agree on what is said of all.
+/// The least share of the pairs that agree on a statement about all.
 const MOST: f64 = 0.9;
 
-/// Where no address ties the two: the pairs that are needed, the share of the wait in front
-/// that each request behind must fill, …
+/// The least number of pairs where no address ties the two.
 const LEAST_BY_TIMES: usize = 10;
+/// The least share of the wait in front that each request behind must fill, where no address ties
+/// the two.
 const FILLED: f64 = 0.8;
-/// … the most requests behind that may fit one in front by chance, …
+/// The greatest number of requests behind that may fit one in front by chance.
 const BY_CHANCE: f64 = 0.1;
-/// … and the most that is left of the spread in front once the time behind is taken off: what
-/// is asked of two servers at the same time varies by itself at each.
+/// The greatest share left of the spread in front once the time behind is taken off: requests to
+/// two servers at the same time vary independently at each.
 const LEFT: f64 = 0.5;
-/// Requests behind that are tried for one in front where no address ties the two.
+/// Limit of requests behind that are tried for one in front where no address ties the two.
 const MAX_TRIED: usize = 16;
 
-/// A service's upstream, and what waits for what between the two.
+/// The upstream of a service, with the waits between the two.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(super) endpoint: Endpoint,
-    /// Each request with the one that it led to.
+    /// Pairs of a request and the one that it led to.
     pub(super) pairs: Vec<Pair>,
-    /// How many requests each pair stands for.
+    /// Number of requests that each pair stands for.
     weight: f64,
-    /// Requests that connections to the upstream wait for, if they do.
+    /// The gate of requests that connections to the upstream wait for, if they do.
     pub(super) gate: Option<Gate>,
     pub(super) role: Option<Role>,
-    /// What [`Upstream::claim`] found, which several rules ask for.
+    /// The result of [`Upstream::claim`], which several rules ask for.
     claimed: OnceCell<Option<(Role, Tally)>>,
 }
 
@@ -65,34 +66,34 @@ pub(super) struct Pair {
     pub(super) back: Moment,
 }
 
-/// What the upstream's part in its proxy's time is.
+/// The upstream's part in its proxy's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Its own think time.
+    /// The upstream's own think time.
     Thinks,
-    /// The way to it.
+    /// The distance to the upstream.
     IsFar,
-    /// Connections to it, one for each request.
+    /// Connections to the upstream, one for each request.
     IsConnectedAnew,
-    /// It is asked only when the whole request is there.
+    /// Requests to the upstream that begin only when the whole request is there.
     IsAskedLate,
-    /// What it answers is held back.
+    /// Responses of the upstream that are held back.
     IsHeldBack,
 }
 
 impl Pair {
-    /// The response's first byte as it came here.
+    /// Returns the arrival here of the response's first byte.
     fn first_byte(&self) -> crate::observed::time::Timestamp {
         self.back.answered + self.back.asked.since(self.back.sent)
     }
 
-    /// What the request behind took of the one in front, until its answer began.
+    /// Returns the time that the request behind took of the one in front, until its answer began.
     fn waited(&self) -> Duration {
         let from = self.back.begin.max(self.front.asked);
         self.first_byte().min(self.front.answered).since(from)
     }
 
-    /// The time in front, until its answer began, less that of the request behind.
+    /// Returns the time in front, until its answer began, less that of the request behind.
     fn room(&self) -> Duration {
         let took = self.first_byte().since(self.back.begin);
         self.front
@@ -101,25 +102,26 @@ impl Pair {
             .saturating_sub(took)
     }
 
-    /// The way to the upstream and back.
+    /// Returns the travel time to the upstream and back.
     pub(super) fn travel(&self) -> Duration {
         self.back.asked.since(self.back.sent) * 2
     }
 
-    /// What could have gone on behind while the request was still coming.
+    /// Returns the time in which the request behind could have run while the one in front was still
+    /// coming.
     fn overlap(&self) -> Duration {
         let upload = self.front.sent.since(self.front.begin);
         upload.min(self.front.answered.since(self.back.begin))
     }
 
-    /// How long the answer that was there was not passed on.
+    /// Returns the time that the available answer was not passed on.
     fn held(&self) -> Duration {
         self.front.answered.since(self.first_byte())
     }
 }
 
 impl Upstream {
-    /// The upstream of `front`, if another service in the capture is one.
+    /// Returns the upstream of `front`, if another service in the capture is one.
     pub(crate) fn of(front: Endpoint, rhythms: &BTreeMap<Endpoint, Rhythm>) -> Option<Self> {
         let own = rhythms.get(&front)?;
         if own.moments.len() < LEAST_PAIRS || !own.moments.iter().any(is_slow) {
@@ -149,7 +151,7 @@ impl Upstream {
         })
     }
 
-    /// What one pair would have saved.
+    /// Returns the time that one pair would have saved.
     fn saved(&self, role: Role, pair: &Pair) -> Duration {
         match role {
             Role::Thinks | Role::IsFar | Role::IsConnectedAnew => {
@@ -161,7 +163,7 @@ impl Upstream {
         }
     }
 
-    /// What the exchanges would have saved, where that is worth a finding.
+    /// Returns the role and the savings of the exchanges, where they are worth a finding.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<(Role, &Tally)> {
         let claimed = self.claimed.get_or_init(|| self.weigh(case)).as_ref();
         claimed.map(|(role, tally)| (*role, tally))
@@ -183,7 +185,7 @@ impl Upstream {
         (is_repeated && evidence::is_material(case, &tally)).then_some((role, tally))
     }
 
-    /// The think time in front that is not waiting for the upstream.
+    /// Returns the think time in front that is not waiting for the upstream.
     pub(super) fn rest(&self, role: Role) -> Tally {
         let mut tally = Tally::default();
         for pair in &self.pairs {
@@ -200,7 +202,7 @@ impl Upstream {
         tally
     }
 
-    /// The upload's time in front that did not also wait for the upstream.
+    /// Returns the upload's time in front that did not also wait for the upstream.
     pub(super) fn upload_rest(&self) -> Tally {
         let mut tally = Tally::default();
         for pair in &self.pairs {
@@ -213,13 +215,14 @@ impl Upstream {
         tally
     }
 
-    /// The median of what `of` says of each pair.
+    /// Returns the median of `of` over the pairs.
     pub(super) fn median(&self, of: impl Fn(&Pair) -> Duration) -> Duration {
         median(&self.pairs, of)
     }
 }
 
-/// Of which cause [`Upstream::claim`] speaks, for the rules that share it.
+/// Returns the claim of [`Upstream::claim`] if its role is one of `roles`, for the rules that share
+/// it.
 pub(super) fn claimed<'a>(
     case: &'a Case<'_>,
     roles: &[Role],
@@ -272,7 +275,7 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
     }
 }
 
-/// Each request in front with the earliest one behind that lies within it.
+/// Pairs each request in front with the earliest one behind that lies within it.
 fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     let mut taken = vec![false; behind.len()];
     let mut pairs = Vec::new();
@@ -298,8 +301,8 @@ fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     pairs
 }
 
-/// The service that another address asks for each request of `front`, and for nothing else:
-/// a proxy's on another side of it.
+/// Returns the service that another address asks for each request of `front`, and for nothing else:
+/// that of a proxy on another side of it.
 fn by_times<'a>(
     front: Endpoint,
     own: &Rhythm,
@@ -326,7 +329,7 @@ fn by_times<'a>(
     })
 }
 
-/// Each request in front with one behind that fills it, by another client.
+/// Pairs each request in front with one behind that fills it, by another client.
 fn pairs_by_times(asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     let mut taken = vec![false; behind.len()];
     let mut pairs = Vec::new();
@@ -348,7 +351,7 @@ fn pairs_by_times(asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     pairs
 }
 
-/// Whether the request behind lies within the one in front and takes nearly all of it.
+/// Returns true if the request behind lies within the one in front and takes nearly all of it.
 fn is_filled(pair: &Pair) -> bool {
     let Pair { front, back } = pair;
     let think = front.think();
@@ -360,8 +363,8 @@ fn is_filled(pair: &Pair) -> bool {
         && pair.waited().as_secs_f64() >= think.as_secs_f64() * FILLED
 }
 
-/// Whether the time in front is the time behind: requests as those `behind` would not fall into
-/// their places by chance, and the one varies as the other does.
+/// Returns true if the time in front is the time behind: requests like those `behind` would not
+/// fall into their places by chance, and the one varies as the other does.
 fn is_driven(pairs: &[Pair], behind: &[Moment]) -> bool {
     let (Some(first), Some(last)) = (behind.first(), behind.last()) else {
         return false;
@@ -381,20 +384,20 @@ fn is_driven(pairs: &[Pair], behind: &[Moment]) -> bool {
         && spread(&room).as_secs_f64() <= spread(&thinks).as_secs_f64() * LEFT
 }
 
-/// Whether a service was asked by the host of `front` often enough.
+/// Returns true if a service was asked by the host of `front` often enough.
 fn may_be_behind(front: Endpoint, rhythm: &Rhythm) -> bool {
     let is_there = |moment: &Moment| is_same_host(front, moment.client);
     rhythm.moments.len() >= LEAST_PAIRS && rhythm.moments.first().is_some_and(is_there)
 }
 
-/// Whether who asks may be the server in front: at its address, or over the
-/// loopback of its host.
+/// Returns true if the client may be the server in front: at its address, or over the loopback of
+/// its host.
 fn is_same_host(front: Endpoint, client: Endpoint) -> bool {
     client.addr == front.addr || client.addr.is_loopback() || front.addr.is_loopback()
 }
 
-/// Whether the proxy may have asked `back` for `moment`: from the same host, or
-/// over its loopback, and answered no later.
+/// Returns true if the proxy may have asked `back` for `moment`: from the same host, or over its
+/// loopback, and answered no later.
 fn is_within(front: Endpoint, moment: &Moment, back: &Moment) -> bool {
     is_same_host(front, back.client)
         && back.point == moment.point

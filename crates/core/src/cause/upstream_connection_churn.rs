@@ -29,8 +29,8 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// A proxy that opens a connection to its upstream for every request, and an
-/// upstream that takes connections slower than requests.
+/// Watches proxies that open a connection to their upstream for every request, and an upstream that
+/// accepts connections slower than requests.
 ///
 /// The discriminator is both: each request behind is the first of its
 /// connection while those in front share theirs, and new connections are

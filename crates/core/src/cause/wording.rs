@@ -1,4 +1,4 @@
-//! The prose of findings: constants of each rule, apart from how it finds what it tells of.
+//! The prose of findings: constants of each rule, apart from its detection.
 
 use core::fmt::Display;
 
@@ -10,7 +10,7 @@ use crate::report::Finding;
 /// `{share}`, `{part}` (of the exchanges) and `{service}` are the finding's own.
 pub(super) struct Wording {
     pub(super) summary: &'static str,
-    /// The look-alikes, and why it is none of them.
+    /// The look-alikes, and the evidence that excludes each.
     pub(super) ruled_out: &'static [(Id, &'static str)],
     pub(super) overturned_by: &'static str,
     /// The changes, each with its place.
@@ -29,7 +29,7 @@ impl Wording {
         fix: &[],
     };
 
-    /// Tells it of a finding, behind what is told of it already.
+    /// Adds the wording to a finding, behind its present text.
     pub(super) fn tell(&self, finding: &mut Finding, values: &Values<'_>) {
         finding.summary += &filled(self.summary, finding, values);
         for &(cause, because) in self.ruled_out {
@@ -46,7 +46,7 @@ impl Wording {
     }
 }
 
-/// A text with its values in it.
+/// Returns a text with its values filled in.
 pub(super) fn filled(text: &str, finding: &Finding, values: &Values<'_>) -> String {
     let mut pieces = text.split('{');
     let mut filled = pieces.next().unwrap_or_default().to_owned();
@@ -63,7 +63,7 @@ pub(super) fn filled(text: &str, finding: &Finding, values: &Values<'_>) -> Stri
     filled
 }
 
-/// A value of the finding's own.
+/// Returns a value of the finding's own.
 fn own(finding: &Finding, name: &str) -> String {
     let affected = finding.affected;
     match name {
@@ -168,7 +168,7 @@ mod tests {
         );
     }
 
-    /// A finding of which nothing is told yet.
+    /// Returns a finding without any text yet.
     fn finding() -> Finding {
         Finding {
             share: 0.25,

@@ -34,7 +34,7 @@ const IN_TURNS: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for a server that serves several at a time.
+/// The wording for a server that serves several requests at a time.
 const SEVERAL: Wording = Wording {
     summary: "The server serves about {served} at a time and needs {alone} for each; the others \
         wait until it is their turn, {saved} (median), {share} of all request time. The wait grows \
@@ -57,21 +57,20 @@ const FEWER: (&str, &str) = (
     "fewer requests side by side: more of them only wait longer",
 );
 
-/// The change at a server that may have more than the one worker.
+/// The change at a server that may have more than one worker.
 const MORE_WORKERS: &str = "more of what serves requests (workers, threads, processes); a higher \
     limit where a proxy in front queues; a shorter time under a lock that all of them take";
 
-/// The change at a server that has several of something.
+/// The change at a server that serves a few at a time.
 const SHARED: &str = "find what so few share: workers, connections of a pool, a lock, a limit of a \
     proxy; then more of them, or hold each for a shorter time";
 
-/// Requests on several connections are answered one at a time, each one turn
-/// after the other, and a request that meets an idle server takes one turn too.
+/// Watches requests on several connections that are answered one at a time, each one turn after the
+/// other, and a request that meets an idle server takes one turn too.
 ///
-/// The discriminator against a limit is that turn of a request that waited for
-/// nobody: it is work. Several workers, or work of uneven length, do not show
-/// in the turns; what a lone request takes and how many are answered under load
-/// tell how many are served at a time ([`capacity`]).
+/// The discriminator against a limit is the turn of a request that waited for nobody: it is work.
+/// Several workers, or work of uneven length, do not show in the turns; the time of a lone request
+/// and the rate of answers under load tell how many are served at a time ([`capacity`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -95,8 +94,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if a limit of the server's own on how many are served at a time makes
-/// requests wait. The limit of one that passes them on is what is behind it.
+/// Returns true if a limit of the server's own on how many are served at a time makes requests
+/// wait. The limit of one that passes them on is the server behind it.
 pub(super) fn has_limit(case: &Case<'_>) -> bool {
     let is_own = || downstream_wait::passes_on(case).is_none();
     capacity::of(case).is_some_and(|capacity| capacity.tally(case).is_some() && is_own())
@@ -107,7 +106,7 @@ fn is_of_others(case: &Case<'_>) -> bool {
     rate_limit::is_configured(case) || downstream_wait::passes_on(case).is_some()
 }
 
-/// A server that serves so many at a time, whatever the turns look like.
+/// Returns the finding on a server that serves several at a time, whatever the turns look like.
 fn several(case: &Case<'_>) -> Option<Finding> {
     let capacity = capacity::of(case).filter(|_| !is_of_others(case))?;
     let tally = capacity.tally(case)?;
@@ -146,8 +145,8 @@ fn several(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Requests that wait for each other: whether for work or for a limit does not show, for
-/// none of them met the server idle.
+/// Returns the finding on requests that wait for each other: whether for work or for a limit does
+/// not show, for none of them met the server idle.
 fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = of_gate(case, gate, tally);
     finding.verdict = Verdict::Possible;
@@ -176,7 +175,7 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding
 }
 
-/// A finding with the turns as evidence.
+/// Returns a finding with the turns as evidence.
 fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
@@ -185,7 +184,7 @@ fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding
 }
 
-/// Tells a wording of turns.
+/// Fills in a wording of turns.
 fn tell(wording: &Wording, finding: &mut Finding, case: &Case<'_>, gate: &Gate, tally: &Tally) {
     wording.tell(
         finding,

@@ -1,8 +1,7 @@
 //! `zero-window`.
 //!
-//! Told from `receive-window` by a window of zero: the receiver had no room at
-//! all, as its program read nothing. Told from `server-pause` by what ends the
-//! silence: the receiver's window update.
+//! Told from `receive-window` by a window of zero: the receiver had no room at all, as its program
+//! read nothing. Told from `server-pause` by the end of the silence: the receiver's window update.
 
 use core::time::Duration;
 

@@ -1,10 +1,10 @@
-//! The account of time: books it, lets findings claim it, and locates what is left.
+//! The account of time, with the claims of findings and the places of the rest.
 //!
-//! Each nanosecond of the exchanges, handshakes and lookups of a service is in one
-//! booking. A finding claims up to its cost from the bookings of the waits that it
-//! lengthens; what several findings count, the first of them has. Of the rest, what no
-//! change removes is inherent, and what remains nobody explains: where that matters, a
-//! finding of its own says where it is.
+//! Each nanosecond of the exchanges, handshakes and lookups of a service is in one booking. A
+//! finding claims up to its cost from the bookings of the waits that it lengthens; time that
+//! several findings count goes to the first of them. Of the rest, the part that no change removes
+//! is inherent, and the remainder is unexplained: where that matters, a finding of its own says
+//! where it is.
 
 mod beyond;
 mod certainty;
@@ -26,10 +26,10 @@ pub(super) use locate::{locate, resolution, unknown};
 pub(super) use tried::tried;
 pub(super) use witnesses::witnesses;
 
-/// One service with its account.
+/// A service with its account.
 pub(super) struct Booked<'a> {
     pub(super) service: &'a Service,
-    /// The requests that each exchange of the ledger stands for.
+    /// Number of requests that each exchange of the ledger stands for.
     pub(super) weight: f64,
     pub(super) account: Account,
 }
@@ -56,8 +56,8 @@ impl<'a> Booked<'a> {
         }
     }
 
-    /// All the time booked, in nanoseconds: of stamps that are centuries apart it is more
-    /// than 64 bits hold.
+    /// Returns all the time booked, in nanoseconds: of timestamps that are centuries apart it is
+    /// more than 64 bits hold.
     pub(super) fn total(&self) -> u128 {
         let booked = self.bookings().map(|booking| u128::from(booking.booked_ns));
         booked.sum()
@@ -67,12 +67,12 @@ impl<'a> Booked<'a> {
         self.account.exchanges.iter().chain(&self.account.setups)
     }
 
-    /// Lets the findings of this service claim their cost, in their order, and returns
-    /// what each got.
+    /// Lets the findings of this service claim their cost, in their order, and returns the time
+    /// claimed by each.
     fn allocate(&mut self, findings: &[Finding]) -> Vec<u64> {
         let name = self.account.service.clone();
         let claims = findings.iter().map(|finding| {
-            // What passed outside of exchanges is not booked here.
+            // Time outside of exchanges is not booked here.
             if finding.service == name && finding.unit != Unit::Transfers {
                 self.claim(finding)
             } else {
@@ -84,8 +84,8 @@ impl<'a> Booked<'a> {
         claims
     }
 
-    /// Claims the cost of `finding`: first from the waits that it lengthens, then from
-    /// what is nearest to them, for one delay may show in several kinds of wait.
+    /// Claims the cost of `finding`: first from the waits that it lengthens, then from the nearest
+    /// ones, for one delay may show in several kinds of wait.
     fn claim(&mut self, finding: &Finding) -> u64 {
         let mut want = finding.cost_ns;
         let account = &mut self.account;
@@ -111,7 +111,7 @@ impl<'a> Booked<'a> {
         got + take(exchanges, finding, &mut want, |_| true)
     }
 
-    /// Moves what no change removes from unclaimed to inherent.
+    /// Moves the time that no change removes from unclaimed to inherent.
     fn set_inherent_aside(&mut self) {
         let trips = self.least_trips();
         let handshakes = self
@@ -147,7 +147,7 @@ impl<'a> Booked<'a> {
     }
 
     /// Books as nobody's the time by which all exchanges took longer than the round trip that the
-    /// FINs show, where no handshake bounds it: it was the way, or a server as slow each time.
+    /// FINs show, where no handshake bounds it: it was the path, or a server as slow each time.
     fn doubt_trips(&mut self) {
         let ledger = &self.service.ledger;
         let of_exchange = ledger.places.of(Place::Path).min();
@@ -170,7 +170,7 @@ impl<'a> Booked<'a> {
         }
     }
 
-    /// The least travel of all exchanges: one round trip each.
+    /// Returns the least travel of all exchanges: one round trip each.
     fn least_trips(&self) -> u64 {
         let ledger = &self.service.ledger;
         self.scaled(ledger.latency.count())
@@ -204,7 +204,8 @@ fn bookings(shares: &Shares, weight: f64) -> Vec<Booking> {
     shares.sorted().into_iter().map(booking).collect()
 }
 
-/// Takes up to `want` of what `is_meant` and unclaimed, and returns how much it was.
+/// Takes up to `want` of the unclaimed time in the bookings that `is_meant` selects, and returns
+/// the amount.
 fn take(
     bookings: &mut [Booking],
     finding: &Finding,
@@ -229,7 +230,7 @@ fn take(
     got
 }
 
-/// Takes up to so much unclaimed time out of a booking, and books it as nobody's.
+/// Takes up to `at_most` of unclaimed time out of a booking, and books it as nobody's.
 fn take_out(booking: &mut Booking, at_most: u64) -> Option<Booking> {
     let parted = booking.unclaimed_ns.min(at_most);
     booking.booked_ns -= parted;
@@ -252,7 +253,7 @@ fn set_aside(booking: &mut Booking, at_most: u64) -> u64 {
     inherent
 }
 
-/// A sum over bookings, in nanoseconds.
+/// Returns a sum over bookings, in nanoseconds.
 pub(super) fn sum<'a>(
     bookings: impl Iterator<Item = &'a Booking>,
     of: impl Fn(&Booking) -> u64,
@@ -260,7 +261,7 @@ pub(super) fn sum<'a>(
     bookings.fold(0, |sum, booking| sum.saturating_add(of(booking)))
 }
 
-/// Lets all findings claim their time, and notes for each where that is and how sure.
+/// Lets all findings claim their time, and notes for each where that is and how certain.
 pub(super) fn settle(
     booked: &mut [Booked<'_>],
     findings: &mut [Finding],
@@ -285,7 +286,7 @@ pub(super) fn settle(
     }
 }
 
-/// The weight of a finding: the time that it claims, or its cost where that is not booked.
+/// Returns the weight of a finding: the time that it claims, or its cost where that is not booked.
 pub(super) fn weight(finding: &Finding, booked: &[Booked<'_>]) -> u64 {
     let is_booked = booked
         .iter()
@@ -296,7 +297,7 @@ pub(super) fn weight(finding: &Finding, booked: &[Booked<'_>]) -> u64 {
     }
 }
 
-/// The time of all services.
+/// Returns the time of all services.
 pub(super) fn whole(booked: &[Booked<'_>]) -> u128 {
     booked.iter().map(Booked::total).sum()
 }

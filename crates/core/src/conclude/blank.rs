@@ -1,5 +1,4 @@
-//! A case of a service about which nothing was counted: for findings that rest on
-//! something else.
+//! A case of a service without any counts, for findings that rest on other evidence.
 
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
@@ -19,7 +18,7 @@ pub(super) struct Blank {
 }
 
 impl Blank {
-    /// The case of a service of that endpoint.
+    /// Returns the case of the service at that endpoint.
     pub(super) fn case<'a>(&'a self, endpoint: Endpoint, facts: &'a Facts) -> Case<'a> {
         Case {
             endpoint,

@@ -1,28 +1,28 @@
 //! Confidence intervals by resampling clusters.
 //!
-//! Requests of one second share whatever disturbed that second, and requests
-//! of one group share their connections: they are no independent draws, and
-//! treating them so makes intervals absurdly narrow. So whole seconds and
-//! whole groups are drawn again with replacement, independently of each other,
-//! and a cluster weighs the product of both draws (the pigeonhole bootstrap:
-//! Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007).
-//! It errs towards wide intervals. What differs between two runs as wholes
-//! (another hour, another neighbour on the host) no resampling can see.
+//! Requests of one second share its disturbances, and requests of one group share their
+//! connections: they are no independent draws, and treating them so makes intervals absurdly
+//! narrow. So whole seconds and whole groups are drawn again with replacement, independently of
+//! each other, and a cluster weighs the product of both draws (the pigeonhole bootstrap: Owen, "The
+//! pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007). It errs towards wide intervals.
+//! No resampling can see the differences between two runs as wholes (another hour, another
+//! neighbour on the host).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::generator::SplitMix64;
 use crate::report::Cluster;
 
-/// Clusters below which a resampled interval would only pretend.
+/// The least number of clusters: with fewer, a resampled interval would only pretend.
 pub(crate) const LEAST_CLUSTERS: usize = 10;
-/// Bounds the work on a report of any size: `(bucket, count)` pairs that a
-/// resample adds up.
+/// Limit of the `(bucket, count)` pairs that a resample adds up, which bounds the work on a report
+/// of any size.
 const MOST_ENTRIES: usize = 60_000;
-/// Bounds it too: seconds and groups beyond these are pooled with their neighbours.
+/// Limit of seconds and of groups, which bounds the work too: those beyond are pooled with their
+/// neighbours.
 const MOST_SECONDS: usize = 600;
 const MOST_GROUPS: usize = 64;
-/// Degrees of freedom that the widening for few seconds stops at.
+/// The least degrees of freedom, at which the widening for few seconds stops.
 const LEAST_FREEDOM: usize = 4;
 
 /// The figures of one (re)sample.
@@ -32,9 +32,9 @@ pub(crate) struct Estimate {
     pub(crate) mean: f64,
     /// Median, 90th and 99th percentile in nanoseconds.
     pub(crate) quantiles: [f64; 3],
-    /// Requests in it.
+    /// Number of requests in it.
     pub(crate) requests: f64,
-    /// Failed part of all requests, 0 to 1.
+    /// Failed share of all requests, 0 to 1.
     pub(crate) failed: f64,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Sample {
     groups: usize,
 }
 
-/// One cluster: indices into its sample's axes.
+/// A cluster, as indices into its sample's axes.
 #[derive(Clone, Debug)]
 struct Cell {
     second: usize,
@@ -101,7 +101,7 @@ impl<T: Ord> Axis<T> {
 }
 
 impl Sample {
-    /// The sample of these clusters; `None` when they are too few.
+    /// Makes the sample of these clusters; `None` when they are too few.
     pub(crate) fn new(clusters: &[Cluster]) -> Option<Self> {
         let clusters: Vec<&Cluster> = clusters
             .iter()
@@ -138,12 +138,12 @@ impl Sample {
         })
     }
 
-    /// How many clusters it has.
+    /// Returns the number of clusters.
     pub(crate) fn clusters(&self) -> usize {
         self.cells.len()
     }
 
-    /// The figures of the sample itself.
+    /// Returns the figures of the sample itself.
     pub(crate) fn estimate(&self) -> Estimate {
         self.weigh(
             &vec![1.0; self.seconds],
@@ -152,7 +152,7 @@ impl Sample {
         )
     }
 
-    /// The figures of `count` resamples.
+    /// Returns the figures of `count` resamples.
     pub(crate) fn resample(&self, count: usize, generator: &mut SplitMix64) -> Vec<Estimate> {
         let mut counts = Vec::new();
         (0..count)
@@ -164,9 +164,8 @@ impl Sample {
             .collect()
     }
 
-    /// What percentile intervals are widened by: a few seconds vary less
-    /// among themselves than all seconds do. Student's t over the normal
-    /// quantile, and n over n - 1.
+    /// Returns the factor that percentile intervals are widened by: a few seconds vary less among
+    /// themselves than all seconds do. Student's t over the normal quantile, and n over n - 1.
     pub(crate) fn widening(&self) -> f64 {
         let freedom = self.seconds.saturating_sub(1).max(LEAST_FREEDOM) as f64;
         let (z, z3, z5) = (1.96, 1.96_f64.powi(3), 1.96_f64.powi(5));
@@ -198,7 +197,7 @@ impl Sample {
     }
 }
 
-/// How often each of `len` things is drawn in `len` draws.
+/// Returns the number of times that each of `len` things is drawn in `len` draws.
 fn draw(len: usize, generator: &mut SplitMix64) -> Vec<f64> {
     let mut weights = vec![0.0; len];
     for _ in 0..len {
@@ -240,8 +239,8 @@ fn summarise(values: &[f64], counts: &[f64], failures: f64) -> Estimate {
     }
 }
 
-/// The 95 % interval of `after - before`, by percentiles of the resampled
-/// differences, widened and holding the difference itself.
+/// Returns the 95 % interval of `after - before`, by percentiles of the resampled differences,
+/// widened and holding the difference itself.
 pub(crate) fn interval(difference: f64, mut resampled: Vec<f64>, widening: f64) -> (f64, f64) {
     resampled.retain(|d| d.is_finite());
     resampled.sort_by(f64::total_cmp);
@@ -258,7 +257,8 @@ pub(crate) fn interval(difference: f64, mut resampled: Vec<f64>, widening: f64) 
     (low.min(difference), high.max(difference))
 }
 
-/// Low bits of a latency's mantissa to drop so that the pairs stay few enough.
+/// Returns the number of low bits of a latency's mantissa to drop so that the pairs stay few
+/// enough.
 fn coarseness(clusters: &[&Cluster]) -> u32 {
     (0..u64::BITS)
         .find(|&bits| {
@@ -277,7 +277,7 @@ fn coarseness(clusters: &[&Cluster]) -> u32 {
         .unwrap_or(u64::BITS)
 }
 
-/// `value` in a bucket that keeps 11 - `dropped` leading bits.
+/// Returns `value` in a bucket that keeps 11 - `dropped` leading bits.
 fn coarse(value: u64, dropped: u32) -> u64 {
     let length = u64::BITS - value.leading_zeros();
     let low = (length.saturating_sub(11) + dropped).min(length.saturating_sub(1));

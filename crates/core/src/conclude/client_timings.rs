@@ -1,8 +1,8 @@
-//! Exchanges made from our own requests' stamps, where no packets were had.
+//! Exchanges made from our own requests' timestamps, where no packets were captured.
 //!
-//! A program sees when it sent, when the first byte came and when the last
-//! did. The round trip comes from handshakes. What stopped a response between
-//! its first and last byte cannot be seen from here; an experiment can tell.
+//! A program sees when it sent, when the first byte came and when the last did. The round trip
+//! comes from handshakes. The reason that a response stopped between its first and last byte cannot
+//! be seen from here; an experiment can tell.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::observed::event::{PointId, RequestFailure, RequestSample, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 
-/// The most between two reads that are one flow of bytes.
+/// The greatest gap between reads of one flow of bytes.
 const FLOW: Duration = Duration::from_micros(500);
 
 /// Returns the target's sampled requests as exchanges.
@@ -133,7 +133,7 @@ fn tile(sample: &RequestSample, travel: Option<Duration>, stall: (WaitKind, Owne
     waits
 }
 
-/// Returns the stall as the rules look at it, where an experiment showed that it ends with our
+/// Returns the stall in the form of the rules, where an experiment showed that it ends with our
 /// acknowledgement.
 fn hold(sample: &RequestSample, waits: &[Wait]) -> Option<Hold> {
     let wait = waits

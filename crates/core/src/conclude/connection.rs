@@ -14,7 +14,7 @@ use crate::report::{
     Vantage, WindowFigures,
 };
 
-/// The record of a connection that is followed no further.
+/// Returns the record of a connection that is followed no further.
 pub(crate) fn connection_record(watched: &Watched) -> ConnectionRecord {
     let facts = &watched.facts;
     let client = watched.client.unwrap_or(Direction::Forward);
@@ -48,7 +48,7 @@ pub(crate) fn connection_record(watched: &Watched) -> ConnectionRecord {
     }
 }
 
-/// What is in use only if both ends offer it.
+/// Returns true if both ends offer an option, which is then in use; false if one of them does not.
 fn both_offer(one: &End, other: &End, offers: impl Fn(&End) -> Option<bool>) -> Option<bool> {
     match (offers(one), offers(other)) {
         (Some(true), Some(true)) => Some(true),
@@ -66,8 +66,8 @@ fn sack(one: &End, other: &End) -> Option<bool> {
     }
 }
 
-/// Where the point stands: by the parts of the round trip, else by whose
-/// packets have passed no router.
+/// Returns the position of the point: by the parts of the round trip, else by the end whose packets
+/// have passed no router.
 fn vantage(watched: &Watched, client: &End, server: &End) -> Vantage {
     let by = |place: &str, what: &str| Vantage {
         place: Some(place.to_owned()),
@@ -148,7 +148,7 @@ fn side(watched: &Watched, direction: Direction) -> ConnectionSide {
         mss: own.syn.and_then(|syn| syn.mss),
         window_scale: own.syn.and_then(|syn| syn.window_scale),
         in_flight_max: in_flight,
-        // What goes in the other direction comes to this end.
+        // Data in the other direction comes to this end.
         round_trip: round_trip(own, watched.trip(direction.reverse())),
         window: own.window.map(|(min, max)| WindowFigures {
             min: u64::from(min),
@@ -202,7 +202,7 @@ fn round_trip(end: &End, trip: RoundTrip) -> Option<RoundTripFigures> {
 fn retransmissions(end: &End, facts: &Facts) -> Retransmissions {
     let rare = end.rare();
     let count = |which: fn(&Rare) -> u32| rare.map_or(0, |rare| u64::from(which(rare)));
-    // Only exchanges tell what noticed a loss.
+    // Only exchanges tell how a loss was detected.
     let told = |which: fn(&Rare) -> u32| (facts.exchanges > 0).then(|| count(which));
     Retransmissions {
         repeated: u64::from(end.repeats),

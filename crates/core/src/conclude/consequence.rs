@@ -1,13 +1,13 @@
-//! What follows from a cause is its evidence, not a second cause beside it.
+//! Consequences of a cause, which are its evidence and not a second cause beside it.
 
 use crate::registry::{Id, SharedTime};
 use crate::report::Finding;
 
-/// The part of a consequence's time that its cause must account for, where it
-/// has counted the same time.
+/// The least share of a consequence's time that its cause must account for, where it has counted
+/// the same time.
 const EXPLAINED: f64 = 0.5;
-/// The part by which the numbers of exchanges of two findings may differ if both count the
-/// same time.
+/// The share by which the numbers of exchanges of two findings may differ if both count the same
+/// time.
 const SAME: f64 = 0.1;
 
 /// Folds each consequence into the first of its causes that was found and mostly explains it.
@@ -24,8 +24,8 @@ pub(super) fn fold(findings: &mut Vec<Finding>) {
     }
 }
 
-/// The causes that follow from others, each before those that it follows from: what is folded
-/// into a consequence must be there before that is folded itself.
+/// Returns the causes that follow from others, each before those that it follows from: evidence
+/// folded into a consequence must be there before that is folded itself.
 fn consequences() -> Vec<Id> {
     let mut rest: Vec<Id> = Id::ALL.to_vec();
     rest.retain(|id| !id.cause().follows.is_empty());
@@ -47,8 +47,8 @@ fn consequences() -> Vec<Id> {
     ordered
 }
 
-/// The places of a consequence and its cause in the list, for one service, and the time that
-/// both count.
+/// Returns the indices of a consequence and its cause in the list, for one service, and the time
+/// that both count.
 fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTime)> {
     let origins = consequence.cause().follows;
     let consequences = findings.iter().enumerate();
@@ -66,8 +66,8 @@ fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTi
         })
 }
 
-/// Returns true if `cause` explains most of `consequence`. Time that both have counted is of
-/// the same exchanges: a cause of one explains little of what many waited for.
+/// Returns true if `cause` explains most of `consequence`. Time that both have counted is of the
+/// same exchanges: a cause of one explains little of a wait that many had.
 fn explains(cause: &Finding, consequence: &Finding, time: SharedTime) -> bool {
     let is_mostly = |cause: u64, consequence: u64| cause as f64 >= consequence as f64 * EXPLAINED;
     time == SharedTime::Besides
@@ -84,7 +84,7 @@ fn take_in(root: &mut Finding, folded: Finding, time: SharedTime) {
     root.evidence.extend(folded.evidence);
 }
 
-/// An IPv6 address that clients turned away from is silent: that is the
+/// Drops the finding on an IPv6 address that clients turned away from: its silence is the
 /// fallback's evidence, not a second cause.
 fn drop_abandoned(findings: &mut Vec<Finding>) {
     let port = |service: &str| service.rsplit_once(':').map(|(_, port)| port.to_owned());

@@ -1,5 +1,5 @@
-//! Connections that end in silence: one side repeats its data until it gives up, or the
-//! capture ends, and nobody acknowledges it.
+//! Connections that end in silence: one side retransmits its data until it gives up, or the capture
+//! ends, and nobody acknowledges it.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::observed::flow::Endpoint;
 use crate::registry::Id;
 use crate::report::{Evidence as Shown, EvidenceKind, Finding, Unit, Verdict};
 
-/// Findings that tell of the same silence, and more of it.
+/// Causes whose findings report the same silence, and more of it.
 const TOLD: [Id; 4] = [
     Id::StaleKeepAlive,
     Id::MtuBlackHole,
@@ -21,7 +21,7 @@ const TOLD: [Id; 4] = [
     Id::HostUnreachable,
 ];
 
-/// Adds a finding for each service whose connections ended so, unless another tells it.
+/// Adds a finding for each service whose connections ended so, unless another one reports it.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
     for (&endpoint, service) in &evidence.services {
         let Some(outside) = &service.outside else {
@@ -106,7 +106,7 @@ fn finding(
     Some(finding)
 }
 
-/// The sides that repeated, in words.
+/// Returns the sides that retransmitted, in words.
 fn senders(dead_peers: &DeadPeers) -> String {
     let [client, server] = [Side::Client, Side::Server].map(|side| dead_peers.senders.of(side));
     match (client, server) {

@@ -4,12 +4,11 @@ use core::net::SocketAddr;
 
 use crate::report::{EvidenceKind, Exemplar, Finding};
 
-/// Exchanges that the filter shows in full.
+/// Number of exchanges that the filter shows in full.
 const EXCHANGES: usize = 3;
 
-/// The filter that shows the packets of the finding's best examples, whole
-/// exchanges of their connections, and those that its evidence names; `None`
-/// where no packet shows it.
+/// Returns the filter that shows the packets of the finding's best examples, whole exchanges of
+/// their connections, and those that its evidence names; `None` where no packet shows it.
 pub(super) fn display_filter(finding: &Finding) -> Option<String> {
     let exchanges = finding.exemplars.iter().filter_map(of_exchange);
     let mut parts: Vec<String> = exchanges.take(EXCHANGES).collect();
@@ -34,7 +33,8 @@ pub(super) fn display_filter(finding: &Finding) -> Option<String> {
     }
 }
 
-/// `ip.addr == 10.0.0.1 && tcp.port == 40212 && tcp.port == 80 && frame.number in {5..9}`.
+/// Returns a filter such as `ip.addr == 10.0.0.1 && tcp.port == 40212 && tcp.port == 80 &&
+/// frame.number in {5..9}`.
 fn of_exchange(exemplar: &Exemplar) -> Option<String> {
     let (first, last) = (exemplar.first_packet?, exemplar.last_packet?);
     let client: SocketAddr = exemplar.client.parse().ok()?;

@@ -8,12 +8,12 @@
 pub(crate) struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// The generator with this seed; every seed is a good one.
+    /// Makes the generator with this seed; every seed is a good one.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -22,8 +22,8 @@ impl SplitMix64 {
         bits ^ (bits >> 31)
     }
 
-    /// An index below `len`, or 0 for an empty range. The bias of taking the
-    /// high half of a product is below `len / 2^64`: nothing here can see it.
+    /// Returns an index below `len`, or 0 for an empty range. The bias of taking the high half of a
+    /// product is below `len / 2^64`: nothing here can see it.
     pub(crate) fn index(&mut self, len: usize) -> usize {
         let product = u128::from(self.next()) * len as u128;
         (product >> 64) as usize

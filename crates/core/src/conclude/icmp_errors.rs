@@ -1,7 +1,7 @@
 //! Findings and notes from ICMP: hosts that cannot be reached, packets that are too big, and
 //! pings.
 //!
-//! A message about a host that the capture is about is a finding, any other a note.
+//! A message about a host that the capture is about makes a finding, any other a note.
 
 use core::net::IpAddr;
 
@@ -16,10 +16,10 @@ use crate::observed::icmp::IcmpKind;
 use crate::registry::Id;
 use crate::report::{Finding, Remark, Unit};
 
-/// The most notes of one kind: a traced route or a scan is one story.
+/// Limit of notes of one kind: a traced route or a scan is one story.
 const MAX_NOTES: usize = 8;
 
-/// Adds what ICMP says of a capture on its own.
+/// Adds findings and notes from the ICMP messages of a capture on its own.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
@@ -71,7 +71,7 @@ fn is_about(evidence: &Evidence, word: &Word) -> bool {
     })
 }
 
-/// Returns true if a rule already reported it for an attempt to connect.
+/// Returns true if a rule already reported the target for a connection attempt.
 fn is_known(findings: &[Finding], finding: &Finding, target: IpAddr) -> bool {
     let services = |known: &Finding| {
         known
@@ -108,7 +108,7 @@ fn unreachable(evidence: &Evidence, word: &Word) -> Finding {
     finding
 }
 
-/// The meaning of the ICMP message, and its senders.
+/// Returns the meaning of the ICMP message, and its senders.
 fn said(word: &Word) -> String {
     let who = reporters(word);
     let what = meaning(word.kind, word.target.is_ipv4());
@@ -129,7 +129,8 @@ fn reporters(word: &Word) -> String {
     }
 }
 
-/// The meaning of type and code (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1, RFC 4443 §3).
+/// Returns the meaning of type and code (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1, RFC 4443
+/// §3).
 fn meaning(kind: IcmpKind, is_v4: bool) -> String {
     let told = match (kind, is_v4) {
         (IcmpKind::TooBig(0), _) => "too big, and they may not be fragmented",

@@ -1,5 +1,5 @@
-//! Findings held against what the server's own kernel saw of the same
-//! exchanges, and what is to be said where the two disagree.
+//! Comparison of findings with the view of the server's own kernel on the same exchanges, and
+//! remarks where the two disagree.
 
 use crate::cause::Case;
 use crate::cause::evidence::{self, REPEATS, human, judge, median, percent};
@@ -13,15 +13,15 @@ use crate::report::{
 use crate::service::kernel_join::{KINDS, Served, Split};
 use crate::service::tally::Tally;
 
-/// Stages that make up so much of what the packets show are what it is.
+/// The least share of a wait shown by packets that stages must make up to explain it.
 const EXPLAINED: f64 = 0.8;
-/// A host that took less than this part of what the packets give it did not
-/// take it: most of it went by elsewhere.
+/// The share of a wait shown by packets below which a host did not take it: most of it passed
+/// elsewhere.
 const CONTRADICTED: f64 = 0.5;
-/// Smaller parts are not worth a word.
+/// The least share of a wait that is worth a word.
 const WORTH_SAYING: f64 = 0.02;
 
-/// What the joined exchanges are in the report; `None` where none was joined.
+/// Returns the joined exchanges for the report; `None` where none was joined.
 pub(super) fn joined(served: &Served) -> Option<JoinedTurns> {
     (served.exchanges > 0).then(|| JoinedTurns {
         exchanges: Count {
@@ -59,23 +59,22 @@ fn disagreement(tally: &Tally, of: u64) -> Disagreement {
     }
 }
 
-/// Adds to a finding what the server's kernel shows of the waits that it is
-/// about.
+/// Adds to a finding the kernel's view of the waits that it is about.
 ///
 /// # Errors
-/// What is to be said instead, where that shows that they were not the server's.
+/// The remark to make instead, where the kernel shows that the waits were not the server's.
 pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Remark> {
     let meant = |(kind, _): &(WaitKind, &Split)| finding.waits.contains(kind);
     let many = |(_, split): &(WaitKind, &Split)| split.packets.count() >= REPEATS;
     let splits = || {
         let named = served.named().filter(meant).filter(many);
-        // Where nothing is called so any more, the packets' names say of what.
+        // Where the kernel leaves no wait of these kinds, the packets' kinds select the splits.
         let is_gone = named.clone().next().is_none();
         let shown = served.splits().filter(meant).filter(many);
         named.chain(shown.filter(move |_| is_gone))
     };
-    // A device's queue behind its network stack is the server's too, and its
-    // finding says so: it is about the way as well.
+    // A device's queue behind its network stack is the server's too, and its finding says so: it is
+    // about the path as well.
     let is_stacks = finding.waits.iter().all(|kind| KINDS.contains(kind));
     let is_servers = finding.culprit == Owner::Server && is_stacks;
     let is_contradicted = |split: &Split| split.host_share() < CONTRADICTED;
@@ -106,7 +105,7 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     }
     finding.evidence.extend(shown);
     if is_servers && finding.waits.iter().any(|&kind| is_renamed(kind, served)) {
-        // What is left is what was not joined, and may well be the same.
+        // The rest are the exchanges that were not joined, which may well be the same.
         finding.verdict = Verdict::Possible;
         return Ok(finding);
     }
@@ -124,8 +123,7 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     Ok(finding)
 }
 
-/// Returns true if most of the joined waits that the packets call so have another name by the
-/// server's kernel.
+/// Returns true if most of the joined waits of this kind have another name by the server's kernel.
 fn is_renamed(kind: WaitKind, served: &Served) -> bool {
     let [shown, named] = served.counts(kind);
     shown >= REPEATS && named * 2 < shown
@@ -140,8 +138,7 @@ fn withheld(finding: &Finding, said: &str) -> Remark {
     remark("host-contradicts", text)
 }
 
-/// The stages that are what a cause of the server's says; none where they
-/// would only fit.
+/// Returns the stages that are the mechanism of a server's cause; none where they would only fit.
 fn mechanism(finding: &Finding) -> &'static [TurnStage] {
     if finding.culprit == Owner::Server {
         finding.cause.cause().stages
@@ -150,7 +147,8 @@ fn mechanism(finding: &Finding) -> &'static [TurnStage] {
     }
 }
 
-/// Written answers that their kernel kept, and not by Nagle's algorithm.
+/// Returns the candidate of written answers that the server's kernel kept, and not by Nagle's
+/// algorithm.
 fn unsent(split: &Split) -> Option<Candidate> {
     (split.share(&[TurnStage::Sending]) >= EXPLAINED).then(|| Candidate {
         cause: Id::CorkHold,
@@ -159,7 +157,8 @@ fn unsent(split: &Split) -> Option<Candidate> {
     })
 }
 
-/// What both show of one kind of wait, means over the same exchanges.
+/// Returns the text on one kind of wait by packets and by the kernel, means over the same
+/// exchanges.
 fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     let what = match kind {
         WaitKind::ServerThink => "silent",
@@ -184,7 +183,7 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     };
     let count = split.packets.count();
     let [shown, named] = served.counts(kind);
-    // What only the kernel calls so the packets do not show.
+    // The packets do not show waits that only the kernel classifies so.
     let who = if count == named && named > shown {
         format!(
             ", {} of them by its kernel alone{}) that the server was",
@@ -200,7 +199,7 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     )
 }
 
-/// The share of requests that were joined, in words; empty where all were.
+/// Returns the share of requests that were joined, in words; empty where all were.
 fn sample(served: &Served) -> String {
     if served.exchanges < served.offered {
         format!(
@@ -228,7 +227,8 @@ fn meaning(stage: &str) -> &str {
     }
 }
 
-/// What packets and kernel disagree on, and exchanges that were not found.
+/// Returns the remarks on disagreements of packets and kernel, and on exchanges that were not
+/// found.
 pub(super) fn remarks(case: &Case<'_>, served: &Served) -> Vec<Remark> {
     let is_told =
         |tally: &Tally| evidence::is_material(case, tally) && evidence::recurs(case, tally);

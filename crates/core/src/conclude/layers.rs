@@ -1,4 +1,4 @@
-//! Layer by layer: what is cleared, what is accused, what was not looked at.
+//! The state of each layer: cleared, accused, suspected, not measured.
 
 use core::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::registry::Id;
 use crate::report::{Finding, Layer, LayerState};
 use crate::service::Ledger;
 
-/// Counters whose rise accuses nobody by itself but clears their layer when
-/// they stay where they are.
+/// Counters whose rise accuses nobody by itself but which clear their layer when they stay the
+/// same.
 const QUEUE_COUNTERS: [&str; 4] = [
     "TcpExt:ListenOverflows",
     "TcpExt:ListenDrops",
@@ -24,21 +24,21 @@ const QUEUE_COUNTERS: [&str; 4] = [
 
 /// The basis of the verdict on most layers of a capture.
 const SEEN: &str = "seen in the packets";
-/// Attempts to connect of which one may fail without making the layer suspect.
+/// The divisor of the connection attempts that may fail without making the layer suspect.
 const MOST_FAILED: u64 = 200;
-/// Data segments, or connections, of which one may be odd without making the layer
+/// The divisor of the data segments, or connections, that may be odd without making the layer
 /// suspect.
 const MOST_ODD: u64 = 200;
-/// A handshake that takes this long is no matter of distance: the longest cables take
-/// some 300 ms there and back.
+/// The least duration of a handshake that is no matter of distance: the longest cables take some
+/// 300 ms there and back.
 const FAR: Duration = Duration::from_millis(400);
-/// A lookup that takes this long is no matter of the way to a resolver nearby.
+/// The least duration of a lookup that is no matter of the path to a resolver nearby.
 pub(super) const LONG_LOOKUP: Duration = Duration::from_millis(100);
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
 /// The time that a server may think before responses that the capture cuts off.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// The waits of the transport: for windows, acknowledgements and repetitions.
+/// The waits of the transport: for windows, acknowledgements and retransmissions.
 const TRANSPORTS: [WaitKind; 7] = [
     WaitKind::RequestHeld,
     WaitKind::ResponseHeld,
@@ -49,8 +49,8 @@ const TRANSPORTS: [WaitKind; 7] = [
     WaitKind::Recovery,
 ];
 
-/// One line for each layer that the run has anything to say about.
-/// `ledger` holds the subject's figures.
+/// Returns one line for each layer that the run has anything to say about. `ledger` holds the
+/// subject's figures.
 pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding]) -> Vec<Layer> {
     let facts = &evidence.facts;
     let traced = super::route::traced(facts);
@@ -205,7 +205,8 @@ fn round_trip(facts: &Facts) -> Layer {
     layer("round-trip", LayerState::Cleared, line, because)
 }
 
-/// The layer of packet filters; a rule that could match is innocent if connections are made.
+/// Returns the layer of packet filters; a rule that could match is innocent if connections are
+/// made.
 fn firewall(facts: &Facts, ledger: &Ledger) -> Layer {
     let load = facts.loads.all(TargetId::Subject);
     let is_connected =
@@ -327,7 +328,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     layer("connection", LayerState::Cleared, line, "handshakes")
 }
 
-/// The layer of names from a capture's DNS messages, if a lookup got no answer.
+/// Returns the layer of names from a capture's DNS messages, if a lookup got no answer.
 fn lookups(asked: &Asked) -> Option<Layer> {
     let worst = asked
         .unanswered
@@ -347,8 +348,8 @@ fn lookups(asked: &Asked) -> Option<Layer> {
     Some(layer("name", LayerState::Suspected, line, because))
 }
 
-/// Returns true if the odd ones are too many to clear a layer: one retransmission in a
-/// long download is not.
+/// Returns true if odd ones are too many to clear a layer: one retransmission in a long download is
+/// not.
 fn is_more_than(odd: u64, all: u64) -> bool {
     odd.saturating_mul(MOST_ODD) > all
 }
@@ -413,7 +414,8 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     layer("transport", LayerState::Cleared, line, "packets")
 }
 
-/// Without a whole exchange: what the data tells that no exchange holds.
+/// Returns the transport layer of a capture without a whole exchange, by the data outside of
+/// exchanges.
 fn transport_of_data(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let mut services = evidence.services.values();
     let has_transfers = services.any(|service| {
@@ -465,8 +467,8 @@ fn server(ledger: &Ledger) -> Layer {
     )
 }
 
-/// The time that these waits can have taken, with what nothing explains: `at most 1.66 ms
-/// of each request, 2.8 % of the time`.
+/// Returns the most time that these waits can have taken, including unexplained time: `at most 1.66
+/// ms of each request, 2.8 % of the time`.
 fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> String {
     let sum = sum(ledger, kinds);
     if sum == 0 {
@@ -481,14 +483,14 @@ fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> String {
     )
 }
 
-/// The time that these waits and what nothing explains took, in nanoseconds.
+/// Returns the time of these waits and unexplained time, in nanoseconds.
 fn sum(ledger: &Ledger, kinds: &[WaitKind]) -> u64 {
     let kinds = kinds.iter().chain([&WaitKind::Unknown]);
     kinds.fold(0, |sum, kind| sum.saturating_add(ledger.waits.of(*kind)))
 }
 
-/// Takes back what a place of unexplained time contradicts: its own layer is suspected,
-/// and where the place is not known no layer is cleared.
+/// Takes back states that a place of unexplained time contradicts: its own layer is suspected, and
+/// where the place is not known no layer is cleared.
 fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
     for place in findings.iter().filter(|finding| finding.locates) {
         let because = format!("{} at {}", place.cause, place.service);
@@ -521,7 +523,7 @@ fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
     }
 }
 
-/// The layer that a place of unexplained time is in; `None` where no place is known.
+/// Returns the layer of a place of unexplained time; `None` where no place is known.
 fn layer_of_place(place: &Finding) -> Option<&'static str> {
     let layer = place.cause.cause().layer;
     (place.cause != Id::TimeUnknown).then(|| layer.as_str())

@@ -1,31 +1,31 @@
-//! Settings of the kernel, held against what the counters say of them.
+//! Kernel settings, compared with the counters of their effect.
 //!
-//! A setting is accused by a difference only: of a counter that rises when
-//! something runs into it, between the first look and the last. One look shows
-//! the settings and says nothing of them.
+//! A setting is accused by a difference only: of a counter that rises when the limit is reached,
+//! between the first sample and the last. A single sample shows the settings and says nothing of
+//! them.
 
 use crate::facts::Facts;
 use crate::observed::sockets::{KernelLimits, KernelSetting, LiveSocket, Protocol};
 use crate::report::{Bearing, Limit};
 
-/// Counters that speak of a setting.
+/// The counters of one setting.
 struct Rule {
     setting: &'static str,
-    /// Their names (`net/ipv4/proc.c`, `net/core/net-procfs.c`), and what one
-    /// count is.
+    /// The counters' names (`net/ipv4/proc.c`, `net/core/net-procfs.c`), and the meaning of one
+    /// count.
     counted: &'static [(&'static str, &'static str)],
     proof: Proof,
 }
 
-/// When a count accuses the setting.
+/// The condition under which a count accuses the setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Proof {
-    /// Always: nothing else makes it rise.
+    /// Always: nothing else makes the counter rise.
     Count,
-    /// Where a socket lost something that was as large as the setting allows:
-    /// most limits are the program's own.
+    /// If a socket lost data whose queue was as large as the setting allows: most limits are the
+    /// program's own.
     Socket,
-    /// Never: other things make it rise, too.
+    /// Never: other events make the counter rise, too.
     None,
 }
 
@@ -110,7 +110,7 @@ const RULES: [Rule; 9] = [
     },
 ];
 
-/// The settings in the order in which they were read.
+/// Returns the settings in the order in which they were read.
 pub(super) fn limits(facts: &Facts) -> Vec<Limit> {
     let Some(limits) = &facts.limits else {
         return Vec::new();
@@ -172,8 +172,8 @@ fn words((count, what): &(u64, &str)) -> String {
     format!("{count} {what}")
 }
 
-/// The sockets that lost something, of those looked at in the namespace whose setting it is and
-/// whose counters rose.
+/// Judges a setting by the sockets that lost something, of those sampled in the namespace that the
+/// setting and the risen counters belong to.
 fn at_sockets(
     facts: &Facts,
     (setting, namespace): (&KernelSetting, Option<u64>),
@@ -202,8 +202,7 @@ fn at_sockets(
     }
 }
 
-/// Whether the socket's queue is as long as the setting makes it; `None` where
-/// it has no such queue.
+/// Returns true if the socket's queue limit is the setting's; `None` where it has no such queue.
 fn limit_of(setting: &KernelSetting, socket: &LiveSocket) -> Option<bool> {
     let value: u32 = setting.value.parse().ok()?;
     let is_listener = socket.state == "LISTEN" && socket.protocol == Protocol::Tcp;
@@ -212,7 +211,7 @@ fn limit_of(setting: &KernelSetting, socket: &LiveSocket) -> Option<bool> {
     match setting.name.as_str() {
         ACCEPT => is_listener.then_some(socket.send_queue == value),
         RECEIVE_DEFAULT => Some(receive? == value),
-        // The kernel doubles what a program sets.
+        // The kernel doubles the value that a program sets.
         RECEIVE_MOST => Some(receive? == value.saturating_mul(2)),
         _ => None,
     }
@@ -274,7 +273,7 @@ mod tests {
         assert_eq!(list[1].text.as_deref(), Some("262143 in use"));
     }
 
-    /// A listener whose queue is as long as the setting allows, and which loses meanwhile.
+    /// Returns a listener whose queue is as long as the setting allows, and which loses meanwhile.
     fn losing(namespace: Option<u64>, drops: u32) -> LiveSocket {
         let address = Endpoint::new([127, 0, 0, 1].into(), 80);
         LiveSocket {

@@ -16,17 +16,18 @@ use crate::registry::Id;
 use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit};
 use crate::stats::histogram::Distribution;
 
-/// A name that is not known yet takes a resolver some round trips to others; what takes
-/// this much longer than the way to it is slow.
+/// The least time beyond the round trip for which a lookup is slow: a name that is not known yet
+/// takes a resolver some round trips to others.
 const SLOW: Duration = Duration::from_millis(200);
-/// Late answers of which names of one domain have this share of the time tell of that domain.
+/// The least share of the time of late answers that names of one domain have if it is that
+/// domain's.
 const ONE_DOMAIN: f64 = 0.8;
 /// The least time lost by asking again over TCP that matters.
 const STREAMED: Duration = Duration::from_millis(20);
-/// The most resolvers reported.
+/// Limit of resolvers reported.
 const MAX_TOLD: usize = 8;
 
-/// Adds what lookups without a connection show in a capture on its own.
+/// Adds findings and notes on lookups without a connection in a capture on its own.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
@@ -54,14 +55,14 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
     }
 }
 
-/// Returns true if the capture holds nothing but lookups: no request to any other service.
+/// Returns true if the capture holds only lookups: no request to any other service.
 fn is_all(evidence: &Evidence) -> bool {
     let services = evidence.services.iter();
     let mut others = services.filter(|(at, _)| at.port != dns::PORT);
     others.all(|(_, service)| !service.ledger.has_exchanges() && service.outside.is_none())
 }
 
-/// A finding as a remark, where other findings come first.
+/// Returns a finding as a remark, where other findings come first.
 fn remark(finding: &Finding) -> Remark {
     Remark {
         id: "lookups-apart".to_owned(),
@@ -72,7 +73,7 @@ fn remark(finding: &Finding) -> Remark {
     }
 }
 
-/// A finding about some of a resolver's lookups, if what they lost matters.
+/// Returns a finding about some of a resolver's lookups, if the time they lost matters.
 fn finding(
     (evidence, resolver, resolved): (&Evidence, IpAddr, &Resolved),
     id: Id,
@@ -98,7 +99,7 @@ fn finding(
     Some(finding)
 }
 
-/// Queries that had to be sent again.
+/// Returns the finding on queries that had to be retransmitted.
 fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
     let (retried, unanswered) = (&resolved.retried, &resolved.unanswered);
     let mut all = retried.lost.clone();
@@ -156,7 +157,7 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     Some(finding)
 }
 
-/// Answers that took long though nothing was lost.
+/// Returns the finding on answers that took long though nothing was lost.
 fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
     let nearest = evidence.facts.hosts.nearest(resolver)?;
     let (mut late, mut packets) = (Distribution::default(), Vec::new());
@@ -205,7 +206,7 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     Some(finding)
 }
 
-/// Answers that did not fit into a datagram.
+/// Returns the finding on answers that did not fit into a datagram.
 fn streamed(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
     let streamed = &resolved.streamed;
     let typical = streamed
@@ -248,7 +249,7 @@ fn shown(kind: &ResolvedKind, text: String) -> Option<Shown> {
     })
 }
 
-/// Lookups that the resolver failed to do.
+/// Returns the remark on lookups that failed at the resolver.
 fn failed(resolver: IpAddr, resolved: &Resolved) -> Option<Remark> {
     let failed = &resolved.failed;
     (failed.count() > 0).then(|| Remark {

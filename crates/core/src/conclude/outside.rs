@@ -1,9 +1,9 @@
-//! Transfers outside of exchanges: stretches of data that no request asked for or that were
-//! not answered. The rules on transport weigh them as they do messages, and where exchanges
-//! show the same finding, theirs is further evidence of it.
+//! Transfers outside of exchanges: stretches of data that no request asked for or that were not
+//! answered. The rules on transport weigh them as they do messages, and where exchanges show the
+//! same finding, theirs is further evidence of it.
 //!
-//! A server that is watched is shown from its kernel all the same, if only now and then where
-//! there is much: what lies in such a pause is a hole, and the time beside it nobody's.
+//! A watched server's kernel shows its exchanges all the same, but only now and then where there is
+//! much traffic: a pause in between is a hole in the view, and the time beside it nobody's.
 
 use core::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::registry::Id;
 use crate::report::{Finding, LayerState};
 use crate::service::Ledger;
 
-/// The causes that hold back data whatever it says. What needs to know who owes whom an
-/// answer, or what a program meant to send, is not among them.
+/// The causes that hold back data whatever it says. Causes that depend on who owes whom an answer,
+/// or on what a program meant to send, are not among them.
 const SPEAKS: [Id; 10] = [
     Id::ZeroWindow,
     Id::ReceiveWindow,
@@ -33,7 +33,7 @@ const SPEAKS: [Id; 10] = [
     Id::BandwidthLimit,
 ];
 
-/// Adds what was found outside of exchanges to what was found within them.
+/// Adds the findings outside of exchanges to those within them.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
     let services = evidence.services.iter();
     let outside =
@@ -65,9 +65,9 @@ fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Find
         .collect()
 }
 
-/// The reason why transfers outside of exchanges keep the transport from being cleared: time
-/// for which data stood still, or time in which nothing shows what set the pace. `within`:
-/// the figures of the exchanges.
+/// Returns the reason that transfers outside of exchanges keep the transport from being cleared:
+/// time for which data stood still, or time in which nothing shows what set the pace. `within`: the
+/// figures of the exchanges.
 pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState, String)> {
     let mut sum = Ledger::default();
     let services = evidence.services.values();
@@ -103,8 +103,8 @@ pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState,
     })
 }
 
-/// Holds a finding against all that the service's time went to: a lost segment of a
-/// greeting is nothing beside a thousand requests.
+/// Compares a finding with all the service's time: a lost segment of a greeting is nothing beside a
+/// thousand requests.
 fn weigh(mut finding: Finding, service: &Service, outside: &Outside) -> Option<Finding> {
     let all = service
         .ledger
@@ -115,7 +115,8 @@ fn weigh(mut finding: Finding, service: &Service, outside: &Outside) -> Option<F
     (finding.share >= MATERIAL_SHARE).then_some(finding)
 }
 
-/// One finding for one cause of one service: the dearer one, with what shows the other.
+/// Joins the findings for one cause of one service: the dearer one stays, with the evidence of the
+/// other.
 fn join(findings: &mut Vec<Finding>, mut finding: Finding) {
     let same = findings
         .iter_mut()

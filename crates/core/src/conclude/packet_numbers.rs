@@ -1,9 +1,9 @@
-//! What was watched live is in no file, so its packets' numbers lead nowhere:
+//! Reports of live observations, whose packets are in no file, so that their numbers lead nowhere:
 //! examples are found again by their time and connection.
 
 use crate::report::{Exchanges, Exemplar, Report};
 
-/// Takes the packets' numbers, and filters for them, out of the report.
+/// Removes the packet numbers, and filters for them, from the report.
 pub(super) fn forget_packets(report: &mut Report) {
     for finding in &mut report.findings {
         finding.display_filter = None;

@@ -1,10 +1,10 @@
-//! What is particular comes before the general finding that it belongs to.
+//! The order of particular findings, which come before the general ones that they belong to.
 
 use crate::report::Finding;
 
-/// Moves what is particular right before the general finding it belongs to. Where a
-/// connection's making is slow for a reason of its own, that there are many of them comes
-/// behind it, whatever the whole of them costs; likewise slow start behind what makes it matter.
+/// Moves particular findings right before the general one they belong to. Where the setup of a
+/// connection is slow for a reason of its own, the number of connections comes behind it, whatever
+/// the whole of them costs; likewise slow start behind the finding that makes it matter.
 pub(super) fn put_first(findings: &mut Vec<Finding>) {
     let mut at = 0;
     while let Some(general) = findings.get(at) {

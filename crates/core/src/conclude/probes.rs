@@ -1,11 +1,11 @@
-//! What probes came to, one row for each method, target and load.
+//! The results of probes, one row for each method, target and load.
 
 use crate::cause::secured::version_name;
 use crate::facts::{Facts, ProbeGroup, ProbeKey};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbePhases, Stamp};
 use crate::report::{Probe, ProbeFigures, ProbePhase, ProbeTlsFacts, Remark, StatusCount};
 
-/// The rows.
+/// Returns the rows.
 pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
     facts
         .probes
@@ -54,7 +54,7 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
         .collect()
 }
 
-/// What the probes of a group spent their time on.
+/// Returns the time by phase of the probes of a group.
 fn spent(group: &ProbeGroup) -> Vec<ProbePhase> {
     let named = ProbePhases::NAMES.iter().zip(&group.phases);
     named
@@ -100,7 +100,7 @@ pub(super) fn answer_name(answer: ProbeAnswer) -> String {
     }
 }
 
-/// That silence between ICMP errors is no loss.
+/// Returns the remark that silence between ICMP errors is no loss.
 pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
     let limited = |(key, group): (&ProbeKey, &ProbeGroup)| {
         let count = |answer| group.answers.get(&answer).copied().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What probes waited for under load and not without it, and where.
+//! Queues that probes waited in under load only, and their places.
 //!
-//! The same probes, of an idle and of a loaded target: what they take more is
-//! queues. The kernel's stamps, and the phases of a request, say whose.
+//! The same probes, of an idle and of a loaded target: the difference is queues. The kernel's
+//! timestamps, and the phases of a request, say whose.
 
 use core::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::observed::event::{ProbeMethod, Stamp};
 use crate::report::Remark;
 use crate::stats::histogram::Distribution;
 
-/// Answers of each part below which nothing is said.
+/// The least number of answers of each part for a remark.
 const LEAST_ANSWERS: u64 = 5;
-/// A median rises by this much and to this share of what it was: jitter and a
-/// busy processor do less. By the program's own clock a late wake-up looks the
-/// same, and scheduling slices last some milliseconds.
+/// The least rise of a median, and with it the least ratio: jitter and a busy processor do less. By
+/// the program's own clock a late wake-up looks the same, and scheduling slices last some
+/// milliseconds.
 const RISES_BY: Duration = Duration::from_millis(1);
 const RISES_BY_OWN_CLOCK: Duration = Duration::from_millis(5);
 const RISES_TO: f64 = 1.5;
 
-/// What rose, a sentence for each kind of probe.
+/// Returns the rises, a sentence for each kind of probe.
 pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
     let generator = facts.loads.generator.as_ref();
     let is_limit = generator.is_some_and(|generator| generator.is_limit);
@@ -37,14 +37,14 @@ pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
         .collect()
 }
 
-/// The same probes without and under load.
+/// A group of probes without load and under load.
 struct Both<'a> {
     idle: &'a ProbeGroup,
     loaded: &'a ProbeGroup,
 }
 
 impl Both<'_> {
-    /// The medians of what `of` says, if the load raised it.
+    /// Returns the medians of the durations that `of` selects, if the load raised them.
     fn rise(
         &self,
         by: Duration,
@@ -62,11 +62,11 @@ impl Both<'_> {
     }
 }
 
-/// Queues beyond this host.
+/// Returns the remark on queues beyond this host.
 fn beyond(key: &ProbeKey, both: &Both<'_>, is_limit: bool) -> Option<Remark> {
     let by = match both.idle.stamp.max(both.loaded.stamp) {
         Some(Stamp::Kernel) => RISES_BY,
-        // Our own processors were busy: what rose by our clock may be ours.
+        // Our own processors were busy: a rise by our clock may be ours.
         _ if is_limit => return None,
         _ => RISES_BY_OWN_CLOCK,
     };
@@ -105,7 +105,7 @@ fn beyond(key: &ProbeKey, both: &Both<'_>, is_limit: bool) -> Option<Remark> {
     Some(remark("probe-queueing", key, &place))
 }
 
-/// Queues of this host's own, by the kernel's stamps.
+/// Returns the remark on queues of this host's own, by the kernel's timestamps.
 fn within(key: &ProbeKey, both: &Both<'_>) -> Option<Remark> {
     let rise = both.rise(RISES_BY, |group| &group.queued)?;
     let place = format!(
@@ -145,7 +145,7 @@ mod tests {
         Duration::from_secs_f64(millis / 1e3)
     }
 
-    /// A probe's whole, its own queue, its connect and first byte, in ms.
+    /// Times of a probe in ms: the whole, its own queue, its connect and first byte.
     type Took = (f64, f64, f64, f64);
 
     fn said(method: ProbeMethod, idle: &[Took], loaded: &[Took]) -> Vec<String> {

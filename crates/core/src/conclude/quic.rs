@@ -1,4 +1,4 @@
-//! A QUIC flow as its record in the report. What is encrypted stays unknown.
+//! A QUIC flow as its record in the report. Encrypted fields stay unknown.
 
 use core::time::Duration;
 
@@ -10,11 +10,10 @@ use crate::report::{
 };
 use crate::stats::sample::Sample;
 
-/// An end's own kernel or program answers within this part of the whole round
-/// trip.
+/// The divisor of the whole round trip within which an end's own kernel or program answers.
 const NEAR: u32 = 10;
 
-/// The record of a QUIC flow.
+/// Returns the record of a QUIC flow.
 pub(crate) fn quic_record(flow: &Flow) -> ConnectionRecord {
     let [client, server] = flow.sides;
     let [to_client, to_server] = flow.spin_trips();
@@ -81,7 +80,7 @@ fn side(seen: Side, round_trip: Option<RoundTripFigures>) -> ConnectionSide {
     }
 }
 
-/// By the spin bit where it measures, else the handshake's.
+/// Returns the round-trip times by the spin bit where it measures, else the handshake's.
 fn trips(handshake: Option<Duration>, spin: &Sample, spins: bool) -> Option<RoundTripFigures> {
     let least = handshake.map(nanos);
     if !spins || spin.count() == 0 {

@@ -9,16 +9,16 @@ use crate::registry::RouteProperty;
 use crate::report::{Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route};
 use crate::route::alike;
 
-/// The part of the way's time that must begin at one place to be named.
+/// The least share of the path's time that must begin at one place to be named.
 const MOST: f64 = 0.5;
-/// Shorter ways have no place that matters.
+/// The least length of a path with a place that matters.
 const FAR: Duration = Duration::from_millis(1);
-/// Losses at the target that an investigation's few probes must show, and the
-/// part of them: one may happen anywhere.
+/// The least number of losses at the target that an investigation's few probes must show, and the
+/// least share of them: one may happen anywhere.
 const LOSSES: u64 = 3;
 const LOST: f64 = 0.1;
 
-/// The traced route's layer; `None` where none was traced.
+/// Returns the traced route's layer; `None` where none was traced.
 pub(super) fn traced(facts: &Facts) -> Option<Layer> {
     let route = facts.route.route()?;
     let hops = facts.route.hops();
@@ -37,7 +37,7 @@ pub(super) fn traced(facts: &Facts) -> Option<Layer> {
     })
 }
 
-/// By what it was traced.
+/// Returns the method of the trace, in words.
 fn means(route: &Route) -> String {
     let rights = if route.is_raw {
         "raw sockets"
@@ -47,7 +47,7 @@ fn means(route: &Route) -> String {
     format!("{}, {rights}", route.method)
 }
 
-/// What keeps probes from the target.
+/// Returns the obstacle that keeps probes from the target.
 fn verdict(route: &Route) -> Option<String> {
     let target = &route.target;
     let port = route
@@ -66,7 +66,7 @@ fn verdict(route: &Route) -> Option<String> {
     })
 }
 
-/// What is lost, and from where on.
+/// Returns the loss of probes, and the hop from which on they are lost.
 fn loss(route: &Route, hops: &[Hop]) -> Option<String> {
     let from = route.loss_from?;
     let last = hops.last().filter(|hop| hop.state == HopState::Lossy)?;
@@ -101,8 +101,8 @@ fn reached(route: &Route, hops: &[Hop]) -> String {
     )
 }
 
-/// The way as a layer of an investigation that traced it: where its delay begins,
-/// and whether it loses. Delay accuses nobody: nothing here can be removed.
+/// Returns the path as a layer of an investigation that traced it: where its delay begins, and
+/// whether it loses. Delay accuses nobody: nothing here can be removed.
 pub(super) fn path(facts: &Facts) -> Option<Layer> {
     let route = facts.route.route()?;
     let hops = facts.route.hops();
@@ -116,17 +116,17 @@ pub(super) fn path(facts: &Facts) -> Option<Layer> {
     })
 }
 
-/// Echo requests of the investigation: how many were lost, and sent.
+/// Returns the numbers of the investigation's echo requests that were lost, and sent.
 fn echoes(facts: &Facts) -> Option<(u64, u64)> {
     let group = facts.probes_of(TargetId::Subject, ProbeMethod::Icmp, false)?;
     let silent = group.answers.get(&ProbeAnswer::Silence);
     Some((silent.copied().unwrap_or_default(), group.sent))
 }
 
-/// Whose the loss of handshakes at the target is. Its own, if it drops SYNs (a full
-/// backlog, a limit), or the way's: then echo requests, which its kernel answers
-/// whatever listens, are lost as often. Routers cannot tell: one that limits its
-/// answers loses as one that drops packets does.
+/// Returns the state of the path, and its line, where handshakes are lost at the target. The loss
+/// is the target's own, if it drops SYNs (a full backlog, a limit), or the path's: then echo
+/// requests, which its kernel answers whatever listens, are lost as often. Routers cannot tell: one
+/// that limits its answers loses as one that drops packets does.
 fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState, String) {
     let last = hops.last();
     let last = last.map_or((0, 0), |hop| {
@@ -152,7 +152,7 @@ fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState
     }
 }
 
-/// Adds to findings that lie on the way where it begins there.
+/// Adds evidence to findings on the path whose loss or delay begins there.
 pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
     let Some(route) = facts.route.route() else {
         return;
@@ -198,7 +198,7 @@ fn way(route: &Route, hops: &[Hop]) -> String {
     }
 }
 
-/// Between which two hops most of the way's time lies, if it does.
+/// Returns the two hops between which most of the path's time lies, if there are such.
 fn step(hops: &[Hop]) -> Option<String> {
     let answering: Vec<&Hop> = hops.iter().filter(|hop| hop.received > 0).collect();
     let whole = answering.last()?.kept_ns;
@@ -277,8 +277,8 @@ mod tests {
         );
         let once = [hop(1, 1, 8, 8), hop(2, 2, 8, 7)];
         assert_eq!(heavy_loss(&route(Some(2)), &once), None);
-        // The target's own, by what its kernel says to echo requests. That a
-        // router lost as much says nothing: it may limit its answers.
+        // The loss is the target's own, by its kernel's answers to echo requests. A router that
+        // lost as much says nothing: it may limit its answers.
         let lossy = [hop(1, 1, 24, 16), hop(2, 2, 24, 16)];
         for (echoes, state) in [
             (Some((7, 24)), LayerState::Accused),

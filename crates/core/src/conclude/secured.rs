@@ -1,4 +1,4 @@
-//! The layers of TLS: what a handshake takes, and whether sessions resume.
+//! The layers of TLS: the time of handshakes, and the resumption of sessions.
 
 use super::layers::layer;
 use crate::cause::evidence::{human, median};
@@ -9,7 +9,7 @@ use crate::registry::LayerId;
 use crate::report::{Finding, Layer, LayerState};
 use crate::stats::histogram::Distribution;
 
-/// The layers `tls` and `resumption`, where TLS was spoken or is accused.
+/// Returns the layers `tls` and `resumption`, where TLS was spoken or is accused.
 pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {
     let transport = facts.loads.transports.get(&TargetId::Subject);
     let tls = transport.and_then(|transport| transport.tls.as_ref());
@@ -29,15 +29,15 @@ pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {
     vec![seen.handshake(), seen.resumption()]
 }
 
-/// Single handshakes where there were any, as nothing delays them but the
-/// server and the path; else those of the load.
+/// Returns the times of single handshakes where there were any, as nothing delays them but the
+/// server and the path; else of the load's handshakes.
 fn gathered(facts: &Facts, method: ProbeMethod, load: Option<&Distribution>) -> Distribution {
     let probed = facts.probes_of(TargetId::Subject, method, false);
     let probed = probed.map(|group| &group.rtt).filter(|rtt| !rtt.is_empty());
     probed.or(load).cloned().unwrap_or_default()
 }
 
-/// What handshakes took.
+/// The times of handshakes.
 struct Seen<'a> {
     tls: Option<&'a LoadTls>,
     full: Distribution,

@@ -1,4 +1,4 @@
-//! Live sockets: both ends joined, and what of their state costs time.
+//! Live sockets: both ends joined, with remarks on the state that costs time.
 
 mod lost;
 mod tcp;
@@ -11,7 +11,7 @@ use crate::facts::{LiveSockets, SeenSocket};
 use crate::observed::sockets::{Holder, LiveSocket, Place, Protocol};
 use crate::report::{self, Remark};
 
-/// The sockets, ours first, listeners before connections.
+/// Returns the sockets, ours first, listeners before connections.
 pub(super) fn sockets(facts: &LiveSockets) -> Vec<report::LiveSocket> {
     let ends = Ends::of(facts);
     let chosen = facts.list.values().filter(|seen| seen.socket.is_chosen);
@@ -29,7 +29,7 @@ pub(super) fn sockets(facts: &LiveSockets) -> Vec<report::LiveSocket> {
     list.into_iter().map(row).collect()
 }
 
-/// What there was no room for.
+/// Returns the remark on sockets that there was no room for.
 pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
     (facts.left_out > 0).then(|| Remark {
         id: "sockets-left-out".to_owned(),
@@ -40,7 +40,7 @@ pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
     })
 }
 
-/// Connections' sockets by their ends.
+/// The sockets of connections by their ends.
 struct Ends<'a>(BTreeMap<Place, Vec<&'a LiveSocket>>);
 
 impl<'a> Ends<'a> {
@@ -53,8 +53,8 @@ impl<'a> Ends<'a> {
         Self(ends)
     }
 
-    /// The socket at the other end, if it is clear which one that is: the
-    /// addresses of other namespaces may be the same.
+    /// Returns the socket at the other end, if it is clear which one that is: the addresses of
+    /// other namespaces may be the same.
     fn peer(&self, socket: &LiveSocket) -> Option<&'a LiveSocket> {
         let mirrored = self.0.get(&socket.peer_place()?)?;
         let own = self.0.get(&socket.place())?;
@@ -98,8 +98,8 @@ fn row(seen: &SeenSocket, peer: Option<&LiveSocket>) -> report::LiveSocket {
     }
 }
 
-/// Connections that wait to be accepted, and what becomes of those that find
-/// no room.
+/// Returns the remark on connections that wait to be accepted, and on the fate of those without
+/// room.
 fn backlog(socket: &LiveSocket, of_further: &str) -> Option<String> {
     let (waiting, most) = (socket.receive_queue, socket.send_queue);
     // The queue is full when it holds one more than its limit
@@ -115,7 +115,7 @@ fn backlog(socket: &LiveSocket, of_further: &str) -> Option<String> {
     ))
 }
 
-/// Bytes that wait for the process.
+/// Returns the remark on bytes that wait for the process.
 fn unread(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
     let bytes = socket.receive_queue;
     (bytes > 0).then(|| {
@@ -124,7 +124,7 @@ fn unread(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
     })
 }
 
-/// Who holds it, in a few words.
+/// Returns the holder of the socket, in a few words.
 fn names(socket: Option<&LiveSocket>) -> Option<String> {
     let Holder { pid, name, .. } = socket?.holders.first()?;
     Some(format!("{name}[{pid}]"))
@@ -143,7 +143,7 @@ mod tests {
         sockets::Ends::Ip { local, remote }
     }
 
-    /// A connection that holds a small write back.
+    /// Returns a connection that holds a small write back.
     fn holding() -> LiveSocket {
         LiveSocket {
             protocol: Protocol::Tcp,
@@ -308,7 +308,7 @@ mod tests {
         assert!(two([(0, 9), (0, 9)]).contains("none of them"));
     }
 
-    /// A UDP socket that so many bytes of 100,000 fill, with these drops.
+    /// Returns a UDP socket with so many of 100,000 bytes in use, with these drops.
     fn udp(used: u32, drops: u32) -> LiveSocket {
         with(|socket| {
             (socket.protocol, socket.state, socket.tcp) = (Protocol::Udp, "UNCONN", None);
@@ -346,7 +346,7 @@ mod tests {
         );
     }
 
-    /// One end of a stream between two processes.
+    /// Returns one end of a stream between two processes.
     fn unix(inode: u32, peer: u32, pid: u32) -> LiveSocket {
         with(|socket| {
             (socket.protocol, socket.cookie, socket.tcp) =

@@ -1,4 +1,4 @@
-//! How far the quantiles of one run would have been off in another second.
+//! The steadiness of the quantiles of one run, from one second to another.
 
 use core::time::Duration;
 
@@ -6,14 +6,13 @@ use super::bootstrap::{self, Estimate, Sample};
 use super::generator::SplitMix64;
 use crate::report::{Cluster, Interval, Intervals};
 
-/// Resamples of one run: enough for the ends of a 95 % interval to be steady
-/// to a tenth of its width.
+/// Number of resamples of one run: enough for the ends of a 95 % interval to be steady to a tenth
+/// of its width.
 const RESAMPLES: usize = 300;
-/// The same intervals for the same clusters.
+/// The seed of the generator, fixed to give the same intervals for the same clusters.
 const SEED: u64 = 0x1a67;
 
-/// The 95 % intervals of a run's median and 99th percentile; `None` for too
-/// few clusters.
+/// Returns the 95 % intervals of a run's median and 99th percentile; `None` for too few clusters.
 pub(crate) fn intervals(clusters: &[Cluster]) -> Option<Intervals> {
     let sample = Sample::new(clusters)?;
     let seen = sample.estimate();

@@ -1,5 +1,5 @@
-//! What probes that differ in one thing only say of the way: which member of
-//! parallel paths is ill, which size no longer passes, which filter is there.
+//! Conclusions from probes that differ in one parameter only: the bad member of parallel paths, the
+//! size that no longer passes, the kind of filter.
 
 mod flags;
 mod ports;
@@ -14,7 +14,7 @@ use crate::report::{ProbeStepRow, Remark};
 
 use super::probes::answer_name;
 
-/// The rows of one group's sweep.
+/// Returns the rows of one group's sweep.
 pub(super) fn rows(sweep: &Sweep) -> Vec<ProbeStepRow> {
     let row = |(step, tally): (&ProbeStep, &StepTally)| {
         let (by, value) = match step {
@@ -34,7 +34,7 @@ pub(super) fn rows(sweep: &Sweep) -> Vec<ProbeStepRow> {
     sweep.steps.iter().map(row).collect()
 }
 
-/// What the sweeps say, a sentence each.
+/// Returns the remarks on the sweeps, a sentence each.
 pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
     let groups = facts.probes.iter();
     groups

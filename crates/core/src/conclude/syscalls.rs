@@ -1,4 +1,4 @@
-//! What was set on sockets by whom, as the report has it.
+//! The socket settings made by programs, for the report.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use crate::report::{
     CalledSocket, Remark, ServiceSetting, SocketCaller, SocketCalls, SocketSetting, Tally,
 };
 
-/// Sockets listed one by one.
+/// Limit of sockets listed one by one.
 const MAX_LISTED: usize = 256;
-/// Services' settings listed.
+/// Limit of services' settings listed.
 const MAX_SERVICES: usize = 256;
 
-/// What was traced; `None` where nothing was.
+/// Returns the traced calls; `None` where nothing was traced.
 pub(super) fn calls(calls: &Calls) -> Option<SocketCalls> {
     let tally = calls.tally?;
     let mut histories: Vec<&CalledHistory> = calls.sockets.values().collect();
@@ -88,7 +88,7 @@ fn setting(what: &str, of: &Setting) -> SocketSetting {
     }
 }
 
-/// What is worth knowing of it: facts, and whom they concern.
+/// Returns the remarks on a setting: facts, and whom they concern.
 fn remarks(what: &str, group: &GroupHistory) -> Vec<String> {
     [
         flapping(what, group),
@@ -101,7 +101,7 @@ fn remarks(what: &str, group: &GroupHistory) -> Vec<String> {
     .collect()
 }
 
-/// What is switched back and forth on the same connection.
+/// Returns the remark on an option that is switched back and forth on the same connection.
 fn flapping(what: &str, group: &GroupHistory) -> Option<String> {
     let of = &group.setting;
     // Once on and once off is no flapping.
@@ -124,7 +124,7 @@ fn flapping(what: &str, group: &GroupHistory) -> Option<String> {
     }
 }
 
-/// Calls that changed nothing, where that is most of several.
+/// Returns the remark on calls that changed nothing, where they are most of several.
 fn idle(of: &Setting) -> Option<String> {
     let Tally { count, of } = of.unchanged;
     (count > 1 && count * 2 >= of).then(|| format!("stood so already in {count} of {of} calls"))
@@ -158,7 +158,7 @@ fn failed(of: &Setting) -> Option<String> {
     })
 }
 
-/// What of it was lost.
+/// Returns the remark on lost calls.
 pub(super) fn lost(calls: &Calls) -> Option<Remark> {
     let lost = calls.tally?.lost;
     (lost > 0).then(|| Remark {

@@ -19,12 +19,12 @@ use crate::report::{
 };
 use crate::stats::histogram::Distribution;
 
-/// Fewer responses than this share of what was due is a service that falls
-/// behind; what is in flight at the end is less.
+/// The least share of the due responses for which a service keeps up; the requests in flight at the
+/// end are less.
 const KEEPS_UP: f64 = 0.97;
-/// A generator's thread that is busier than this may miss what is due …
+/// The share of busy time above which a generator's thread may miss due requests.
 const BUSY_SHARE: f64 = 0.9;
-/// … and one that starts requests so late does.
+/// The lateness from which a generator's thread misses due requests.
 const LATE_START: Duration = Duration::from_millis(2);
 
 pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
@@ -44,7 +44,7 @@ pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
         .collect()
 }
 
-/// The subject's baseline as a load run.
+/// Returns the subject's baseline as a load run.
 pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
     let sum = facts.loads.baseline(TargetId::Subject)?;
     let seconds = facts.loads.baseline_seconds(TargetId::Subject);
@@ -85,9 +85,8 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
     })
 }
 
-/// What requests at an even pace would have met, in closed loop: a connection
-/// asked once in its mean interval, and so did each of its streams or places
-/// in the pipeline.
+/// Returns the latencies that requests at an even pace would have met, in closed loop: a connection
+/// asked once in its mean interval, and so did each of its streams or places in the pipeline.
 fn even_pace(
     start: &PhaseStart,
     at_once: u32,
@@ -103,7 +102,7 @@ fn even_pace(
     })
 }
 
-/// Where requests' time went, and where most of it.
+/// Returns the time of requests by stage, and the largest stage.
 fn stages(told: &LoadStages) -> Stages {
     let sum = |(_, times): &&(String, Distribution)| times.sum_ns();
     let largest = told.stages.iter().max_by_key(sum);
@@ -125,7 +124,7 @@ fn stages(told: &LoadStages) -> Stages {
     }
 }
 
-/// What came of each of the subject's URLs.
+/// Returns the results of each of the subject's URLs.
 fn urls(facts: &Facts) -> Vec<UrlRun> {
     let of_subject = |url: &&LoadUrl| url.target == TargetId::Subject;
     let urls = facts.loads.urls.iter().filter(of_subject);
@@ -159,7 +158,7 @@ fn subject_clusters(facts: &Facts) -> Vec<Cluster> {
     of_subject.map(|(_, cluster)| cluster.clone()).collect()
 }
 
-/// How long the load ran before it was counted from `at` on.
+/// Returns the duration of the load before it was counted from `at` on.
 fn warm_up(facts: &Facts, at: &Timestamp) -> f64 {
     let before = facts.loads.phases.iter();
     let mut before = before.filter(|(_, phase, _)| *phase == Phase::WarmUp);
@@ -167,7 +166,7 @@ fn warm_up(facts: &Facts, at: &Timestamp) -> f64 {
     begun.map_or(0.0, |(begun, ..)| at.since(*begun).as_secs_f64())
 }
 
-/// How the connections of the subject's baseline were made.
+/// Returns the protocol, TLS and socket settings of the subject's baseline.
 fn transport(facts: &Facts) -> Option<Transport> {
     let transport = facts.loads.transports.get(&TargetId::Subject)?;
     Some(Transport {
@@ -185,8 +184,8 @@ fn transport(facts: &Facts) -> Option<Transport> {
     })
 }
 
-/// Whether so many responses a second are fewer than were due, the generator
-/// being in time.
+/// Returns true if this many responses per second are fewer than were due, the generator being on
+/// time.
 fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
     let is_in_time = facts.loads.generator.is_none_or(|generator| {
         generator.busiest_share < BUSY_SHARE && generator.start_lag_p99 < LATE_START
@@ -197,7 +196,7 @@ fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
             .is_some_and(|offered| rate < offered * KEEPS_UP)
 }
 
-/// That the generator may have set the figures, told once for all runs.
+/// Returns the remark that the generator may have set the figures, once for all runs.
 pub(super) fn generator_note(facts: &Facts) -> Option<Remark> {
     let sample = facts.loads.generator.filter(|sample| sample.is_limit)?;
     let text = format!(
@@ -341,7 +340,7 @@ fn meaning(result: &ExperimentResult<'_>) -> &'static str {
     }
 }
 
-/// What a reader must know of the captures.
+/// Returns the notes on the captures that a reader must know.
 pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
     let mut notes = Vec::new();
     for (_, summary) in &evidence.facts.captures {
@@ -365,7 +364,7 @@ pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
     notes
 }
 
-/// The remark on the part of a capture that could not be decoded, and so was not judged.
+/// Returns the remark on the part of a capture that could not be decoded, and so was not judged.
 fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
     let CaptureSummary { name, packets, .. } = summary;
     let links: Vec<String> = summary
@@ -401,7 +400,7 @@ fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
     })
 }
 
-/// How the service fared while packets were captured, beside how it fared before.
+/// Returns the remark on the service's latency while packets were captured, beside that before.
 fn disturbance(facts: &Facts) -> Option<Remark> {
     let alone = facts.loads.baseline(TargetId::Subject)?;
     let observed = facts.loads.observed_baseline(TargetId::Subject)?;

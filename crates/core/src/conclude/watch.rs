@@ -1,4 +1,4 @@
-//! What watching the kernel showed, as the report has it.
+//! The results of watching the kernel, for the report.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::report::{
     AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
 };
 
-/// What was watched; `None` where nothing was.
+/// Returns the watched services; `None` where nothing was watched.
 pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Option<Watch> {
     let tally = turns.tally.as_ref()?;
     Some(Watch {
@@ -46,7 +46,7 @@ pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Op
     })
 }
 
-/// Of everything that was watched, or of what was told one by one.
+/// Returns the latency of all watched turns, or of those recorded one by one.
 fn latency(turns: &Turns, tally: &WatchTally) -> Figures {
     let mut all = tally.latency.clone();
     if all.is_empty() {
@@ -90,7 +90,7 @@ fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> Watch
     }
 }
 
-/// What of it was lost.
+/// Returns the remarks on lost observations.
 pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
     let Some(tally) = &turns.tally else {
         return Vec::new();

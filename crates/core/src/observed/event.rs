@@ -1,4 +1,4 @@
-//! Everything that is observed besides TCP segments.
+//! All observations other than TCP segments.
 //!
 //! Sources make events; the analyzer folds them. An event says what was seen,
 //! where, when and during which phase, and never what it means.
@@ -26,19 +26,19 @@ use crate::stats::histogram::Distribution;
 )]
 pub struct PointId(pub u16);
 
-/// Where an observation comes from.
+/// The source of an observation: its point, its clock and the record's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The observation point.
     pub point: PointId,
     /// The clock of its timestamps.
     pub clock: ClockId,
-    /// The record's number there, from 1; 0 where records have no numbers.
+    /// The record's number at that point, from 1; 0 where records have no numbers.
     pub number: u64,
 }
 
-/// What lagtrace itself was doing when something was observed. Only the
-/// baseline feeds percentiles and findings; the others only discriminate.
+/// The activity of lagtrace itself at the time of an observation. Only the baseline feeds
+/// percentiles and findings; the other phases only discriminate.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -49,27 +49,27 @@ pub enum Phase {
     /// The service as its users see it.
     #[default]
     Baseline,
-    /// Beside experiment `n` and like it in everything but the intervention.
+    /// The control of experiment `n`: run beside it and like it in everything but the intervention.
     Control(u8),
     /// Experiment `n`, numbered in the order the experiments were started.
     Experiment(u8),
 }
 
-/// One observation.
+/// An observation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Where it comes from.
+    /// The source of the observation.
     pub origin: Origin,
-    /// When it was observed; for something that took time, when it ended.
+    /// Time of the observation; for something that took time, the time it ended.
     pub at: Timestamp,
-    /// During which phase.
+    /// The phase during which it was observed.
     pub phase: Phase,
-    /// What was observed.
+    /// The observation itself.
     pub body: EventBody,
 }
 
 impl Event {
-    /// An observation by this host itself, on its realtime clock.
+    /// Makes an observation by this host itself, on its realtime clock.
     pub fn here(at: Timestamp, phase: Phase, body: EventBody) -> Self {
         Self {
             origin: Origin::default(),
@@ -80,43 +80,43 @@ impl Event {
     }
 }
 
-/// What was observed.
+/// The content of an observation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventBody {
-    /// A name was resolved, or was not.
+    /// A name resolution, successful or not.
     Resolution(Resolution),
     /// The kernel's choice of route and source address for a target.
     Route(KernelRoute),
-    /// One probe and its answer.
+    /// A probe and its answer.
     Probe(ProbeSample),
-    /// A route is about to be traced.
+    /// The start of a route trace.
     Trace(TraceStart),
-    /// One probe of a route and its answer.
+    /// A probe of a route and its answer.
     Hop(HopSample),
     /// The name of an address on the route.
     HopName(IpAddr, String),
-    /// Whose an address on the route is.
+    /// The autonomous system of an address on the route.
     HopOrigin(IpAddr, AutonomousSystem),
-    /// The largest packet that a route takes.
+    /// The path MTU of a route.
     PathMtu(PathMtu),
-    /// What a phase is: its experiment, its limits.
+    /// The start of a phase, with its experiment and its limits.
     PhaseStarted(PhaseStart),
     /// Traffic of this flow belongs to this event's phase, whatever the time.
     FlowPhase(FlowKey),
     /// Requests of one cluster of one load run, summed up.
     Load(LoadCluster),
-    /// How the connections of a load run were made, when it is over.
+    /// The protocol, TLS and socket settings of a load run's connections, sent when it is over.
     Transport(LoadTransport),
-    /// Where the time of a load run's requests went, when it is over.
+    /// The stages of a load run's requests and the time spent in each, sent when it is over.
     Stages(LoadStages),
-    /// What came of one of several URLs of a load run, when it is over.
+    /// The results of one of several URLs of a load run, sent when it is over.
     LoadUrl(LoadUrl),
-    /// What a load generator itself needed.
+    /// The processor use and lateness of a load generator itself.
     Generator(GeneratorSample),
-    /// A time in which none of our requests was answered, when a load run is over.
+    /// A time in which none of our requests was answered, sent when a load run is over.
     Silence(Silence),
-    /// One request of ours with its stamps (a bounded sample of all).
+    /// A request of ours with its timestamps (a bounded sample of all).
     Request(RequestSample),
     /// The options and state of a live socket.
     Socket(SocketSample),
@@ -124,16 +124,16 @@ pub enum EventBody {
     /// all of it.
     #[serde(skip)]
     LiveSocket(Box<LiveSocket>),
-    /// A turn of a live connection as the kernel timed it.
+    /// A turn of a live connection, as timed by the kernel.
     Turn(Box<RequestSpan>),
-    /// What watching the kernel came to, when it is over.
+    /// The totals of watching the kernel, sent when it is over.
     Watched(WatchTally),
-    /// A call on a socket that is over. Not written down either.
+    /// A finished call on a socket. Not written down either.
     #[serde(skip)]
     SocketCall(Box<SocketCall>),
-    /// What tracing calls came to, when it is over.
+    /// The totals of tracing calls, sent when it is over.
     Traced(CallTally),
-    /// What bounds the sockets of a network namespace of this host.
+    /// The limits on the sockets of a network namespace of this host.
     KernelLimits(KernelLimits),
     /// A kernel counter's change over the run.
     Counter(CounterChange),
@@ -141,17 +141,17 @@ pub enum EventBody {
     Listener(ListenerSample),
     /// An effective line of a program's configuration.
     Configuration(ConfigurationLine),
-    /// The kernel timers that apply on a host.
+    /// The kernel timers in effect on a host.
     Timers(KernelTimers),
-    /// Whether packet filter rules could touch the target.
+    /// The packet filter rules that could touch the target.
     Firewall(FirewallState),
-    /// What a packet source delivered in all.
+    /// The totals of what a packet source delivered.
     Capture(CaptureSummary),
-    /// Something that could not be measured, or must be known to read the rest.
+    /// A remark on something that could not be measured, or must be known to read the rest.
     Note(Note),
 }
 
-/// Which of the run's targets an observation is about.
+/// The target of the run that an observation is about.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -160,7 +160,7 @@ pub enum TargetId {
     /// The service under investigation.
     #[default]
     Subject,
-    /// Its healthy twin (`--control`).
+    /// The healthy twin of the subject (`--control`).
     Twin,
 }
 
@@ -169,11 +169,11 @@ pub enum TargetId {
 pub struct Resolution {
     /// The name asked for.
     pub name: String,
-    /// The addresses in the order they were given; empty when it failed.
+    /// The addresses in the order they were given; empty when the resolution failed.
     pub addresses: Vec<IpAddr>,
-    /// How long it took, as the program's own call sees it.
+    /// The duration of the resolution, as the program's own call sees it.
     pub took: Duration,
-    /// Why it failed, in the resolver's words.
+    /// The reason for the failure, in the resolver's words.
     pub failure: Option<String>,
 }
 
@@ -188,17 +188,17 @@ pub struct KernelRoute {
     pub interface: String,
     /// The next hop; `None` where the target is on the link or this host.
     pub gateway: Option<IpAddr>,
-    /// Whether the target is this host itself: such traffic stays on `lo`.
+    /// True if the target is this host itself: such traffic stays on `lo`.
     pub is_local: bool,
     /// The path MTU the kernel knows, in bytes.
     pub mtu: Option<u32>,
-    /// Whether the route carries the `quickack` metric: no delayed ACKs.
+    /// True if the route carries the `quickack` metric: no delayed ACKs.
     pub quickack: bool,
     /// The route's `rto_min`, which caps delayed ACKs too.
     pub rto_min: Option<Duration>,
 }
 
-/// How a probe asks.
+/// The method of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbeMethod {
@@ -208,9 +208,9 @@ pub enum ProbeMethod {
     TcpConnect,
     /// Segments with flags of the user's choice from a raw socket.
     TcpFlags,
-    /// One request on a fresh connection.
+    /// A request on a fresh connection.
     HttpFresh,
-    /// One request on a connection used before.
+    /// A request on a connection used before.
     HttpKeptAlive,
     /// A full TLS handshake, without TCP's.
     TlsFull,
@@ -222,7 +222,7 @@ pub enum ProbeMethod {
     Udp,
 }
 
-/// What came back.
+/// The answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbeAnswer {
@@ -242,7 +242,7 @@ pub enum ProbeAnswer {
     NotHttp,
     /// A TLS handshake that succeeded.
     Secured,
-    /// A TLS handshake that did not, for another reason than the next three.
+    /// A TLS handshake that failed for another reason than the next three.
     TlsFailed,
     /// A certificate that was not accepted.
     NotTrusted,
@@ -257,7 +257,7 @@ pub enum ProbeAnswer {
 }
 
 impl ProbeAnswer {
-    /// Whether a TLS handshake was asked for and did not succeed.
+    /// Returns true if a TLS handshake was asked for and did not succeed.
     pub const fn is_tls_failure(self) -> bool {
         matches!(
             self,
@@ -266,7 +266,7 @@ impl ProbeAnswer {
     }
 }
 
-/// Who stamped a time.
+/// The origin of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamp {
@@ -276,69 +276,68 @@ pub enum Stamp {
     User,
 }
 
-/// One probe and its answer.
+/// A probe and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeSample {
-    /// Which target it was for.
+    /// The target probed.
     pub target: TargetId,
     /// The address and port probed.
     pub endpoint: Endpoint,
-    /// How it asked.
+    /// The method of the probe.
     pub method: ProbeMethod,
-    /// What came back.
+    /// The answer to the probe.
     pub answer: ProbeAnswer,
-    /// From the probe's leaving to the answer's arrival; `None` for silence.
+    /// Time from the probe's leaving to the answer's arrival; `None` for silence.
     pub rtt: Option<Duration>,
-    /// Who stamped `rtt`.
+    /// The origin of the timestamps behind `rtt`.
     pub stamp: Stamp,
     /// Time to live of the answer, where it was seen.
     pub ttl: Option<u8>,
-    /// How often the SYN was retransmitted before the answer.
+    /// SYN retransmissions before the answer.
     pub syn_retransmissions: u8,
-    /// Its number in its series, from 0.
+    /// The probe's number in its series, from 0.
     pub number: u32,
-    /// Whether the answer came within the time allowed, and whether another
-    /// one had come before.
+    /// Timeliness of the answer: within the time allowed, late, or after another one.
     pub coming: Coming,
-    /// From the call that sent it to when this program had the answer, where
-    /// `rtt` is the kernel's: the rest is this host's own queues and wake-ups.
+    /// Time from the call that sent the probe to when this program had the answer, where `rtt` is
+    /// the kernel's: the difference is this host's own queues and wake-ups.
     pub noticed: Option<Duration>,
-    /// How long the probe lay in this host's own queue (the qdisc) before the
-    /// device had it, by the kernel's stamps; `rtt` does not hold it.
+    /// Time of the probe in this host's own queue (the qdisc) before the device had it, by the
+    /// kernel's timestamps; not part of `rtt`.
     pub queued: Option<Duration>,
-    /// What it differs in from the others of its series, if in something.
+    /// The parameter that sets this probe apart from the others of its series, if any.
     pub step: Option<ProbeStep>,
-    /// Bytes of its packet before the payload, IP's header included; 0 where
-    /// the kernel makes all of it.
+    /// Bytes of the probe's packet before the payload, including the IP header; 0 where the kernel
+    /// makes all of it.
     pub headers: u16,
-    /// What the answering packet said.
+    /// Header fields of the packet that answered.
     pub reply: Option<Box<ProbeReply>>,
-    /// What it spent its time on, where it is a handshake of TLS or a request.
+    /// Time spent in each phase, if the probe is a TLS handshake or a request.
     pub phases: Option<Box<ProbePhases>>,
 }
 
-/// What a TLS handshake or a request spent its time on, one after the other;
-/// `None` where there was no such thing. By the program's time.
+/// The phases of a TLS handshake or a request, one after the other, by the program's clock; `None`
+/// for a phase that did not occur.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePhases {
-    /// Finding the name's address.
+    /// Name resolution.
     pub resolve: Option<Duration>,
-    /// TCP's handshake.
+    /// The TCP handshake.
     pub connect: Option<Duration>,
-    /// TLS' handshake.
+    /// The TLS handshake.
     pub handshake: Option<Duration>,
-    /// Of that, until the server's first byte.
+    /// The part of `handshake` up to the server's first byte.
     pub hello: Option<Duration>,
-    /// From sending the request to the response's first byte.
+    /// Time from sending the request to the response's first byte.
     pub first_byte: Option<Duration>,
-    /// From there to its last byte.
+    /// Time from the response's first byte to its last.
     pub transfer: Option<Duration>,
-    /// What the handshake agreed on.
+    /// The parameters agreed on in the TLS handshake.
     pub tls: Option<ProbeTls>,
 }
 
 impl ProbePhases {
-    /// Their names, in their order.
+    /// The names of the phases, in order.
     pub const NAMES: [&'static str; 6] = [
         "resolve",
         "connect",
@@ -348,7 +347,7 @@ impl ProbePhases {
         "transfer",
     ];
 
-    /// How long each took.
+    /// Returns the duration of each phase, in the order of [`Self::NAMES`].
     pub fn all(&self) -> [Option<Duration>; 6] {
         [
             self.resolve,
@@ -361,20 +360,20 @@ impl ProbePhases {
     }
 }
 
-/// What a TLS handshake agreed on.
+/// The parameters agreed on in a TLS handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeTls {
     /// The version, as on the wire: 0x0304 is TLS 1.3.
     pub version: u16,
     /// The cipher suite's registered name.
     pub cipher: String,
-    /// Whether it resumed a session.
+    /// True if the handshake resumed a session.
     pub is_resumed: bool,
-    /// When the server's certificate ends, where it was read.
+    /// Expiry of the server's certificate, where it was read.
     pub certificate_ends: Option<Timestamp>,
 }
 
-/// The name of a version of TLS by its number on the wire.
+/// Returns the name of a TLS version by its number on the wire.
 pub fn tls_version_name(version: u16) -> &'static str {
     match version {
         0x0304 => "TLS 1.3",
@@ -386,11 +385,11 @@ pub fn tls_version_name(version: u16) -> &'static str {
     }
 }
 
-/// What the probes of a series differ in.
+/// The parameter that varies over the probes of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbeStep {
-    /// The port that they are sent from.
+    /// The source port of the probes.
     SourcePort(u16),
     /// Payload bytes.
     Size(u16),
@@ -398,7 +397,7 @@ pub enum ProbeStep {
     Flags(u8),
 }
 
-/// How an answer came.
+/// The timeliness of an answer.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -407,25 +406,25 @@ pub enum Coming {
     /// Within the time allowed, or it never came.
     #[default]
     InTime,
-    /// After it had been given up, which a sample before this one says.
+    /// After the probe had been given up, which a sample before this one says.
     Late,
-    /// Once more.
+    /// After another answer to the same probe.
     Again,
 }
 
 /// The packet that answered a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeReply {
-    /// Who sent it: the target, or the router of an ICMP error.
+    /// The sender of the packet: the target, or the router of an ICMP error.
     pub from: IpAddr,
-    /// The port that the probe came from; 0 for ICMP.
+    /// The source port of the probe; 0 for ICMP.
     pub source_port: u16,
     /// The packet's length on the wire without the link's header, in bytes,
     /// where it was seen.
     pub len: Option<u32>,
     /// The IPv4 identification, where it was seen.
     pub id: Option<u16>,
-    /// Whether routers may not fragment it (IPv4), where it was seen.
+    /// The don't-fragment bit (IPv4), where it was seen.
     pub dont_fragment: Option<bool>,
     /// The TCP header, if it was a segment.
     pub segment: Option<ReplySegment>,
@@ -434,24 +433,24 @@ pub struct ProbeReply {
 /// The header of a segment that answered a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplySegment {
-    /// Its control bits.
+    /// The control bits.
     pub flags: TcpFlags,
-    /// Its sequence number.
+    /// The sequence number.
     pub seq: u32,
-    /// What it acknowledges.
+    /// The acknowledgement number.
     pub ack: u32,
     /// The window field, unscaled as in every segment with SYN.
     pub window: u16,
-    /// Its options.
+    /// The TCP options.
     pub options: TcpOptions,
 }
 
-/// What a phase is.
+/// The parameters of a phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseStart {
     /// The target under load.
     pub target: TargetId,
-    /// When it ends or ended.
+    /// Time at which the phase ends or ended.
     pub end: Timestamp,
     /// The experiment, for the phases `Control` and `Experiment`.
     pub experiment: Option<Experiment>,
@@ -459,15 +458,15 @@ pub struct PhaseStart {
     pub connections: u32,
     /// Requests per second offered; `None` in closed loop.
     pub offered_rate: Option<f64>,
-    /// How many turns it has: 1 unless it alternates with others.
+    /// Turns of the phase: 1 unless it alternates with others.
     pub turns: u32,
-    /// How long requests could start, its turns added up.
+    /// Total time of the turns, in which requests could start.
     pub active: Duration,
-    /// Whether packets were captured meanwhile, which disturbs.
+    /// True if packets were captured meanwhile, which disturbs.
     pub is_observed: bool,
 }
 
-/// Why a request ended without a whole response.
+/// The reason that a request ended without a whole response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestFailure {
@@ -501,7 +500,7 @@ pub enum RequestFailure {
 }
 
 impl RequestFailure {
-    /// In words, as reports name it.
+    /// Returns the name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -527,12 +526,12 @@ impl RequestFailure {
 pub struct LoadCluster {
     /// The target.
     pub target: TargetId,
-    /// Whole seconds since the phase began.
+    /// Whole seconds since the start of the phase.
     pub second: u32,
     /// Group of connections, stable over the run.
     pub group: u16,
-    /// Last byte minus intended start (open loop) or minus send (closed
-    /// loop). Timeouts are in it with their age.
+    /// Last byte minus intended start (open loop) or minus send (closed loop). Timeouts are
+    /// included with their age.
     pub latency: Distribution,
     /// Last byte minus send: `latency` without the wait for a free connection,
     /// and the same in closed loop.
@@ -552,31 +551,31 @@ pub struct LoadCluster {
     pub received_bytes: u64,
 }
 
-/// Where one request's time went, by the kernel's stamps: these tile it from
-/// when it was due to its end.
+/// The time of one request by stage, by the kernel's timestamps: the stages tile it from its due
+/// time to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
-    /// From when it was due until `send` was called: for a free connection.
+    /// Wait for a free connection: from the due time until `send` was called.
     pub waited: Duration,
-    /// Until its last byte was at the device: in this host's own queues.
+    /// Time in this host's own queues: until the request's last byte was at the device.
     pub queued: Duration,
-    /// The connection's least round trip, or as much of it as there was.
+    /// The connection's minimum round-trip time, or as much of it as there was.
     pub path: Duration,
-    /// Beyond that until it was acknowledged: more of the path, or the peer
-    /// held its acknowledgement back (delayed ACK).
+    /// Time beyond that until the request was acknowledged: more of the path, or the peer held its
+    /// acknowledgement back (delayed ACK).
     pub unacknowledged: Duration,
-    /// Until the response's first byte came.
+    /// Time until the response's first byte came.
     pub server: Duration,
-    /// Until its last byte came.
+    /// Time until the response's last byte came.
     pub response: Duration,
-    /// Until our own program had read it.
+    /// Time until our own program had read the response.
     pub wake_up: Duration,
-    /// Whether the acknowledgement came before the response and apart from it.
+    /// True if the acknowledgement came before the response, in a segment of its own.
     pub is_acknowledged_apart: bool,
 }
 
 impl StageTimes {
-    /// The stages in their order, by name.
+    /// Returns the stages in order, by name.
     pub fn each(&self) -> [(&'static str, Duration); 7] {
         [
             ("for a connection", self.waited),
@@ -590,31 +589,31 @@ impl StageTimes {
     }
 }
 
-/// Where the time of a load run's requests went: of those chosen to be stamped.
+/// The time of a load run's requests by stage, for those sampled for timestamps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadStages {
     /// The target.
     pub target: TargetId,
-    /// Requests whose stages are told.
+    /// Requests with known stages.
     pub requests: u64,
-    /// Requests of which stamps were missing or not believed.
+    /// Requests whose timestamps were missing or not believed.
     pub without: u64,
     /// Requests that were acknowledged before their response came.
     pub acknowledged_apart: u64,
-    /// The stages in their order, as [`StageTimes::each`] names them.
+    /// The stages in order, as [`StageTimes::each`] names them.
     pub stages: Vec<(String, Distribution)>,
 }
 
-/// What came of one of several URLs that a load run asked for.
+/// The results of one of several URLs of a load run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadUrl {
     /// The target.
     pub target: TargetId,
-    /// What was asked for.
+    /// The URL.
     pub url: String,
-    /// How often beside the others.
+    /// The relative frequency of this URL beside the others.
     pub weight: u32,
-    /// As of a [`LoadCluster`].
+    /// Latency, as in a [`LoadCluster`].
     pub latency: Distribution,
     /// Failures by kind.
     pub failures: Vec<(RequestFailure, u64)>,
@@ -622,7 +621,7 @@ pub struct LoadUrl {
     pub statuses: Vec<(u16, u64)>,
 }
 
-/// How the connections of one load run were made, and what they carried.
+/// The protocol, TLS and socket settings of one load run's connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadTransport {
     /// The target.
@@ -631,17 +630,17 @@ pub struct LoadTransport {
     pub protocol: String,
     /// Requests that a connection may have under way at once.
     pub at_once: u32,
-    /// What TLS was used, if any, by the first handshake.
+    /// The TLS parameters of the first handshake, if TLS was used.
     pub tls: Option<LoadTls>,
     /// The Unix socket connected to instead of the target's address.
     pub unix_socket: Option<String>,
-    /// What was set on our sockets, as `setsockopt(2)` names it: `TCP_NODELAY`.
+    /// The options set on our sockets, as `setsockopt(2)` names them: `TCP_NODELAY`.
     pub options: Vec<String>,
-    /// The addresses that connections came from in turn; empty: the kernel chose.
+    /// The source addresses that connections take in turn; empty: the kernel chose.
     pub sources: Vec<IpAddr>,
 }
 
-/// The TLS of a load run; its times count handshakes of the warm-up too.
+/// The TLS of a load run; its durations include the handshakes of the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadTls {
     /// The version, as on the wire: 0x0304 is TLS 1.3.
@@ -650,26 +649,26 @@ pub struct LoadTls {
     pub cipher: String,
     /// Full handshakes, from the ClientHello to when a request could be sent.
     pub full: Distribution,
-    /// The same of those that resumed a session.
+    /// Handshakes that resumed a session, timed as `full`.
     pub resumed: Distribution,
 }
 
-/// What a load generator itself needed in one run, and how late it was.
+/// The processor use and lateness of a load generator in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorSample {
-    /// Share of one processor that its busiest thread used, 0 to 1.
+    /// Share of one processor used by the busiest thread, 0 to 1.
     pub busiest_share: f64,
-    /// Processor time of all its threads.
+    /// Processor time of all threads of the generator.
     pub cpu: Duration,
-    /// How late requests were started although a connection was free (at a
-    /// rate), 99th percentile; up to 25 % too high.
+    /// Lateness of requests that were due while a connection was free (at a fixed rate), 99th
+    /// percentile; up to 25 % too high.
     pub start_lag_p99: Duration,
-    /// How long a thread was busy between two waits, 99th percentile: how late
-    /// a response may have been read; up to 25 % too high.
+    /// Time a thread was busy between two waits, 99th percentile: the lateness with which a
+    /// response may have been read; up to 25 % too high.
     pub turn_p99: Duration,
-    /// Whether it, and not the service, may have set the figures.
+    /// True if the generator, and not the service, may have set the figures.
     pub is_limit: bool,
-    /// The greatest lateness of a thread of it that only looks on; `None` where that was not
+    /// The greatest lateness of a generator thread that only keeps watch; `None` where that was not
     /// measured.
     #[serde(default)]
     pub standstill: Option<Duration>,
@@ -689,60 +688,60 @@ pub struct Silence {
     pub connections: u32,
 }
 
-/// One request of ours, by the stamps of our own program.
+/// A request of ours, by the timestamps of our own program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSample {
     /// The target.
     pub target: TargetId,
     /// The connection; `None` before one existed.
     pub flow: Option<FlowKey>,
-    /// Which request on its connection, from 0.
+    /// The request's number on its connection, from 0.
     pub ordinal: u32,
-    /// When `send` was called.
+    /// Time of the call of `send`.
     pub sent: Timestamp,
-    /// When the first response byte was read.
+    /// Time at which the first response byte was read.
     pub first_byte: Option<Timestamp>,
-    /// When the last response byte was read, or the request given up.
+    /// Time at which the last response byte was read, or the request was given up.
     pub ended: Timestamp,
     /// The longest time between two reads within the response.
     pub longest_gap: Duration,
     /// Time to resolve and connect, for the first request of a connection.
     pub setup: Option<Duration>,
-    /// The status, or why there is none.
+    /// The HTTP status, or the reason that there is none.
     pub outcome: Result<u16, RequestFailure>,
     /// Bytes of the response read.
     pub received_bytes: u64,
 }
 
-/// Whose socket it is.
+/// The owner of a socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SocketOwner {
-    /// Ours.
+    /// Our own process.
     Own,
-    /// Of another process, read without stopping it.
+    /// Another process, read without stopping it.
     Process {
         /// Process id in our own pid namespace.
         pid: u32,
         /// Descriptor there.
         fd: u32,
-        /// Its `comm`.
+        /// The process's `comm`.
         name: String,
     },
-    /// Some other process's, seen by `sock_diag` only.
+    /// An unnamed process, known from `sock_diag` only.
     Unnamed,
 }
 
 /// The options and state of a live socket at one instant. `None`: not read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SocketSample {
-    /// Which target it belongs to.
+    /// The target it belongs to.
     pub target: TargetId,
-    /// Whose it is.
+    /// The owner of the socket.
     pub owner: SocketOwner,
-    /// Its own address.
+    /// The local address.
     pub local: Endpoint,
-    /// Its peer's address.
+    /// The peer's address.
     pub remote: Endpoint,
     /// `TCP_NODELAY`: Nagle's algorithm is off.
     pub nodelay: Option<bool>,
@@ -757,11 +756,11 @@ pub struct SocketSample {
 /// The part of `tcp_info` (`include/uapi/linux/tcp.h`) that bears on latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSample {
-    /// Smoothed round trip.
+    /// Smoothed round-trip time.
     pub rtt: Duration,
-    /// Its mean deviation.
+    /// Mean deviation of the round-trip time.
     pub rttvar: Duration,
-    /// The least round trip seen by the kernel's filter; `None` when unknown.
+    /// The minimum round-trip time of the kernel's filter; `None` when unknown.
     pub min_rtt: Option<Duration>,
     /// Delayed-ACK timeout in use.
     pub ato: Duration,
@@ -783,9 +782,9 @@ pub struct TcpSample {
     pub total_retrans: u32,
     /// Time with data outstanding.
     pub busy: Duration,
-    /// Thereof limited by the peer's window.
+    /// Part of `busy` limited by the peer's window.
     pub rwnd_limited: Duration,
-    /// Thereof limited by the send buffer.
+    /// Part of `busy` limited by the send buffer.
     pub sndbuf_limited: Duration,
     /// Bytes received and not yet read by the program.
     pub receive_queue_bytes: u32,
@@ -793,7 +792,7 @@ pub struct TcpSample {
     pub send_queue_bytes: u32,
 }
 
-/// Whose work a kernel counter counts: each network namespace has its own.
+/// The scope of a kernel counter: each network namespace has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CounterScope {
@@ -801,20 +800,20 @@ pub enum CounterScope {
     Client,
     /// The target's namespace on this host, in which we do not run.
     Target,
-    /// One namespace for both: the figure holds both shares.
+    /// The single namespace of both: the figure holds both shares.
     Both,
 }
 
-/// A counter of the kernel, before and after.
+/// The values of a kernel counter before and after the load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterChange {
     /// Group and name as the kernel prints them, `TcpExt:DelayedACKs`.
     pub name: String,
-    /// Before the load.
+    /// Value before the load.
     pub before: u64,
-    /// After it.
+    /// Value after the load.
     pub after: u64,
-    /// Whose work is in the figure.
+    /// The scope of the counter.
     pub scope: CounterScope,
 }
 
@@ -825,7 +824,7 @@ pub struct ListenerSample {
     pub local: Endpoint,
     /// Connections waiting to be accepted.
     pub queued: u32,
-    /// How many may wait.
+    /// The greatest number of connections that may wait.
     pub limit: u32,
     /// Connections in SYN_RECV for this listener's port.
     pub embryonic: u32,
@@ -833,24 +832,24 @@ pub struct ListenerSample {
     pub syn_backlog: Option<u32>,
 }
 
-/// One effective directive of a program's configuration.
+/// An effective directive of a program's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationLine {
-    /// Which target it applies to.
+    /// The target it applies to.
     pub target: TargetId,
     /// The program, `nginx`.
     pub program: String,
     /// The directive, `tcp_nodelay`.
     pub directive: String,
-    /// Its effective value.
+    /// The effective value.
     pub value: String,
-    /// Where it is set; `None` for the built-in default.
+    /// The place where it is set; `None` for the built-in default.
     pub set_at: Option<SourceLocation>,
     /// The blocks around it, `http > server :8080 > location /`.
     pub scope: String,
-    /// Whether the file is newer than the workers, which may then not have read it.
+    /// True if the file is newer than the workers, which may then not have read it.
     pub is_newer_than_process: Option<bool>,
-    /// Why another block might apply; `None` when the choice is exact.
+    /// The reason that another block might apply; `None` when the choice is exact.
     pub doubt: Option<String>,
 }
 
@@ -874,34 +873,34 @@ pub struct KernelTimers {
     pub delack_max: Duration,
     /// Least retransmission timeout (`tcp_rto_min_us`).
     pub rto_min: Duration,
-    /// Where these come from.
+    /// The source of these values.
     pub source: String,
 }
 
-/// What is known of packet filters on this host.
+/// The state of the packet filters on this host, as far as known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirewallState {
     /// Rules that drop or reject and could match the target; `None` when the
     /// rules could not be read.
     pub blocking_rules: Option<u32>,
-    /// How it was found out.
+    /// The source of this knowledge.
     pub because: String,
 }
 
-/// What a packet source delivered.
+/// The totals of what a packet source delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureSummary {
-    /// A file's name or an interface's.
+    /// The name of a file or an interface.
     pub name: String,
     /// Records read.
     pub packets: u64,
-    /// Bytes of packets on the wire.
+    /// Bytes of the packets on the wire.
     pub bytes: u64,
     /// Packets that the capture itself lost, where it says so.
     pub dropped: Option<u64>,
     /// Records whose bytes were cut by the snap length.
     pub cut_records: u64,
-    /// Records that are no TCP over IP that could be decoded.
+    /// Records that could not be decoded as TCP over IP.
     pub undecoded: u64,
     /// The records of link types that are not read, for each type.
     #[serde(default)]
@@ -909,12 +908,12 @@ pub struct CaptureSummary {
     /// The times of the first and the last record that is no TCP segment.
     #[serde(default)]
     pub beside_tcp: Option<(Timestamp, Timestamp)>,
-    /// Blocks of decryption secrets, such as keys of TLS sessions, that it holds.
+    /// Blocks of decryption secrets, such as keys of TLS sessions.
     pub secrets: u64,
-    /// Blocks of system calls, as sysdig and Falco write them, that it holds.
+    /// Blocks of system calls, as written by sysdig and Falco.
     #[serde(default)]
     pub calls: u64,
-    /// Why the rest could not be read; `None` when it ended properly.
+    /// The reason that the rest could not be read; `None` when the source ended properly.
     pub damage: Option<String>,
 }
 
@@ -923,6 +922,6 @@ pub struct CaptureSummary {
 pub struct Note {
     /// Stable kebab-case id, `not-measured-capture`.
     pub id: String,
-    /// What a person should know, in one or two sentences.
+    /// The remark for a person, in one or two sentences.
     pub text: String,
 }

@@ -74,15 +74,15 @@ pub struct LiveSocket {
     pub holders: Vec<Holder>,
     /// The control group of the first of these processes.
     pub cgroup: Option<String>,
-    /// The beginning of the id of the container that it is in.
+    /// The beginning of the id of its container.
     pub container: Option<String>,
     /// User id of its creator.
     pub uid: u32,
-    /// Bytes not yet read, for UDP with what the kernel spends on them; for a
-    /// listener the connections not yet accepted.
+    /// Bytes not yet read, for UDP including the kernel's overhead; for a listener the connections
+    /// not yet accepted.
     pub receive_queue: u32,
-    /// Bytes not yet acknowledged, not yet sent (UDP) or not yet read by the
-    /// peer (Unix); for a listener the most that may wait.
+    /// Bytes not yet acknowledged, not yet sent (UDP) or not yet read by the peer (Unix); for a
+    /// listener the greatest number that may wait.
     pub send_queue: u32,
     /// The timer that runs.
     pub timer: Option<Timer>,

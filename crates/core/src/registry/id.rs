@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Id;
 
-/// A name that no cause of this version goes by.
+/// A name that belongs to no cause of this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownCause(pub String);
 
@@ -46,7 +46,7 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// A plain string: a list of the ids would change the schema with each new cause.
+/// The schema is a plain string: a list of the ids would change it with each new cause.
 impl JsonSchema for Id {
     fn inline_schema() -> bool {
         true

@@ -9,35 +9,35 @@ use crate::observed::kernel_span::Stage;
 pub struct Cause {
     /// The cause that the row is about.
     pub id: Id,
-    /// The name in a sentence's form.
+    /// The title of the cause, in the form of a sentence.
     pub title: &'static str,
     /// The page that `lagtrace explain` prints, in Markdown.
     pub page: &'static str,
-    /// The layer that the cause lies in, and which a finding accuses.
+    /// The layer of the cause, which a finding accuses.
     pub layer: LayerId,
-    /// The kinds of wait that it lengthens: where to look for it in a timeline.
+    /// The kinds of wait that the cause lengthens: where to look for it in a timeline.
     pub(crate) waits: &'static [WaitKind],
-    /// The stages of the server's kernel that are its mechanism, where it is the server's; none
-    /// where they would only fit.
+    /// The stages of the server's kernel that are the cause's mechanism, where it is the server's;
+    /// empty where they would only fit.
     pub(crate) stages: &'static [Stage],
-    /// The causes that it follows from, the likeliest first.
+    /// The causes that this one follows from, the likeliest first.
     pub(crate) follows: &'static [Origin],
-    /// The general causes that it is a particular case of, and stands before.
+    /// The general causes that this one is a particular case of, and stands before.
     pub(crate) particular_to: &'static [Id],
-    /// The property of a traced route that supports it.
+    /// The property of a traced route that supports the cause.
     pub(crate) route: Option<RouteProperty>,
-    /// The socket option that decides over it.
+    /// The socket option that decides over the cause.
     pub(crate) option: Option<SocketOption>,
-    /// True if no request succeeds without its repair.
+    /// True if no request succeeds while the cause lasts.
     pub(crate) is_blocking: bool,
-    /// True for a place of time that no cause explains: it has no rule, and the account of
-    /// time finds it.
+    /// True for a place of time that no cause explains: it has no rule, and the account of time
+    /// finds it.
     pub is_place: bool,
-    /// True if its time may be work that has to be done, of which no latency without it can
-    /// be foretold.
+    /// True if the time may be work that has to be done, so that no latency without it can be
+    /// predicted.
     pub(crate) may_be_work: bool,
-    /// True if it names who took the time and not why: a server that works, streams or polls
-    /// as it should looks the same. Its verdict is possible at most, however sure the place is.
+    /// True if the cause names who took the time and not why: a server that works, streams or polls
+    /// as it should looks the same. Its verdict is possible at most, however certain the place is.
     pub says_only_where: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum SharedTime {
     Within,
 }
 
-/// A property of a traced route that supports a finding on the way.
+/// A property of a traced route that supports a finding on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RouteProperty {
     /// The hop from which on probes are lost.
@@ -75,14 +75,14 @@ pub(crate) enum SocketOption {
     Cork,
 }
 
-/// A layer that a cause can lie in.
+/// A layer that a cause can belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LayerId {
     /// Name resolution.
     Name,
     /// Delivery of packets to the next hop.
     Route,
-    /// The time that packets take between the hosts.
+    /// The travel time of packets between the hosts.
     RoundTrip,
     /// Packet filters.
     Firewall,
@@ -92,14 +92,14 @@ pub enum LayerId {
     Tls,
     /// Transfer of bytes on an established connection.
     Transport,
-    /// The program that answers, its host, and proxies that answer in its place.
+    /// The responding program, its host, and proxies that answer in its place.
     Server,
-    /// The program that asks; no report has a line for it.
+    /// The requesting program; no report has a line for it.
     Client,
 }
 
 impl LayerId {
-    /// The name that a report's layers go by.
+    /// Returns the name of the layer in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Name => "name",

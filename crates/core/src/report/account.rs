@@ -1,4 +1,4 @@
-//! The account of time: what is inherent, what a finding claims, what is left.
+//! The account of time: inherent, claimed by a finding, or unclaimed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,18 +12,17 @@ use crate::registry::Id;
 pub struct Account {
     /// The server's address and port.
     pub service: String,
-    /// The number of requests that `exchanges` is of.
+    /// Number of requests behind `exchanges`.
     pub requests: u64,
-    /// The number of attempts to connect that `setups` is of.
+    /// Number of connection attempts behind `setups`.
     pub connections: u64,
     /// The time of requests and responses.
     pub exchanges: Vec<Booking>,
-    /// The time that connections took to make: lookups, TCP and TLS handshakes, attempts
-    /// that failed.
+    /// The time of connection setup: lookups, TCP and TLS handshakes, failed attempts.
     pub setups: Vec<Booking>,
 }
 
-/// One kind of wait of one owner: `booked_ns` is the sum of `inherent_ns`, `claimed_ns`
+/// The time of one kind of wait of one owner: `booked_ns` is the sum of `inherent_ns`, `claimed_ns`
 /// and `unclaimed_ns`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Booking {
@@ -31,15 +30,15 @@ pub struct Booking {
     pub kind: WaitKind,
     /// The owner of the wait.
     pub owner: Owner,
-    /// The time in all.
+    /// The total time.
     pub booked_ns: u64,
-    /// The part that no change at its owner removes: the least round trip, transmission.
+    /// The part that no change at its owner removes: the minimum round-trip time, transmission.
     pub inherent_ns: u64,
     /// The part that findings of a cause claim.
     pub claimed_ns: u64,
     /// The part that nothing explains.
     pub unclaimed_ns: u64,
-    /// The findings that claim it, by cause, in the order of the report.
+    /// The findings that claim part of it, by cause, in the order of the report.
     pub claims: Vec<Claim>,
 }
 
@@ -48,7 +47,7 @@ pub struct Booking {
 pub struct Claim {
     /// The finding's cause.
     pub cause: Id,
-    /// The time.
+    /// The time claimed.
     pub claimed_ns: u64,
 }
 
@@ -57,7 +56,7 @@ pub struct Claim {
 pub struct Location {
     /// The certainty that the time passed at the culprit, whatever the cause.
     pub certainty: Verdict,
-    /// The best witness of that.
+    /// The best evidence for that.
     pub because: String,
     /// The time in the account that is this finding's alone. Less than its cost where
     /// others claim the same time.
@@ -96,7 +95,7 @@ pub enum Says {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// The same time, more or less, in each request.
+    /// About the same time in each request.
     Constant,
     /// Little time in some requests, much in others.
     Spread,

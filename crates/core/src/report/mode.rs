@@ -9,20 +9,20 @@ use super::{Exemplar, WaitShare};
 /// A peak of the latency distribution and the exchanges in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyMode {
-    /// Exchanges in it.
+    /// Number of exchanges in the peak.
     pub count: u64,
-    /// Their part of all, 0 to 1.
+    /// Share of all exchanges, 0 to 1.
     pub share: f64,
-    /// The latency that a twentieth of them stays below.
+    /// The 5th percentile of their latency.
     pub low_ns: u64,
-    /// Where they are densest.
+    /// The latency where they are densest.
     pub peak_ns: u64,
-    /// The latency that a twentieth of them exceeds.
+    /// The 95th percentile of their latency.
     pub high_ns: u64,
-    /// What their time went to, most first.
+    /// The time of the exchanges by kind of wait, most first.
     pub waits: Vec<WaitShare>,
-    /// The findings that make them as slow as they are, by cause.
+    /// The findings that make these exchanges slow, by cause.
     pub causes: Vec<Id>,
-    /// The first of them, in full.
+    /// The first of the exchanges, in full.
     pub exemplars: Vec<Exemplar>,
 }

@@ -1,50 +1,49 @@
-//! Load in steps, and where its knee is.
+//! Load in steps, and the knee of its curve.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Figures, LoadRun};
 
-/// Steps below which a curve has no knee to speak of.
+/// The least number of steps for which a curve has a knee to speak of.
 const LEAST_STEPS: usize = 3;
-/// Powers this near the highest count as equal to it: the least load of them
-/// is the knee.
+/// Share of the highest power from which a step counts as equal to it: the step with the least load
+/// among equals is the knee.
 const EQUAL_POWER: f64 = 0.95;
-/// A step with more failures than this share of its requests bears no knee.
+/// Share of failed requests above which a step bears no knee.
 const FEW_FAILURES: f64 = 0.01;
 
 /// Load in ascending steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sweep {
-    /// What ascends: `connections` or `rate`.
+    /// The quantity that ascends: `connections` or `rate`.
     pub over: String,
-    /// The steps, least load first.
+    /// The steps, lowest load first.
     pub steps: Vec<SweepStep>,
-    /// Which step, from 0, is the knee: where responses a second over their
-    /// mean latency (the power: Kleinrock, "Power and deterministic rules of
-    /// thumb for probabilistic problems in computer communications", ICC 1979)
-    /// is highest. `None` where no step can be said to be it.
+    /// The index of the step that is the knee: where responses per second over their mean latency
+    /// (the power: Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in
+    /// computer communications", ICC 1979) is highest. `None` where no step can be said to be it.
     pub knee: Option<usize>,
-    /// Why there is none, or what bounds it.
+    /// The reason that there is no knee, or the bound that it is.
     pub remark: Option<String>,
 }
 
-/// One step.
+/// A step of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepStep {
     /// Connections kept open at once.
     pub connections: u32,
-    /// Requests a second that were offered; `None` in closed loop.
+    /// Requests per second offered; `None` in closed loop.
     pub offered_rate: Option<f64>,
-    /// Whole responses a second.
+    /// Whole responses per second.
     pub rate: f64,
     /// Requests without a whole response.
     pub failed: u64,
-    /// Their latencies.
+    /// Latencies of the requests.
     pub latency_ns: Figures,
-    /// Whether the generator, and not the service, may have set the figures.
+    /// True if the generator, and not the service, may have set the figures.
     pub is_generator_limit: bool,
-    /// Whether fewer were answered than were due.
+    /// True if fewer requests were answered than were due.
     pub falls_behind: bool,
 }
 
@@ -63,8 +62,8 @@ impl From<&LoadRun> for SweepStep {
 }
 
 impl SweepStep {
-    /// Responses a second for each second that they took: falls when more
-    /// load only makes them wait. Nothing where it says nothing.
+    /// Returns the power of a step: responses per second over their mean latency. Falls when more
+    /// load only makes requests wait. `None` where it says nothing.
     fn power(&self) -> f64 {
         let requests = self.latency_ns.count.max(1) as f64;
         // Where the queue grows as long as it is measured, so does the latency.
@@ -76,7 +75,7 @@ impl SweepStep {
 }
 
 impl Sweep {
-    /// The sweep of these steps over `connections` or `rate`.
+    /// Makes a sweep of these steps over `connections` or `rate`.
     pub fn new(over: &str, steps: Vec<SweepStep>) -> Self {
         let (knee, remark) = match knee(&steps) {
             Ok(knee) => (Some(knee), None),
@@ -104,7 +103,7 @@ fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
     }
     let is_high = |step: &SweepStep| step.power() >= highest * EQUAL_POWER;
     let knee = steps.iter().position(is_high).unwrap_or(0);
-    // The step behind it is what shows that it is one.
+    // The step behind the knee shows that it is one.
     if steps
         .iter()
         .take(knee + 2)
@@ -132,7 +131,7 @@ fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
 mod tests {
     use super::*;
 
-    /// Of a service that answers 1,000 a second and one in 1 ms at best.
+    /// Returns the steps of a service that answers 1,000 a second and one in 1 ms at best.
     fn steps(limit: usize) -> Vec<SweepStep> {
         let step = |n: usize| {
             let connections = 1 << n;

@@ -1,4 +1,4 @@
-//! Calls that set up sockets, as they were seen.
+//! Observed calls that set up sockets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,102 +6,101 @@ use serde::{Deserialize, Serialize};
 use super::Tally;
 use crate::observed::syscall::SocketKind;
 
-/// What tracing the calls came to.
+/// The results of tracing the calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketCalls {
     /// Calls that were asked for and seen.
     pub calls: u64,
-    /// Of those, the ones that failed.
+    /// Calls of `calls` that failed.
     pub failed: u64,
-    /// Calls lost for want of room, of all that the kernel's part chose.
+    /// Calls lost for want of room, out of all that the kernel's part selected.
     pub lost: u64,
-    /// What was set on the sockets of each service, the most often first.
+    /// The settings on the sockets of each service, the most frequent first.
     pub services: Vec<ServiceSetting>,
     /// Sockets one by one, those with the most calls first.
     pub sockets: Vec<CalledSocket>,
-    /// Sockets that are not listed one by one.
+    /// Number of sockets that are not listed one by one.
     pub left_out: u64,
 }
 
-/// One thing that one program set on the sockets of one service.
+/// A setting made by one program on the sockets of one service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServiceSetting {
     /// The program, by its `comm`.
     pub program: String,
-    /// The end of the connections that stays: the service's address, with `→`
-    /// before it where the program is its client.
+    /// The fixed end of the connections: the service's address, with `→` before it where the
+    /// program is its client.
     pub service: String,
-    /// Sockets that it was set on.
+    /// Sockets with this setting.
     pub sockets: u64,
-    /// Calls on the socket with the most of them.
+    /// Calls on the socket that had the most.
     pub most_calls: u64,
-    /// What was set.
+    /// The setting.
     pub setting: SocketSetting,
-    /// What is worth knowing of it.
+    /// Remarks on the setting.
     pub remarks: Vec<String>,
 }
 
-/// A socket and what was set on it.
+/// A socket and its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalledSocket {
-    /// What it speaks; `None` where the descriptor was no socket's.
+    /// The socket's protocol; `None` where the descriptor was no socket's.
     pub protocol: Option<SocketKind>,
-    /// The network namespace it lives in, by its inode number; `None` for ours.
+    /// The socket's network namespace, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
-    /// Its inode, as `/proc/PID/fd` names it.
+    /// The inode, as named by `/proc/PID/fd`.
     pub inode: Option<u64>,
-    /// The kernel's number for it and no other (`SO_COOKIE`), if it had given one.
+    /// The kernel's unique number of the socket (`SO_COOKIE`), if it had given one.
     pub cookie: Option<u64>,
-    /// Its state as `ss` writes it.
+    /// The state, in the notation of `ss`.
     pub state: Option<String>,
-    /// Its own address.
+    /// The local address.
     pub local: Option<String>,
-    /// Its peer's.
+    /// The peer's address.
     pub remote: Option<String>,
-    /// What was set on it.
+    /// The settings made on the socket.
     pub settings: Vec<SocketSetting>,
 }
 
-/// One thing that was set.
+/// The calls for one setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketSetting {
     /// The option, `TCP_NODELAY`, or the call, `listen`.
     pub name: String,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Of those, the ones that failed, and their errors by name.
+    /// Calls that failed.
     pub failed: u64,
-    /// Those errors.
+    /// The names of the errors of the failed calls.
     pub errors: Vec<String>,
-    /// Times that it was switched on, for what is on or off.
+    /// Calls that switched the option on, for options that are on or off.
     pub on: u64,
-    /// Times that it was switched off.
+    /// Calls that switched the option off.
     pub off: u64,
-    /// Times that it stood so already, where that could be seen.
+    /// Calls that changed nothing, since the value was set already, where that could be seen.
     pub unchanged: Tally,
-    /// When it was set first, in nanoseconds since the epoch.
+    /// Time of the first call, in nanoseconds since the epoch.
     pub first_at_ns: i64,
-    /// When it was set last.
+    /// Time of the last call, in nanoseconds since the epoch.
     pub last_at_ns: i64,
-    /// What it was before the first call, on each socket; empty where that is
-    /// not known.
+    /// The values before the first call, over the sockets; empty where they are not known.
     pub before: Vec<String>,
-    /// What it was after the last one: the kernel's own value where that is
-    /// known, else what was asked for.
+    /// The values after the last call: the kernel's own value where that is known, else the one
+    /// asked for.
     pub now: Vec<String>,
-    /// The longest time from being switched on to being switched off.
+    /// The longest time between switching on and switching off.
     pub longest_on_ns: Option<u64>,
-    /// Who called.
+    /// The processes that called.
     pub callers: Vec<SocketCaller>,
 }
 
-/// A process that called.
+/// A process that made calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketCaller {
     /// Process id in the host's own namespace.
     pub pid: u32,
-    /// Its `comm`.
+    /// The process's `comm`.
     pub name: String,
-    /// Its calls.
+    /// Number of calls.
     pub calls: u64,
 }

@@ -1,4 +1,4 @@
-//! The samples of a route, folded: bounded, whatever is sent and answered.
+//! The samples of a route, folded into a bounded state, whatever is sent and answered.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -11,32 +11,32 @@ use crate::observed::route::{
 use crate::report::{Hop, Route};
 use crate::stats::histogram::Distribution;
 
-/// Addresses kept of one hop.
+/// Limit of addresses kept for one hop.
 const MAX_ADDRESSES: usize = 64;
-/// Round trips kept of one hop, the latest.
+/// Limit of round trips kept for one hop, the latest.
 pub(super) const MAX_HISTORY: usize = 64;
-/// Kinds of answers kept of one hop.
+/// Limit of kinds of answers kept for one hop.
 const MAX_ANSWERS: usize = 16;
-/// Names kept.
+/// Limit of names kept.
 const MAX_NAMES: usize = 4_096;
-/// Flows kept.
+/// Limit of flows kept.
 const MAX_FLOWS: usize = 256;
-/// Labels kept of one hop.
+/// Limit of labels kept for one hop.
 const MAX_LABELS: usize = 8;
 
-/// A route as far as it is known: fed with samples, it can be looked at any time.
+/// A route as far as it is known: fed with samples, it can be read at any time.
 #[derive(Clone, Debug, Default)]
 pub struct RouteTally {
     pub(super) start: Option<TraceStart>,
     pub(super) hops: BTreeMap<u8, HopTally>,
-    /// Who answered at which distance, by flow.
+    /// The address and the answer at each distance, by flow.
     pub(super) flows: BTreeMap<u16, BTreeMap<u8, (IpAddr, HopAnswer)>>,
     pub(super) names: BTreeMap<IpAddr, String>,
     pub(super) origins: BTreeMap<IpAddr, AutonomousSystem>,
     pub(super) mtu: Option<PathMtu>,
 }
 
-/// One hop's samples, summed up.
+/// The samples of one hop, summed up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HopTally {
     pub(super) sent: u64,
@@ -44,24 +44,24 @@ pub(super) struct HopTally {
     pub(super) addresses: BTreeMap<IpAddr, u64>,
     pub(super) answers: BTreeMap<HopAnswer, u64>,
     pub(super) rtt: Distribution,
-    /// The latest by their numbers: an answer may overtake the end of waiting
-    /// for an earlier one.
+    /// The latest round trips by probe number: an answer may overtake the timeout of an earlier
+    /// probe.
     pub(super) history: VecDeque<(u32, Option<Duration>)>,
-    /// Whether every round trip was stamped by the kernel.
+    /// True if a round trip was stamped by this program, not by the kernel.
     pub(super) is_user_stamped: bool,
     pub(super) labels: Vec<MplsLabel>,
     pub(super) reply_ttl: Option<u8>,
-    /// The latest quote's difference; the outer `None`: no quote shows it.
+    /// The translation in the latest quote; the outer `None`: no quote shows it.
     pub(super) translation: Option<Option<Translation>>,
 }
 
 impl RouteTally {
-    /// What is traced.
+    /// Takes in the target and the method of the trace.
     pub fn begin(&mut self, start: TraceStart) {
         self.start = Some(start);
     }
 
-    /// One probe and its answer.
+    /// Takes in one probe and its answer.
     pub fn observe(&mut self, sample: &HopSample) {
         self.follow(sample);
         if sample.flow != 0 {
@@ -72,37 +72,37 @@ impl RouteTally {
         hop.count(sample);
     }
 
-    /// A hop's name.
+    /// Takes in the name of a hop.
     pub fn name(&mut self, address: IpAddr, name: String) {
         if self.names.len() < MAX_NAMES {
             self.names.insert(address, name);
         }
     }
 
-    /// Whose a hop is.
+    /// Takes in the autonomous system of a hop.
     pub fn origin(&mut self, address: IpAddr, origin: AutonomousSystem) {
         if self.origins.len() < MAX_NAMES {
             self.origins.insert(address, origin);
         }
     }
 
-    /// What is known of the largest packet.
+    /// Takes in the path MTU.
     pub fn mtu(&mut self, mtu: PathMtu) {
         self.mtu = Some(mtu);
     }
 
-    /// The route as a whole; `None` before it was begun.
+    /// Returns the route as a whole; `None` before it was begun.
     pub fn route(&self) -> Option<Route> {
         super::weigh::route(self)
     }
 
-    /// The hops from the nearest to the target, each with what its losses and
-    /// delays amount to.
+    /// Returns the hops from the nearest to the target, each with the assessment of its losses and
+    /// delays.
     pub fn hops(&self) -> Vec<Hop> {
         super::weigh::hops(self)
     }
 
-    /// Keeps who answered a flow where.
+    /// Records the address that answered a flow at a distance.
     fn follow(&mut self, sample: &HopSample) {
         let Some(from) = sample.from else {
             return;
@@ -113,7 +113,7 @@ impl RouteTally {
         }
     }
 
-    /// The distance at which probes of flow 0 come as far as they can.
+    /// Returns the distance at which probes of flow 0 come as far as they can.
     pub(super) fn distance(&self) -> Option<u8> {
         let ends = |hop: &HopTally| hop.answers.keys().any(|answer| answer.is_final());
         let mut hops = self.hops.iter();
@@ -153,7 +153,7 @@ impl HopTally {
         }
     }
 
-    /// The part of the probes that nobody answered.
+    /// Returns the share of the probes that nobody answered.
     pub(super) fn loss(&self) -> f64 {
         let lost = self.sent.saturating_sub(self.answered);
         lost as f64 / self.sent.max(1) as f64

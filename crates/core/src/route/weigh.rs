@@ -1,5 +1,5 @@
-//! What a route's samples amount to: which hop is silent, which only limits its
-//! answers, where loss begins, what became of the target.
+//! The assessment of a route's samples: which hop is silent, which only limits its answers, where
+//! loss begins, how the target answered.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -15,16 +15,16 @@ use crate::report::{
     RouteNarrowing, RoutePath,
 };
 
-/// Loss behind a hop below this part of the hop's own is not the hop's loss
-/// persisting: the rest are answers it did not give.
+/// Share of a hop's loss below which the loss behind it is not the hop's loss persisting: the rest
+/// are answers it did not give.
 const PERSISTENT: f64 = 0.5;
-/// Two parts of probes differ if they are as many standard errors apart, which
-/// equal ones are once in twenty times.
+/// Standard errors from which two shares of probes count as different, which equal ones exceed once
+/// in twenty times.
 const DIFFERENT: f64 = 2.0;
-/// How often packets that go in circles come by again, at least.
+/// Least number of times that packets going in circles come by again.
 const RETURNS: u32 = 2;
 
-/// The route as a whole.
+/// Returns the route as a whole.
 pub(super) fn route(tally: &RouteTally) -> Option<Route> {
     let start = tally.start.as_ref()?;
     let listed = listed(tally);
@@ -51,7 +51,7 @@ pub(super) fn route(tally: &RouteTally) -> Option<Route> {
     })
 }
 
-/// The hops up to the target, or up to the last probed one.
+/// Returns the hops up to the target, or up to the last probed one.
 pub(super) fn hops(tally: &RouteTally) -> Vec<Hop> {
     let Some(start) = &tally.start else {
         return Vec::new();
@@ -92,7 +92,7 @@ fn listed(tally: &RouteTally) -> Vec<(u8, &HopTally)> {
     hops.map(|(&ttl, hop)| (ttl, hop)).collect()
 }
 
-/// Why a hop answered less than it was asked. `behind` are the hops after it.
+/// Returns the reason that a hop answered fewer probes than it got. `behind` are the hops after it.
 fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
     if hop.answered == 0 {
         return HopState::Silent;
@@ -118,9 +118,8 @@ fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
     }
 }
 
-/// Whether the silences of a final hop are losses: TCP and echo replies are not
-/// limited as ICMP errors are (`net.ipv4.icmp_ratemask`), and a program's
-/// answers neither.
+/// Returns true if the silences of a final hop are losses: TCP and echo replies are not limited as
+/// ICMP errors are (`net.ipv4.icmp_ratemask`), and neither are a program's answers.
 fn is_unlimited(last: &HopTally, start: &TraceStart) -> bool {
     let is_udp = start.method.is_udp();
     last.answers.keys().any(|answer| match answer {
@@ -130,7 +129,7 @@ fn is_unlimited(last: &HopTally, start: &TraceStart) -> bool {
     })
 }
 
-/// The first hop of those at the end that all lose as much as the last one.
+/// Returns the first of the trailing hops that all lose as much as the last one.
 fn loss_from(listed: &Listed<'_>, start: &TraceStart) -> Option<u8> {
     let (_, last) = *listed.iter().rfind(|(_, hop)| hop.answered > 0)?;
     let mut first = None;
@@ -145,14 +144,14 @@ fn loss_from(listed: &Listed<'_>, start: &TraceStart) -> Option<u8> {
     first
 }
 
-/// Whether a hop's loss can be the target's: neither a stray answer that did not
-/// come, nor a limit of its own.
+/// Returns true if a hop's loss can be the target's: neither a stray answer that did not come, nor
+/// a limit of its own.
 fn loses_alike(hop: &HopTally, last: &HopTally) -> bool {
     let lost = |hop: &HopTally| (hop.sent.saturating_sub(hop.answered), hop.sent);
     hop.loss() >= last.loss() * PERSISTENT && alike(lost(hop), lost(last))
 }
 
-/// Whether two losses, each so many of so many, can be the same.
+/// Returns true if two losses, each a count out of a total, can be the same.
 pub(crate) fn alike(one: (u64, u64), other: (u64, u64)) -> bool {
     let part = |(lost, sent): (u64, u64)| lost as f64 / sent.max(1) as f64;
     let both = part((one.0 + other.0, one.1 + other.1));
@@ -161,8 +160,8 @@ pub(crate) fn alike(one: (u64, u64), other: (u64, u64)) -> bool {
     (part(one) - part(other)).abs() <= DIFFERENT * error
 }
 
-/// The hops that see probes translated otherwise than the hop before them that
-/// says anything does: the translator is one of those in between, or that one.
+/// Returns the hops at which probes are translated otherwise than at the hop before them that says
+/// anything of it: the translator is one of those in between, or that one.
 fn translated_before(listed: &Listed<'_>) -> Vec<u8> {
     let mut seen = None;
     let mut changes = Vec::new();
@@ -188,8 +187,8 @@ fn translation(seen: &Translation) -> HopTranslation {
     }
 }
 
-/// The least round trip of a hop and of all behind it: nothing behind a hop is
-/// nearer than the hop, so what is above is the hop's slowness to answer.
+/// Returns the minimum round-trip time of a hop and of all behind it: nothing behind a hop is
+/// nearer than the hop, so the excess is the hop's slowness to answer.
 fn kept(hop: &HopTally, behind: &Listed<'_>) -> Duration {
     let all = behind.iter().map(|(_, hop)| *hop).chain([hop]);
     let least = all.filter_map(|hop| hop.rtt.min()).min();
@@ -207,7 +206,7 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
             (false, false) => "silent",
         };
     };
-    // What it says most often; a filter may answer some of the probes only.
+    // The most frequent final answer; a filter may answer some of the probes only.
     let word = last.answers.iter().filter(|(answer, _)| answer.is_final());
     let word = word
         .max_by_key(|(_, count)| **count)
@@ -218,15 +217,15 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
         HopAnswer::Open => "open",
         HopAnswer::Closed if is_tcp => "closed",
         HopAnswer::Closed => "reached",
-        // What a packet filter that rejects says unless told otherwise.
+        // The default answer of a packet filter that rejects.
         HopAnswer::Unreachable(3, 3) | HopAnswer::Unreachable(1, 4) if is_tcp => "prohibited",
         answer if answer.is_prohibited(start.target.is_ipv4()) => "prohibited",
         _ => "unreachable",
     }
 }
 
-/// Whether one router answers again and again with others between: once may be
-/// ways of different lengths beside each other.
+/// Returns true if one router answers again and again with others between: once may be paths of
+/// different lengths beside each other.
 fn has_loop(tally: &RouteTally) -> bool {
     let mut seen: BTreeMap<IpAddr, (u8, u32)> = BTreeMap::new();
     let mut hops = tally.hops.iter();
@@ -273,8 +272,8 @@ fn labels(hop: &HopTally) -> Vec<HopLabel> {
     hop.labels.iter().map(whole).collect()
 }
 
-/// The different ways of the flows, the most frequent first; none where only
-/// one flow was tried, or each probe was one of its own.
+/// Returns the different paths of the flows, the most frequent first; empty where only one flow was
+/// tried, or each probe was a flow of its own.
 fn paths(tally: &RouteTally, listed: &Listed<'_>) -> Vec<RoutePath> {
     let has_flows = tally.start.as_ref().is_some_and(|s| s.method.keeps_flow());
     if tally.flows.len() < 2 || !has_flows {
@@ -327,7 +326,7 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 impl HopTally {
-    /// Who answered most often.
+    /// Returns the most frequent address.
     fn address(&self) -> Option<IpAddr> {
         let most = self.addresses.iter().max_by_key(|(_, count)| **count);
         most.map(|(address, _)| *address)
@@ -473,7 +472,7 @@ mod tests {
         let kept: Vec<u64> = tally(RouteMethod::TcpSyn, &hops)
             .hops()
             .iter()
-            // What a histogram's bucket leaves of it.
+            // As exact as the buckets of a histogram.
             .map(|hop| hop.kept_ns / 10_000)
             .collect();
         assert_eq!(kept, [100, 300, 300]);
@@ -537,7 +536,7 @@ mod tests {
             hop.translation = quote;
         }
         let route = tally.route().expect("begun");
-        // What the second one sees is not told; the last one sees them turned back.
+        // The second hop has no quote that tells; the last hop sees the addresses turned back.
         assert_eq!(route.translated_before, [3, 5]);
         let shifts = tally.hops().into_iter();
         let shifts: Vec<_> = shifts

@@ -1,4 +1,4 @@
-//! Exchanges kept to be shown.
+//! Exchanges kept as examples.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -11,10 +11,10 @@ use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Exemplar, HostStage, WaitSpan};
 
-/// Exemplars kept for one finding.
+/// Limit of exemplars kept for one finding.
 const EXEMPLARS: usize = 5;
 
-/// The exchanges with the most of something, worst first.
+/// The exchanges that rank highest by one figure, worst first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Worst {
     list: Vec<(u64, Example)>,
@@ -53,8 +53,8 @@ impl Worst {
     }
 }
 
-/// What is kept of an exchange to show it; its words are made in the end, for
-/// few of many that are kept are shown.
+/// The data kept of an exchange to show it; its words are made in the end, since few of many that
+/// are kept are shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Example {
     pub(crate) client: Endpoint,
@@ -63,7 +63,7 @@ pub(crate) struct Example {
     outcome: Outcome,
     pub(crate) begin: Timestamp,
     latency: Duration,
-    /// Numbers of its first packet and of its last one; 0: unknown.
+    /// Numbers of the first packet and of the last one; 0: unknown.
     packets: [u64; 2],
     waits: Vec<Wait>,
     at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
@@ -84,7 +84,7 @@ impl Example {
         }
     }
 
-    /// It, as the report shows it.
+    /// Returns the exchange in the form of the report.
     pub(crate) fn exemplar(&self) -> Exemplar {
         let waits = self.waits.iter().map(|wait| WaitSpan {
             kind: wait.kind,

@@ -1,4 +1,4 @@
-//! What a cause cost, exchange by exchange.
+//! The cost of a cause, exchange by exchange.
 
 use core::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::report::Exemplar;
 use crate::service::timeline::Moment;
 use crate::stats::histogram::Distribution;
 
-/// Disjoint intervals kept; beyond that the nearest are joined.
+/// Limit of disjoint intervals kept; beyond it the nearest are joined.
 const MAX_INTERVALS: usize = 4096;
-/// Intervals at the end among which most find their place.
+/// Number of intervals at the end among which most new ones find their place.
 const NEAR_END: usize = 16;
 
-/// Sums of what was lost to one cause.
+/// Sums of the time lost to one cause.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) cost: Cost,
@@ -24,9 +24,9 @@ pub(crate) struct Tally {
     carried: f64,
     /// Latencies of the exchanges affected.
     pub(crate) before: Distribution,
-    /// The same without the cause.
+    /// Latencies of the same exchanges without the cause.
     after: Distribution,
-    /// What each lost.
+    /// Time lost by each exchange.
     pub(crate) saved: Distribution,
     wall: Intervals,
     worst: Worst,
@@ -41,7 +41,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// A cost that is known as well as the stamps are.
+    /// Returns a cost that is known as well as the timestamps are.
     pub(crate) fn exactly(duration: Duration) -> Self {
         let nanos = nanos(duration);
         Self {
@@ -51,7 +51,7 @@ impl Cost {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of both costs.
     pub(crate) fn plus(mut self, other: Self) -> Self {
         self.add(other);
         self
@@ -65,8 +65,8 @@ impl Cost {
 }
 
 impl Tally {
-    /// The cause touched `exchange`, which would have saved `cost` without it.
-    /// `charged` is setup time that the exchange bears besides its own.
+    /// Adds an affected `exchange`, which would have saved `cost` without the cause. `charged` is
+    /// setup time that the exchange bears besides its own.
     pub(crate) fn add(&mut self, exchange: &Exchange, cost: Cost, charged: Duration) {
         let latency = exchange.latency() + charged;
         let saved = Duration::from_nanos(cost.likely).min(latency);
@@ -80,15 +80,14 @@ impl Tally {
         self.worst.offer(cost.likely, exchange);
     }
 
-    /// The same for an exchange that does not show the cause well.
+    /// Adds an exchange that is affected but does not show the cause well.
     pub(crate) fn add_unclear(&mut self, exchange: &Exchange, cost: Cost) {
         let worst = core::mem::take(&mut self.worst);
         self.add(exchange, cost, Duration::ZERO);
         self.worst = worst;
     }
 
-    /// The cause touched `moment`, and so many exchanges like it that were not
-    /// kept.
+    /// Adds an affected `moment`, and as many exchanges like it as were not kept.
     pub(crate) fn add_moment(&mut self, moment: &Moment, saved: Duration, weight: f64) {
         let saved = saved.min(moment.latency());
         // In whole exchanges, and in all as many as there were.
@@ -104,7 +103,7 @@ impl Tally {
         self.wall.add(moment.begin, moment.end);
     }
 
-    /// The cause touched a turn, by its server's kernel alone.
+    /// Adds an affected turn, known from its server's kernel alone.
     pub(crate) fn add_turn(&mut self, turn: &RequestSpan, saved: Duration) {
         let latency = turn.duration();
         let saved = saved.min(latency);
@@ -126,19 +125,19 @@ impl Tally {
         self.worst.merge(other.worst);
     }
 
-    /// The latencies of all exchanges if the cause were gone.
+    /// Returns the latencies of all exchanges without the cause.
     pub(crate) fn without(&self, all: &Distribution) -> Distribution {
         all.with_replaced(&self.before, &self.after)
     }
 
-    /// Time during which at least one affected exchange ran.
+    /// Returns the time during which at least one affected exchange ran.
     pub(crate) fn wall(&self) -> u64 {
         self.wall.total()
     }
 
-    /// How often it happened apart in time: what many exchanges met at once,
-    /// such as a moment in which a host stood still, is one occasion. A stretch
-    /// without a break holds one for every two typical exchanges of its length.
+    /// Returns the number of occasions apart in time: an event that many exchanges met at once,
+    /// such as a moment in which a host stood still, is one occasion. A stretch without a break
+    /// holds one for every two typical exchanges of its length.
     pub(crate) fn occasions(&self) -> u64 {
         let typical = self.before.quantile(0.5).unwrap_or_default();
         let of_one = nanos(typical).saturating_mul(2).max(1);
@@ -146,33 +145,33 @@ impl Tally {
             .count_each(|stretch| stretch.div_ceil(of_one).max(1))
     }
 
-    /// The cause also held what led to an exchange, from here to there.
+    /// Adds time before an exchange that the cause affected as well, between two instants.
     pub(crate) fn add_wall(&mut self, from: Timestamp, until: Timestamp) {
         self.wall.add(from, until);
     }
 
-    /// How often it happened apart in time, if each time lasts so long: a
-    /// stretch without a break holds one for each such length.
+    /// Returns the number of occasions apart in time, if each lasts so long: a stretch without a
+    /// break holds one for each such length.
     pub(crate) fn times(&self, lasting: Duration) -> u64 {
         let lasting = nanos(lasting).max(1);
         self.wall.count_each(|stretch| (stretch / lasting).max(1))
     }
 
-    /// The exchanges that lost most.
+    /// Returns the exchanges that lost most.
     pub(crate) fn exemplars(&self) -> Vec<Exemplar> {
         self.worst.exemplars()
     }
 }
 
-/// A union of intervals, sorted and apart from each other. Where there are too
-/// many, the nearest are joined, so that the total errs upward.
+/// A union of intervals, sorted and disjoint. Where there are too many, the nearest are joined, so
+/// that the total errs upward.
 #[derive(Clone, Debug, Default)]
 struct Intervals {
     sorted: Vec<(Timestamp, Timestamp)>,
 }
 
 impl Intervals {
-    /// Exchanges close nearly in the order in which they began: as a rule the
+    /// Adds an interval. Exchanges close nearly in the order in which they began: as a rule the
     /// last interval grows.
     fn add(&mut self, start: Timestamp, end: Timestamp) {
         if let Some(last) = self.sorted.last_mut()
@@ -199,8 +198,8 @@ impl Intervals {
         self.sorted.drain(from + 1..until);
     }
 
-    /// How many of them begin no later than that: mostly all but a few, so that
-    /// looking through all would miss the processor's caches for nothing.
+    /// Returns the number of intervals that begin no later than that: mostly all but a few, so that
+    /// a search through all would miss the processor's caches for nothing.
     fn begun_by(&self, at: Timestamp) -> usize {
         let is_begun = |interval: &(Timestamp, Timestamp)| interval.0 <= at;
         let (early, late) = self
@@ -222,7 +221,7 @@ impl Intervals {
         self.count_each(|stretch| stretch)
     }
 
-    /// The sum of what `count` makes of each disjoint stretch's nanoseconds.
+    /// Returns the sum of `count` over the nanoseconds of each disjoint stretch.
     fn count_each(&self, count: impl Fn(u64) -> u64) -> u64 {
         let mut settled = self.clone();
         settled.settle();

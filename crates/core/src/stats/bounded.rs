@@ -1,18 +1,18 @@
-//! Lists that traffic can grow, bounded: the least are kept, so that it does not
-//! matter in which order they come.
+//! Bounded lists for keys that traffic can multiply: the least keys are kept, so that the order of
+//! arrival does not matter.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Shares of the flows that may be merged before their list is put in order.
+/// Number of shards that may be merged before their list is sorted, in lists of `MOST`.
 const SHARES: usize = 8;
 
-/// The `MOST` least of all that came, each once. They are put in order a list
-/// at a time: what comes is mostly later than what came.
+/// The `MOST` least of all elements added, each once. They are sorted a list at a time: elements
+/// mostly arrive in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct Least<T, const MOST: usize> {
     list: Vec<T>,
-    /// What is greater is not among them; `None`: there is room.
+    /// The greatest element kept, above which none is added; `None` while there is room.
     until: Option<T>,
 }
 
@@ -44,7 +44,7 @@ impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
         }
     }
 
-    /// They, in order.
+    /// Returns the elements in ascending order.
     pub(crate) fn sorted(&self) -> Vec<T> {
         let mut settled = self.clone();
         settled.settle();
@@ -61,10 +61,10 @@ impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
     }
 }
 
-/// What belongs to the `MOST` least of all keys that came.
+/// The values of the `MOST` least of all keys added.
 #[derive(Clone, Debug)]
 pub(crate) struct Few<K, V, const MOST: usize> {
-    /// The keys, each with the place of its value: values are large to move.
+    /// The keys, each with the index of its value: values are large to move.
     places: BTreeMap<K, usize>,
     values: Vec<V>,
 }
@@ -79,7 +79,7 @@ impl<K, V, const MOST: usize> Default for Few<K, V, MOST> {
 }
 
 impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
-    /// What belongs to `key`, if that is among them.
+    /// Returns the value of `key`, if that is among the least.
     pub(crate) fn of(&mut self, key: K) -> Option<&mut V> {
         let is_full = self.places.len() >= MOST;
         let greatest = self.places.last_key_value().filter(|_| is_full);
@@ -98,7 +98,7 @@ impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
         self.values.get_mut(place)
     }
 
-    /// The place of a new key's value, where the greatest key's was.
+    /// Makes room for a new key: returns the index of its value, which was the greatest key's.
     fn replace_greatest(&mut self, key: K) -> Option<usize> {
         let (_, place) = self.places.pop_last()?;
         *self.values.get_mut(place)? = V::default();

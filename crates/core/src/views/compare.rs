@@ -1,10 +1,9 @@
-//! Two reports of the same service, before and after a change.
+//! Comparison of two reports of the same service, before and after a change.
 //!
-//! In go two [`Report`]s, out comes a [`Comparison`]: whether the service is
-//! better, no worse or worse, how sure that is, which findings went and
-//! whether they went *because* the change reached what it was meant to change,
-//! and whether the latency that was predicted came true. No clock, no
-//! randomness: equal reports give equal bytes.
+//! In go two [`Report`]s, out comes a [`Comparison`]: whether the service is better, no worse or
+//! worse, how certain that is, which findings are gone and whether they are gone *because* the
+//! change reached its target, and whether the predicted latency came true. No clock, no randomness:
+//! equal reports give equal bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,12 +26,12 @@ use crate::conclude::generator::SplitMix64;
 
 /// Version of the comparison's stable part.
 pub const SCHEMA: u32 = 1;
-/// Resamples of each run.
+/// Number of resamples of each run.
 const RESAMPLES: usize = 1_000;
-/// Any number does; this one is used always.
+/// The seed of the generator: any number will do; this one is always used.
 const SEED: u64 = 0x6c61_6774_7261_6365;
 
-/// What changed between two runs.
+/// The differences between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// Version of the stable part, [`SCHEMA`].
@@ -43,38 +42,38 @@ pub struct Comparison {
     pub before: Side,
     /// The run after.
     pub after: Side,
-    /// Whether both ran at the same rate, within a tenth.
+    /// True if both ran at the same rate, within a tenth.
     pub is_equal_rate: bool,
-    /// How the intervals were made; `None`: the reports carry too few
-    /// clusters, and figures are compared without intervals.
+    /// The method of the intervals; `None`: the reports carry too few clusters, and figures are
+    /// compared without intervals.
     pub intervals: Option<Intervals>,
     /// Latency figures; empty when either run has no whole exchange.
     pub latency: Vec<LatencyChange>,
-    /// Whole exchanges a second.
+    /// Whole exchanges per second.
     pub rate: QuantityChange,
-    /// Failed and timed out requests, as a part of all.
+    /// Failed and timed out requests, as a share of all.
     pub failures: QuantityChange,
-    /// What became of the findings, in the order of the reports.
+    /// The changes of the findings, in the order of the reports.
     pub findings: Vec<FindingChange>,
-    /// Whether the predicted latency came true; `None` where nothing was
-    /// predicted for what vanished.
+    /// The check of the predicted latency; `None` where nothing was predicted for the findings that
+    /// vanished.
     pub prediction: Option<PredictionCheck>,
-    /// What a reader should know besides.
+    /// Other remarks that a reader should know.
     pub remarks: Vec<Remark>,
 }
 
-/// How confidence intervals were made.
+/// The method of the confidence intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Intervals {
-    /// Their nominal coverage, 0.95.
+    /// The nominal coverage, 0.95.
     pub confidence: f64,
-    /// Resamples of each run.
+    /// Number of resamples of each run.
     pub resamples: u64,
     /// The generator's seed.
     pub seed: u64,
-    /// Clusters of the run before.
+    /// Number of clusters of the run before.
     pub clusters_before: u64,
-    /// Clusters of the run after.
+    /// Number of clusters of the run after.
     pub clusters_after: u64,
 }
 
@@ -82,21 +81,21 @@ pub struct Intervals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Some figure is better, none is worse.
+    /// At least one figure is better, none is worse.
     Better,
     /// No figure is worse.
     NoWorse,
-    /// Some figures are better, others worse.
+    /// At least one figure is better, and at least one is worse.
     Mixed,
-    /// Some figure is worse, none is better.
+    /// At least one figure is worse, none is better.
     Worse,
     /// Too little was measured to tell.
     Undecided,
 }
 
 impl Comparison {
-    /// Whether the run after is at least as good as the one before, as far as
-    /// both can tell: what decides the exit code.
+    /// Returns true if the run after is at least as good as the one before, as far as both can
+    /// tell: it decides the exit code.
     pub fn is_no_worse(&self) -> bool {
         matches!(self.outcome, Outcome::Better | Outcome::NoWorse)
     }
@@ -151,12 +150,12 @@ impl Resampled {
         })
     }
 
-    /// The interval of the difference of one figure.
+    /// Returns the interval of the difference of one figure.
     fn interval(&self, figure: impl Fn(&Estimate) -> f64) -> (f64, f64) {
         self.paired(|before, after| figure(after) - figure(before))
     }
 
-    /// The interval of what `difference` makes of both runs.
+    /// Returns the interval of the `difference` of both runs.
     fn paired(&self, difference: impl Fn(&Estimate, &Estimate) -> f64) -> (f64, f64) {
         let observed = difference(&self.before.estimate(), &self.after.estimate());
         let resampled = self

@@ -6,7 +6,7 @@ use crate::report::{ExchangeRecord, RecoveryRecord};
 use crate::service::example::Example;
 
 impl ExchangeRecord {
-    /// The record of an exchange that was seen in the file called `capture`.
+    /// Returns the record of an exchange seen in the file called `capture`.
     pub fn new(exchange: &Exchange, capture: &str, stream: Option<u64>) -> Self {
         let recoveries = exchange.recoveries.iter().map(|recovery| RecoveryRecord {
             sender: recovery.sender.owner(),

@@ -7,36 +7,36 @@ use crate::cause::evidence::human;
 use crate::report::{Evidence, EvidenceKind};
 use crate::service::timeline::{self, Moment};
 
-/// Answers to waiting requests that must be seen.
+/// The least number of answers to waiting requests.
 const LEAST_TURNS: usize = 10;
-/// Share of all exchanges that must have waited while another was answered.
+/// The least share of all exchanges that waited while another was answered.
 const WAITING: f64 = 0.6;
-/// Part of the median by which a distance may differ.
+/// Share of the median by which a distance may differ.
 pub(super) const STRAY: f64 = 0.15;
-/// The same where other evidence says what it is.
+/// Share of the median by which a distance may differ where other evidence tells the reason.
 pub(super) const LOOSE: f64 = 0.3;
-/// Share of the distances that may not differ by more.
+/// The least share of the distances that differ by no more.
 const EVEN: f64 = 0.8;
-/// A distance shorter than this is no evidence: stamps and kernels stray.
+/// The least distance that is evidence: timestamps and kernels stray.
 const LEAST_TURN: Duration = Duration::from_millis(2);
-/// An answer so much sooner than a turn came from a server that had only to
-/// let it through.
+/// The greatest part of a turn within which an answer came from a server that had only to let it
+/// through.
 const QUICK: f64 = 0.5;
-/// How far a measured rate may be off a round one.
+/// The greatest relative deviation of a measured rate from a round one.
 const ROUND: f64 = 0.015;
-/// Clients whose requests must wait for each other …
+/// The least number of clients whose requests must wait for each other.
 const LEAST_CLIENTS: usize = 3;
-/// … and the part of a round of all of them by which it may differ from a turn for each.
+/// The greatest relative deviation of a round of all clients from a turn for each.
 const CLOSED: f64 = 0.1;
-/// Share of all answers that keep their distance behind a limit, quick ones too.
+/// The least share of all answers that keep their distance behind a limit, quick ones too.
 const DISTANT: f64 = 0.95;
 
 /// A server that answers one request after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cause) struct Gate {
-    /// From one answer to the next.
+    /// Time from one answer to the next.
     pub(in crate::cause) turn: Duration,
-    /// Answers that came a turn after the one before, of how many that waited.
+    /// Answers that came a turn after the one before, and all that waited.
     pub(in crate::cause) even: (usize, usize),
     /// The shortest wait that was seen.
     pub(in crate::cause) quickest: Duration,
@@ -45,17 +45,17 @@ pub(in crate::cause) struct Gate {
 }
 
 impl Gate {
-    /// Whether somebody would write its rate into a configuration.
+    /// Returns true if the rate is one that people would write into a configuration.
     pub(super) fn is_configured(&self) -> bool {
         is_round(self.turn)
     }
 
-    /// Answers a second.
+    /// Returns the answers per second.
     pub(in crate::cause) fn rate(&self) -> f64 {
         1.0 / self.turn.as_secs_f64()
     }
 
-    /// The even turns as evidence, with the packets that end some of the answers.
+    /// Returns the even turns as evidence, with the packets that end some of the answers.
     pub(in crate::cause) fn evidence(&self, packets: &[u64]) -> Evidence {
         let (even, of) = self.even;
         let text = format!(
@@ -68,10 +68,9 @@ impl Gate {
     }
 }
 
-/// Whether requests that wait side by side are answered in even turns, and
-/// whether the server could answer sooner than in a turn: then it is a limit
-/// that makes them wait (`true`), else its work. `None` too where a request
-/// that met an idle server was never seen, for that alone tells the two apart
+/// Returns the even turns in which requests that wait side by side are answered, and true if the
+/// server could answer sooner than in a turn: then a limit makes them wait, else its work. `None`
+/// too where a request that met an idle server was never seen, for that alone tells the two apart
 /// ([`open`]).
 pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
     let gate = even(all, stray)?;
@@ -89,13 +88,13 @@ pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
     is_seen.then_some((gate, false))
 }
 
-/// Even turns of requests none of which met the server idle, as in a capture that begins in
+/// Returns even turns of requests none of which met the server idle, as in a capture that begins in
 /// the midst of a load: they wait for each other, whether it is for work or for a limit.
 ///
-/// Answers are as even where requests come evenly and each takes the same time. So each
-/// client must ask as soon as it is answered, which leaves the pace to the server, and a
-/// round of all of them must take a turn for each: clients that started at even distances
-/// keep those, but their round is as long as the server's time.
+/// Answers are equally even where requests come evenly and each takes the same time. So each client
+/// must ask as soon as it is answered, which leaves the pace to the server, and a round of all of
+/// them must take a turn for each: clients that started at even distances keep those, but their
+/// round is as long as the server's time.
 pub(super) fn open(all: &Answers, stray: f64) -> Option<Gate> {
     let gate = even(all, stray)?;
     let is_always_busy = after_idle(&all.by_answer).next().is_none();
@@ -127,7 +126,7 @@ fn is_round_of_turns(moments: &[Moment], turn: Duration) -> bool {
         && (in_turns / round.as_secs_f64().max(f64::MIN_POSITIVE) - 1.0).abs() <= CLOSED
 }
 
-/// The answers to requests that came when the one before them was answered.
+/// Returns the answers to requests that came when the one before them was answered.
 fn after_idle(answers: &[Moment]) -> impl Iterator<Item = &Moment> {
     let pairs = answers.iter().zip(answers.iter().skip(1));
     pairs
@@ -135,7 +134,8 @@ fn after_idle(answers: &[Moment]) -> impl Iterator<Item = &Moment> {
         .map(|(_, next)| next)
 }
 
-/// The even turns in which requests that wait side by side are answered, for whatever reason.
+/// Returns the even turns in which requests that wait side by side are answered, for whatever
+/// reason.
 pub(super) fn even(all: &Answers, stray: f64) -> Option<Gate> {
     let (clear, answers) = (&all.moments, &all.by_answer);
     let pairs = || answers.iter().zip(answers.iter().skip(1));
@@ -162,9 +162,8 @@ pub(super) fn even(all: &Answers, stray: f64) -> Option<Gate> {
     })
 }
 
-/// Whether this is a rate that people choose: a whole number of requests a second
-/// or a minute, and a round one where it is large. What paces itself for another
-/// reason hits one by chance only.
+/// Returns true if this is a rate that people choose: a whole number of requests per second or
+/// minute, and a round one where it is large. A pace for another reason hits one by chance only.
 fn is_round(turn: Duration) -> bool {
     let second = 1.0 / turn.as_secs_f64();
     let steps = [
@@ -179,8 +178,8 @@ fn is_round(turn: Duration) -> bool {
     })
 }
 
-/// Whether the turns are the time that responses take on their way: then the
-/// next one's first byte queues behind the bytes of this one.
+/// Returns true if the turns are the transfer times of responses: then the next one's first byte
+/// queues behind the bytes of this one.
 fn is_transfer(clear: &[Moment], turn: Duration) -> bool {
     let transfers = clear.iter().map(|moment| moment.end.since(moment.answered));
     let transfers = sorted(transfers);

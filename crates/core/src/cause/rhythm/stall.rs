@@ -1,4 +1,4 @@
-//! Stand-stills: everything that a server had to answer was answered together.
+//! Stand-stills, after which a server answered everything due together.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,45 +8,45 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::service::timeline::{LEAST_LATE, Late, Moment};
 
-/// Shorter ones are a scheduler's or a disk's.
+/// The least length of a stall: shorter ones are a scheduler's or a disk's.
 const LEAST_STALL: Duration = LEAST_LATE;
-/// How many times the ordinary think time a stall is at least.
+/// The least ratio of a stall to the ordinary think time.
 const OUTSTANDING: u32 = 4;
-/// Answers after a stall follow each other within this time.
+/// The greatest gap between answers that follow each other after a stall.
 const BURST: Duration = Duration::from_millis(3);
-/// Connections that must have waited together: two may be chance.
+/// The least number of connections that waited together: two may be chance.
 const LEAST_CONNECTIONS: usize = 3;
-/// Stand-stills that must be seen: any host has a bad moment …
+/// The least number of stand-stills: any host has a bad moment.
 pub(in crate::cause) const OCCASIONS: usize = 3;
-/// … but none of this length.
+/// The least length of a stand-still that counts on its own.
 pub(in crate::cause) const LONG_STALL: Duration = Duration::from_millis(200);
-/// Share of the late answers, or of their time, that must be part of a stall.
+/// The least share of the late answers, or of their time, that is part of a stall.
 const EXPLAINED: f64 = 0.7;
-/// Share of what is released together that must have come since the last answer: one or the
-/// other was late before, for a reason of its own.
+/// The least share of the answers released together whose requests came since the last answer: a
+/// few were late before, for a reason of their own.
 const TOGETHER: f64 = 0.9;
-/// The part of a long stall's length within which those follow that wanted a processor.
+/// The divisor of a long stall's length within which the answers follow that wanted a processor.
 const FOLLOWING: u32 = 4;
-/// Share of all exchanges that may be late: more is how the server is.
+/// The greatest share of all exchanges that are late: with more, the server is always so.
 const RARE: f64 = 0.75;
-/// The part of what has a target that must be answered quickly beside what waited for it.
+/// The least share of exchanges for the same targets that are answered quickly beside those that
+/// waited.
 const USUAL: f64 = 1.0 - RARE;
-/// A request that came this long before the release and had its answer
-/// meanwhile shows that the server ran.
+/// The least time before the release of a request whose answer, if it came meanwhile, shows that
+/// the server ran.
 const MEANWHILE: Duration = Duration::from_millis(5);
-/// A request that waits longer is acknowledged first wherever the server's
-/// kernel has it: a delayed ACK takes 40 ms (`TCP_DELACK_MIN` in
-/// `include/net/tcp.h`) and up to a tick, from there on at most a round trip
-/// (`tcp_send_delayed_ack()`).
+/// The wait after which a request is acknowledged before its answer wherever the server's kernel
+/// has it: a delayed ACK takes 40 ms (`TCP_DELACK_MIN` in `include/net/tcp.h`) and up to a tick,
+/// from there on at most a round trip (`tcp_send_delayed_ack()`).
 const DELAYED_ACK: Duration = Duration::from_millis(52);
-/// Ordinary requests that must follow a cold start.
+/// The least number of ordinary requests after a cold start.
 const WARM: usize = 10;
-/// How many times the ordinary think time a cold start is at least …
+/// The least ratio of a cold start to the ordinary think time.
 const COLD: u32 = 10;
-/// … and its least length.
+/// The least length of a cold start.
 const LEAST_START: Duration = Duration::from_millis(50);
-/// Of what waited for a cold start, the last is answered within this part of the
-/// wait after the first: all want a processor at once then.
+/// The divisor of the wait for a cold start within which the last answer follows the first: all
+/// want a processor at once then.
 const STRAGGLING: u32 = 10;
 
 /// A stand-still.
@@ -58,25 +58,25 @@ pub(in crate::cause) struct Stall {
     pub(in crate::cause) release: Timestamp,
     /// The last of the answers that were due.
     pub(in crate::cause) last: Timestamp,
-    /// From the first request that waited to the last.
+    /// Time from the first request that waited to the last.
     pub(super) asked_over: Duration,
-    /// From the first answer to the last that followed it closely.
+    /// Time from the first answer to the last that followed it closely.
     pub(super) released_over: Duration,
     pub(in crate::cause) connections: usize,
     pub(in crate::cause) requests: usize,
-    /// Of those, how many waited longer than an acknowledgement may …
+    /// Requests of these that waited longer than an acknowledgement may take.
     pub(super) long: usize,
-    /// … and how many of these were acknowledged before their answer.
+    /// Requests of `long` that were acknowledged before their answer.
     pub(super) acknowledged: usize,
 }
 
 impl Stall {
-    /// How long it was at least.
+    /// Returns the least length of the stand-still.
     pub(in crate::cause) fn duration(&self) -> Duration {
         self.release.since(self.begin)
     }
 
-    /// Whether `moment` waited in it.
+    /// Returns true if `moment` waited in the stand-still.
     pub(in crate::cause) fn holds(&self, moment: &Moment) -> bool {
         moment.asked >= self.begin
             && moment.asked <= self.release
@@ -84,7 +84,7 @@ impl Stall {
             && moment.answered <= self.last
     }
 
-    /// Counts the requests that waited in it.
+    /// Counts the requests that waited in the stand-still.
     fn count(&mut self, held: &[&Moment]) {
         let is_long = |moment: &&&Moment| moment.think() > DELAYED_ACK.max(moment.to_server);
         let long = held.iter().filter(is_long);
@@ -95,8 +95,8 @@ impl Stall {
         self.acknowledged = long.filter(|moment| moment.is_acked_first).count();
     }
 
-    /// Adds those of a long one that were answered a little later: all want a processor at
-    /// once, and who has one goes on with the next request.
+    /// Adds the requests of a long stand-still that were answered a little later: all want a
+    /// processor at once, and a request that has one goes on with the next.
     fn take_followers(&mut self, late: &[Moment]) {
         let duration = self.duration();
         if duration < LONG_STALL {
@@ -115,28 +115,29 @@ impl Stall {
         self.count(&held);
     }
 
-    /// Requests that came over some time and were answered at once.
+    /// Returns true if requests that came over some time were answered at once.
     fn is_common_release(&self) -> bool {
         self.asked_over > self.released_over * 2
     }
 }
 
-/// The course of a server's answers, in which stand-stills are looked for: those that may
-/// have been late, and whether others came meanwhile.
+/// The course of a server's answers, in which stand-stills are looked for: the possibly late ones,
+/// and whether others came meanwhile.
 pub(super) struct Course<'a> {
-    /// The late ones at least, in the order they were answered.
+    /// At least the late answers, in the order they were given.
     by_answer: Vec<Moment>,
     /// The number of exchanges.
     count: f64,
-    /// The think time that half of them stay below, or fewer where that half is far longer.
+    /// The think time that half of the exchanges stay below, or fewer where that half is far
+    /// longer.
     pub(super) ordinary: Duration,
     /// The instants at which answers began, where not all are at hand.
     answered: Option<&'a Late>,
 }
 
 impl<'a> Course<'a> {
-    /// The course of all `answers`, or of those of a busier server, of which `late` knows
-    /// the late ones.
+    /// Makes the course of all `answers`, or of those of a busier server, of which `late` knows the
+    /// late ones.
     pub(super) fn new(answers: &Answers, late: Option<LateOnes<'a>>) -> Self {
         let least = quantile(&answers.thinks, USUAL);
         let is_split = least * OUTSTANDING < answers.ordinary();
@@ -151,7 +152,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The last instant before this one at which an answer began, or may have.
+    /// Returns the last instant before this one at which an answer began, or may have.
     fn last_answer(&self, before: Timestamp) -> Option<Timestamp> {
         if let Some(late) = self.answered {
             return late.last_answer(before);
@@ -161,8 +162,8 @@ impl<'a> Course<'a> {
     }
 }
 
-/// The stand-stills, earliest first; none where they do not explain most of
-/// what was late.
+/// Returns the stand-stills, earliest first; empty where they do not explain most of the late
+/// answers.
 pub(super) fn stalls(course: &Course<'_>) -> Vec<Stall> {
     let least = LEAST_STALL.max(course.ordinary * OUTSTANDING);
     let late: Vec<Moment> = course
@@ -193,9 +194,9 @@ pub(super) fn stalls(course: &Course<'_>) -> Vec<Stall> {
     }
 }
 
-/// The stand-stills that are the server's and not the requests': there are several, or they
-/// are long, and most of them ended at once for requests that had come at different
-/// times, or all met requests for what is answered quickly at other times.
+/// Returns the stand-stills that are the server's and not the requests': there are several, or they
+/// are long, and most of them ended at once for requests that had come at different times, or all
+/// met requests for targets that are answered quickly at other times.
 pub(super) fn common(
     stalls: Vec<Stall>,
     course: &Course<'_>,
@@ -215,7 +216,7 @@ pub(super) fn common(
     (!stalls.is_empty() && is_common).then_some(stalls)
 }
 
-/// Whether the server's kernel had what waited: a path that holds requests up
+/// Returns true if the server's kernel had the waiting requests: a path that holds requests up
 /// holds their acknowledgements too. `None` where nothing waited long enough.
 pub(super) fn were_acknowledged(stalls: &[Stall]) -> Option<bool> {
     let long: usize = stalls.iter().map(|stall| stall.long).sum();
@@ -223,7 +224,7 @@ pub(super) fn were_acknowledged(stalls: &[Stall]) -> Option<bool> {
     (long > 0).then_some(acknowledged * 2 >= long)
 }
 
-/// Returns true if what was asked for in the stand-stills is mostly answered quickly.
+/// Returns true if the targets asked for in the stand-stills are mostly answered quickly.
 fn are_usually_quick(stalls: &[Stall], course: &Course<'_>, clear: &[Moment]) -> bool {
     let is_held = |moment: &&Moment| stalls.iter().any(|stall| stall.holds(moment));
     let held = by_target(course.by_answer.iter().filter(is_held));
@@ -235,7 +236,7 @@ fn are_usually_quick(stalls: &[Stall], course: &Course<'_>, clear: &[Moment]) ->
     !held.is_empty() && held.iter().all(is_usual)
 }
 
-/// The number of these that asked for each target.
+/// Returns the number of these that asked for each target.
 fn by_target<'a>(moments: impl Iterator<Item = &'a Moment>) -> BTreeMap<u64, usize> {
     let mut counts = BTreeMap::new();
     for moment in moments {
@@ -270,9 +271,8 @@ fn stall(burst: &[Moment], course: &Course<'_>) -> Option<Stall> {
     (stall.connections >= LEAST_CONNECTIONS).then_some(stall)
 }
 
-/// What a single stand-still was as the server's start, if it was that: the first
-/// requests of all waited in it, each the first of its connection, and those
-/// that followed are quick.
+/// Returns a single stand-still as the server's start, if it was that: the first requests of all
+/// waited in it, each the first of its connection, and those that followed are quick.
 pub(super) fn start(stall: &Stall, answers: &Answers) -> Option<Stall> {
     let moments = &answers.moments;
     let is_early = |moment: &&Moment| moment.begin < stall.release;

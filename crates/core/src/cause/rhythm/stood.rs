@@ -1,11 +1,10 @@
-//! Stand-stills as the server's own kernel saw them: what its threads did
-//! meanwhile.
+//! Stand-stills as the server's own kernel saw them, by the activity of its threads meanwhile.
 //!
-//! Packets show that nothing was answered. If the server as a whole stood
-//! still, its kernel shows requests that lie unread although the thread that
-//! will read them asks for no processor, and no request is being answered. One
-//! that is may be what holds up all others; a thread that waits for a processor
-//! is held up by that; and one that reads meanwhile has not stopped.
+//! Packets show that nothing was answered. If the server as a whole stood still, its kernel shows
+//! requests that lie unread although the thread that will read them asks for no processor, and no
+//! request is being answered. A request that is being answered may be what holds up all others; a
+//! thread that waits for a processor is held up by that; and one that reads meanwhile has not
+//! stopped.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -14,41 +13,41 @@ use super::Stall;
 use crate::facts::{Act, ServiceTurns};
 use crate::observed::time::Timestamp;
 
-/// Requests that threads had read and all of which waited: one that held up the others left
-/// some of them unread.
+/// The least number of requests that threads had read, all of which waited: a request that held up
+/// the others left some of them unread.
 const ALL_READ: usize = 3;
-/// The part of a stand-still that a thread with a request slept at least, if it was stopped
-/// itself: who works for the request, or reads for it, holds up the others.
+/// The least part of a stand-still that a thread with a request slept, if it was stopped itself:
+/// one that works for the request, or reads for it, holds up the others.
 const ASLEEP: f64 = 0.9;
-/// What was under way when a stand-still began goes on for so long, and as long
-/// before its end it may have begun again.
+/// The time for which work goes on after a stand-still began, and for which it may have begun again
+/// before its end.
 const EDGE: Duration = Duration::from_millis(5);
 
-/// What the kernel showed of the stand-stills.
+/// The kernel's view of the stand-stills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cause) struct Stood {
-    /// Those in which nothing was read or written, and requests lay unread for
-    /// threads that could have run.
+    /// Stand-stills in which nothing was read or written, and requests lay unread for threads that
+    /// could have run.
     pub(in crate::cause) still: usize,
-    /// Those in which threads read, or had other requests, or no processor.
+    /// Stand-stills in which threads read, or had other requests, or no processor.
     pub(in crate::cause) busy: usize,
-    /// Requests that lay unread in the former.
+    /// Requests that lay unread in `still`.
     pub(in crate::cause) unread: u64,
 }
 
 impl Stood {
-    /// Whether its kernel says that it did not stand still.
+    /// Returns true if the kernel says that the server did not stand still.
     pub(super) fn is_contradicted(self) -> bool {
         self.busy > self.still
     }
 
-    /// Whether it says that it did.
+    /// Returns true if the kernel says that the server stood still.
     pub(in crate::cause) fn is_shown(self) -> bool {
         self.still > 0 && self.still >= self.busy * 2
     }
 }
 
-/// What `turns` show of `stalls`, where requests take `ordinary` else.
+/// Returns the view of `turns` on `stalls`, where requests take `ordinary` else.
 pub(super) fn stood(stalls: &[Stall], ordinary: Duration, turns: &ServiceTurns) -> Stood {
     let mut all = Stood::default();
     let edge = EDGE + ordinary;
@@ -66,14 +65,14 @@ pub(super) fn stood(stalls: &[Stall], ordinary: Duration, turns: &ServiceTurns) 
     all
 }
 
-/// How requests lay between two instants.
+/// The state of requests between two instants.
 enum Lying {
-    /// So many although their threads could have run.
+    /// Number of requests that lay unread although their threads could have run.
     Left(u64),
     Busy,
 }
 
-/// `None` where nothing lay there.
+/// Returns the state of the requests between two instants; `None` where none lay there.
 fn lying(from: Timestamp, to: Timestamp, acts: &[Act]) -> Option<Lying> {
     let is_within = |at: Timestamp| at > from && at < to;
     let has_acted = |act: &Act| {
@@ -130,7 +129,7 @@ mod tests {
         Timestamp::from_nanos(millis * 1_000_000)
     }
 
-    /// A request that thread `tid` got, read and answered at these milliseconds.
+    /// Returns a request that thread `tid` got, read and answered at these milliseconds.
     fn act(tid: u32, [delivered, read, written]: [i64; 3], queued: Option<u64>) -> Act {
         Act {
             delivered: at(delivered),
@@ -143,7 +142,7 @@ mod tests {
         }
     }
 
-    /// What requests show of a stand-still from 0 to 200 ms.
+    /// Returns the view of requests on a stand-still from 0 to 200 ms.
     fn seen(acts: &[Act]) -> Stood {
         let turns = ServiceTurns {
             acts: acts.to_vec(),

@@ -1,4 +1,4 @@
-//! Answers on the grid of a timer that is the server's own.
+//! Answers on the grid of a timer of the server's own.
 
 use core::time::Duration;
 
@@ -6,20 +6,19 @@ use super::{Answers, quantile, sorted};
 use crate::observed::time::Timestamp;
 use crate::service::timeline::Moment;
 
-/// Answers this near together leave at one tick.
+/// The greatest gap between answers that leave at one tick.
 const TICK: Duration = Duration::from_millis(2);
-/// The period must be this much longer than what a tick may stray, or any
-/// instants would fit.
+/// The least period: it must be longer by far than a tick may stray, or any instants would fit.
 const LEAST_PERIOD: Duration = Duration::from_millis(10);
-/// Ticks that must be seen.
+/// The least number of ticks.
 const LEAST_TICKS: usize = 8;
-/// Part of a period by which the next tick may stray; a tenth each way is met
-/// by chance in a fifth of all gaps.
+/// Share of a period by which the next tick may stray; a tenth each way is met by chance in a fifth
+/// of all gaps.
 const STRAY: f64 = 0.1;
-/// Share of the gaps that must be whole periods.
+/// The least share of the gaps that are whole periods.
 const ON_GRID: f64 = 0.9;
 
-/// A timer that was found.
+/// A timer found in the answers.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cause) struct Ticks {
     pub(in crate::cause) period: Duration,
@@ -30,9 +29,9 @@ pub(in crate::cause) struct Ticks {
     pub(in crate::cause) spread: [Duration; 3],
 }
 
-/// Whether answers leave on a grid while requests come at any time: waits
-/// spread evenly from nothing to one period. A client's timer gives a grid with
-/// equal waits; a delayed ACK or a server's own time gives equal waits.
+/// Returns the timer if answers leave on a grid while requests come at any time: waits spread
+/// evenly from nothing to one period. A client's timer gives a grid with equal waits; a delayed ACK
+/// or a server's own time gives equal waits.
 pub(super) fn ticks(answers: &Answers) -> Option<Ticks> {
     let gaps = gaps(&answers.by_answer);
     if gaps.len() + 1 < LEAST_TICKS {
@@ -62,7 +61,7 @@ pub(super) fn ticks(answers: &Answers) -> Option<Ticks> {
     })
 }
 
-/// Waits spread from nothing to one period, none longer.
+/// Returns true if waits spread from nothing to one period, none longer.
 fn is_even(waits: &[Duration], period: Duration) -> bool {
     let part = |share| quantile(waits, share).as_secs_f64() / period.as_secs_f64();
     part(0.1) <= 0.3
@@ -71,7 +70,7 @@ fn is_even(waits: &[Duration], period: Duration) -> bool {
         && part(0.98) <= 1.0 + STRAY
 }
 
-/// The time from each tick to the next.
+/// Returns the time from each tick to the next.
 fn gaps(by_answer: &[Moment]) -> Vec<Duration> {
     let mut ticks: Vec<Timestamp> = Vec::new();
     for moment in by_answer {

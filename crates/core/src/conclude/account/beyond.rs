@@ -1,5 +1,5 @@
-//! Time before requests reach a capture at the server and after responses have left it: within
-//! no exchange as it is seen there.
+//! Time before requests reach a capture at the server and after responses have left it: outside of
+//! the exchanges as seen there.
 
 use core::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::Place;
 use crate::service::tally::Tally;
 
-/// Time beyond the exchanges in one place, as much of it as no finding claims.
+/// Time beyond the exchanges in one place, as far as no finding claims it.
 pub(super) struct Beyond {
-    /// The requests that were late, and by how much.
+    /// The late requests and their delays.
     tally: Tally,
     place: Place,
-    /// The least round trip.
+    /// The minimum round-trip time.
     least: Duration,
     /// The time that nobody claims, in nanoseconds.
     pub(super) unclaimed: u64,
-    /// The least round trips of all requests together, in nanoseconds: inherent.
+    /// The minimum round-trip times of all requests together, in nanoseconds: inherent.
     pub(super) ways: u64,
 }
 
 impl Beyond {
-    /// The time beyond the exchanges of this service, by place.
+    /// Returns the time beyond the exchanges of this service, by place.
     pub(super) fn all(case: &Case<'_>, findings: &[Finding]) -> Vec<Self> {
         let late = case.gathered.trips.late_outside().cloned();
         let timers = case.gathered.silences.timers();
@@ -38,12 +38,12 @@ impl Beyond {
             .collect()
     }
 
-    /// The time of one place, if it matters to whoever asks, less what `findings` outside of the
-    /// server cost.
+    /// Returns the time of one place, if it matters to the client, less the cost of the `findings`
+    /// outside of the server.
     fn of(place: Place, tally: Tally, case: &Case<'_>, findings: &[Finding]) -> Option<Self> {
         let service = case.endpoint.to_string();
         let own = findings.iter().filter(|finding| finding.service == service);
-        // What the server takes lies within the exchanges.
+        // The server's time lies within the exchanges.
         let claims = own.filter(|finding| finding.culprit != Owner::Server);
         let claimed = claims.fold(0, |sum: u64, finding| sum.saturating_add(finding.cost_ns));
         let count = case.ledger.count.max(1);
@@ -67,7 +67,7 @@ impl Beyond {
         })
     }
 
-    /// The evidence of it.
+    /// Returns the evidence of the time.
     pub(super) fn evidence(&self) -> Evidence {
         let (count, by) = (self.tally.affected, median(&self.tally.saved));
         let text = match self.place {
@@ -92,7 +92,7 @@ impl Beyond {
         Some(self.place) == place
     }
 
-    /// The number of requests that were late.
+    /// Returns the number of late requests.
     pub(super) fn affected(&self) -> u64 {
         self.tally.affected
     }

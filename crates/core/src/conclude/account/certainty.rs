@@ -6,11 +6,11 @@ use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::report::{EvidenceKind, Finding, Verdict};
 
-/// The part of what packets show that a host's own kernel must have timed to be its
+/// The least share of a wait shown by packets that a host's own kernel must have timed to be its
 /// witness.
 const WITNESSED: f64 = 0.8;
 
-/// The certainty of the place of `finding`, and the best witness of it.
+/// Returns the certainty of the place of `finding`, and the best witness of it.
 pub(crate) fn certainty(
     finding: &Finding,
     service: Option<&Service>,

@@ -1,4 +1,4 @@
-//! Findings that say where time is that no cause explains.
+//! Findings on places of time that no cause explains.
 
 use core::time::Duration;
 
@@ -18,9 +18,8 @@ use crate::report::{
 };
 use crate::service::Place;
 
-/// The finding for each place of a service whose unclaimed time matters, of `whole`
-/// nanoseconds in all services; what the `findings` claim of what lies beyond the exchanges
-/// is theirs.
+/// Returns the finding for each place of a service whose unclaimed time matters, of `whole`
+/// nanoseconds in all services. Time beyond the exchanges that `findings` claim is theirs.
 pub(crate) fn locate(
     case: &Case<'_>,
     booked: &Booked<'_>,
@@ -46,7 +45,7 @@ pub(crate) fn locate(
     located.collect()
 }
 
-/// A finding for time whose place is not known, without any figure yet.
+/// Returns a finding for time whose place is not known, without any figure yet.
 pub(crate) fn unknown(case: &Case<'_>) -> Finding {
     let mut finding = evidence::bare_finding(Id::TimeUnknown, Owner::Unknown, case);
     "Something changed the latency, and no finding says what".clone_into(&mut finding.title);
@@ -57,7 +56,7 @@ pub(crate) fn unknown(case: &Case<'_>) -> Finding {
     finding
 }
 
-/// The finding for a name of the run that took long to resolve: once for each process that
+/// Returns the finding for a name of the run that took long to resolve: once for each process that
 /// connects, in no request's latency.
 pub(crate) fn resolution(case: &Case<'_>) -> Option<Finding> {
     let mut resolutions = case.facts.resolutions.iter();
@@ -119,7 +118,7 @@ fn finding(
         certainty: Verdict::Possible,
         because: "no evidence shows the place".to_owned(),
         claimed_ns: unclaimed,
-        // What lies beyond the exchanges is not booked.
+        // Time beyond the exchanges is not booked.
         share: booked_share,
         shape,
     });
@@ -149,7 +148,7 @@ fn affected(spot: &Spot, booked: &Booked<'_>, count: u64, beyond: Option<&Beyond
     }
 }
 
-/// The kinds of wait with unclaimed time, most first.
+/// Returns the kinds of wait with unclaimed time, most first.
 fn kinds(bookings: &[&Booking]) -> Vec<WaitKind> {
     let mut list: Vec<_> = bookings.iter().filter(|b| b.unclaimed_ns > 0).collect();
     list.sort_by_key(|b| (core::cmp::Reverse(b.unclaimed_ns), b.kind));
@@ -195,7 +194,7 @@ fn summary(
     )
 }
 
-/// The waits that make up the time of the place.
+/// Returns the evidence of the waits that make up the time of the place.
 fn within(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     let mut list: Vec<_> = bookings.iter().filter(|b| b.unclaimed_ns > 0).collect();
     list.sort_by_key(|b| (core::cmp::Reverse(b.unclaimed_ns), b.kind));
@@ -214,7 +213,7 @@ fn within(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     Evidence::circumstance(kind, parts.join(", ")).count(count)
 }
 
-/// The most time that each of the other places can have had.
+/// Returns the evidence of the most time that each of the other places can have had.
 fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Evidence> {
     spot.place?;
     let ledger = &booked.service.ledger;
@@ -249,7 +248,7 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
     Some(Evidence::circumstance(kind, text))
 }
 
-/// The next measurement that would tell more.
+/// Returns the next measurement that would tell more.
 fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
     let (address, port) = (case.endpoint, case.endpoint.port);
     let command = |place: &str, command: String| evidence::fix(place, command);

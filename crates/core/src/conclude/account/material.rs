@@ -10,24 +10,23 @@ use crate::observed::time::nanos;
 use crate::service::{Ledger, Place};
 use crate::stats::histogram::Distribution;
 
-/// The mean time, weighted by itself, from which on unclaimed time matters although most
-/// requests have none of it: whoever comes at any instant meets waits of this length.
+/// The least mean time, weighted by itself, for which unclaimed time matters although most requests
+/// have none of it: a request at any instant meets waits of this length.
 const STALL: Duration = Duration::from_millis(10);
-/// The part of what a place could do without, below which what is left over belongs to its
-/// findings.
+/// The share of a place's avoidable time below which the unclaimed rest belongs to its findings.
 const REST: f64 = 0.1;
-/// The part of the time of all services below which a place is lost among them.
+/// The share of the time of all services below which a place is lost among them.
 const OF_ALL: f64 = 0.01;
 
-/// Returns true if the unclaimed time of this place is to be told, beside `whole`
-/// nanoseconds of all services.
+/// Returns true if the unclaimed time of this place is to be reported, beside `whole` nanoseconds
+/// of all services.
 pub(super) fn is_told(spot: &Spot, booked: &Booked<'_>, whole: u128) -> bool {
     let unclaimed = sum(spot.bookings(booked).into_iter(), |b| b.unclaimed_ns);
     unclaimed as f64 >= whole as f64 * OF_ALL && is_material(spot, booked)
 }
 
-/// Returns true if what nobody claims of this place would better the mean, the tail or
-/// the waits that a request meets at any instant by a material share and time.
+/// Returns true if the unclaimed time of this place would better the mean, the tail or the waits
+/// that a request meets at any instant by a material share and time.
 fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
     let ledger = &booked.service.ledger;
     let bookings = spot.bookings(booked);
@@ -43,13 +42,13 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
     let Some(place) = spot.place else {
         return false;
     };
-    // Of what findings claim most, the rest is their inaccuracy.
+    // Where findings claim most of the time, the rest is their inaccuracy.
     if unclaimed < (claimed + unclaimed) * REST {
         return false;
     }
     let times = ledger.places.of(place);
-    // Beside the server most of a round trip lies outside of the exchanges: of each only what
-    // they hold of it is inherent.
+    // Beside the server most of a round trip lies outside of the exchanges: only the part within
+    // them is inherent.
     let trips = bookings.iter().filter(|b| b.kind == WaitKind::RoundTrip);
     let inherent = sum(trips.copied(), |b| b.inherent_ns);
     let least = match place {
@@ -63,8 +62,8 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
     is_tail(ledger, times, least, unclaimed / all.max(1.0))
 }
 
-/// Returns true if the 99th percentile would fall by a material share and time without
-/// the `unclaimed` part of these `times`, in enough requests to speak of one.
+/// Returns true if the 99th percentile would fall by a material share and time without the
+/// `unclaimed` part of these `times`, in enough requests to speak of one.
 fn is_tail(ledger: &Ledger, times: &Distribution, least: Duration, unclaimed: f64) -> bool {
     let count = ledger.latency.count();
     if count < REPEATS * 100 {
@@ -82,7 +81,7 @@ fn is_tail(ledger: &Ledger, times: &Distribution, least: Duration, unclaimed: f6
     gain >= MATERIAL_TIME && gain.as_secs_f64() >= p99.as_secs_f64() * MATERIAL_SHARE
 }
 
-/// The mean of the times beyond `least`, each weighted by its own length.
+/// Returns the mean of the times beyond `least`, each weighted by its own length.
 fn weighted(times: &Distribution, least: Duration) -> Duration {
     let least = nanos(least);
     let (mut sum, mut squares) = (0.0, 0.0);
@@ -98,8 +97,8 @@ fn weighted(times: &Distribution, least: Duration) -> Duration {
     }
 }
 
-/// The least round trip between the ends: of a handshake, else of an exchange or of the way a
-/// connection ended.
+/// Returns the minimum round-trip time between the ends: of a handshake, else of an exchange or of
+/// the end of a connection.
 pub(super) fn least_trip(ledger: &Ledger) -> Option<Duration> {
     let of_exchange = ledger.places.of(Place::Path).min();
     let least = || of_exchange.into_iter().chain(ledger.fin_trip).min();
@@ -114,8 +113,9 @@ mod tests {
     use crate::exchange::wait::Owner;
     use crate::observed::flow::Endpoint;
 
-    /// Whether time on the path is told of 36 requests beside a server, 25 ms away: one of them
-    /// stood still for `stop`, six for `slow_start`, and answering took `thinking` in all.
+    /// Returns true if time on the path is reported for 36 requests beside a server, 25 ms away:
+    /// one of them stood still for `stop`, six for `slow_start`, and answering took `thinking` in
+    /// all.
     fn is_told_of(stop: u64, slow_start: u64, thinking: u64) -> bool {
         let mut service = Service::default();
         let ledger = &mut service.ledger;

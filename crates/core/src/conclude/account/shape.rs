@@ -1,4 +1,4 @@
-//! The shape of time that no cause explains: how it is spread over requests.
+//! The shape of time that no cause explains, its distribution over requests.
 
 use core::time::Duration;
 
@@ -8,22 +8,23 @@ use crate::service::timeline::Moment;
 use crate::service::{Ledger, Place};
 use crate::stats::histogram::Distribution;
 
-/// The least number of requests of which a shape is told.
+/// The least number of requests that have a shape.
 const LEAST: usize = 8;
 /// The least ratio of the tenth percentile to the 90th of times that are constant.
 const CONSTANT: f64 = 0.6;
-/// The share of the time that must lie in …
+/// The least share of the time that lies in [`FEW`] of the requests if it is rare or some
+/// requests'.
 const MOST: f64 = 0.8;
-/// … this share of the requests to be rare, or that some requests must have to be theirs.
+/// The greatest share of the requests that have [`MOST`] of such time.
 const FEW: f64 = 0.2;
 /// The least growth of the median from the first third of the requests to the last.
 const GROWTH: f64 = 2.0;
-/// The part of their median by which even intervals differ from it at most.
+/// The greatest difference of even intervals from their median, as a share of it.
 const EVEN: f64 = 0.15;
 /// The least number of intervals that make a period.
 const PERIODS: usize = 4;
 
-/// The shape of this place's time; `None` for few requests.
+/// Returns the shape of this place's time; `None` for few requests.
 pub(super) fn shape(case: &Case<'_>, ledger: &Ledger, place: Place) -> Option<Shape> {
     let count = ledger.latency.count();
     if count < LEAST as u64 {
@@ -47,7 +48,7 @@ pub(super) fn shape(case: &Case<'_>, ledger: &Ledger, place: Place) -> Option<Sh
     of_moments.or_else(|| Some(rare_or_spread(times, count)))
 }
 
-/// The words for it at the end of a clause.
+/// Returns the words for a shape at the end of a clause.
 pub(super) fn words(shape: Shape) -> String {
     let words = match shape {
         Shape::Constant => "about as much in each",
@@ -61,8 +62,8 @@ pub(super) fn words(shape: Shape) -> String {
     format!(", {words}")
 }
 
-/// The time that the place had of a moment: the server's thinking, or what is left of
-/// the latency without it.
+/// Returns the time that the place had of a moment: the server's thinking, or the rest of the
+/// latency.
 fn time_of(moment: &Moment, place: Place) -> Duration {
     match place {
         Place::Server => moment.think(),
@@ -91,7 +92,7 @@ fn rare_or_spread(times: &Distribution, count: u64) -> Shape {
     }
 }
 
-/// A shape in time, or by what the requests have in common.
+/// Returns a shape over time, or by a common property of the requests.
 fn special(seen: &[(&Moment, Duration)]) -> Option<Shape> {
     if is_growing(seen) {
         return Some(Shape::Growing);
@@ -102,7 +103,7 @@ fn special(seen: &[(&Moment, Duration)]) -> Option<Shape> {
     if is_of_few(seen, |moment| moment.target) {
         return Some(Shape::ByRequest);
     }
-    // Most of what is captured are connections with one request each.
+    // Most captured connections carry a single request.
     let has_more = seen.iter().any(|(moment, _)| moment.ordinal > 0);
     (has_more && is_of_few(seen, |moment| moment.client)).then_some(Shape::ByConnection)
 }
@@ -127,7 +128,7 @@ fn is_growing(seen: &[(&Moment, Duration)]) -> bool {
     first > 0.0 && middle >= first && last >= middle && last >= first * GROWTH
 }
 
-/// Returns true if the long ones begin at even distances, and are few enough to.
+/// Returns true if the long times begin at even distances, and are few enough to.
 fn is_periodic(seen: &[(&Moment, Duration)]) -> bool {
     let longest = seen.iter().map(|(_, time)| *time).max().unwrap_or_default();
     let late: Vec<&Moment> = seen
@@ -149,8 +150,8 @@ fn is_periodic(seen: &[(&Moment, Duration)]) -> bool {
     gaps.len() >= PERIODS && gaps.iter().filter(is_near).count() * 10 >= gaps.len() * 9
 }
 
-/// Returns true if most of the time is with a few of what `key` tells apart. What only one
-/// request has is no kind of request.
+/// Returns true if most of the time is with a few of the values that `key` tells apart. A value
+/// that only one request has is no kind of request.
 fn is_of_few<K: Ord + Copy>(seen: &[(&Moment, Duration)], key: impl Fn(&Moment) -> K) -> bool {
     let all: f64 = seen.iter().map(|(_, time)| time.as_secs_f64()).sum();
     let mut keyed: Vec<(K, Duration)> = seen

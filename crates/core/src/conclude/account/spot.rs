@@ -11,7 +11,7 @@ use super::Booked;
 pub(super) struct Spot {
     pub(super) id: Id,
     pub(super) culprit: Owner,
-    /// The place within exchanges; `None` for what comes before them.
+    /// The place within exchanges; `None` for connection setup before them.
     pub(super) place: Option<Place>,
 }
 
@@ -64,7 +64,7 @@ impl Spot {
         }
     }
 
-    /// The owner of the time; while connections are made, of most of it.
+    /// Returns the owner of the time; of connection setup, the owner of most of it.
     pub(super) fn culprit(&self, bookings: &[&Booking]) -> Owner {
         let most = bookings.iter().max_by_key(|booking| booking.unclaimed_ns);
         match self.place {
@@ -73,7 +73,7 @@ impl Spot {
         }
     }
 
-    /// The number of requests, or connections, that share the time.
+    /// Returns the number of requests, or connections, that share the time.
     pub(super) fn count(&self, ledger: &Ledger) -> u64 {
         match self.place {
             Some(_) => ledger.latency.count(),

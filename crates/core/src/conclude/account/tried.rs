@@ -6,12 +6,12 @@ use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human};
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, ExperimentOutcome, Finding};
 
-/// The part of an experiment's effect that a finding must cost to explain it.
+/// The least share of an experiment's effect that a finding must cost to explain it.
 const EXPLAINED: f64 = 0.5;
 
-/// Adds to `places` what each experiment shows that bettered the subject's latency by a
-/// material share and time, unless one of the `causes` costs as much. A place that is
-/// there already takes it as evidence; else `bare` makes one.
+/// Adds to `places` the time that each experiment shows if it bettered the subject's latency by a
+/// material share and time, unless one of the `causes` costs as much. A place that is there already
+/// takes it as evidence; else `bare` makes one.
 pub(crate) fn tried(
     experiments: &[ExperimentOutcome],
     service: &str,
@@ -34,7 +34,7 @@ pub(crate) fn tried(
     }
 }
 
-/// Returns true if requests are surely quicker with the intervention, by enough to matter.
+/// Returns true if requests are certainly quicker with the intervention, by enough to matter.
 fn is_material(outcome: &ExperimentOutcome) -> bool {
     let saved = gain(outcome);
     outcome.difference_high_ns < 0
@@ -50,7 +50,7 @@ fn is_explained(outcome: &ExperimentOutcome, causes: &[Finding]) -> bool {
     })
 }
 
-/// The time that the intervention saves of each request, in nanoseconds.
+/// Returns the time that the intervention saves of each request, in nanoseconds.
 fn gain(outcome: &ExperimentOutcome) -> u64 {
     outcome.difference_ns.min(0).unsigned_abs()
 }

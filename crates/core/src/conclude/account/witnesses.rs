@@ -1,4 +1,4 @@
-//! The kinds of evidence beside a finding: which of them speak for it, which against it.
+//! The statements of the kinds of evidence beside a finding, for or against it.
 
 use crate::cause::service::Service;
 use crate::exchange::wait::{Owner, WaitKind};
@@ -7,7 +7,7 @@ use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::report::{EvidenceKind, Finding, Says, Witness};
 
-/// The part of a server's wait that its host must have taken not to contradict it.
+/// The least share of a server's wait that its host must have taken not to contradict it.
 const CONTRADICTED: f64 = 0.5;
 
 const KINDS: [EvidenceKind; 7] = [
@@ -20,7 +20,7 @@ const KINDS: [EvidenceKind; 7] = [
     EvidenceKind::Intervention,
 ];
 
-/// The statement of each kind of evidence on `finding`.
+/// Returns the statement of each kind of evidence on `finding`.
 pub(crate) fn witnesses(
     finding: &Finding,
     service: Option<&Service>,
@@ -81,7 +81,7 @@ fn is_against(
     }
 }
 
-/// Returns true if the server's kernel timed less than half of what packets give it.
+/// Returns true if the server's kernel timed less than half of the wait that packets assign to it.
 fn is_elsewhere(finding: &Finding, service: &Service) -> bool {
     let mut splits = service.served.named();
     splits.any(|(kind, split)| finding.waits.contains(&kind) && split.host_share() < CONTRADICTED)

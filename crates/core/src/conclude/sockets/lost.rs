@@ -1,21 +1,21 @@
-//! What a socket threw away because nobody took it.
+//! Data that a socket discarded because nobody took it.
 
 use crate::facts::SeenSocket;
 
-/// What is lost, and why.
+/// The wording for one kind of loss.
 pub(super) struct Loss<'a> {
-    /// One of what is lost, and several.
+    /// The name of the lost items, in the singular and the plural.
     pub(super) names: [&'a str; 2],
-    /// What has to take it: "its receive buffer of 8 KiB".
+    /// The space that has to take them: "its receive buffer of 8 KiB".
     pub(super) room: &'a str,
-    /// Who is to blame where that was full.
+    /// The party to blame where that was full.
     pub(super) slow: &'a str,
-    /// What else it may be.
+    /// Other possible reasons.
     pub(super) otherwise: &'a str,
 }
 
-/// The kernel counts at the socket whatever the reason is (`sk_drops`): only
-/// where a look found no room the process is accused.
+/// Returns the remark on losses. The kernel counts at the socket whatever the reason is
+/// (`sk_drops`): only where a sample found no room the process is accused.
 pub(super) fn lost(seen: &SeenSocket, loss: &Loss<'_>) -> Option<String> {
     let all = seen.socket.buffers?.drops;
     let (looks, room) = (seen.full, loss.room);

@@ -1,4 +1,4 @@
-//! What of a TCP socket's state costs time.
+//! Remarks on the state of a TCP socket that costs time.
 
 use core::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::facts::SeenSocket;
 use crate::observed::sockets::{LiveSocket, Recovery};
 use crate::report::Tally;
 
-/// Limited by one thing for a larger share of the time with data outstanding
-/// is worth a word.
+/// The divisor of the time with data outstanding: a limit that held for a larger share is worth a
+/// word.
 const LIMITED_SHARE: u64 = 10;
-/// And for at least this long.
+/// The least time that a limit must have held, in nanoseconds.
 const LIMITED_LEAST: u64 = 100_000_000;
-/// Looks that tell how often something is so.
+/// The least number of samples that tell how often a state occurs.
 const MANY_LOOKS: u64 = 10;
 
-/// What costs time, or is about to.
+/// Returns the remarks on states that cost time, or are about to.
 pub(super) fn remarks(seen: &SeenSocket, peer: Option<&LiveSocket>) -> Vec<String> {
     let (socket, holding) = (&seen.socket, seen.holding);
     let told = match socket.state {
@@ -37,7 +37,8 @@ pub(super) fn remarks(seen: &SeenSocket, peer: Option<&LiveSocket>) -> Vec<Strin
     told.into_iter().flatten().collect()
 }
 
-/// Attempts to connect that the listener had no room for (`tcp_listendrop()`).
+/// Returns the remark on connection attempts that the listener had no room for
+/// (`tcp_listendrop()`).
 fn refused(seen: &SeenSocket) -> Option<String> {
     let loss = Loss {
         names: ["attempt to connect", "attempts to connect"],
@@ -48,7 +49,7 @@ fn refused(seen: &SeenSocket) -> Option<String> {
     lost(seen, &loss)
 }
 
-/// Bytes that its own stack holds back.
+/// Returns the remark on bytes that the socket's own stack holds back.
 fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
     let tcp = socket.tcp?;
     let options = socket.options.unwrap_or_default();
@@ -82,7 +83,7 @@ fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
     ))
 }
 
-/// The peer takes nothing more.
+/// Returns the remark on a peer that takes nothing more.
 fn closed_window(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
     let tcp = socket.tcp?;
     let waiting = tcp.notsent_bytes.filter(|&bytes| bytes > 0)?;
@@ -92,7 +93,7 @@ fn closed_window(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<Strin
     })
 }
 
-/// What is sent again and again.
+/// Returns the remark on data that is retransmitted again and again.
 fn repeating(socket: &LiveSocket) -> Option<String> {
     let tcp = socket.tcp?;
     if tcp.recovery != Recovery::Loss && tcp.retransmits == 0 {
@@ -114,7 +115,7 @@ fn repeating(socket: &LiveSocket) -> Option<String> {
     ))
 }
 
-/// What limited its sending, where that was long.
+/// Returns the remark on the limit of its sending, where that held long.
 fn limited(socket: &LiveSocket) -> Option<String> {
     let tcp = socket.tcp?;
     let busy = tcp.busy_ns.filter(|&busy| busy > 0)?;

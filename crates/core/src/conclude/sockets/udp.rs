@@ -1,10 +1,10 @@
-//! What of a UDP socket's state loses datagrams.
+//! Remarks on the state of a UDP socket that loses datagrams.
 
 use super::lost::{Loss, lost};
 use crate::facts::SeenSocket;
 use crate::observed::sockets::Buffers;
 
-/// What is lost, or is about to be.
+/// Returns the remarks on datagrams that are lost, or are about to be.
 pub(super) fn remarks(seen: &SeenSocket) -> Vec<String> {
     let Some(buffers) = seen.socket.buffers else {
         return Vec::new();
@@ -13,7 +13,7 @@ pub(super) fn remarks(seen: &SeenSocket) -> Vec<String> {
     told.into_iter().flatten().collect()
 }
 
-/// Datagrams that found the receive buffer full, or had a wrong checksum: the
+/// Returns the remark on datagrams that found the receive buffer full, or had a wrong checksum: the
 /// kernel counts both in one (`__udp_queue_rcv_skb()`).
 fn dropped(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
     let limit = kibibytes(buffers.receive_limit);
@@ -26,7 +26,7 @@ fn dropped(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
     lost(seen, &loss)
 }
 
-/// A buffer that has no room now, though nothing was lost yet.
+/// Returns the remark on a buffer that has no room now, though nothing was lost yet.
 fn filling(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
     let is_full = seen.socket.is_full() == Some(true);
     (is_full && buffers.drops == 0).then(|| {

@@ -1,4 +1,4 @@
-//! Which filter is there, by the flags that it lets pass.
+//! The kind of filter, by the flags that it lets pass.
 
 use super::told;
 use crate::facts::{ProbeKey, Sweep};
@@ -6,7 +6,8 @@ use crate::observed::event::{ProbeAnswer, ProbeStep};
 use crate::observed::segment::TcpFlags;
 use crate::report::Remark;
 
-/// What stands before the port, by what it lets pass (RFC 9293 §3.10.7).
+/// Returns the remark on the filter before the port, by the flags that it lets pass (RFC 9293
+/// §3.10.7).
 pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let usual = |flags: TcpFlags| sweep.steps.get(&ProbeStep::Flags(flags.0))?.usual();
     let (id, text) = match (usual(TcpFlags::SYN)?, usual(TcpFlags::ACK)?) {

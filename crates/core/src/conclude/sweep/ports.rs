@@ -1,5 +1,4 @@
-//! Which members of parallel paths lose or are slower, by the ports that are
-//! hashed to them.
+//! The members of parallel paths that lose or are slower, by the ports that are hashed to them.
 
 use core::time::Duration;
 
@@ -8,17 +7,17 @@ use crate::facts::{ProbeKey, StepTally, Sweep};
 use crate::observed::event::ProbeStep;
 use crate::report::Remark;
 
-/// Probes of one port, and of all others together, from which on silence says
-/// something.
+/// The least number of probes of one port, and of all others together, for which silence is
+/// significant.
 const LEAST_PROBES: u64 = 3;
 const LEAST_OTHERS: u64 = 12;
-/// A member is slower than the others by this much and this share.
+/// The least time, and with it the least share, by which a bad member is slower than the others.
 const SLOWER_BY: Duration = Duration::from_millis(1);
 const SLOWER_SHARE: f64 = 1.5;
-/// Largest part of the ports that may be the exception.
+/// The divisor of the ports that may be the exception at most.
 const EXCEPTION: usize = 2;
-/// A path's members are chosen by the ports (RFC 2992): what one member does
-/// wrong shows at some ports each time and at the others never.
+/// Returns the remark on bad members. A path's members are chosen by the ports (RFC 2992): a fault
+/// of one member shows at some ports each time and at the others never.
 pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let tallies: Vec<(u16, &StepTally)> = sweep
         .steps
@@ -87,7 +86,7 @@ fn slower_ports(key: &ProbeKey, tallies: &[(u16, &StepTally)]) -> Option<Remark>
     Some(told("probe-member-slower", key, &text))
 }
 
-/// The first few of a list.
+/// Formats the first few of a list.
 fn list(ports: &[u16]) -> String {
     const SHOWN: usize = 8;
     let mut ports = ports.to_vec();

@@ -1,4 +1,4 @@
-//! Which sizes pass.
+//! The sizes that pass.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use crate::facts::{ProbeKey, StepTally, Sweep, is_by_target};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbeStep};
 use crate::report::Remark;
 
-/// Silent probes above the limit of sizes.
+/// The least number of silent probes above the limit of sizes.
 const LEAST_SILENT: u64 = 3;
 
-/// The size above which nothing passes.
+/// Returns the remark on the size above which nothing passes.
 pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let sizes: BTreeMap<u16, &StepTally> = sweep
         .steps
@@ -67,7 +67,8 @@ pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     })
 }
 
-/// Fragmentation needed (RFC 1191 §4), packet too big (RFC 4443 §3.2).
+/// Returns true if the answer is "fragmentation needed" (RFC 1191 §4) or "packet too big" (RFC 4443
+/// §3.2).
 fn is_too_big(answer: ProbeAnswer) -> bool {
     matches!(
         answer,
@@ -75,7 +76,7 @@ fn is_too_big(answer: ProbeAnswer) -> bool {
     )
 }
 
-/// Whether all of a size was answered, time and again. A host that limits its
+/// Returns true if all probes of a size were answered, time and again. A host that limits its
 /// answers leaves out some of each size, or all after its first few.
 fn is_whole(tally: &StepTally) -> bool {
     tally.sent > 1 && tally.answered() == tally.sent

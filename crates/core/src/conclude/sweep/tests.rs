@@ -1,4 +1,4 @@
-//! What is said of sweeps.
+//! Tests of the remarks on sweeps.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::observed::time::Timestamp;
 
 type Answer = (ProbeStep, ProbeAnswer, u64);
 
-/// The ids of what is said of probes answered like this, with round trips in µs.
+/// Returns the ids of the remarks on probes answered like this, with round trips in µs.
 fn said(method: ProbeMethod, answers: impl IntoIterator<Item = Answer>) -> Vec<String> {
     let mut facts = Facts::default();
     for (number, (step, answer, micros)) in (0..).zip(answers) {
@@ -52,7 +52,7 @@ const OPEN: ProbeAnswer = ProbeAnswer::Open;
 const SILENCE: ProbeAnswer = ProbeAnswer::Silence;
 const REFUSED: ProbeAnswer = ProbeAnswer::Refused;
 
-/// Four probes from each of eight ports.
+/// Returns four probes from each of eight ports.
 fn by_port(answer: impl Fn(u16, u64) -> (ProbeAnswer, u64)) -> Vec<Answer> {
     let probes = (0..4).flat_map(|round| (0..8).map(move |port| (port, round)));
     probes
@@ -127,7 +127,7 @@ fn a_slower_member_shows_by_its_ports() {
     assert_eq!(said(syn, rejected), none);
 }
 
-/// Three echoes of each size.
+/// Returns three echoes of each size.
 fn by_size(answer: impl Fn(u16, u64) -> ProbeAnswer) -> Vec<Answer> {
     let probes = (0..3).flat_map(|round| (8..16).map(move |size| (size * 100, round)));
     probes

@@ -1,4 +1,4 @@
-//! Single figures, before and after, and what to make of the difference.
+//! Single figures, before and after, with a judgement of the difference.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,14 @@ use super::load::{Side, are_equal};
 use crate::conclude::bootstrap::Estimate;
 use crate::report::{Figures, Report};
 
-/// A difference below this part of the smaller figure does not matter.
+/// Share of the smaller figure below which a difference does not matter.
 const MATERIAL_SHARE: f64 = 0.05;
-/// Nor does one below this many nanoseconds.
+/// Nanoseconds below which a difference does not matter either.
 const MATERIAL_NS: f64 = 100_000.0;
-/// Nor failures that change by less than this part of all requests.
+/// Share of all requests below which a change of failures does not matter.
 const MATERIAL_FAILURES: f64 = 0.001;
 
-/// What to make of a difference.
+/// The judgement of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
@@ -28,9 +28,9 @@ pub enum Judgement {
     NoDifference,
     /// More than chance, and too little to matter.
     Immaterial,
-    /// It would matter, but the interval holds zero: too noisy to tell.
+    /// A difference that would matter, while the interval holds zero: too noisy to tell.
     Uncertain,
-    /// Both runs did not offer the same rate, so their rates say nothing.
+    /// A difference of rates that says nothing, since both runs did not offer the same rate.
     NotJudged,
 }
 
@@ -51,7 +51,7 @@ pub enum LatencyFigure {
 impl LatencyFigure {
     const ALL: [Self; 4] = [Self::Mean, Self::P50, Self::P90, Self::P99];
 
-    /// Whether it describes the slow requests only.
+    /// Returns true if the figure describes the slow requests only.
     pub(super) fn is_tail(self) -> bool {
         matches!(self, Self::P90 | Self::P99)
     }
@@ -80,36 +80,36 @@ impl LatencyFigure {
 /// A latency figure before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyChange {
-    /// Which one.
+    /// The figure.
     pub figure: LatencyFigure,
-    /// Before.
+    /// Value before.
     pub before_ns: u64,
-    /// After.
+    /// Value after.
     pub after_ns: u64,
-    /// After minus before, negative when it got faster.
+    /// After minus before, negative when latency fell.
     pub difference_ns: i64,
     /// Lower end of the 95 % interval of the difference; `None` without clusters.
     pub low_ns: Option<i64>,
-    /// Its upper end.
+    /// Upper end of the 95 % interval.
     pub high_ns: Option<i64>,
-    /// What to make of it.
+    /// The judgement of the difference.
     pub judgement: Judgement,
 }
 
 /// A figure that is no latency, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuantityChange {
-    /// Before.
+    /// Value before.
     pub before: f64,
-    /// After.
+    /// Value after.
     pub after: f64,
     /// After minus before.
     pub difference: f64,
     /// Lower end of the 95 % interval of the difference; `None` without clusters.
     pub low: Option<f64>,
-    /// Its upper end.
+    /// Upper end of the 95 % interval.
     pub high: Option<f64>,
-    /// What to make of it.
+    /// The judgement of the difference.
     pub judgement: Judgement,
 }
 
@@ -186,7 +186,7 @@ pub(super) fn rate(sides: &[Side; 2], resampled: Option<&Resampled>) -> Quantity
     quantity(before.rate, after.rate, interval, judgement)
 }
 
-/// Compares the failed parts.
+/// Compares the failed shares.
 pub(super) fn failures(sides: &[Side; 2], resampled: Option<&Resampled>) -> QuantityChange {
     let [before, after] = sides.each_ref().map(Side::failed_share);
     let is_counted =
@@ -216,7 +216,7 @@ fn quantity(
     }
 }
 
-/// Judges a difference of which less is better.
+/// Judges a difference of a figure that should be low.
 fn judge(difference: f64, interval: Option<(f64, f64)>, material: f64) -> Judgement {
     let is_significant = interval.is_none_or(|(low, high)| low > 0.0 || high < 0.0);
     let is_material = difference.abs() >= material && difference != 0.0;

@@ -1,30 +1,29 @@
-//! What each run was, and whether both carried the same load.
+//! The two runs, and the comparison of their loads.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::report::Report;
 
-/// Rates that differ by less than this part count as equal.
+/// The relative difference below which rates count as equal.
 pub(super) const EQUAL_RATE: f64 = 0.1;
 
-/// One of the two runs.
+/// The figures of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
     /// The subcommand that made the report.
     pub command: String,
-    /// What it is about.
+    /// The subject of the report.
     pub subject: String,
-    /// When it was started, RFC 3339.
+    /// Start of the run, RFC 3339.
     pub started: String,
     /// Whole exchanges in the baseline.
     pub requests: u64,
     /// Requests that failed or timed out.
     pub failed: u64,
-    /// Whole exchanges a second.
+    /// Whole exchanges per second.
     pub rate: f64,
-    /// Requests a second that were offered; `None` in closed loop and for
-    /// other people's traffic.
+    /// Requests per second offered; `None` in closed loop and for other people's traffic.
     pub offered_rate: Option<f64>,
 }
 
@@ -42,7 +41,7 @@ impl Side {
         }
     }
 
-    /// Failed part of all requests, 0 to 1; 0 when there were none.
+    /// Returns the failed share of all requests, 0 to 1; 0 when there were none.
     pub(super) fn failed_share(&self) -> f64 {
         let all = self.requests.saturating_add(self.failed);
         if all == 0 {
@@ -53,7 +52,7 @@ impl Side {
     }
 }
 
-/// Both runs, and whether their rates are equal.
+/// Returns both runs, and true if their rates are equal.
 pub(super) fn sides(before: &Report, after: &Report) -> ([Side; 2], bool) {
     let sides = [Side::new(before), Side::new(after)];
     let [first, second] = &sides;
@@ -66,13 +65,13 @@ pub(super) fn sides(before: &Report, after: &Report) -> ([Side; 2], bool) {
     (sides, is_equal)
 }
 
-/// Whether two rates are equal for the purpose of comparing latencies.
+/// Returns true if two rates are equal for the purpose of comparing latencies.
 pub(super) fn are_equal(one: f64, other: f64) -> bool {
     (one - other).abs() <= EQUAL_RATE * one.abs().max(other.abs())
 }
 
-/// The rate offered in the subject's baseline, where it was not captured if
-/// there is such a window: that is where the latency figures come from.
+/// Returns the rate offered in the subject's baseline, where it was not captured if there is such a
+/// window: the latency figures come from there.
 pub(super) fn offered_rate(report: &Report) -> Option<f64> {
     report
         .phases

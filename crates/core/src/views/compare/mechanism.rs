@@ -1,8 +1,8 @@
-//! What became of the findings, and whether the change reached its target.
+//! The changes of the findings, and whether the change reached its target.
 //!
-//! A finding that is gone proves no fix: the load may have missed it. It was
-//! the fix when what causes it is seen changed: the option on the live
-//! sockets, or at least the line in the configuration.
+//! A finding that is gone proves no fix: the load may have missed it. The change was the fix if the
+//! mechanism of the finding is seen to have changed: the option on the live sockets, or at least
+//! the line in the configuration.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ mod lever;
 
 pub use lever::{Lever, LeverPlace};
 
-/// What became of a finding.
+/// The presence of a finding in the two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
@@ -28,7 +28,7 @@ pub enum Fate {
     NotMeasured,
 }
 
-/// Whether what causes a finding was seen to change.
+/// The observed change of a finding's mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
@@ -36,7 +36,7 @@ pub enum Mechanism {
     Changed,
     /// The configuration changed; live sockets were not read on both sides.
     Configured,
-    /// What was read did not change.
+    /// All values read stayed the same.
     Unchanged,
     /// Nothing that would tell was read in both runs.
     NotSeen,
@@ -47,26 +47,25 @@ pub enum Mechanism {
 pub struct FindingChange {
     /// The cause's id.
     pub cause: Id,
-    /// Its title.
+    /// The cause's title.
     pub title: String,
-    /// The server's address and port it was found at.
+    /// The address and port of the server where the cause was found.
     pub service: String,
-    /// What became of it.
+    /// The presence of the finding in the two runs.
     pub fate: Fate,
-    /// How sure it was before; `None` when it appeared.
+    /// The certainty before; `None` when the finding appeared.
     pub verdict_before: Option<Verdict>,
-    /// How sure it is after; `None` when it is gone.
+    /// The certainty after; `None` when the finding is gone.
     pub verdict_after: Option<Verdict>,
-    /// Its part of all exchanges' time before, 0 to 1.
+    /// Share of all exchanges' time before, 0 to 1.
     pub share_before: f64,
-    /// Its part after.
+    /// Share of all exchanges' time after, 0 to 1.
     pub share_after: f64,
-    /// Whether what causes it was seen to change; `None` where the question
-    /// does not arise.
+    /// The observed change of the mechanism; `None` where the question does not arise.
     pub mechanism: Option<Mechanism>,
-    /// What was read of that, before and after.
+    /// The values read of the mechanism, before and after.
     pub levers: Vec<Lever>,
-    /// All this in a sentence or two.
+    /// An explanation of the change in a sentence or two.
     pub explanation: String,
 }
 
@@ -132,7 +131,7 @@ fn appeared(finding: &Finding) -> FindingChange {
     }
 }
 
-/// Sockets decide; the configuration speaks where sockets were not read.
+/// Weighs the levers: sockets decide; the configuration speaks where sockets were not read.
 fn weigh(levers: &[Lever]) -> Mechanism {
     let of = |place| levers.iter().filter(move |lever| lever.place == place);
     if of(LeverPlace::Sockets).next().is_some() {

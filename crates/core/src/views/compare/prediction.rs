@@ -1,4 +1,4 @@
-//! Whether what the run before predicted came true.
+//! The check of the latency that the run before predicted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,42 +8,42 @@ use super::mechanism::{Fate, FindingChange};
 use crate::registry::Id;
 use crate::report::{Prediction, Report};
 
-/// A prediction within this part of what is measured holds.
+/// Greatest deviation of a prediction that holds, as a share of the measured value.
 const TOLERANCE_SHARE: f64 = 0.2;
-/// So does one within this many nanoseconds.
+/// Greatest deviation of a prediction that holds as well, in nanoseconds.
 const TOLERANCE_NS: u64 = 500_000;
 
-/// A prediction beside what was measured.
+/// A prediction beside the measured values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PredictionCheck {
-    /// The cause whose removal it supposed.
+    /// The cause whose removal the prediction assumes.
     pub cause: Id,
-    /// Requests per second it holds for.
+    /// Requests per second that the prediction holds for.
     pub at_rate: f64,
-    /// Requests per second that were measured after.
+    /// Requests per second measured after.
     pub measured_rate: f64,
     /// The median.
     pub p50: PredictedFigure,
     /// The 99th percentile.
     pub p99: PredictedFigure,
-    /// Whether both came true; `None` where the run after had another rate,
-    /// for which nothing was predicted.
+    /// True if both percentiles came true; `None` where the run after had another rate, for which
+    /// nothing was predicted.
     pub holds: Option<bool>,
     /// The predicted range of the closed loop's rate.
     pub closed_loop_rate: Option<(f64, f64)>,
-    /// Whether the measured rate lies in it; `None` where none was predicted
-    /// or the run after was no closed loop.
+    /// True if the measured rate lies in that range; `None` where none was predicted or the run
+    /// after was no closed loop.
     pub closed_loop_holds: Option<bool>,
 }
 
 /// A predicted figure beside the measured one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PredictedFigure {
-    /// As predicted.
+    /// The predicted value.
     pub predicted_ns: u64,
-    /// As measured.
+    /// The measured value.
     pub measured_ns: u64,
-    /// Whether they agree within 20 % or 0.5 ms.
+    /// True if both agree within 20 % or 0.5 ms.
     pub agrees: bool,
 }
 
@@ -59,9 +59,8 @@ impl PredictedFigure {
     }
 }
 
-/// Checks the prediction of the one finding that vanished. Where several
-/// vanished together each prediction supposes the others still there, so none
-/// can be checked.
+/// Checks the prediction of the one finding that vanished. Where several vanished together each
+/// prediction assumes that the others are still there, so none can be checked.
 pub(super) fn check(
     before: &Report,
     after: &Report,

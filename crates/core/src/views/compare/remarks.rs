@@ -1,14 +1,14 @@
-//! What limits a comparison.
+//! The limits of a comparison.
 
 use super::Comparison;
 use super::mechanism::Fate;
 use crate::conclude::bootstrap;
 use crate::report::{Capture, Remark, Report};
 
-/// Seconds below which the run is short for its intervals.
+/// The number of seconds below which a run is short for its intervals.
 const FEW_SECONDS: usize = 5;
 
-/// Everything a reader should know before believing the comparison.
+/// Collects all remarks that a reader should know before believing the comparison.
 pub(super) fn collect(before: &Report, after: &Report, comparison: &Comparison) -> Vec<Remark> {
     [
         schema(before, after),

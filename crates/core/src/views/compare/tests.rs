@@ -1,4 +1,4 @@
-//! Properties of comparing: on reports made of drawn latencies.
+//! Property tests of comparisons, on reports made of drawn latencies.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::report::{
 };
 use crate::stats::histogram::Distribution;
 
-/// A run to draw: what all its requests share and how they vary.
+/// A run to draw: the common latency of its requests, and their variation.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     seed: u64,
@@ -38,7 +38,7 @@ const CASE: Run = Run {
     request_us: 2_000.0,
 };
 
-/// About normal: twelve even draws.
+/// Returns an approximately normal number: the sum of twelve even draws.
 fn normal(generator: &mut SplitMix64) -> f64 {
     (0..12)
         .map(|_| generator.next() as f64 / u64::MAX as f64)
@@ -176,7 +176,7 @@ proptest! {
     }
 }
 
-/// The nominal 95 % interval holds the true difference at least that often.
+/// Returns the share of comparisons whose nominal 95 % interval holds the true difference.
 fn coverage(runs: impl Fn(u64) -> Run, truth_ns: f64, figure: impl Fn(&Estimate) -> f64) -> f64 {
     const TRIALS: u64 = 100;
     let held = (0..TRIALS)

@@ -1,4 +1,4 @@
-//! What a fix turns: a socket option, a line of configuration.
+//! The levers of a fix: a socket option, a line of configuration.
 
 use core::fmt;
 
@@ -9,25 +9,25 @@ use crate::exchange::wait::Owner;
 use crate::registry::SocketOption;
 use crate::report::{EvidenceKind, Finding, Report, Setting, SocketGroup, Tally};
 
-/// Part of the samples that must show an option for it to be in force: a
-/// server may set it only after a connection's first response.
+/// The least share of the samples that must show an option for it to be in force: a server may set
+/// it only after a connection's first response.
 const IN_FORCE: f64 = 0.9;
-/// Part of the samples that may show it where it is not in force.
+/// The greatest share of the samples that may show it where it is not in force.
 const NOT_IN_FORCE: f64 = 0.1;
 
-/// Something that a fix turns, in both runs.
+/// A value that a fix changes, in both runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lever {
-    /// Where it was read.
+    /// The place where the value was read.
     pub place: LeverPlace,
     /// `TCP_NODELAY on nginx's sockets`, `tcp_nodelay of nginx`.
     pub name: String,
-    /// What it read before: `0 of 100`, `off (nginx.conf:12)`.
+    /// The value read before: `0 of 100`, `off (nginx.conf:12)`.
     pub before: String,
-    /// What it read after.
+    /// The value read after.
     pub after: String,
-    /// Whether it was turned: for sockets, from off to on, or back for an
-    /// option that does the harm.
+    /// True if the value was changed: for sockets, from off to on, or back for an option that does
+    /// the harm.
     pub has_changed: bool,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Lever {
     }
 }
 
-/// Where a lever was read.
+/// The place where a lever was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeverPlace {
@@ -51,7 +51,7 @@ pub enum LeverPlace {
     Configuration,
 }
 
-/// What both reports read of what `finding`'s fix turns.
+/// Returns the values in both reports of the levers of `finding`'s fix.
 pub(super) fn read(finding: &Finding, before: &Report, after: &Report) -> Vec<Lever> {
     let is_own = finding.culprit == Owner::Client;
     let sockets = finding
@@ -101,7 +101,7 @@ fn sockets(
     })
 }
 
-/// All the subject's samples of an option; `None` where it was not read.
+/// Returns all the subject's samples of an option; `None` where it was not read.
 fn tally(option: SocketOption, is_own: bool, groups: &[SocketGroup]) -> Option<Tally> {
     groups
         .iter()
@@ -121,7 +121,7 @@ fn share(tally: Tally) -> f64 {
     tally.count as f64 / tally.of.max(1) as f64
 }
 
-/// Whether a finding rests on a setting or its fix names it.
+/// Returns true if a finding rests on a setting or its fix names it.
 fn is_named(setting: &Setting, finding: &Finding) -> bool {
     let is_evidence = setting.set_at.is_some()
         && finding.evidence.iter().any(|evidence| {
