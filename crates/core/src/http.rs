@@ -93,7 +93,9 @@ pub(crate) fn fingerprint(target: &[u8]) -> u64 {
 fn fingerprint_of(bytes: impl Iterator<Item = u8>) -> u64 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
-    bytes.fold(BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
+    bytes.fold(BASIS, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(PRIME)
+    })
 }
 
 /// [`fingerprint`] of an origin's name, in any case and with or without the port that goes

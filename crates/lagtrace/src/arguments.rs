@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::render::Length;
+
 pub(crate) mod duration;
 pub(crate) mod tls;
 
@@ -103,9 +105,15 @@ pub(crate) struct Output {
     /// Print the report only: no steps, no progress
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Tell more about each step
+    /// Print the whole report, and tell more about each step
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
+    /// Print the whole report, not only its first screen
+    #[arg(long, global = true)]
+    pub(crate) full: bool,
+    /// Print what was found in at most 12 lines
+    #[arg(long, global = true, conflicts_with_all = ["verbose", "full"])]
+    pub(crate) brief: bool,
 }
 
 /// What can be asked for.
@@ -123,6 +131,15 @@ pub(crate) enum Form {
 }
 
 impl Output {
+    /// How much of a report is to be printed as text.
+    pub(crate) fn length(&self) -> Length {
+        match self.brief {
+            true => Length::Brief,
+            false if self.verbose || self.full => Length::Full,
+            false => Length::Screen,
+        }
+    }
+
     /// The same with the format known; `None` where `command` has none such.
     pub(crate) fn settled(mut self, command: &Command) -> Option<Self> {
         self.format = match self.form {

@@ -259,7 +259,11 @@ fn is<const N: usize>(text: &[u8], word: &[u8; N]) -> bool {
     let agrees = |(byte, letter): (&u8, &u8)| byte | case(*letter) == *letter;
     // Arrays of one known length are compared many bytes at a time.
     let text: Result<&[u8; N], _> = text.try_into();
-    text.is_ok_and(|text| text.iter().zip(word).fold(true, |is, pair| is & agrees(pair)))
+    text.is_ok_and(|text| {
+        text.iter()
+            .zip(word)
+            .fold(true, |is, pair| is & agrees(pair))
+    })
 }
 
 fn has_token<const N: usize>(list: &[u8], token: &[u8; N]) -> bool {

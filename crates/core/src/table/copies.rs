@@ -47,7 +47,10 @@ impl Copies {
         };
         let is_known = match &self.many {
             // All of them at once: cheaper than to stop at the right one.
-            None => self.recent.iter().fold(false, |is, &known| is | (known == print)),
+            None => self
+                .recent
+                .iter()
+                .fold(false, |is, &known| is | (known == print)),
             Some(many) => many.contains(&print),
         };
         if !is_known {

@@ -1,45 +1,27 @@
 //! Each finding in full: what shows it, what does not, what to do.
 
 use lagtrace_core::report::{
-    Candidate, Evidence, Exchanges, Finding, Prediction, Report, Says, Verdict, Witness,
+    Candidate, Evidence, Exchanges, Finding, Fix, Prediction, Report, Says, Verdict, Witness,
 };
 
 use super::page::{Page, Tone};
 use super::{groups, quantity, words};
 
-/// Findings told in full, unless verbose.
-const IN_FULL: usize = 3;
 /// Packet numbers shown for one piece of evidence.
 const PACKETS: usize = 8;
 
 /// Writes the findings' particulars.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let groups = groups::groups(report);
-    let shown = if page.is_verbose() {
-        groups.len()
-    } else {
-        IN_FULL
-    };
     let several = groups.len() > 1;
     let firsts = groups.iter().filter_map(|group| group.first());
-    for (at, finding) in firsts.take(shown).enumerate() {
+    for (at, finding) in firsts.enumerate() {
         if several {
             page.heading(&format!("{}. {}", at + 1, finding.title));
         }
         particulars(page, finding, &report.exchanges);
     }
-    let hidden = groups.len().saturating_sub(shown);
-    if hidden > 0 {
-        page.blank();
-        let text = format!("{hidden} more in brief above; --verbose tells them in full.");
-        page.paragraph(0, Tone::Dim, &text);
-    }
-    let shown = if page.is_verbose() {
-        usize::MAX
-    } else {
-        IN_FULL
-    };
-    for place in report.places().take(shown) {
+    for place in report.places() {
         page.heading(&place.title);
         unexplained(page, place);
     }
@@ -55,20 +37,30 @@ fn unexplained(page: &mut Page, place: &Finding) {
             &[(Tone::Plain, &words::sentence(&piece.text))],
         );
     }
-    if let Some(location) = place.location.as_ref() {
-        let sure = match location.certainty {
-            Verdict::Proven => "The place is proven",
-            Verdict::Strong => "The place is well shown",
-            Verdict::Possible => "The place is not certain",
-        };
-        let text = format!("{sure}: {}.", location.because);
+    if let Some(text) = whereabouts(place) {
         page.item(2, "•", Tone::Dim, &[(Tone::Plain, &text)]);
     }
     candidates(page, &place.candidates);
-    if !place.next.is_empty() {
+    next(page, &place.next);
+}
+
+/// How sure the place of time is, and what shows it.
+pub(super) fn whereabouts(place: &Finding) -> Option<String> {
+    let location = place.location.as_ref()?;
+    let sure = match location.certainty {
+        Verdict::Proven => "The place is proven",
+        Verdict::Strong => "The place is well shown",
+        Verdict::Possible => "The place is not certain",
+    };
+    Some(format!("{sure}: {}.", location.because))
+}
+
+/// Writes the next measurement.
+pub(super) fn next(page: &mut Page, next: &[Fix]) {
+    if !next.is_empty() {
         page.heading("What to measure next");
     }
-    for next in &place.next {
+    for next in next {
         let at = format!("{}:", next.r#where);
         page.item(
             2,
@@ -138,18 +130,12 @@ fn evidence(page: &mut Page, evidence: &[Evidence]) {
     }
     page.heading("Evidence");
     for piece in evidence {
-        let kind = words::evidence_label(piece.kind);
-        let label = if piece.shows_mechanism {
-            format!("{kind}:")
-        } else {
-            format!("{kind} (fits):")
-        };
         let text = words::sentence(&piece.text);
         page.item(
             2,
             "•",
             Tone::Dim,
-            &[(Tone::Strong, &label), (Tone::Plain, &text)],
+            &[(Tone::Strong, &label(piece)), (Tone::Plain, &text)],
         );
         let reference = reference(piece);
         if !reference.is_empty() {
@@ -161,6 +147,16 @@ fn evidence(page: &mut Page, evidence: &[Evidence]) {
                 &[(Tone::Dim, "Wireshark filter:"), (Tone::Plain, filter)],
             );
         }
+    }
+}
+
+/// The kind of a piece of evidence, and whether it only fits.
+pub(super) fn label(piece: &Evidence) -> String {
+    let kind = words::evidence_label(piece.kind);
+    if piece.shows_mechanism {
+        format!("{kind}:")
+    } else {
+        format!("{kind} (fits):")
     }
 }
 
@@ -177,9 +173,7 @@ fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     ];
     for (says, tone, title) in groups {
         let kinds = of(says);
-        // A capture alone lacks all others each time.
-        let is_told = says != Says::NotAvailable || page.is_verbose();
-        if is_told && !kinds.is_empty() {
+        if !kinds.is_empty() {
             let text = format!("{title}: {}.", words::list(&kinds));
             page.paragraph(2, tone, &text);
         }
@@ -219,6 +213,18 @@ fn reference(piece: &Evidence) -> String {
 }
 
 fn remedy(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
+    fixes(page, finding);
+    if let Some(prediction) = &finding.predicted {
+        page.heading("What to expect then");
+        page.paragraph(2, Tone::Plain, &expectation(prediction, exchanges));
+    }
+    page.blank();
+    let text = format!("More on this cause: lagtrace explain {}", finding.cause);
+    page.paragraph(0, Tone::Dim, &text);
+}
+
+/// Writes what to change, best first.
+pub(super) fn fixes(page: &mut Page, finding: &Finding) {
     if !finding.fix.is_empty() {
         page.heading("What to change");
     }
@@ -236,16 +242,10 @@ fn remedy(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
             &[(Tone::Strong, &place), (Tone::Plain, &fix.change)],
         );
     }
-    if let Some(prediction) = &finding.predicted {
-        page.heading("What to expect then");
-        page.paragraph(2, Tone::Plain, &expectation(prediction, exchanges));
-    }
-    page.blank();
-    let text = format!("More on this cause: lagtrace explain {}", finding.cause);
-    page.paragraph(0, Tone::Dim, &text);
 }
 
-fn expectation(prediction: &Prediction, exchanges: &Exchanges) -> String {
+/// The latency to expect after the change, in words.
+pub(super) fn expectation(prediction: &Prediction, exchanges: &Exchanges) -> String {
     let now = &exchanges.latency_ns;
     let figure = |name: &str, then: u64, now: u64| {
         let then = quantity::duration(then);

@@ -4,9 +4,16 @@
 
 use anstyle::{AnsiColor, Style as Color};
 
-use super::Style;
 use super::escape::escape;
 use super::table::Table;
+use super::{Length, Style};
+
+/// Columns of the narrowest page.
+const NARROWEST: usize = 40;
+/// Columns of the widest page.
+const WIDEST: usize = 120;
+/// Columns of the widest page that is bounded.
+const SCREEN: usize = 100;
 
 /// What a piece of text is to the reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +52,9 @@ pub(super) struct Page {
     text: String,
     width: usize,
     color: bool,
-    verbose: bool,
+    length: Length,
+    /// The lines that a paragraph may take, and whether all lines keep to the width.
+    most: Option<usize>,
 }
 
 impl Page {
@@ -53,15 +62,36 @@ impl Page {
     pub(super) fn new(style: &Style) -> Self {
         Self {
             text: String::new(),
-            width: style.width.clamp(40, 120),
+            width: style.width.clamp(NARROWEST, WIDEST),
             color: style.color,
-            verbose: style.verbose,
+            length: style.length,
+            most: None,
+        }
+    }
+
+    /// An empty page no line of which is wider than the style says or [`SCREEN`], whose
+    /// paragraphs end with `…` after `most` lines.
+    pub(super) fn bounded(style: &Style, most: usize) -> Self {
+        Self {
+            width: style.width.clamp(NARROWEST, SCREEN),
+            most: Some(most),
+            ..Self::new(style)
         }
     }
 
     /// Whether everything is to be shown.
     pub(super) fn is_verbose(&self) -> bool {
-        self.verbose
+        self.length == Length::Full
+    }
+
+    /// Whether there is room for the gist only.
+    pub(super) fn is_brief(&self) -> bool {
+        self.length == Length::Brief
+    }
+
+    /// The lines so far.
+    pub(super) fn lines(&self) -> usize {
+        self.text.lines().count()
     }
 
     /// The columns there are.
@@ -101,11 +131,16 @@ impl Page {
     pub(super) fn table(&mut self, indent: usize, table: &Table) {
         for row in table.lines(self.width.saturating_sub(indent)) {
             let mut line = " ".repeat(indent);
+            let mut left = match self.most {
+                Some(_) => self.width.saturating_sub(indent),
+                None => usize::MAX,
+            };
             for (tone, text) in &row {
-                line.push_str(&self.paint(*tone, text));
+                let shown: String = text.chars().take(left).collect();
+                left -= length(&shown);
+                line.push_str(&self.paint(*tone, &shown));
             }
-            self.text.push_str(line.trim_end());
-            self.text.push('\n');
+            self.end_line(&line);
         }
     }
 
@@ -122,24 +157,47 @@ impl Page {
             line.push_str(&self.paint(tone, &marker));
             line.push(' ');
         }
-        let mut column = hang;
+        for words in self.wrapped(self.width.saturating_sub(hang), spans) {
+            let painted = words.iter().map(|(tone, word)| self.paint(*tone, word));
+            line.push_str(&painted.collect::<Vec<_>>().join(" "));
+            self.end_line(&line);
+            line = " ".repeat(hang);
+        }
+    }
+
+    /// The words in lines of `room` columns: one line at least, and no more than a paragraph
+    /// may take.
+    fn wrapped(&self, room: usize, spans: &[(Tone, &str)]) -> Vec<Vec<(Tone, String)>> {
+        let mut lines = vec![Vec::new()];
+        let mut column = 0;
         for (tone, text) in spans {
-            let text = escape(text);
-            for word in text.split(' ').filter(|word| !word.is_empty()) {
-                if column > hang && column + 1 + length(word) > self.width {
-                    self.end_line(&line);
-                    line = " ".repeat(hang);
-                    column = hang;
+            for word in escape(text).split(' ').filter(|word| !word.is_empty()) {
+                for part in self.parts(word, room) {
+                    let is_first = column == 0;
+                    if !is_first && column + 1 + length(&part) > room {
+                        lines.push(Vec::new());
+                        column = 0;
+                    }
+                    column += length(&part) + usize::from(column > 0);
+                    lines.last_mut().expect("never empty").push((*tone, part));
                 }
-                if column > hang {
-                    line.push(' ');
-                    column += 1;
-                }
-                line.push_str(&self.paint(*tone, word));
-                column += length(word);
             }
         }
-        self.end_line(&line);
+        if let Some(most) = self.most.filter(|&most| lines.len() > most) {
+            lines.truncate(most);
+            lines.last_mut().map(|line| end(line, room));
+        }
+        lines
+    }
+
+    /// A word, in parts where lines keep to the width and it is wider than that.
+    fn parts(&self, word: &str, room: usize) -> Vec<String> {
+        if self.most.is_none() || length(word) <= room {
+            return vec![word.to_owned()];
+        }
+        let letters: Vec<char> = word.chars().collect();
+        let parts = letters.chunks(room.max(1));
+        parts.map(|part| part.iter().collect()).collect()
     }
 
     fn end_line(&mut self, line: &str) {
@@ -157,6 +215,21 @@ impl Page {
     }
 }
 
+/// Ends a line of `room` columns with `…` in place of what does not fit.
+fn end(line: &mut Vec<(Tone, String)>, room: usize) {
+    let wide =
+        |line: &[(Tone, String)]| -> usize { line.iter().map(|(_, word)| length(word) + 1).sum() };
+    while line.len() > 1 && wide(line) > room {
+        line.pop();
+    }
+    if let Some((_, last)) = line.last_mut() {
+        if length(last) >= room {
+            last.pop();
+        }
+        last.push('…');
+    }
+}
+
 /// Columns a text takes. Wide characters count as one: they come from outside
 /// only, and only the look of their own line suffers.
 pub(super) fn length(text: &str) -> usize {
@@ -171,7 +244,7 @@ mod tests {
         Page::new(&Style {
             width: 40,
             color,
-            verbose: false,
+            length: Length::Screen,
         })
     }
 
@@ -191,6 +264,23 @@ mod tests {
             page.finish(),
             "  ✗ server waits for the acknowledgement\n    of a segment\n"
         );
+    }
+
+    #[test]
+    fn bounded_pages_cut_paragraphs_and_break_words() {
+        let style = Style {
+            width: 40,
+            color: false,
+            length: Length::Screen,
+        };
+        let mut page = Page::bounded(&style, 2);
+        page.paragraph(0, Tone::Plain, &"forty ".repeat(20));
+        page.paragraph(4, Tone::Plain, &"x".repeat(100));
+        let line = "forty forty forty forty forty forty";
+        let word = format!("    {}", "x".repeat(36));
+        let cut = format!("    {}…", "x".repeat(35));
+        assert_eq!(page.lines(), 4);
+        assert_eq!(page.finish(), format!("{line}\n{line}…\n{word}\n{cut}\n"));
     }
 
     #[test]

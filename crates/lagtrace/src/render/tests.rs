@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use replay::Run;
 
-use super::{Style, comparison, comparison_json, json, ndjson, text};
+use super::{Length, Style, comparison, comparison_json, json, ndjson, text};
 
 /// The case, the case beside its healthy twin, the service after the fix, and a
 /// port on which nobody listens.
@@ -25,7 +25,7 @@ const RUNS: [&str; 4] = ["faulty", "twin", "fixed", "refused"];
 const PLAIN: Style = Style {
     width: 96,
     color: false,
-    verbose: false,
+    length: Length::Screen,
 };
 
 /// A recorded run.
@@ -84,7 +84,7 @@ fn letters_read_as_committed() {
     }
     let verbose = Style {
         width: 70,
-        verbose: true,
+        length: Length::Full,
         ..PLAIN
     };
     check("twin-verbose-narrow", &text(&replayed("twin"), &verbose));
@@ -111,8 +111,8 @@ fn lines_of_json_read_as_committed() {
 #[test]
 fn nothing_from_outside_reaches_the_terminal() {
     let report = hostile::report();
-    for verbose in [false, true] {
-        let shown = text(&report, &Style { verbose, ..PLAIN });
+    for length in [Length::Screen, Length::Full] {
+        let shown = text(&report, &Style { length, ..PLAIN });
         let is_bad = |&c: &char| c != '\n' && (c.is_control() || hostile::UNSEEN.contains(&c));
         assert_eq!(shown.chars().find(is_bad), None, "{shown}");
         assert!(shown.matches("evil").count() > 10, "{shown}");
@@ -123,7 +123,7 @@ fn nothing_from_outside_reaches_the_terminal() {
     }
     let colored = Style {
         color: true,
-        verbose: true,
+        length: Length::Full,
         ..PLAIN
     };
     let colored = text(&report, &colored);
