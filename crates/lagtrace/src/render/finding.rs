@@ -61,13 +61,7 @@ pub(super) fn next(page: &mut Page, next: &[Fix]) {
         page.heading("What to measure next");
     }
     for next in next {
-        let at = format!("{}:", next.r#where);
-        page.item(
-            2,
-            "→",
-            Tone::Good,
-            &[(Tone::Strong, &at), (Tone::Plain, &next.change)],
-        );
+        fix(page, "→", next);
     }
 }
 
@@ -223,25 +217,27 @@ fn remedy(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
     page.paragraph(0, Tone::Dim, &text);
 }
 
-/// Writes what to change, best first.
+/// Writes what to change, the best of it never cut.
 pub(super) fn fixes(page: &mut Page, finding: &Finding) {
-    if !finding.fix.is_empty() {
-        page.heading("What to change");
+    let Some((best, others)) = finding.fix.split_first() else {
+        return;
+    };
+    page.heading("What to change");
+    let marker = match others {
+        [] => "→",
+        _ => "1.",
+    };
+    page.whole(|page| fix(page, marker, best));
+    for (at, other) in others.iter().enumerate() {
+        fix(page, &format!("{}.", at + 2), other);
     }
-    for (at, fix) in finding.fix.iter().enumerate() {
-        let marker = if finding.fix.len() > 1 {
-            format!("{}.", at + 1)
-        } else {
-            "→".to_owned()
-        };
-        let place = format!("{}:", fix.r#where);
-        page.item(
-            2,
-            &marker,
-            Tone::Good,
-            &[(Tone::Strong, &place), (Tone::Plain, &fix.change)],
-        );
-    }
+}
+
+/// Writes a change behind a marker.
+pub(super) fn fix(page: &mut Page, marker: &str, fix: &Fix) {
+    let place = format!("{}:", fix.r#where);
+    let spans = [(Tone::Strong, place.as_str()), (Tone::Plain, &fix.change)];
+    page.item(2, marker, Tone::Good, &spans);
 }
 
 /// The latency to expect after the change, in words.

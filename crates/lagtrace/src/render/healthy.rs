@@ -33,7 +33,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 
 /// Writes that nothing was found, in what, and what was cleared.
 pub(super) fn briefly(page: &mut Page, report: &Report) {
-    page.spans(0, &[opening(report)]);
+    page.whole(|page| page.spans(0, &[opening(report)]));
     measured(page, &report.exchanges);
     if let Some(cleared) = cleared(report) {
         page.paragraph(2, Tone::Plain, &cleared);
@@ -64,13 +64,13 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
 
 /// What is left to gain, and what else narrows what the page says.
 pub(super) fn margin(report: &Report) -> Vec<String> {
-    let all = match report.causes().next() {
-        Some(_) => unclaimed(report).into_iter().chain(cut(report)).collect(),
-        None => limits(report),
-    };
-    let (first, rest) = all.split_at(1.min(all.len()));
-    let lines = [first.join(" "), rest.join(" ")].into_iter();
-    lines.filter(|line| !line.is_empty()).collect()
+    let unclaimed = unexplained_of_each(report).map(|(each, share)| {
+        format!("Neither explained nor inherent: {each} of each request on average, {share}.")
+    });
+    let few = few(report).filter(|_| report.causes().next().is_none());
+    let rest: Vec<_> = few.into_iter().chain(cut(report)).collect();
+    let rest = (!rest.is_empty()).then(|| rest.join(" "));
+    unclaimed.into_iter().chain(rest).collect()
 }
 
 fn failed(exchanges: &Exchanges) -> u64 {
@@ -134,14 +134,6 @@ fn at_most(report: &Report) -> Option<String> {
     Some(format!(
         "At most {each} of each request could be gained on average, {share} of the time: the rest \
          is travel and transmission.",
-    ))
-}
-
-/// The time of each request that is no finding's and neither travel nor transmission.
-fn unclaimed(report: &Report) -> Option<String> {
-    let (each, share) = unexplained_of_each(report)?;
-    Some(format!(
-        "No finding claims {each} of each request on average, {share} of the time.",
     ))
 }
 
@@ -241,12 +233,7 @@ fn layers(page: &mut Page, report: &Report) {
 fn limits(report: &Report) -> Vec<String> {
     let exchanges = &report.exchanges;
     let mut limits: Vec<String> = at_most(report).into_iter().collect();
-    if (1..FEW).contains(&exchanges.count) {
-        limits.push(format!(
-            "{} too few to know the slow tail.",
-            quantity::counted(exchanges.count, "request is", "requests are")
-        ));
-    }
+    limits.extend(few(report));
     let unknown = unexplained(exchanges);
     if unknown > UNEXPLAINED {
         limits.push(format!(
@@ -267,6 +254,16 @@ fn limits(report: &Report) -> Vec<String> {
     }
     limits.extend(cut(report));
     limits
+}
+
+fn few(report: &Report) -> Option<String> {
+    let count = report.exchanges.count;
+    (1..FEW).contains(&count).then(|| {
+        format!(
+            "{} too few to know the slow tail.",
+            quantity::counted(count, "request is", "requests are")
+        )
+    })
 }
 
 fn cut(report: &Report) -> Option<String> {

@@ -79,6 +79,11 @@ impl Page {
         }
     }
 
+    /// Lets paragraphs of a bounded page take so many lines from here on.
+    pub(super) fn cut_after(&mut self, most: usize) {
+        self.most = self.most.map(|_| most);
+    }
+
     /// Whether everything is to be shown.
     pub(super) fn is_verbose(&self) -> bool {
         self.length == Length::Full
@@ -120,6 +125,14 @@ impl Page {
     /// A paragraph of several tones, a space between them.
     pub(super) fn spans(&mut self, indent: usize, spans: &[(Tone, &str)]) {
         self.flow(indent, "", Tone::Plain, spans);
+    }
+
+    /// Writes what is never cut.
+    pub(super) fn whole(&mut self, write: impl FnOnce(&mut Self)) {
+        let most = self.most;
+        self.cut_after(usize::MAX);
+        write(self);
+        self.most = most;
     }
 
     /// An item: a marker, and a paragraph that hangs right of it.

@@ -49,7 +49,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 /// Writes the first cause of a group in brief: what it is, how sure, whose, what it costs.
 pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
     let Some(finding) = group.first() else { return };
-    page.spans(0, &headline(finding, &title(finding)));
+    page.whole(|page| page.spans(0, &headline(finding, &title(finding))));
     let place = place(finding);
     let text = match extent(finding, &report.exchanges) {
         Some(extent) => format!("{place}: {} {extent}.", each(finding)),
@@ -233,8 +233,8 @@ fn blame(finding: &Finding) -> String {
     }
 }
 
-/// The certainty of the place, where that is surer than the cause.
-fn whereabouts(finding: &Finding) -> Option<String> {
+/// The certainty of the place in a sentence, where that is surer than the cause.
+pub(super) fn whereabouts(finding: &Finding) -> Option<String> {
     let location = finding.location.as_ref()?;
     let because = &location.because;
     let is_surer = location.certainty > finding.verdict && finding.cost_ns > 0;
@@ -266,8 +266,7 @@ fn certainty(finding: &Finding) -> String {
     }
 }
 
-/// The command and its subject, when, and how much of it was seen.
-pub(super) fn subject(report: &Report) -> String {
+fn subject(report: &Report) -> String {
     let mut parts = vec![format!("lagtrace {} {}", report.command, report.subject)];
     if !report.started.is_empty() {
         parts.push(report.started.clone());

@@ -58,13 +58,15 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// What the kernel saw in a line for each service, and what it dropped.
+/// What the kernel dropped, what kept the program waiting, and where nothing but the kernel
+/// was asked the stages of each service: elsewhere these are evidence of the findings.
 pub(super) fn in_lines(report: &Report) -> Vec<String> {
     let Some(watch) = &report.watch else {
         return Vec::new();
     };
     let dropped = (!watch.drops.is_empty()).then(|| dropped(watch));
-    let services = watch.services.iter().filter(|service| service.turns > 0);
+    let services = watch.services.iter();
+    let services = services.filter(|service| service.turns > 0 && report.command == "watch");
     let lines = dropped.into_iter().chain(hindered(watch));
     lines.chain(services.map(stages_of)).collect()
 }

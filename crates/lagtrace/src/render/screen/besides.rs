@@ -19,7 +19,7 @@ pub(super) fn lines(report: &Report, length: Length) -> Vec<Line> {
         return lines;
     }
     lines.extend(layers(report));
-    lines.extend(plain(Tone::Plain, experiments::in_lines(report)));
+    lines.extend(plain(Tone::Plain, experiments::in_a_line(report)));
     lines.extend(plain(Tone::Plain, watch::in_lines(report)));
     lines.extend(plain(Tone::Plain, joined::in_lines(report)));
     lines.extend(plain(Tone::Plain, healthy::margin(report)));

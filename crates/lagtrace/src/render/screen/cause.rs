@@ -3,18 +3,22 @@
 use lagtrace_core::report::{Evidence, Exchanges, Finding, Report, Says};
 
 use crate::render::page::{Page, Tone};
-use crate::render::{finding, verdict, waits, words};
+use crate::render::{finding, verdict, words};
+
+use super::{Room, time};
 
 /// Pieces of evidence on a screen.
 const EVIDENCE: usize = 3;
 
 /// Writes the reason for the finding and the remedy.
-pub(super) fn write(page: &mut Page, cause: &Finding, exchanges: &Exchanges) {
+pub(super) fn write(page: &mut Page, room: Room, cause: &Finding, exchanges: &Exchanges) {
     page.heading("Why");
     page.paragraph(2, Tone::Plain, &cause.summary);
+    page.cut_after(room.evidence);
     for piece in strongest(&cause.evidence).take(EVIDENCE) {
         evidence(page, piece);
     }
+    page.cut_after(room.text);
     page.paragraph(2, Tone::Plain, &doubt(cause));
     finding::fixes(page, cause);
     expectation(page, cause, exchanges);
@@ -22,16 +26,12 @@ pub(super) fn write(page: &mut Page, cause: &Finding, exchanges: &Exchanges) {
 
 /// Writes the best evidence, the best change and what to expect, each in a line.
 pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report) {
-    if let Some(time) = waits::in_a_line(&report.exchanges) {
-        page.paragraph(2, Tone::Plain, &words::sentence(&time));
-    }
+    time(page, report);
     if let Some(piece) = strongest(&cause.evidence).next() {
         evidence(page, piece);
     }
-    if let Some(fix) = cause.fix.first() {
-        let place = format!("{}:", fix.r#where);
-        let spans = [(Tone::Strong, place.as_str()), (Tone::Plain, &fix.change)];
-        page.item(2, "→", Tone::Good, &spans);
+    if let Some(best) = cause.fix.first() {
+        page.whole(|page| finding::fix(page, "→", best));
     }
     expectation(page, cause, &report.exchanges);
 }
@@ -53,11 +53,14 @@ pub(super) fn place(page: &mut Page, place: &Finding) {
 
 /// Writes in a line each where time is that no cause explains, and what to measure next.
 pub(super) fn brief_place(page: &mut Page, place: &Finding) {
-    page.paragraph(2, Tone::Plain, &place.summary);
+    let title = format!("{}:", place.title);
+    let spans = [
+        (Tone::Strong, title.as_str()),
+        (Tone::Plain, &place.summary),
+    ];
+    page.spans(2, &spans);
     if let Some(next) = place.next.first() {
-        let at = format!("Measure next, {}:", next.r#where);
-        let spans = [(Tone::Strong, at.as_str()), (Tone::Plain, &next.change)];
-        page.item(2, "→", Tone::Good, &spans);
+        page.whole(|page| finding::fix(page, "→", next));
     }
 }
 
@@ -91,7 +94,8 @@ fn strongest(evidence: &[Evidence]) -> impl Iterator<Item = &Evidence> {
 /// How far the evidence proves the finding, what speaks against it, what else it may be.
 fn doubt(cause: &Finding) -> String {
     let proof = Some(verdict::proof(cause)).filter(|proof| !proof.is_empty());
-    let all = proof.into_iter().chain(against(cause)).chain(may_be(cause));
+    let all = proof.into_iter().chain(verdict::whereabouts(cause));
+    let all = all.chain(against(cause)).chain(may_be(cause));
     all.collect::<Vec<_>>().join(" ")
 }
 
