@@ -50,14 +50,17 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// What the experiments changed in the mean latency, in a line.
-pub(super) fn in_a_line(report: &Report) -> Option<String> {
-    let each = report.experiments.iter().map(|outcome| {
-        let difference = quantity::difference(outcome.difference_ns);
-        format!("{difference} with {}", name(outcome))
-    });
-    let each: Vec<_> = each.collect();
-    (!each.is_empty()).then(|| format!("Experiments (mean): {}.", each.join(", ")))
+/// What each experiment changed in the mean latency, a line each.
+pub(super) fn in_lines(report: &Report) -> impl Iterator<Item = String> {
+    report.experiments.iter().map(|outcome| {
+        let (low, high) = (outcome.difference_low_ns, outcome.difference_high_ns);
+        format!(
+            "Experiment, {}: {} ({}).",
+            name(outcome),
+            quantity::difference(outcome.difference_ns),
+            quantity::interval(low, high)
+        )
+    })
 }
 
 fn name(outcome: &ExperimentOutcome) -> String {

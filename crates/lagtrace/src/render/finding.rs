@@ -4,7 +4,7 @@ use lagtrace_core::report::{
     Candidate, Evidence, Exchanges, Finding, Fix, Prediction, Report, Says, Verdict, Witness,
 };
 
-use super::page::{Page, Tone};
+use super::page::{Page, Tone, Weight};
 use super::{groups, quantity, words};
 
 /// Packet numbers shown for one piece of evidence.
@@ -217,7 +217,7 @@ fn remedy(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
     page.paragraph(0, Tone::Dim, &text);
 }
 
-/// Writes what to change, the best of it never cut.
+/// Writes what to change, best first.
 pub(super) fn fixes(page: &mut Page, finding: &Finding) {
     let Some((best, others)) = finding.fix.split_first() else {
         return;
@@ -227,7 +227,7 @@ pub(super) fn fixes(page: &mut Page, finding: &Finding) {
         [] => "→",
         _ => "1.",
     };
-    page.whole(|page| fix(page, marker, best));
+    page.weighing(Weight::Major, |page| fix(page, marker, best));
     for (at, other) in others.iter().enumerate() {
         fix(page, &format!("{}.", at + 2), other);
     }

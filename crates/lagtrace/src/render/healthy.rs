@@ -3,7 +3,7 @@
 use lagtrace_core::report::{Exchanges, Finding, LayerState, Report, Shape};
 use lagtrace_core::wait::{Owner, WaitKind};
 
-use super::page::{Page, Tone};
+use super::page::{Page, Tone, Weight};
 use super::percentiles::{ROWS, value};
 use super::{quantity, verdict, words};
 
@@ -33,7 +33,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 
 /// Writes that nothing was found, in what, and what was cleared.
 pub(super) fn briefly(page: &mut Page, report: &Report) {
-    page.whole(|page| page.spans(0, &[opening(report)]));
+    page.weighing(Weight::Major, |page| page.spans(0, &[opening(report)]));
     measured(page, &report.exchanges);
     if let Some(cleared) = cleared(report) {
         page.paragraph(2, Tone::Plain, &cleared);
@@ -65,7 +65,7 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
 /// What is left to gain, and what else narrows what the page says.
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unexplained_of_each(report).map(|(each, share)| {
-        format!("Neither explained nor inherent: {each} of each request on average, {share}.")
+        format!("Unexplained: {each} of each request on average, {share} of the time.")
     });
     let few = few(report).filter(|_| report.causes().next().is_none());
     let rest: Vec<_> = few.into_iter().chain(cut(report)).collect();

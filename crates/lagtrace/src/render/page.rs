@@ -2,6 +2,8 @@
 //!
 //! Everything that is shown goes through here, so nothing unescaped can pass.
 
+use std::cmp::Reverse;
+
 use anstyle::{AnsiColor, Style as Color};
 
 use super::escape::escape;
@@ -14,6 +16,9 @@ const NARROWEST: usize = 40;
 const WIDEST: usize = 120;
 /// Columns of the widest page that is bounded.
 const SCREEN: usize = 100;
+
+/// Lines of a minor paragraph of a bounded page.
+const MINOR: usize = 2;
 
 /// What a piece of text is to the reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +58,23 @@ pub(super) struct Page {
     width: usize,
     color: bool,
     length: Length,
-    /// The lines that a paragraph may take, and whether all lines keep to the width.
-    most: Option<usize>,
+    /// The lines that each paragraph may take, where all lines keep to the width.
+    cuts: Option<Vec<usize>>,
+    /// The paragraphs so far: their weight, and the lines that they took.
+    paragraphs: Vec<(Weight, usize)>,
+    weight: Weight,
+}
+
+/// The weight of a paragraph where there is no room for all of it: the least is cut first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Weight {
+    /// Something besides, in [`MINOR`] lines at most.
+    Minor,
+    /// A part of what the page is about.
+    #[default]
+    Normal,
+    /// What the page is for.
+    Major,
 }
 
 impl Page {
@@ -65,23 +85,36 @@ impl Page {
             width: style.width.clamp(NARROWEST, WIDEST),
             color: style.color,
             length: style.length,
-            most: None,
+            cuts: None,
+            paragraphs: Vec::new(),
+            weight: Weight::default(),
         }
     }
 
     /// An empty page no line of which is wider than the style says or [`SCREEN`], whose
-    /// paragraphs end with `…` after `most` lines.
-    pub(super) fn bounded(style: &Style, most: usize) -> Self {
+    /// paragraphs end with `…` after so many lines each.
+    pub(super) fn bounded(style: &Style, cuts: &[usize]) -> Self {
         Self {
             width: style.width.clamp(NARROWEST, SCREEN),
-            most: Some(most),
+            cuts: Some(cuts.to_vec()),
             ..Self::new(style)
         }
     }
 
-    /// Lets paragraphs of a bounded page take so many lines from here on.
-    pub(super) fn cut_after(&mut self, most: usize) {
-        self.most = self.most.map(|_| most);
+    /// Writes paragraphs of another weight.
+    pub(super) fn weighing(&mut self, weight: Weight, write: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.weight, weight);
+        write(self);
+        self.weight = before;
+    }
+
+    /// The paragraph to cut next, and its lines: the longest of the least weight, the last of
+    /// those; `None` where each has one line.
+    pub(super) fn longest(&self) -> Option<(usize, usize)> {
+        let all = self.paragraphs.iter().copied().enumerate();
+        let long = all.filter(|&(_, (_, lines))| lines > 1);
+        let next = long.max_by_key(|&(at, (weight, lines))| (Reverse(weight), lines, at));
+        next.map(|(at, (_, lines))| (at, lines))
     }
 
     /// Whether everything is to be shown.
@@ -127,14 +160,6 @@ impl Page {
         self.flow(indent, "", Tone::Plain, spans);
     }
 
-    /// Writes what is never cut.
-    pub(super) fn whole(&mut self, write: impl FnOnce(&mut Self)) {
-        let most = self.most;
-        self.cut_after(usize::MAX);
-        write(self);
-        self.most = most;
-    }
-
     /// An item: a marker, and a paragraph that hangs right of it.
     pub(super) fn item(&mut self, indent: usize, marker: &str, tone: Tone, spans: &[(Tone, &str)]) {
         self.flow(indent, marker, tone, spans);
@@ -144,7 +169,7 @@ impl Page {
     pub(super) fn table(&mut self, indent: usize, table: &Table) {
         for row in table.lines(self.width.saturating_sub(indent)) {
             let mut line = " ".repeat(indent);
-            let mut left = match self.most {
+            let mut left = match self.cuts {
                 Some(_) => self.width.saturating_sub(indent),
                 None => usize::MAX,
             };
@@ -170,7 +195,9 @@ impl Page {
             line.push_str(&self.paint(tone, &marker));
             line.push(' ');
         }
-        for words in self.wrapped(self.width.saturating_sub(hang), spans) {
+        let lines = self.wrapped(self.width.saturating_sub(hang), spans);
+        self.paragraphs.push((self.weight, lines.len()));
+        for words in lines {
             let painted = words.iter().map(|(tone, word)| self.paint(*tone, word));
             line.push_str(&painted.collect::<Vec<_>>().join(" "));
             self.end_line(&line);
@@ -196,16 +223,30 @@ impl Page {
                 }
             }
         }
-        if let Some(most) = self.most.filter(|&most| lines.len() > most) {
-            lines.truncate(most);
+        let cut = self.cut();
+        if lines.len() > cut {
+            lines.truncate(cut);
             lines.last_mut().map(|line| end(line, room));
         }
         lines
     }
 
+    /// The lines that the next paragraph may take.
+    fn cut(&self) -> usize {
+        let Some(cuts) = &self.cuts else {
+            return usize::MAX;
+        };
+        let most = match self.weight {
+            Weight::Minor => MINOR,
+            Weight::Normal | Weight::Major => usize::MAX,
+        };
+        cuts.get(self.paragraphs.len())
+            .map_or(most, |&cut| cut.min(most))
+    }
+
     /// A word, in parts where lines keep to the width and it is wider than that.
     fn parts(&self, word: &str, room: usize) -> Vec<String> {
-        if self.most.is_none() || length(word) <= room {
+        if self.cuts.is_none() || length(word) <= room {
             return vec![word.to_owned()];
         }
         let letters: Vec<char> = word.chars().collect();
@@ -286,7 +327,7 @@ mod tests {
             color: false,
             length: Length::Screen,
         };
-        let mut page = Page::bounded(&style, 2);
+        let mut page = Page::bounded(&style, &[2, 2]);
         page.paragraph(0, Tone::Plain, &"forty ".repeat(20));
         page.paragraph(4, Tone::Plain, &"x".repeat(100));
         let line = "forty forty forty forty forty forty";

@@ -1,13 +1,13 @@
 //! The first screen of a report: what a person needs to act.
 //!
-//! Nothing is judged here: what comes first is what the report has first. Where all of it has
-//! no room, paragraphs are cut, those that matter least first, and then the last remarks give
-//! way to their number.
+//! Nothing is judged here: what comes first is what the report has first. Where there is no
+//! room for all, the longest paragraphs are cut, those on something else before the rest, and
+//! then the last remarks give way to their number.
 
 use lagtrace_core::compare::Comparison;
 use lagtrace_core::report::{Finding, Report};
 
-use super::page::{Page, Tone};
+use super::page::{Page, Tone, Weight};
 use super::{
     Length, Style, comparison as comparing, groups, healthy, quantity, verdict, waits, words,
 };
@@ -26,40 +26,6 @@ const EACH: usize = 5;
 /// Lines of a page with many findings.
 const MANY: usize = 60;
 
-/// Lines that paragraphs may take.
-#[derive(Clone, Copy)]
-struct Room {
-    /// The reason, the changes and what to expect.
-    text: usize,
-    /// A piece of evidence.
-    evidence: usize,
-    /// A line on something else.
-    besides: usize,
-}
-
-impl Room {
-    const fn new(text: usize, evidence: usize, besides: usize) -> Self {
-        Self {
-            text,
-            evidence,
-            besides,
-        }
-    }
-}
-
-/// As many lines as each takes, and ever fewer.
-const ROOMS: [Room; 9] = [
-    Room::new(usize::MAX, usize::MAX, 2),
-    Room::new(usize::MAX, usize::MAX, 1),
-    Room::new(usize::MAX, 3, 1),
-    Room::new(4, 3, 1),
-    Room::new(4, 2, 1),
-    Room::new(3, 2, 1),
-    Room::new(2, 2, 1),
-    Room::new(2, 1, 1),
-    Room::new(1, 1, 1),
-];
-
 /// The report on a screen, or in brief.
 pub(super) fn text(report: &Report, style: &Style) -> String {
     let findings = groups::groups(report).len() + report.places().count();
@@ -67,7 +33,7 @@ pub(super) fn text(report: &Report, style: &Style) -> String {
         0 => FEW,
         findings => most(findings, style),
     };
-    let head = |page: &mut Page, room: Room| opening(page, room, report);
+    let head = |page: &mut Page| opening(page, report);
     let foot = |page: &mut Page| closing(page, report);
     let besides = besides::lines(report, style.length);
     let title = (findings > 0).then_some("Also");
@@ -76,7 +42,7 @@ pub(super) fn text(report: &Report, style: &Style) -> String {
 
 /// The comparison on a screen, or in brief.
 pub(super) fn comparison(comparison: &Comparison, style: &Style) -> String {
-    let head = |page: &mut Page, _| comparing::briefly(page, comparison);
+    let head = |page: &mut Page| comparing::briefly(page, comparison);
     let foot = |page: &mut Page| {
         page.blank();
         more(page, None);
@@ -101,37 +67,36 @@ fn most(findings: usize, style: &Style) -> usize {
     }
 }
 
-/// The first page that keeps to `most` lines, of those with ever less room for paragraphs,
-/// and then ever fewer lines on what else there is.
+/// The page, cut line by line until it keeps to `most`, and then with ever fewer lines on
+/// what else there is.
 fn fitted(
     style: &Style,
     most: usize,
-    head: impl Fn(&mut Page, Room),
+    head: impl Fn(&mut Page),
     (title, besides): (Option<&str>, &[Line]),
     foot: impl Fn(&mut Page),
 ) -> String {
-    let [.., least] = ROOMS;
-    let all = ROOMS.map(|room| (room, besides.len()));
-    let fewer = (0..besides.len()).rev().map(|shown| (least, shown));
-    let mut text = String::new();
-    for (room, shown) in all.into_iter().chain(fewer) {
-        let mut page = Page::bounded(style, room.text);
-        head(&mut page, room);
-        page.cut_after(room.besides);
+    let mut cuts = Vec::new();
+    let mut shown = besides.len();
+    loop {
+        let mut page = Page::bounded(style, &cuts);
+        head(&mut page);
         besides::write(&mut page, title, besides, shown);
-        page.cut_after(room.text);
         foot(&mut page);
-        let fits = page.lines() <= most;
-        text = page.finish();
-        if fits {
-            break;
+        match page.longest() {
+            _ if page.lines() <= most => return page.finish(),
+            Some((at, lines)) => {
+                cuts.resize(cuts.len().max(at + 1), usize::MAX);
+                cuts[at] = lines - 1;
+            }
+            None if shown > 0 => shown -= 1,
+            None => return page.finish(),
         }
     }
-    text
 }
 
 /// Writes the verdict, where the time went, and the first finding.
-fn opening(page: &mut Page, room: Room, report: &Report) {
+fn opening(page: &mut Page, report: &Report) {
     let groups = groups::groups(report);
     let Some((group, first)) = groups
         .first()
@@ -145,7 +110,7 @@ fn opening(page: &mut Page, room: Room, report: &Report) {
     }
     waits::by_owner(page, &report.exchanges);
     healthy::measured(page, &report.exchanges);
-    cause::write(page, room, first, &report.exchanges);
+    cause::write(page, first, &report.exchanges);
 }
 
 /// Writes what was measured, and the first place of time that no cause explains.
@@ -174,7 +139,8 @@ fn closing(page: &mut Page, report: &Report) {
         if !report.findings.is_empty() {
             page.blank();
         }
-        page.paragraph(0, Tone::Dim, &subject(report));
+        let subject = subject(report);
+        page.weighing(Weight::Minor, |page| page.paragraph(0, Tone::Dim, &subject));
     }
     more(page, report.causes().next());
 }
@@ -200,5 +166,5 @@ fn more(page: &mut Page, first: Option<&Finding>) {
             first.cause
         ));
     }
-    page.paragraph(0, Tone::Dim, &text);
+    page.weighing(Weight::Major, |page| page.paragraph(0, Tone::Dim, &text));
 }

@@ -3,7 +3,7 @@
 use lagtrace_core::report::{Exchanges, Finding, Report, Verdict};
 use lagtrace_core::wait::Owner;
 
-use super::page::{Page, Tone};
+use super::page::{Page, Tone, Weight};
 use super::{groups, healthy, quantity, words};
 
 /// Affected parts from here on read as "each request".
@@ -49,7 +49,10 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 /// Writes the first cause of a group in brief: what it is, how sure, whose, what it costs.
 pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
     let Some(finding) = group.first() else { return };
-    page.whole(|page| page.spans(0, &headline(finding, &title(finding))));
+    let title = title(finding);
+    page.weighing(Weight::Major, |page| {
+        page.spans(0, &headline(finding, &title))
+    });
     let place = place(finding);
     let text = match extent(finding, &report.exchanges) {
         Some(extent) => format!("{place}: {} {extent}.", each(finding)),

@@ -3,7 +3,7 @@
 
 use lagtrace_core::report::{Finding, LayerState, Remark, Report};
 
-use crate::render::page::{Page, Tone};
+use crate::render::page::{Page, Tone, Weight};
 use crate::render::{
     Length, capture, experiments, groups, healthy, joined, quantity, verdict, watch, words,
 };
@@ -19,7 +19,7 @@ pub(super) fn lines(report: &Report, length: Length) -> Vec<Line> {
         return lines;
     }
     lines.extend(layers(report));
-    lines.extend(plain(Tone::Plain, experiments::in_a_line(report)));
+    lines.extend(plain(Tone::Plain, experiments::in_lines(report)));
     lines.extend(plain(Tone::Plain, watch::in_lines(report)));
     lines.extend(plain(Tone::Plain, joined::in_lines(report)));
     lines.extend(plain(Tone::Plain, healthy::margin(report)));
@@ -45,7 +45,9 @@ pub(super) fn write(page: &mut Page, title: Option<&str>, lines: &[Line], shown:
         page.heading(title);
     }
     for (tone, head, text) in lines.iter().take(shown) {
-        page.item(2, "•", Tone::Dim, &[(*tone, head), (Tone::Plain, text)]);
+        page.weighing(Weight::Minor, |page| {
+            page.item(2, "•", Tone::Dim, &[(*tone, head), (Tone::Plain, text)]);
+        });
     }
     let hidden = lines.len().saturating_sub(shown);
     if hidden > 0 {

@@ -2,23 +2,21 @@
 
 use lagtrace_core::report::{Evidence, Exchanges, Finding, Report, Says};
 
-use crate::render::page::{Page, Tone};
+use crate::render::page::{Page, Tone, Weight};
 use crate::render::{finding, verdict, words};
 
-use super::{Room, time};
+use super::time;
 
 /// Pieces of evidence on a screen.
 const EVIDENCE: usize = 3;
 
 /// Writes the reason for the finding and the remedy.
-pub(super) fn write(page: &mut Page, room: Room, cause: &Finding, exchanges: &Exchanges) {
+pub(super) fn write(page: &mut Page, cause: &Finding, exchanges: &Exchanges) {
     page.heading("Why");
     page.paragraph(2, Tone::Plain, &cause.summary);
-    page.cut_after(room.evidence);
     for piece in strongest(&cause.evidence).take(EVIDENCE) {
         evidence(page, piece);
     }
-    page.cut_after(room.text);
     page.paragraph(2, Tone::Plain, &doubt(cause));
     finding::fixes(page, cause);
     expectation(page, cause, exchanges);
@@ -31,7 +29,7 @@ pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report) {
         evidence(page, piece);
     }
     if let Some(best) = cause.fix.first() {
-        page.whole(|page| finding::fix(page, "→", best));
+        page.weighing(Weight::Major, |page| finding::fix(page, "→", best));
     }
     expectation(page, cause, &report.exchanges);
 }
@@ -60,7 +58,7 @@ pub(super) fn brief_place(page: &mut Page, place: &Finding) {
     ];
     page.spans(2, &spans);
     if let Some(next) = place.next.first() {
-        page.whole(|page| finding::fix(page, "→", next));
+        page.weighing(Weight::Major, |page| finding::fix(page, "→", next));
     }
 }
 
