@@ -226,7 +226,9 @@ impl Page {
         let cut = self.cut();
         if lines.len() > cut {
             lines.truncate(cut);
-            lines.last_mut().map(|line| end(line, room));
+            if let Some(line) = lines.last_mut() {
+                end(line, room);
+            }
         }
         lines
     }

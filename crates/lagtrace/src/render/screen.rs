@@ -98,10 +98,7 @@ fn fitted(
 /// Writes the verdict, where the time went, and the first finding.
 fn opening(page: &mut Page, report: &Report) {
     let groups = groups::groups(report);
-    let Some((group, first)) = groups
-        .first()
-        .and_then(|group| Some((group, *group.first()?)))
-    else {
+    let Some(group @ [first, ..]) = groups.first().map(Vec::as_slice) else {
         return without_cause(page, report);
     };
     verdict::briefly(page, group, report);
@@ -149,9 +146,11 @@ fn closing(page: &mut Page, report: &Report) {
 /// 2026-11-22T03:18:31Z · 642 packets`.
 fn subject(report: &Report) -> String {
     let mut parts = vec![format!("lagtrace {} {}", report.command, report.subject)];
-    if let Some((second, _)) = report.started.split_once('.') {
-        parts.push(format!("{second}Z"));
+    match report.started.split_once('.') {
+        Some((second, _)) => parts.push(format!("{second}Z")),
+        None => parts.push(report.started.clone()),
     }
+    parts.retain(|part| !part.is_empty());
     if let Some(capture) = &report.capture {
         parts.push(quantity::counted(capture.packets, "packet", "packets"));
     }

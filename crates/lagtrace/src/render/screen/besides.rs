@@ -13,7 +13,7 @@ pub(super) type Line = (Tone, String, String);
 
 /// All lines, what matters most first; of a brief page only what was found, and what limits it.
 pub(super) fn lines(report: &Report, length: Length) -> Vec<Line> {
-    let mut lines = found(report);
+    let mut lines = found(report, length);
     lines.extend(plain(Tone::Caution, capture::limits(report)));
     if length == Length::Brief {
         return lines;
@@ -61,19 +61,25 @@ fn plain(tone: Tone, texts: impl IntoIterator<Item = String>) -> Vec<Line> {
     texts.map(|text| (tone, String::new(), text)).collect()
 }
 
-/// The findings but the first, which has its own part of the page.
-fn found(report: &Report) -> Vec<Line> {
+/// The findings but the first, which has its own part of the page; with the best change,
+/// unless the page is brief: the first is not always the one that costs most.
+fn found(report: &Report, length: Length) -> Vec<Line> {
     let groups = groups::groups(report);
-    let causes = groups.iter().filter_map(|group| group.first());
-    let causes = causes.map(|finding| {
-        let (word, tone) = verdict::sureness(finding);
-        (tone, word.to_owned(), gist(finding))
-    });
-    let places = report.places().map(|place| {
-        let word = "Unexplained:".to_owned();
-        (Tone::Caution, word, gist(place))
-    });
-    causes.chain(places).skip(1).collect()
+    let causes = groups.iter().filter_map(|group| group.first().copied());
+    let others = causes.chain(report.places()).skip(1);
+    let line = |finding: &Finding| {
+        let (word, tone) = match finding.locates {
+            true => ("Unexplained:", Tone::Caution),
+            false => verdict::sureness(finding),
+        };
+        let best = finding.fix.iter().chain(&finding.next).next();
+        let text = match best.filter(|_| length != Length::Brief) {
+            Some(best) => format!("{} → {}: {}", gist(finding), best.r#where, best.change),
+            None => gist(finding),
+        };
+        (tone, word.to_owned(), text)
+    };
+    others.map(line).collect()
 }
 
 /// `The path loses packets (path, 17 % of the time).`
