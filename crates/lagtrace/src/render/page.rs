@@ -10,6 +10,8 @@ use super::escape::escape;
 use super::table::Table;
 use super::{Length, Style};
 
+mod wrap;
+
 /// Columns of the narrowest page.
 const NARROWEST: usize = 40;
 /// Columns of the widest page.
@@ -195,7 +197,7 @@ impl Page {
             line.push_str(&self.paint(tone, &marker));
             line.push(' ');
         }
-        let lines = self.wrapped(self.width.saturating_sub(hang), spans);
+        let lines = wrap::lines(spans, self.width.saturating_sub(hang), self.cut());
         self.paragraphs.push((self.weight, lines.len()));
         for words in lines {
             let painted = words.iter().map(|(tone, word)| self.paint(*tone, word));
@@ -205,55 +207,15 @@ impl Page {
         }
     }
 
-    /// The words in lines of `room` columns: one line at least, and no more than a paragraph
-    /// may take.
-    fn wrapped(&self, room: usize, spans: &[(Tone, &str)]) -> Vec<Vec<(Tone, String)>> {
-        let mut lines = vec![Vec::new()];
-        let mut column = 0;
-        for (tone, text) in spans {
-            for word in escape(text).split(' ').filter(|word| !word.is_empty()) {
-                for part in self.parts(word, room) {
-                    let is_first = column == 0;
-                    if !is_first && column + 1 + length(&part) > room {
-                        lines.push(Vec::new());
-                        column = 0;
-                    }
-                    column += length(&part) + usize::from(column > 0);
-                    lines.last_mut().expect("never empty").push((*tone, part));
-                }
-            }
-        }
-        let cut = self.cut();
-        if lines.len() > cut {
-            lines.truncate(cut);
-            if let Some(line) = lines.last_mut() {
-                end(line, room);
-            }
-        }
-        lines
-    }
-
-    /// The lines that the next paragraph may take.
-    fn cut(&self) -> usize {
-        let Some(cuts) = &self.cuts else {
-            return usize::MAX;
-        };
+    /// The lines that the next paragraph of a bounded page may take.
+    fn cut(&self) -> Option<usize> {
+        let cuts = self.cuts.as_ref()?;
         let most = match self.weight {
             Weight::Minor => MINOR,
             Weight::Normal | Weight::Major => usize::MAX,
         };
-        cuts.get(self.paragraphs.len())
-            .map_or(most, |&cut| cut.min(most))
-    }
-
-    /// A word, in parts where lines keep to the width and it is wider than that.
-    fn parts(&self, word: &str, room: usize) -> Vec<String> {
-        if self.cuts.is_none() || length(word) <= room {
-            return vec![word.to_owned()];
-        }
-        let letters: Vec<char> = word.chars().collect();
-        let parts = letters.chunks(room.max(1));
-        parts.map(|part| part.iter().collect()).collect()
+        let cut = cuts.get(self.paragraphs.len());
+        Some(cut.map_or(most, |&cut| cut.min(most)))
     }
 
     fn end_line(&mut self, line: &str) {
@@ -268,21 +230,6 @@ impl Page {
         } else {
             text.to_owned()
         }
-    }
-}
-
-/// Ends a line of `room` columns with `…` in place of what does not fit.
-fn end(line: &mut Vec<(Tone, String)>, room: usize) {
-    let wide =
-        |line: &[(Tone, String)]| -> usize { line.iter().map(|(_, word)| length(word) + 1).sum() };
-    while line.len() > 1 && wide(line) > room {
-        line.pop();
-    }
-    if let Some((_, last)) = line.last_mut() {
-        if length(last) >= room {
-            last.pop();
-        }
-        last.push('…');
     }
 }
 

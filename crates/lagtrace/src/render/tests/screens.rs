@@ -15,7 +15,7 @@ use crate::render::{Length, Style, comparison, text, words};
 use super::{PLAIN, RUNS, replayed};
 
 /// One capture in so many is looked at.
-const STRIDE: usize = 9;
+const STRIDE: usize = 3;
 /// Terminals.
 const WIDTHS: [usize; 4] = [40, 60, 80, 100];
 /// From this width on there is room for all of the first finding's title.
