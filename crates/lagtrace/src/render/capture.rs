@@ -21,8 +21,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Damage and losses, in a sentence each.
-pub(super) fn limits(report: &Report) -> Vec<String> {
+/// What could not be read or was lost, in a sentence each.
+pub(super) fn lacks(report: &Report) -> Vec<String> {
     let Some(capture) = &report.capture else {
         return Vec::new();
     };
@@ -34,16 +34,12 @@ pub(super) fn limits(report: &Report) -> Vec<String> {
         let packets = quantity::counted(lost, "packet", "packets");
         format!("The capture lost {packets}.")
     });
-    let cut = (capture.truncated > 0).then(|| {
-        let packets = quantity::counted(capture.truncated, "packet", "packets");
-        format!("The snap length cut {packets} short.")
-    });
     let links = capture.points.iter().flat_map(|point| &point.unread_links);
     let unread = links.map(|link| {
         let packets = quantity::counted(link.packets, "packet", "packets");
         format!("{packets} of {}, which is not decoded.", link.name)
     });
-    damaged.chain(lost).chain(cut).chain(unread).collect()
+    damaged.chain(lost).chain(unread).collect()
 }
 
 fn extent(capture: &Capture) -> String {

@@ -11,11 +11,12 @@ use crate::render::{
 /// A line: its tone, the words that open it, and the rest.
 pub(super) type Line = (Tone, String, String);
 
-/// All lines, what matters most first; of a brief page only what was found, and what limits it.
+/// All lines, what matters most first; of a brief page only what was found, and what the
+/// capture lacks, which are notes elsewhere.
 pub(super) fn lines(report: &Report, length: Length) -> Vec<Line> {
     let mut lines = found(report, length);
-    lines.extend(plain(Tone::Caution, capture::limits(report)));
     if length == Length::Brief {
+        lines.extend(plain(Tone::Caution, capture::lacks(report)));
         return lines;
     }
     lines.extend(layers(report));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 use lagtrace_core::compare::compare;
-use lagtrace_core::report::{Finding, Report};
+use lagtrace_core::report::{Finding, LayerState, Report};
 
 use crate::analyze;
 use crate::interrupt::Interrupt;
@@ -20,6 +20,10 @@ const STRIDE: usize = 3;
 const WIDTHS: [usize; 4] = [40, 60, 80, 100];
 /// From this width on there is room for all of the first finding's title.
 const SURE: usize = 60;
+/// From this width on there is room for the beginning of each line.
+const WHOLE: usize = 80;
+/// Characters of a remark that tell which it is.
+const BEGINNING: usize = 40;
 
 /// What is in a folder, in order.
 fn within(folder: &Path) -> Vec<PathBuf> {
@@ -122,6 +126,28 @@ fn tells_the_first(name: &str, report: &Report, page: &str) {
     }
 }
 
+/// Asserts that the page leaves out nothing that a reader must know: what else was found,
+/// layers that are not cleared, experiments, remarks.
+fn leaves_nothing_out(name: &str, report: &Report, page: &str) {
+    let words: Vec<_> = page.split_whitespace().collect();
+    let said = words.join(" ");
+    let titles = report.findings.iter().map(|finding| finding.title.as_str());
+    let layers = report.layers.iter();
+    let open = layers
+        .filter(|layer| matches!(layer.state, LayerState::Suspected | LayerState::NotMeasured));
+    let experiments = report.experiments.iter();
+    let experiments = experiments.map(|outcome| outcome.experiment.to_string());
+    let experiments: Vec<_> = experiments.collect();
+    let parts = titles
+        .chain(open.map(|layer| layer.layer.as_str()))
+        .chain(experiments.iter().map(String::as_str))
+        .chain(report.notes.iter().map(|note| note.text.as_str()));
+    for part in parts {
+        let start: String = part.chars().take(BEGINNING).collect();
+        assert!(said.contains(&start), "{name} without {part:?}:\n{page}");
+    }
+}
+
 #[test]
 fn every_report_has_its_gist_on_a_screen() {
     let mut reports = reports();
@@ -137,10 +163,12 @@ fn every_report_has_its_gist_on_a_screen() {
             measure(name, &screen, limit(findings), width);
             let brief = shown(report, Length::Brief, width);
             measure(name, &brief, 12, width);
-            for page in [&screen, &brief] {
-                if width >= SURE {
-                    tells_the_first(name, report, page);
-                }
+            if width >= SURE {
+                tells_the_first(name, report, &screen);
+                tells_the_first(name, report, &brief);
+            }
+            if width >= WHOLE && findings <= 5 {
+                leaves_nothing_out(name, report, &screen);
             }
         }
         let wide = shown(report, Length::Screen, 300);
@@ -167,6 +195,18 @@ fn every_comparison_has_its_gist_on_a_screen() {
                 measure(&name, &comparison(&compared, &style), most, width);
             }
         }
+    }
+}
+
+#[test]
+fn what_a_capture_lacks_is_told_in_brief() {
+    let mut report = replayed("faulty");
+    let capture = report.capture.as_mut().expect("packets");
+    capture.dropped = Some(3);
+    capture.points[0].damage = Some("a record is cut off".to_owned());
+    let page = shown(&report, Length::Brief, 80);
+    for part in ["lost 3 packets", "ended early: a record is cut off"] {
+        assert!(page.contains(part), "{page}");
     }
 }
 
