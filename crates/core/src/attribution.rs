@@ -37,6 +37,7 @@ use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
     Disorder, Drops, Exchange, Expectation, Hold, Narrow, Packing, Recovery, Side, Travel,
 };
+use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 use flow::{Flow, Piece};
 use stop::Stop;
@@ -48,8 +49,8 @@ pub(crate) use trace::Trace;
 /// `include/net/tcp.h`).
 pub(crate) const LEAST_DELAYED_ACK: Duration = Duration::from_millis(20);
 
-/// The least time after which a retransmission timer expires (`TCP_RTO_MIN`, 200 ms, less a tick).
-pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(180);
+/// The least time after which a retransmission timer expires ([`TCP_RTO_MIN`] less a tick and what timers err).
+pub(crate) const LEAST_TIMEOUT: Duration = TCP_RTO_MIN.saturating_sub(Duration::from_millis(20));
 
 /// The most that reordered data comes behind later data: what comes later was lost (RFC 8985 §6.2
 /// step 4 waits a quarter of the round trip).

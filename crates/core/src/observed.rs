@@ -10,4 +10,5 @@ pub mod route;
 pub mod segment;
 pub mod sockets;
 pub mod syscall;
+pub(crate) mod tcp;
 pub mod time;

@@ -8,13 +8,11 @@ use crate::attribution::mark::Mark;
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet::Need;
 use crate::exchange::Side;
+use crate::observed::tcp::TCP_DELACK_MAX;
 
 /// The most between segments sent so near together that they also arrive so: each was the next
 /// thing that the client's kernel saw.
 const TOGETHER: Duration = Duration::from_millis(2);
-/// The longest that a kernel delays an acknowledgement (`TCP_DELACK_MAX` in `include/net/tcp.h`;
-/// RFC 9293 §3.8.6.3 allows half a second, which none uses).
-const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(200);
 
 /// Returns the time, beyond the path's least travel, that the end of the response took to reach the
 /// client; `None` where no acknowledgement tells, for one that was delayed says nothing of the
@@ -63,7 +61,7 @@ fn outlasted(trace: &Trace<'_>, last: &Mark, floor: Duration) -> Option<Duration
     };
     let took = own.at.since(last.at).saturating_sub(own.queued.known());
     let is_repeated = trace.marks.iter().any(|mark| is_needless(&mark));
-    (is_repeated && took >= LONGEST_DELAYED_ACK + floor).then_some(took)
+    (is_repeated && took >= TCP_DELACK_MAX + floor).then_some(took)
 }
 
 /// Iterates over the client's segments after this one.

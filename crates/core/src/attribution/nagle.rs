@@ -6,10 +6,10 @@ use core::time::Duration;
 use super::Trace;
 use super::gap::between;
 use super::release::REACTION;
-use super::trace::INITIAL_WINDOW;
 use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Arrival;
 use crate::exchange::{Hold, HoldRelease};
+use crate::observed::tcp::TCP_INIT_CWND;
 
 /// The amount by which stamps of one host stray.
 const JITTER: Duration = Duration::from_micros(100);
@@ -76,7 +76,7 @@ fn behind_full(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> O
     let mut segments = 0;
     for data in sent {
         segments += (data.span.end - data.span.start).div_ceil(mss);
-        if segments >= INITIAL_WINDOW || data.arrival != Arrival::InOrder {
+        if segments >= TCP_INIT_CWND || data.arrival != Arrival::InOrder {
             return None;
         }
         if data.is_small {

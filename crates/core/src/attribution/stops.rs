@@ -6,19 +6,17 @@ use super::Trace;
 use super::flow::{Flow, has_queue};
 use super::release::heard;
 use super::stop::Stop;
-use super::trace::INITIAL_WINDOW;
 use crate::attribution::mark::Mark;
 use crate::exchange::Side;
 use crate::exchange::delivery::{Delivery, Limit, Pause};
+use crate::observed::tcp::TCP_INIT_CWND;
+use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 
 /// The least time stopped that is worth telling.
 const NOTABLE: Duration = Duration::from_millis(1);
 /// The most pauses remembered of one message.
 const MAX_PAUSES: usize = 8;
-/// The least rest after which a sender begins anew: a retransmission timeout (RFC 5681 §4.1), the
-/// least of which is `TCP_RTO_MIN`.
-const LEAST_REST: Duration = Duration::from_millis(200);
 
 /// State of the connection before an exchange.
 #[derive(Clone, Copy, Debug, Default)]
@@ -166,9 +164,9 @@ fn largest(stops: &[Stop]) -> Option<(Limit, Duration)> {
 fn slow_start(trace: &Trace<'_>, sender: Side, rested: Option<Duration>) -> Duration {
     let span = trace.span(sender);
     let pipe = trace.pipe(sender);
-    let is_fresh = !pipe.has_start || rested.is_some_and(|rested| rested > LEAST_REST);
+    let is_fresh = !pipe.has_start || rested.is_some_and(|rested| rested > TCP_RTO_MIN);
     let before = if is_fresh { 0 } else { span.start };
-    rounds(trace, sender, INITIAL_WINDOW * u64::from(pipe.mss) + before)
+    rounds(trace, sender, TCP_INIT_CWND * u64::from(pipe.mss) + before)
 }
 
 /// Returns the round trips that the message waits if its sender begins with `window` bytes and

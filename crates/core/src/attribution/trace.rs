@@ -7,11 +7,8 @@ use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::{Arrival, Pipe, Span};
 use crate::attribution::rtt::{LEAST_ERROR, RoundTrip};
 use crate::exchange::Side;
+use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::time::Timestamp;
-
-/// The number of segments that a connection begins with (RFC 6928); where a program sends small
-/// ones, each counts (`tcp_packets_in_flight()`).
-pub(super) const INITIAL_WINDOW: u64 = 10;
 
 /// The marks of an exchange and the state of the connection around them.
 #[derive(Debug)]
@@ -85,7 +82,7 @@ impl Trace<'_> {
         if is_begin && sender == Side::Server && self.is_answer_repeated {
             1
         } else {
-            INITIAL_WINDOW
+            TCP_INIT_CWND
         }
     }
 

@@ -13,6 +13,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
+use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -46,8 +47,6 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least retransmission timeout (`TCP_RTO_MIN`).
-const LEAST: Duration = Duration::from_millis(200);
 /// The greatest time by which a measured time falls short of the timer's.
 const ERROR: Duration = Duration::from_micros(500);
 /// The greatest time of the timer beyond the round trip: from 64 ticks on the kernel rounds timers
@@ -132,7 +131,7 @@ struct Held {
 /// Returns the hold of a response that is no more than a partial segment.
 fn whole(exchange: &Exchange) -> Option<Held> {
     let held = waited(exchange, WaitKind::ServerThink);
-    if held < LEAST || exchange.response_bytes > LARGEST {
+    if held < TCP_RTO_MIN || exchange.response_bytes > LARGEST {
         return None;
     }
     let last = exchange
@@ -165,7 +164,7 @@ fn tail(exchange: &Exchange) -> Option<Held> {
         && pause.end == exchange.end;
     let held = pause.duration();
     let timer = held.saturating_sub(delivery.round_trip);
-    (is_tail && timer >= LEAST).then_some(Held {
+    (is_tail && timer >= TCP_RTO_MIN).then_some(Held {
         held,
         timer,
         until: pause.end,
@@ -175,7 +174,7 @@ fn tail(exchange: &Exchange) -> Option<Held> {
 /// Returns the least time of the probe timer: the timeout rounded up to ticks
 /// (`usecs_to_jiffies()`), of which the first has begun already and does not count.
 fn least_timer(trip: Duration) -> Duration {
-    let ticks = nanos(trip + LEAST) / TICK_NS + 1;
+    let ticks = nanos(trip + TCP_RTO_MIN) / TICK_NS + 1;
     Duration::from_nanos(ticks * TICK_NS)
 }
 

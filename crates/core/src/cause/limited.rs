@@ -10,15 +10,12 @@ use super::{Case, Conclusion, Features, Id};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side};
+use crate::observed::tcp::TCP_INIT_CWND;
+use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
-/// The initial congestion window in segments (RFC 6928).
-pub(super) const INITIAL_WINDOW: u64 = 10;
-/// The least rest after which a sender begins anew: a retransmission timeout (RFC 5681 §4.1), whose
-/// least value is `TCP_RTO_MIN`.
-const LEAST_REST: Duration = Duration::from_millis(200);
 /// The least number of rounds for which a low window stayed below the initial one; fewer are a
 /// message's end.
 const LOW_ROUNDS: u32 = 3;
@@ -70,14 +67,14 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     let whole = delivery.bytes.div_ceil(u64::from(delivery.mss.max(1)));
     let size = delivery.bytes / delivery.segments.max(1);
     let is_tiny =
-        size < u64::from(delivery.mss) / TINY_PART && delivery.segments >= whole + INITIAL_WINDOW;
-    let has_rested = delivery.rested.is_some_and(|rested| rested >= LEAST_REST);
+        size < u64::from(delivery.mss) / TINY_PART && delivery.segments >= whole + TCP_INIT_CWND;
+    let has_rested = delivery.rested.is_some_and(|rested| rested >= TCP_RTO_MIN);
     let was_larger = delivery.earlier_in_flight * KEPT / 100 > delivery.first_in_flight;
     Some(if is_tiny {
         Congestion::TinyWrites
     } else if delivery.has_losses {
         Congestion::AfterLoss
-    } else if delivery.most_segments < INITIAL_WINDOW {
+    } else if delivery.most_segments < TCP_INIT_CWND {
         // Data in its own host's queue counts too: a socket may have two super-segments there
         // (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
         let most = delivery.most_segments * u64::from(delivery.mss);

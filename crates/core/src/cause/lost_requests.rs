@@ -10,12 +10,11 @@ use super::Case;
 use super::trips::{is_far, matters_outside};
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
+use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// The least retransmission timeout (`TCP_RTO_MIN` in `include/net/tcp.h`).
-const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 /// The greatest number of round trips in the timeout beyond its least value: one, more where it
 /// varied; a probe of a lone segment takes two (`tcp_schedule_loss_probe()`).
 const ROUNDS: u32 = 4;
@@ -48,7 +47,7 @@ impl LostRequests {
             return;
         };
         self.silences.record(idle);
-        if idle < LEAST_TIMEOUT {
+        if idle < TCP_RTO_MIN {
             return;
         }
         if !is_repetition(exchange, idle) {
@@ -118,6 +117,6 @@ impl LostRequests {
 fn is_repetition(exchange: &Exchange, idle: Duration) -> bool {
     let missing = exchange.travel.skipped;
     let trip = exchange.travel.beyond + exchange.least_trip.unwrap_or_default();
-    let timeout = LEAST_TIMEOUT + trip * ROUNDS + STRAY;
+    let timeout = TCP_RTO_MIN + trip * ROUNDS + STRAY;
     (1..=MOST_COPIES).contains(&missing) && idle <= timeout * ((1 << missing) - 1)
 }

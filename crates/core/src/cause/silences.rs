@@ -11,14 +11,11 @@ use super::evidence::REPEATS;
 use super::trips::is_far;
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
+use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// The least retransmission timeout, to which a round trip is added (`TCP_RTO_MIN` in
-/// `include/net/tcp.h`, `tcp_set_rto()`). One more is added before it where the acknowledgement of
-/// the response came with the request.
-const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 /// Allowance for the kernel's tick and the variation of the round trip.
 const STRAY: Duration = Duration::from_millis(50);
 /// The timeouts that may follow each other, as multiples of one: a probe and a timeout, or a
@@ -62,7 +59,7 @@ impl Silences {
         }
         self.silences.record(idle);
         let trip = exchange.travel.beyond + exchange.least_trip.unwrap_or_default();
-        let timer = LEAST_TIMEOUT + trip * 7 / 8..=LEAST_TIMEOUT + trip * 2 + STRAY;
+        let timer = TCP_RTO_MIN + trip * 7 / 8..=TCP_RTO_MIN + trip * 2 + STRAY;
         if timer.contains(&idle) {
             self.tally.add(exchange, Cost::exactly(idle), idle);
             self.clients.insert(exchange.client);

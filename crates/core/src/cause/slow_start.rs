@@ -7,12 +7,11 @@
 use core::time::Duration;
 
 use super::evidence::ruled_out;
-use super::limited::{
-    Congestion, INITIAL_WINDOW, Kind, Limited, bytes, congestion, first_segments,
-};
+use super::limited::{Congestion, Kind, Limited, bytes, congestion, first_segments};
 use super::wording::Wording;
 use super::{Case, Id};
 use crate::exchange::delivery::Delivery;
+use crate::observed::tcp::TCP_INIT_CWND;
 use crate::report::Finding;
 
 /// The evidence on the wire.
@@ -72,7 +71,7 @@ impl Kind for Starting {
     }
 
     fn words(worst: &Delivery) -> (&'static str, &'static Wording) {
-        let is_older = first_segments(worst) < INITIAL_WINDOW;
+        let is_older = first_segments(worst) < TCP_INIT_CWND;
         (SEEN, if is_older { &OLDER } else { &WORDING })
     }
 

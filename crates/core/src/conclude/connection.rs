@@ -243,7 +243,7 @@ fn initial_window(own: &End, peer: &End) -> Option<InitialWindow> {
     let offered = |end: &End| end.syn.and_then(|syn| syn.mss).map(u64::from);
     let mss = offered(own).into_iter().chain(offered(peer)).min()?;
     let stamps = match own.stamps() {
-        Some(true) => crate::connection::half::TIMESTAMP_BYTES,
+        Some(true) => crate::observed::tcp::TCPOLEN_TSTAMP_ALIGNED,
         _ => 0,
     };
     let full = mss.saturating_sub(u64::from(stamps)).max(1);

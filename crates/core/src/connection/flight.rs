@@ -2,11 +2,8 @@
 
 use core::time::Duration;
 
+use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
-
-/// The time without anything to send after which a sender begins anew with a small window whatever
-/// was before (`tcp_slow_start_after_idle`, one timeout).
-const IDLE: Duration = Duration::from_millis(200);
 
 /// The most round trips after which a window is still one of a slow start.
 const MAX_DOUBLINGS: u8 = 6;
@@ -39,7 +36,9 @@ impl Flight {
             self.grow();
             return false;
         }
-        self.is_cut &= !(idle && gap >= IDLE);
+        // After a rest of one timeout a sender begins anew with a small window, whatever was before
+        // (`tcp_slow_start_after_idle`).
+        self.is_cut &= !(idle && gap >= TCP_RTO_MIN);
         let is_held = self.is_cut && self.bytes < self.most;
         if is_held && self.doublings < MAX_DOUBLINGS {
             self.doublings += 1;

@@ -12,6 +12,7 @@ use crate::connection::repeats::Repeats;
 use crate::connection::timing::{Timed, Timing};
 use crate::connection::transit::{Reply, Transit};
 use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::tcp::TCPOLEN_TSTAMP_ALIGNED;
 use crate::observed::time::Timestamp;
 
 /// The most holes remembered at a time; more are a capture that lost its thread.
@@ -20,8 +21,6 @@ const MAX_HOLES: usize = 32;
 const MOST_REVEALED: u64 = 1 << 20;
 /// MSS assumed until the SYN or a larger segment tells (Ethernet less timestamps).
 const DEFAULT_MSS: u32 = 1448;
-/// Option bytes that timestamps take from each segment (RFC 7323 appendix A).
-pub(crate) const TIMESTAMP_BYTES: u32 = 12;
 
 /// State of one direction.
 #[derive(Clone, Debug, Default)]
@@ -190,7 +189,7 @@ impl Half {
             (one, other) => one.or(other).map(u32::from),
         };
         let options = if self.has_timestamps {
-            TIMESTAMP_BYTES
+            TCPOLEN_TSTAMP_ALIGNED
         } else {
             0
         };
