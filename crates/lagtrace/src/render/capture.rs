@@ -1,4 +1,4 @@
-//! What the packet sources delivered, and what was done when.
+//! The extent of the capture, and the phases of the run.
 
 use lagtrace_core::report::{Capture, CapturePoint, PhaseSpan, Report};
 
@@ -6,7 +6,7 @@ use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Table, plain};
 
-/// Writes the capture's extent and damage; the phases when verbose.
+/// Writes the capture's extent and damage, and the phases if verbose.
 pub(super) fn write(page: &mut Page, report: &Report) {
     if let Some(capture) = &report.capture {
         page.heading("Capture");
@@ -47,7 +47,7 @@ fn extent(capture: &Capture) -> String {
 fn point(page: &mut Page, point: &CapturePoint) {
     let name = format!("{}:", point.name);
     let mut text = match point.connections {
-        // A piece of a rotated capture, or the other end's file of two.
+        // One file of a rotated capture, or the file of the other end.
         0 => quantity::counted(point.packets, "packet", "packets"),
         count => quantity::counted(count, "connection", "connections"),
     };

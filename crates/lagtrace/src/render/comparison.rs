@@ -1,4 +1,4 @@
-//! Two runs beside each other.
+//! The comparison of two runs.
 
 use lagtrace_core::views::compare::{
     Comparison, Fate, FindingChange, Judgement, LatencyChange, LatencyFigure, Mechanism, Outcome,
@@ -88,7 +88,7 @@ fn opening(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// What its mechanism makes of a vanished finding, in brief.
+/// Returns a short remark on a vanished finding, by the change of its mechanism.
 fn gone(mechanism: Option<Mechanism>) -> &'static str {
     match mechanism {
         Some(Mechanism::Changed) => "gone, and what causes it was seen changed.",

@@ -1,4 +1,4 @@
-//! Each finding in full: what shows it, what does not, what to do.
+//! The findings in full: evidence, alternatives, remedy.
 
 use lagtrace_core::report::{
     Candidate, Evidence, Exchanges, Finding, Prediction, Report, Says, Verdict, Witness,
@@ -7,12 +7,12 @@ use lagtrace_core::report::{
 use super::page::{Page, Tone};
 use super::{groups, quantity, words};
 
-/// Findings told in full, unless verbose.
+/// Maximum number of findings written in full, unless verbose.
 const IN_FULL: usize = 3;
-/// Packet numbers shown for one piece of evidence.
+/// Maximum number of packet numbers shown for one piece of evidence.
 const PACKETS: usize = 8;
 
-/// Writes the findings' particulars.
+/// Writes the findings in full.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let groups = groups::groups(report);
     let shown = if page.is_verbose() {
@@ -164,7 +164,7 @@ fn evidence(page: &mut Page, evidence: &[Evidence]) {
     }
 }
 
-/// Writes which kinds of evidence do not show the finding.
+/// Writes the kinds of evidence that do not show the finding.
 fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     let of = |says| -> Vec<&str> {
         let of = witnesses.iter().filter(|witness| witness.says == says);
@@ -177,7 +177,7 @@ fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     ];
     for (says, tone, title) in groups {
         let kinds = of(says);
-        // A capture alone lacks all others each time.
+        // With a capture alone, all other kinds are missing every time.
         let is_told = says != Says::NotAvailable || page.is_verbose();
         if is_told && !kinds.is_empty() {
             let text = format!("{title}: {}.", words::list(&kinds));
@@ -186,7 +186,7 @@ fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     }
 }
 
-/// Where to look it up.
+/// Returns the references of a piece of evidence: count, median, packet numbers, location.
 fn reference(piece: &Evidence) -> String {
     let mut parts = Vec::new();
     if let Some(count) = piece.count {

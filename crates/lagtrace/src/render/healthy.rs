@@ -1,4 +1,4 @@
-//! The opening when nothing was found: claims no more than was measured.
+//! The opening of a letter without findings, which claims no more than was measured.
 
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{Exchanges, Finding, LayerState, Report, Shape};
@@ -6,14 +6,14 @@ use lagtrace_core::report::{Exchanges, Finding, LayerState, Report, Shape};
 use super::page::{Page, Tone};
 use super::{quantity, verdict, words};
 
-/// Requests below which the tail is not known.
+/// Number of requests below which the tail of the latency is not known.
 const FEW: u64 = 1_000;
-/// Part of the time that may stay unexplained without a word.
+/// Share of the time that may stay unexplained without being mentioned.
 const UNEXPLAINED: f64 = 0.01;
-/// From here on it is what the page is about.
+/// Unexplained share of the time above which the opening says so.
 const MUCH: f64 = 0.1;
 
-/// Writes what was looked at, and what was not.
+/// Writes the opening, the layers that were and were not measured, and the limits of the claim.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let exchanges = &report.exchanges;
     let failed = exchanges.errors.saturating_add(exchanges.timeouts);
@@ -55,7 +55,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// The opening where time has a place and no cause.
+/// Returns the opening for time whose place is known, but not its cause.
 fn located(report: &Report) -> (Tone, &'static str) {
     let mut places = report.places();
     let is_own_work = |place: &Finding| {
@@ -75,7 +75,8 @@ fn located(report: &Report) -> (Tone, &'static str) {
     }
 }
 
-/// The time that nothing explains: at most so much of each request could be gained.
+/// Returns the upper bound of the time to be gained per request: the mean unclaimed
+/// time; `None` if nothing was booked, or places of unexplained time are named.
 fn at_most(report: &Report) -> Option<String> {
     let bookings = report.account.iter().flat_map(|account| &account.exchanges);
     let (mut unclaimed, mut booked) = (0_u64, 0_u64);
@@ -95,7 +96,7 @@ fn at_most(report: &Report) -> Option<String> {
     ))
 }
 
-/// The share of the time that no wait explains.
+/// Returns the share of the time that no known wait explains.
 fn unexplained(exchanges: &Exchanges) -> f64 {
     let unknown = exchanges.waits.iter();
     let unknown = unknown.filter(|wait| wait.kind == WaitKind::Unknown);
@@ -161,7 +162,8 @@ fn layers(page: &mut Page, report: &Report) {
     }
 }
 
-/// What else narrows the claim.
+/// Returns sentences on further limits of the claim: few requests, unexplained time,
+/// lost packets, exchanges cut by the capture.
 fn limits(report: &Report) -> Vec<String> {
     let exchanges = &report.exchanges;
     let mut limits: Vec<String> = at_most(report).into_iter().collect();

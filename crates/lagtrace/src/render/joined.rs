@@ -1,4 +1,4 @@
-//! Two captures held against each other.
+//! The comparison of two captures of the same connections.
 
 use lagtrace_core::report::{ClockRelation, Joined, Report, Way};
 
@@ -6,10 +6,11 @@ use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Content, Table, plain};
 
-/// Columns of a full bar.
+/// Width of a full bar, in columns.
 const BAR: usize = 20;
 
-/// Writes clocks, ways and places.
+/// Writes the relation of the clocks, the delays of both directions, and the places where
+/// the requests' time went.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(joined) = &report.joined else {
         return;
@@ -114,7 +115,7 @@ fn places(joined: &Joined) -> Table {
     table
 }
 
-/// `client to server` for `client-to-server`.
+/// Replaces hyphens by spaces: `client to server` for `client-to-server`.
 fn spaced(name: &str) -> String {
     name.replace('-', " ")
 }

@@ -1,11 +1,11 @@
-//! The layers one by one.
+//! The outcome of each layer, one per line.
 
 use lagtrace_core::report::{Layer, LayerState, Report};
 
 use super::page::{Page, Tone, length};
 use super::words;
 
-/// Columns the names may take.
+/// Maximum width of the padded layer names, in columns.
 const NAME: usize = 16;
 
 /// Writes each layer's outcome.
@@ -43,7 +43,8 @@ fn mark(state: LayerState) -> (&'static str, Tone) {
     }
 }
 
-/// The outcome; with what it rests on, or how to allow it, where that matters.
+/// Returns the outcome, followed by its grounds, or how to allow the measurement, unless
+/// the layer is cleared and the page not verbose.
 fn line(layer: &Layer, is_verbose: bool) -> String {
     let outcome = words::sentence(&layer.line);
     let is_telling = is_verbose || layer.state != LayerState::Cleared;

@@ -1,6 +1,6 @@
-//! The page: wraps, indents, colours and makes strings harmless.
+//! The page: wraps, indents, colours and escapes text.
 //!
-//! Everything that is shown goes through here, so nothing unescaped can pass.
+//! All output goes through the page, so nothing unescaped reaches the terminal.
 
 use anstyle::{AnsiColor, Style as Color};
 
@@ -8,17 +8,17 @@ use super::Style;
 use super::escape::escape;
 use super::table::Table;
 
-/// What a piece of text is to the reader.
+/// The meaning of a piece of text to the reader, shown by its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// Nothing special.
+    /// Ordinary.
     #[default]
     Plain,
     /// Important.
     Strong,
     /// Secondary.
     Dim,
-    /// In order.
+    /// Healthy.
     Good,
     /// At fault.
     Bad,
@@ -49,7 +49,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// An empty page.
+    /// Creates an empty page.
     pub(crate) fn new(style: &Style) -> Self {
         Self {
             text: String::new(),
@@ -59,45 +59,45 @@ impl Page {
         }
     }
 
-    /// Whether everything is to be shown.
+    /// Returns true if all details are shown.
     pub(crate) fn is_verbose(&self) -> bool {
         self.verbose
     }
 
-    /// The columns there are.
+    /// The width of the page, in columns.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// A section's title, after an empty line.
+    /// Writes a section's title after an empty line.
     pub(crate) fn heading(&mut self, title: &str) {
         self.blank();
         self.flow(0, "", Tone::Plain, &[(Tone::Strong, title)]);
     }
 
-    /// An empty line, unless the page just began.
+    /// Writes an empty line, unless the page is empty.
     pub(crate) fn blank(&mut self) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
     }
 
-    /// A paragraph of one tone.
+    /// Writes a paragraph of one tone.
     pub(crate) fn paragraph(&mut self, indent: usize, tone: Tone, text: &str) {
         self.flow(indent, "", Tone::Plain, &[(tone, text)]);
     }
 
-    /// A paragraph of several tones, a space between them.
+    /// Writes a paragraph of several tones, separated by spaces.
     pub(crate) fn spans(&mut self, indent: usize, spans: &[(Tone, &str)]) {
         self.flow(indent, "", Tone::Plain, spans);
     }
 
-    /// An item: a marker, and a paragraph that hangs right of it.
+    /// Writes a list item: a marker, and a paragraph with a hanging indent after it.
     pub(crate) fn item(&mut self, indent: usize, marker: &str, tone: Tone, spans: &[(Tone, &str)]) {
         self.flow(indent, marker, tone, spans);
     }
 
-    /// A table; nothing when it has no rows.
+    /// Writes a table; nothing if it has no rows.
     pub(crate) fn table(&mut self, indent: usize, table: &Table) {
         for row in table.lines(self.width.saturating_sub(indent)) {
             let mut line = " ".repeat(indent);
@@ -109,7 +109,7 @@ impl Page {
         }
     }
 
-    /// The text, with a line feed at its end.
+    /// Returns the text, whose lines all end with a line feed.
     pub(crate) fn finish(self) -> String {
         self.text
     }
@@ -157,8 +157,8 @@ impl Page {
     }
 }
 
-/// Columns a text takes. Wide characters count as one: they come from outside
-/// only, and only the look of their own line suffers.
+/// Returns the number of columns of a text. Wide characters count as one: they occur
+/// only in strings from outside, and misalign only their own line.
 pub(crate) fn length(text: &str) -> usize {
     text.chars().count()
 }

@@ -1,4 +1,4 @@
-//! The letter's opening: what it is, how sure, whose fault, what it costs.
+//! The letter's opening: each finding with its certainty, culprit and cost.
 
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::{Exchanges, Finding, Report, Verdict};
@@ -6,16 +6,17 @@ use lagtrace_core::report::{Exchanges, Finding, Report, Verdict};
 use super::page::{Page, Tone};
 use super::{groups, healthy, quantity, words};
 
-/// Affected parts from here on read as "each request".
+/// Affected share of the requests from which on the text says "each request".
 const NEARLY_ALL: f64 = 0.99;
-/// Places of unexplained time told in brief.
+/// Maximum number of places of unexplained time named in the opening.
 const PLACES: usize = 3;
-/// Bounds of the cost that differ by more than this part are told.
+/// Spread of the bounds of the cost, as a part of the cost, above which they are shown.
 const WIDE: f64 = 0.05;
-/// A share of this much more than the latency is of something besides it.
+/// Ratio of the cost to its share of the mean latency above which the share is taken to be of
+/// more time than the latency.
 const BESIDES: f64 = 1.05;
 
-/// Writes the verdict, or that there is none.
+/// Writes the verdict on each finding, or that there is none.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let groups = groups::groups(report);
     let is_only = groups.len() == 1;
@@ -88,7 +89,7 @@ fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
     page.paragraph(indent, Tone::Plain, &text);
 }
 
-/// What it costs: `43.1 ms of each 43.6 ms request, 98 % of all request time.`
+/// Returns the cost of a finding: `43.1 ms of each 43.6 ms request, 98 % of all request time.`
 fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     let affected = finding.affected;
     if finding.cost_ns == 0 || affected.exchanges == 0 {
@@ -132,7 +133,7 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     ))
 }
 
-/// The share of the time of all services, where there are several.
+/// Returns the finding's share of the time of all services, if there are several.
 fn of_all_services(finding: &Finding, report: &Report) -> Option<String> {
     let location = finding.location.as_ref()?;
     (report.account.len() > 1).then(|| {
@@ -144,8 +145,8 @@ fn of_all_services(finding: &Finding, report: &Report) -> Option<String> {
     })
 }
 
-/// What the share is of, on average: more than the `mean` latency where the
-/// cause is in making the connection, which the latency does not hold.
+/// Returns the mean time that the finding's share refers to: more than the `mean`
+/// latency if the cause is in connection setup, which the latency does not include.
 fn whole_request(finding: &Finding, mean: u64) -> u64 {
     let cost = finding.cost_ns as f64 / finding.affected.exchanges.max(1) as f64;
     let is_longer = cost > mean as f64 * finding.share * BESIDES;
@@ -172,7 +173,7 @@ fn blame(finding: &Finding) -> String {
     }
 }
 
-/// The certainty of the place, where that is surer than the cause.
+/// Returns a sentence on the certainty of the place, if it is more certain than the cause.
 fn whereabouts(finding: &Finding) -> Option<String> {
     let location = finding.location.as_ref()?;
     let because = &location.because;

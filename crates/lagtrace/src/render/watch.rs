@@ -1,4 +1,4 @@
-//! What watching the kernel showed.
+//! The results of watching requests in the kernel.
 
 use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::report::{AskedService, Report, Watch, WatchedService};
@@ -6,7 +6,7 @@ use lagtrace_core::report::{AskedService, Report, Watch, WatchedService};
 use crate::render::page::{Page, Tone};
 use crate::render::{quantity, stages};
 
-/// What each stage is, by its name.
+/// The meanings of the stages, by name.
 const MEANINGS: [(&str, &str); 10] = [
     ("backlog", "arrived, and waiting for the network stack"),
     ("stack", "on its way to TCP: filters, routing"),
@@ -20,13 +20,14 @@ const MEANINGS: [(&str, &str); 10] = [
     ("qdisc", "sent by TCP, and queueing before the device"),
 ];
 
-/// What a stage is; nothing for one that is not known.
+/// Returns the meaning of a stage; an empty string for an unknown one.
 pub(super) fn meaning(stage: &str) -> &'static str {
     let known = MEANINGS.iter().find(|(name, _)| *name == stage);
     known.map_or("", |(_, meaning)| meaning)
 }
 
-/// What was lost for want of room, if anything was.
+/// Returns the numbers of observations lost and connections not followed for want of room;
+/// `None` if there were none.
 pub(super) fn lost(tally: &WatchTally) -> Option<String> {
     let mut parts = Vec::new();
     if tally.lost_records > 0 {
@@ -40,7 +41,7 @@ pub(super) fn lost(tally: &WatchTally) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{} for want of room", parts.join(", ")))
 }
 
-/// Writes it; nothing where nothing was watched.
+/// Writes the results of watching; nothing if nothing was watched.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(watch) = &report.watch else { return };
     page.heading("In the kernel");
