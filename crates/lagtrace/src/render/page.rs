@@ -1,6 +1,7 @@
 //! The page: wraps, indents, colours and escapes text.
 //!
-//! All output goes through the page, so nothing unescaped reaches the terminal.
+//! All text of a page is escaped here or by its [`Table`], so nothing unescaped reaches
+//! the terminal.
 
 use anstyle::{AnsiColor, Style as Color};
 

@@ -8,7 +8,7 @@ use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Cell, Table, cell, dim, plain};
 
-/// Maximum number of probes per hop up to which each round trip is shown instead of
+/// Maximum number of probes per hop for which each round trip is shown instead of
 /// statistics.
 const FEW: u64 = 5;
 /// Lower bound of the extra time of a hop that is slow to answer, in nanoseconds: the time that
