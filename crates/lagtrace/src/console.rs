@@ -73,7 +73,7 @@ impl Console {
                 columns
             },
             color: !is_file && self.colors_stdout(),
-            verbose: self.output.verbose,
+            length: self.output.length(),
         }
     }
 
@@ -84,7 +84,7 @@ impl Console {
         let style = render::Style {
             width: size.and_then(|size| room(size.ws_col)).unwrap_or(WIDTH),
             color: self.colors_stderr(),
-            verbose: self.output.verbose,
+            length: self.output.length(),
         };
         let rows = size.and_then(|size| room(size.ws_row)).unwrap_or(ROWS);
         (style, rows.saturating_sub(1).max(1))

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ValueEnum};
 
+use crate::render::Length;
+
 /// The colours of help texts.
 pub(crate) const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -41,9 +43,15 @@ pub(crate) struct Output {
     /// Print the report only: no steps, no progress
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Tell more about each step
+    /// Print the whole report, and tell more about each step
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
+    /// Print the whole report, not only its first screen
+    #[arg(long, global = true)]
+    pub(crate) full: bool,
+    /// Print what was found in at most 12 lines
+    #[arg(long, global = true, conflicts_with_all = ["verbose", "full"])]
+    pub(crate) brief: bool,
 }
 
 /// What can be asked for.
@@ -61,6 +69,17 @@ pub(crate) enum Form {
 }
 
 impl Output {
+    /// Returns how much of a report is to be printed as text.
+    pub(crate) fn length(&self) -> Length {
+        if self.brief {
+            Length::Brief
+        } else if self.verbose || self.full {
+            Length::Full
+        } else {
+            Length::Screen
+        }
+    }
+
     /// Returns the output with its format known; `None` if CSV is asked of a command without it.
     pub(crate) fn settled(mut self, has_csv: bool) -> Option<Self> {
         self.format = match self.form {

@@ -39,6 +39,7 @@ mod plot;
 mod probes;
 pub(crate) mod quantity;
 mod route;
+mod screen;
 mod served;
 mod sockets;
 mod stages;
@@ -66,19 +67,42 @@ pub(crate) struct Style {
     pub(crate) width: usize,
     /// True if colour is used.
     pub(crate) color: bool,
-    /// True if details that most readers do not need are shown: the grounds of
-    /// cleared layers, the slowest requests, the phases.
-    pub(crate) verbose: bool,
+    /// How much of a report to show.
+    pub(crate) length: Length,
 }
 
-/// Renders a report as a letter: verdict, proof and remedy first, then tables.
+/// How much of a report is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// The verdict and what to change, in a few lines.
+    Brief,
+    /// What a person needs to act, on one screen.
+    #[default]
+    Screen,
+    /// All of it.
+    Full,
+}
+
+/// The report as text: a screen of it, or the whole letter.
 pub(crate) fn text(report: &Report, style: &Style) -> String {
-    let mut page = Page::new(style);
-    if report.command == "route" {
-        route::write(&mut page, report);
-        notes::write(&mut page, &report.notes);
-        return page.finish();
+    match style.length {
+        _ if report.command == "route" => route(report, style),
+        Length::Brief | Length::Screen => screen::text(report, style),
+        Length::Full => letter(report, style),
     }
+}
+
+/// A traced route, hop by hop.
+fn route(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    route::write(&mut page, report);
+    notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
+/// The whole report: verdict, proof, remedy first; tables after them.
+fn letter(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
     verdict::write(&mut page, report);
     finding::write(&mut page, report);
     layers::write(&mut page, report);
@@ -174,6 +198,9 @@ pub(crate) fn connections(connections: &Connections, style: &Style) -> String {
 
 /// Renders a comparison as text: verdict, figures, mechanism, prediction.
 pub(crate) fn comparison(comparison: &Comparison, style: &Style) -> String {
+    if style.length != Length::Full {
+        return screen::comparison(comparison, style);
+    }
     let mut page = Page::new(style);
     comparison::write(&mut page, comparison);
     notes::write(&mut page, &comparison.remarks);

@@ -185,13 +185,13 @@ struct Probes {
 #[derive(Clone, Copy, Debug, Args)]
 #[group(multiple = false, conflicts_with = "method")]
 struct Short {
-    /// The same as --method tcp
+    /// Shorthand for --method tcp
     #[arg(short = 'T', long)]
     tcp: bool,
-    /// The same as --method icmp
+    /// Shorthand for --method icmp
     #[arg(short = 'I', long)]
     icmp: bool,
-    /// The same as --method udp
+    /// Shorthand for --method udp
     #[arg(short = 'u', long)]
     udp: bool,
 }

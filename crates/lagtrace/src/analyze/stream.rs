@@ -34,7 +34,7 @@ pub(super) enum View {
     Ladder,
     /// Both directions' bytes as text, as Wireshark follows a stream
     Text,
-    /// The same as hexadecimal numbers
+    /// Both directions' bytes as hexadecimal numbers
     Hex,
     /// Round trips over time
     RoundTrip,

@@ -58,7 +58,7 @@ pub(super) struct Options {
     /// Only recordings with TEXT in their names
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Whose captures to diagnose
+    /// The ends whose captures to diagnose
     #[arg(long, value_enum, default_value_t, value_name = "END")]
     vantage: Vantage,
     /// Score recordings that are made now

@@ -52,8 +52,8 @@ pub(super) struct Packet {
     /// FPU, 0 for none. Needs CAP_NET_RAW
     #[arg(long, value_name = "FLAGS,…", value_parser = targets::parse_flags)]
     pub(super) flags: Option<Flags>,
-    /// The same for S,A,SA,F,FA,FPU,0: what they are answered with tells which
-    /// filter stands before a port
+    /// Send --flags S,A,SA,F,FA,FPU,0 in turn: the answers tell which filter stands
+    /// before a port
     #[arg(long, conflicts_with = "flags")]
     pub(super) matrix: bool,
     /// Time to live, or hop limit

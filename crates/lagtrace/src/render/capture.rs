@@ -6,7 +6,7 @@ use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Table, plain};
 
-/// Writes the capture's extent and damage, and the phases if verbose.
+/// Writes the capture's extent and damage, and the phases.
 pub(super) fn write(page: &mut Page, report: &Report) {
     if let Some(capture) = &report.capture {
         page.heading("Capture");
@@ -15,10 +15,31 @@ pub(super) fn write(page: &mut Page, report: &Report) {
             point(page, one);
         }
     }
-    if page.is_verbose() && !report.phases.is_empty() {
+    if !report.phases.is_empty() {
         page.heading("Phases");
         page.table(2, &phases(&report.phases));
     }
+}
+
+/// What could not be read or was lost, in a sentence each.
+pub(super) fn lacks(report: &Report) -> Vec<String> {
+    let Some(capture) = &report.capture else {
+        return Vec::new();
+    };
+    let damaged = capture.points.iter().filter_map(|point| {
+        let damage = point.damage.as_ref()?;
+        Some(format!("Reading {} ended early: {damage}.", point.name))
+    });
+    let lost = capture.dropped.filter(|&lost| lost > 0).map(|lost| {
+        let packets = quantity::counted(lost, "packet", "packets");
+        format!("The capture lost {packets}.")
+    });
+    let links = capture.points.iter().flat_map(|point| &point.unread_links);
+    let unread = links.map(|link| {
+        let packets = quantity::counted(link.packets, "packet", "packets");
+        format!("{packets} of {}, which is not decoded.", link.name)
+    });
+    damaged.chain(lost).chain(unread).collect()
 }
 
 fn extent(capture: &Capture) -> String {

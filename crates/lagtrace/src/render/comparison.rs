@@ -9,11 +9,15 @@ use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Cell, Table, cell, plain};
 
+/// Columns left of a table.
+const INDENT: usize = 2;
+/// The column of the intervals.
+const INTERVAL: usize = 4;
+
 /// Writes the verdict, the figures, the mechanism and the prediction.
 pub(super) fn write(page: &mut Page, comparison: &Comparison) {
     opening(page, comparison);
-    page.heading("Figures");
-    page.table(2, &figures(comparison));
+    changes(page, comparison);
     if let Some(intervals) = &comparison.intervals {
         let text = format!(
             "Intervals: 95 %, {} resamples of {} and {} clusters (seconds × groups of \
@@ -24,10 +28,49 @@ pub(super) fn write(page: &mut Page, comparison: &Comparison) {
         );
         page.paragraph(2, Tone::Dim, &text);
     }
-    findings(page, &comparison.findings);
+    if !comparison.findings.is_empty() {
+        page.heading("Findings");
+    }
+    for finding in &comparison.findings {
+        let (mark, tone, head, text) = fate(finding);
+        let spans = [(Tone::Strong, head.as_str()), (Tone::Plain, &text)];
+        page.item(2, mark, tone, &spans);
+    }
     if let Some(check) = &comparison.prediction {
         prediction(page, check);
     }
+}
+
+/// Writes the verdict, and unless the page is brief the figures and the prediction.
+pub(super) fn briefly(page: &mut Page, comparison: &Comparison) {
+    opening(page, comparison);
+    if page.is_brief() {
+        return;
+    }
+    changes(page, comparison);
+    if let Some(check) = &comparison.prediction {
+        prediction(page, check);
+    }
+}
+
+/// The findings of both runs, a line each.
+pub(super) fn in_lines(comparison: &Comparison) -> impl Iterator<Item = (Tone, String, String)> {
+    comparison.findings.iter().map(|finding| {
+        let (_, tone, head, text) = fate(finding);
+        (tone, head, text)
+    })
+}
+
+fn changes(page: &mut Page, comparison: &Comparison) {
+    page.heading("Figures");
+    let all = figures(comparison, true);
+    let is_narrow = !page.is_verbose() && all.wanted() + INDENT > page.width();
+    let table = if is_narrow {
+        figures(comparison, false)
+    } else {
+        all
+    };
+    page.table(INDENT, &table);
 }
 
 fn opening(page: &mut Page, comparison: &Comparison) {
@@ -98,20 +141,28 @@ fn gone(mechanism: Option<Mechanism>) -> &'static str {
     }
 }
 
-fn figures(comparison: &Comparison) -> Table {
-    let mut table = Table::new(&[
+/// The figures of both runs, with the intervals of their differences or without.
+fn figures(comparison: &Comparison, with_intervals: bool) -> Table {
+    let mut columns = vec![
         (Align::Left, "figure"),
         (Align::Right, "before"),
         (Align::Right, "after"),
         (Align::Right, "difference"),
         (Align::Right, "95 % interval"),
         (Align::Left, ""),
+    ];
+    let rows = comparison.latency.iter().map(latency);
+    let rows = rows.chain([
+        scalar("rate", &comparison.rate, quantity::rate),
+        scalar("failed", &comparison.failures, quantity::share),
     ]);
-    for change in &comparison.latency {
-        table.row(latency(change));
+    let mut rows: Vec<_> = rows.collect();
+    if !with_intervals {
+        columns.remove(INTERVAL);
+        rows.iter_mut().for_each(|row| drop(row.remove(INTERVAL)));
     }
-    table.row(scalar("rate", &comparison.rate, quantity::rate));
-    table.row(scalar("failed", &comparison.failures, quantity::share));
+    let mut table = Table::new(&columns);
+    rows.into_iter().for_each(|row| table.row(row));
     table
 }
 
@@ -174,31 +225,21 @@ fn judgement(judgement: Judgement) -> Cell {
     cell(tone, text)
 }
 
-fn findings(page: &mut Page, findings: &[FindingChange]) {
-    if findings.is_empty() {
-        return;
+/// What became of a finding: its mark and tone, its name, and why.
+fn fate(finding: &FindingChange) -> (&'static str, Tone, String, String) {
+    let (mark, tone, fate) = match finding.fate {
+        Fate::Vanished => ("✓", Tone::Good, "gone"),
+        Fate::Stayed => ("✗", Tone::Bad, "still there"),
+        Fate::Appeared => ("✗", Tone::Bad, "new"),
+        Fate::NotMeasured => ("–", Tone::Caution, "not measured"),
+    };
+    let head = format!("{} ({fate}):", finding.cause);
+    let mut shares = finding.explanation.clone();
+    if finding.share_before > 0.0 || finding.share_after > 0.0 {
+        let [before, after] = [finding.share_before, finding.share_after].map(quantity::share);
+        shares = format!("{before} of the time before, {after} after. {shares}");
     }
-    page.heading("Findings");
-    for finding in findings {
-        let (mark, tone, fate) = match finding.fate {
-            Fate::Vanished => ("✓", Tone::Good, "gone"),
-            Fate::Stayed => ("✗", Tone::Bad, "still there"),
-            Fate::Appeared => ("✗", Tone::Bad, "new"),
-            Fate::NotMeasured => ("–", Tone::Caution, "not measured"),
-        };
-        let head = format!("{} ({fate}):", finding.cause);
-        let mut shares = finding.explanation.clone();
-        if finding.share_before > 0.0 || finding.share_after > 0.0 {
-            let [before, after] = [finding.share_before, finding.share_after].map(quantity::share);
-            shares = format!("{before} of the time before, {after} after. {shares}");
-        }
-        page.item(
-            2,
-            mark,
-            tone,
-            &[(Tone::Strong, &head), (Tone::Plain, &shares)],
-        );
-    }
+    (mark, tone, head, shares)
 }
 
 fn prediction(page: &mut Page, check: &PredictionCheck) {

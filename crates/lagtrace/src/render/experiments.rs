@@ -50,6 +50,19 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
+/// What each experiment changed in the mean latency, a line each.
+pub(super) fn in_lines(report: &Report) -> impl Iterator<Item = String> {
+    report.experiments.iter().map(|outcome| {
+        let (low, high) = (outcome.difference_low_ns, outcome.difference_high_ns);
+        format!(
+            "Experiment, {}: {} ({}).",
+            name(outcome),
+            quantity::difference(outcome.difference_ns),
+            quantity::interval(low, high)
+        )
+    })
+}
+
 fn name(outcome: &ExperimentOutcome) -> String {
     let experiment = outcome.experiment.to_string();
     if outcome.target == "twin" {

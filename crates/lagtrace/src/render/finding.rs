@@ -1,45 +1,27 @@
 //! The findings in full: evidence, alternatives, remedy.
 
 use lagtrace_core::report::{
-    Candidate, Evidence, Exchanges, Finding, Prediction, Report, Says, Verdict, Witness,
+    Candidate, Evidence, Exchanges, Finding, Fix, Prediction, Report, Says, Verdict, Witness,
 };
 
-use super::page::{Page, Tone};
+use super::page::{Page, Tone, Weight};
 use super::{groups, quantity, words};
 
-/// Maximum number of findings written in full, unless verbose.
-const IN_FULL: usize = 3;
-/// Maximum number of packet numbers shown for one piece of evidence.
+/// Packet numbers shown for one piece of evidence.
 const PACKETS: usize = 8;
 
 /// Writes the findings in full.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let groups = groups::groups(report);
-    let shown = if page.is_verbose() {
-        groups.len()
-    } else {
-        IN_FULL
-    };
     let several = groups.len() > 1;
     let firsts = groups.iter().filter_map(|group| group.first());
-    for (at, finding) in firsts.take(shown).enumerate() {
+    for (at, finding) in firsts.enumerate() {
         if several {
             page.heading(&format!("{}. {}", at + 1, finding.title));
         }
         particulars(page, finding, &report.exchanges);
     }
-    let hidden = groups.len().saturating_sub(shown);
-    if hidden > 0 {
-        page.blank();
-        let text = format!("{hidden} more in brief above; --verbose tells them in full.");
-        page.paragraph(0, Tone::Dim, &text);
-    }
-    let shown = if page.is_verbose() {
-        usize::MAX
-    } else {
-        IN_FULL
-    };
-    for place in report.places().take(shown) {
+    for place in report.places() {
         page.heading(&place.title);
         unexplained(page, place);
     }
@@ -55,27 +37,31 @@ fn unexplained(page: &mut Page, place: &Finding) {
             &[(Tone::Plain, &words::sentence(&piece.text))],
         );
     }
-    if let Some(location) = place.location.as_ref() {
-        let sure = match location.certainty {
-            Verdict::Proven => "The place is proven",
-            Verdict::Strong => "The place is well shown",
-            Verdict::Possible => "The place is not certain",
-        };
-        let text = format!("{sure}: {}.", location.because);
+    if let Some(text) = whereabouts(place) {
         page.item(2, "•", Tone::Dim, &[(Tone::Plain, &text)]);
     }
     candidates(page, &place.candidates);
-    if !place.next.is_empty() {
+    next(page, &place.next);
+}
+
+/// How sure the place of time is, and what shows it.
+pub(super) fn whereabouts(place: &Finding) -> Option<String> {
+    let location = place.location.as_ref()?;
+    let sure = match location.certainty {
+        Verdict::Proven => "The place is proven",
+        Verdict::Strong => "The place is well shown",
+        Verdict::Possible => "The place is not certain",
+    };
+    Some(format!("{sure}: {}.", location.because))
+}
+
+/// Writes the next measurement.
+pub(super) fn next(page: &mut Page, next: &[Fix]) {
+    if !next.is_empty() {
         page.heading("What to measure next");
     }
-    for next in &place.next {
-        let at = format!("{}:", next.r#where);
-        page.item(
-            2,
-            "→",
-            Tone::Good,
-            &[(Tone::Strong, &at), (Tone::Plain, &next.change)],
-        );
+    for next in next {
+        fix(page, "→", next);
     }
 }
 
@@ -138,18 +124,12 @@ fn evidence(page: &mut Page, evidence: &[Evidence]) {
     }
     page.heading("Evidence");
     for piece in evidence {
-        let kind = words::evidence_label(piece.kind);
-        let label = if piece.shows_mechanism {
-            format!("{kind}:")
-        } else {
-            format!("{kind} (fits):")
-        };
         let text = words::sentence(&piece.text);
         page.item(
             2,
             "•",
             Tone::Dim,
-            &[(Tone::Strong, &label), (Tone::Plain, &text)],
+            &[(Tone::Strong, &label(piece)), (Tone::Plain, &text)],
         );
         let reference = reference(piece);
         if !reference.is_empty() {
@@ -164,7 +144,17 @@ fn evidence(page: &mut Page, evidence: &[Evidence]) {
     }
 }
 
-/// Writes the kinds of evidence that do not show the finding.
+/// The kind of a piece of evidence, and whether it only fits.
+pub(super) fn label(piece: &Evidence) -> String {
+    let kind = words::evidence_label(piece.kind);
+    if piece.shows_mechanism {
+        format!("{kind}:")
+    } else {
+        format!("{kind} (fits):")
+    }
+}
+
+/// Writes which kinds of evidence do not show the finding.
 fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     let of = |says| -> Vec<&str> {
         let of = witnesses.iter().filter(|witness| witness.says == says);
@@ -177,9 +167,7 @@ fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     ];
     for (says, tone, title) in groups {
         let kinds = of(says);
-        // With a capture alone, all other kinds are missing every time.
-        let is_told = says != Says::NotAvailable || page.is_verbose();
-        if is_told && !kinds.is_empty() {
+        if !kinds.is_empty() {
             let text = format!("{title}: {}.", words::list(&kinds));
             page.paragraph(2, tone, &text);
         }
@@ -219,23 +207,7 @@ fn reference(piece: &Evidence) -> String {
 }
 
 fn remedy(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
-    if !finding.fix.is_empty() {
-        page.heading("What to change");
-    }
-    for (at, fix) in finding.fix.iter().enumerate() {
-        let marker = if finding.fix.len() > 1 {
-            format!("{}.", at + 1)
-        } else {
-            "→".to_owned()
-        };
-        let place = format!("{}:", fix.r#where);
-        page.item(
-            2,
-            &marker,
-            Tone::Good,
-            &[(Tone::Strong, &place), (Tone::Plain, &fix.change)],
-        );
-    }
+    fixes(page, finding);
     if let Some(prediction) = &finding.predicted {
         page.heading("What to expect then");
         page.paragraph(2, Tone::Plain, &expectation(prediction, exchanges));
@@ -245,7 +217,31 @@ fn remedy(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
     page.paragraph(0, Tone::Dim, &text);
 }
 
-fn expectation(prediction: &Prediction, exchanges: &Exchanges) -> String {
+/// Writes what to change, best first.
+pub(super) fn fixes(page: &mut Page, finding: &Finding) {
+    let Some((best, others)) = finding.fix.split_first() else {
+        return;
+    };
+    page.heading("What to change");
+    let marker = match others {
+        [] => "→",
+        _ => "1.",
+    };
+    page.weighing(Weight::Major, |page| fix(page, marker, best));
+    for (at, other) in others.iter().enumerate() {
+        fix(page, &format!("{}.", at + 2), other);
+    }
+}
+
+/// Writes a change behind a marker.
+pub(super) fn fix(page: &mut Page, marker: &str, fix: &Fix) {
+    let place = format!("{}:", fix.r#where);
+    let spans = [(Tone::Strong, place.as_str()), (Tone::Plain, &fix.change)];
+    page.item(2, marker, Tone::Good, &spans);
+}
+
+/// The latency to expect after the change, in words.
+pub(super) fn expectation(prediction: &Prediction, exchanges: &Exchanges) -> String {
     let now = &exchanges.latency_ns;
     let figure = |name: &str, then: u64, now: u64| {
         let then = quantity::duration(then);

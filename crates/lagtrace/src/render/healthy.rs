@@ -3,10 +3,13 @@
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{Exchanges, Finding, LayerState, Report, Shape};
 
-use super::page::{Page, Tone};
+use super::page::{Page, Tone, Weight};
+use super::percentiles::{ROWS, value};
 use super::{quantity, verdict, words};
 
-/// Number of requests below which the tail of the latency is not known.
+/// Figures that stand in a line.
+const IN_A_LINE: [&str; 4] = ["mean", "p50", "p99", "max"];
+/// Requests below which the tail is not known.
 const FEW: u64 = 1_000;
 /// Share of the time that may stay unexplained without being mentioned.
 const UNEXPLAINED: f64 = 0.01;
@@ -15,9 +18,68 @@ const MUCH: f64 = 0.1;
 
 /// Writes the opening, the layers that were and were not measured, and the limits of the claim.
 pub(super) fn write(page: &mut Page, report: &Report) {
+    page.spans(0, &[opening(report)]);
     let exchanges = &report.exchanges;
-    let failed = exchanges.errors.saturating_add(exchanges.timeouts);
-    let (tone, opening) = match (exchanges.count, failed) {
+    let failed = failed(exchanges);
+    if exchanges.count > 0 || failed > 0 {
+        page.paragraph(2, Tone::Plain, &figures(exchanges, failed));
+    }
+    verdict::places(page, report);
+    layers(page, report);
+    for limit in limits(report) {
+        page.paragraph(2, Tone::Plain, &limit);
+    }
+}
+
+/// Writes that nothing was found, in what, and what was cleared.
+pub(super) fn briefly(page: &mut Page, report: &Report) {
+    page.weighing(Weight::Major, |page| page.spans(0, &[opening(report)]));
+    measured(page, &report.exchanges);
+    if let Some(cleared) = cleared(report) {
+        page.paragraph(2, Tone::Plain, &cleared);
+    }
+}
+
+/// Writes the figures of all requests in a line.
+pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
+    let failed = failed(exchanges);
+    let figures = ROWS.iter().filter(|(name, ..)| IN_A_LINE.contains(name));
+    let figures = figures.filter_map(|&row| {
+        let value = value(&exchanges.latency_ns, row)?;
+        Some(format!("{} {value}", row.0))
+    });
+    let figures: Vec<String> = figures.collect();
+    if exchanges.count > 0 {
+        let count = quantity::counted(exchanges.count, "request", "requests");
+        let text = format!(
+            "{count}: {}. {}",
+            figures.join(", "),
+            failures(exchanges, failed)
+        );
+        page.paragraph(2, Tone::Plain, &text);
+    } else if failed > 0 {
+        page.paragraph(2, Tone::Plain, &failures(exchanges, failed));
+    }
+}
+
+/// What is left to gain, and what else narrows what the page says.
+pub(super) fn margin(report: &Report) -> Vec<String> {
+    let unclaimed = unexplained_of_each(report).map(|(each, share)| {
+        format!("Unexplained: {each} of each request on average, {share} of the time.")
+    });
+    let few = few(report).filter(|_| report.causes().next().is_none());
+    let rest: Vec<_> = few.into_iter().chain(cut(report)).collect();
+    let rest = (!rest.is_empty()).then(|| rest.join(" "));
+    unclaimed.into_iter().chain(rest).collect()
+}
+
+fn failed(exchanges: &Exchanges) -> u64 {
+    exchanges.errors.saturating_add(exchanges.timeouts)
+}
+
+fn opening(report: &Report) -> (Tone, &'static str) {
+    let exchanges = &report.exchanges;
+    match (exchanges.count, failed(exchanges)) {
         (0, 0) => (
             Tone::Caution,
             "No request was measured: nothing can be said about its time.",
@@ -43,15 +105,6 @@ pub(super) fn write(page: &mut Page, report: &Report) {
             Tone::Caution,
             "Nothing found in the requests that succeeded, but some failed.",
         ),
-    };
-    page.spans(0, &[(tone, opening)]);
-    if exchanges.count > 0 || failed > 0 {
-        page.paragraph(2, Tone::Plain, &figures(exchanges, failed));
-    }
-    verdict::places(page, report);
-    layers(page, report);
-    for limit in limits(report) {
-        page.paragraph(2, Tone::Plain, &limit);
     }
 }
 
@@ -78,6 +131,16 @@ fn located(report: &Report) -> (Tone, &'static str) {
 /// Returns the upper bound of the time to be gained per request: the mean unclaimed
 /// time; `None` if nothing was booked, or places of unexplained time are named.
 fn at_most(report: &Report) -> Option<String> {
+    let (each, share) = unexplained_of_each(report)?;
+    Some(format!(
+        "At most {each} of each request could be gained on average, {share} of the time: the rest \
+         is travel and transmission.",
+    ))
+}
+
+/// The time of a request that nothing explains, on average, and its share; `None` where the
+/// places of such time say it.
+fn unexplained_of_each(report: &Report) -> Option<(String, String)> {
     let bookings = report.account.iter().flat_map(|account| &account.exchanges);
     let (mut unclaimed, mut booked) = (0_u64, 0_u64);
     for booking in bookings {
@@ -88,11 +151,10 @@ fn at_most(report: &Report) -> Option<String> {
     if booked == 0 || count == 0 || report.places().next().is_some() {
         return None;
     }
-    Some(format!(
-        "At most {} of each request could be gained on average, {} of the time: the rest is travel \
-         and transmission.",
+    let share = unclaimed as f64 / booked as f64;
+    Some((
         quantity::duration(unclaimed / count),
-        quantity::share(unclaimed as f64 / booked as f64),
+        quantity::share(share),
     ))
 }
 
@@ -109,14 +171,7 @@ fn has_suspects(report: &Report) -> bool {
 }
 
 fn figures(exchanges: &Exchanges, failed: u64) -> String {
-    let failures = match failed {
-        0 => "None failed.".to_owned(),
-        _ => format!(
-            "{} failed, thereof {}.",
-            quantity::count(failed),
-            quantity::counted(exchanges.timeouts, "by timeout", "by timeout")
-        ),
-    };
+    let failures = failures(exchanges, failed);
     if exchanges.count == 0 {
         return failures;
     }
@@ -131,20 +186,33 @@ fn figures(exchanges: &Exchanges, failed: u64) -> String {
     )
 }
 
-fn layers(page: &mut Page, report: &Report) {
-    let of = |state| -> Vec<&str> {
-        let layers = report.layers.iter().filter(|layer| layer.state == state);
-        layers.map(|layer| layer.layer.as_str()).collect()
-    };
-    let cleared = of(LayerState::Cleared);
-    if !cleared.is_empty() {
-        page.paragraph(
-            2,
-            Tone::Plain,
-            &format!("Cleared: {}.", words::list(&cleared)),
-        );
+fn failures(exchanges: &Exchanges, failed: u64) -> String {
+    match failed {
+        0 => "None failed.".to_owned(),
+        _ => format!(
+            "{} failed, thereof {}.",
+            quantity::count(failed),
+            quantity::counted(exchanges.timeouts, "by timeout", "by timeout")
+        ),
     }
-    let suspected = of(LayerState::Suspected);
+}
+
+/// The names of the layers in a state.
+fn of(report: &Report, state: LayerState) -> Vec<&str> {
+    let layers = report.layers.iter().filter(|layer| layer.state == state);
+    layers.map(|layer| layer.layer.as_str()).collect()
+}
+
+fn cleared(report: &Report) -> Option<String> {
+    let cleared = of(report, LayerState::Cleared);
+    (!cleared.is_empty()).then(|| format!("Cleared: {}.", words::list(&cleared)))
+}
+
+fn layers(page: &mut Page, report: &Report) {
+    if let Some(cleared) = cleared(report) {
+        page.paragraph(2, Tone::Plain, &cleared);
+    }
+    let suspected = of(report, LayerState::Suspected);
     if !suspected.is_empty() {
         let text = format!(
             "Not cleared: {}. See \"Layer by layer\" below.",
@@ -152,7 +220,7 @@ fn layers(page: &mut Page, report: &Report) {
         );
         page.spans(2, &[(Tone::Caution, &text)]);
     }
-    let open = of(LayerState::NotMeasured);
+    let open = of(report, LayerState::NotMeasured);
     if !open.is_empty() {
         let text = format!(
             "Not measured: {}. What lies only there could not have been found.",
@@ -167,12 +235,7 @@ fn layers(page: &mut Page, report: &Report) {
 fn limits(report: &Report) -> Vec<String> {
     let exchanges = &report.exchanges;
     let mut limits: Vec<String> = at_most(report).into_iter().collect();
-    if (1..FEW).contains(&exchanges.count) {
-        limits.push(format!(
-            "{} too few to know the slow tail.",
-            quantity::counted(exchanges.count, "request is", "requests are")
-        ));
-    }
+    limits.extend(few(report));
     let unknown = unexplained(exchanges);
     if unknown > UNEXPLAINED {
         limits.push(format!(
@@ -191,11 +254,26 @@ fn limits(report: &Report) -> Vec<String> {
             quantity::counted(lost, "packet", "packets")
         ));
     }
-    if exchanges.cut > 0 {
-        limits.push(format!(
-            "{} cut by the capture and left out.",
-            quantity::counted(exchanges.cut, "request was", "requests were")
-        ));
-    }
+    limits.extend(cut(report));
     limits
+}
+
+fn few(report: &Report) -> Option<String> {
+    let count = report.exchanges.count;
+    (1..FEW).contains(&count).then(|| {
+        format!(
+            "{} too few to know the slow tail.",
+            quantity::counted(count, "request is", "requests are")
+        )
+    })
+}
+
+fn cut(report: &Report) -> Option<String> {
+    let cut = report.exchanges.cut;
+    (cut > 0).then(|| {
+        format!(
+            "{} cut by the capture and left out.",
+            quantity::counted(cut, "request was", "requests were")
+        )
+    })
 }

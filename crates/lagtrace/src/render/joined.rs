@@ -25,6 +25,31 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
+/// Where the time of the requests went, how the clocks differ, what each way took and lost.
+pub(super) fn in_lines(report: &Report) -> Vec<String> {
+    let Some(joined) = &report.joined else {
+        return Vec::new();
+    };
+    let places = joined.places.iter().map(|place| {
+        let share = quantity::share(place.share);
+        format!("{} {share}", spaced(&place.place))
+    });
+    let places = places.collect::<Vec<_>>().join(", ");
+    let ways = joined.ways.iter().map(|way| {
+        let (p50, lost) = (
+            quantity::duration(way.delay_ns.p50),
+            quantity::count(way.lost),
+        );
+        format!("{} {p50} (p50), {lost} lost", spaced(&way.direction))
+    });
+    let ways = ways.collect::<Vec<_>>().join("; ");
+    vec![
+        format!("Between the two captures: {places}."),
+        format!("Ways: {ways}."),
+        clock(&joined.clock),
+    ]
+}
+
 fn what(joined: &Joined) -> String {
     let translated = match joined.translated {
         0 => String::new(),

@@ -9,7 +9,7 @@ use super::{place, quantity};
 
 /// Maximum number of statuses named.
 const STATUSES: usize = 8;
-/// Maximum number of slow requests listed if verbose.
+/// Slow requests listed.
 const SLOWEST: usize = 10;
 
 /// Writes the latencies, the outcomes and the connections made.
@@ -36,9 +36,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         outcomes(page, if has_twin { name } else { "" }, side);
     }
     setups(page, report);
-    if page.is_verbose() {
-        slowest(page, &report.exchanges);
-    }
+    slowest(page, &report.exchanges);
 }
 
 fn figures(report: &Report, sides: &[(&str, &Exchanges)]) -> Table {

@@ -23,7 +23,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     for layer in &report.layers {
         let name = format!("{:width$}", layer.layer, width = widest.min(NAME));
         let (mark, tone) = mark(layer.state);
-        let line = line(layer, page.is_verbose());
+        let line = line(layer);
         let marker = format!("{mark} {name}");
         let text = if layer.state == LayerState::NotMeasured {
             Tone::Dim
@@ -43,12 +43,10 @@ fn mark(state: LayerState) -> (&'static str, Tone) {
     }
 }
 
-/// Returns the outcome, followed by its grounds, or how to allow the measurement, unless
-/// the layer is cleared and the page not verbose.
-fn line(layer: &Layer, is_verbose: bool) -> String {
+/// The outcome with what it rests on, or how to allow it.
+fn line(layer: &Layer) -> String {
     let outcome = words::sentence(&layer.line);
-    let is_telling = is_verbose || layer.state != LayerState::Cleared;
-    if !is_telling || layer.because.is_empty() || layer.because == layer.line {
+    if layer.because.is_empty() || layer.because == layer.line {
         return outcome;
     }
     format!("{outcome} {}", words::sentence(&layer.because))

@@ -3,11 +3,25 @@
 //! All text of a page is escaped here or by its [`Table`], so nothing unescaped reaches
 //! the terminal.
 
+use std::cmp::Reverse;
+
 use anstyle::{AnsiColor, Style as Color};
 
-use super::Style;
 use super::escape::escape;
 use super::table::Table;
+use super::{Length, Style};
+
+mod wrap;
+
+/// Columns of the narrowest page.
+const NARROWEST: usize = 40;
+/// Columns of the widest page.
+const WIDEST: usize = 120;
+/// Columns of the widest page that is bounded.
+const SCREEN: usize = 100;
+
+/// Lines of a minor paragraph of a bounded page.
+const MINOR: usize = 2;
 
 /// The meaning of a piece of text to the reader, shown by its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +60,24 @@ pub(crate) struct Page {
     text: String,
     width: usize,
     color: bool,
-    verbose: bool,
+    length: Length,
+    /// The lines that each paragraph may take, where all lines keep to the width.
+    cuts: Option<Vec<usize>>,
+    /// The paragraphs so far: their weight, and the lines that they took.
+    paragraphs: Vec<(Weight, usize)>,
+    weight: Weight,
+}
+
+/// The weight of a paragraph where there is no room for all of it: the least is cut first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Weight {
+    /// Something besides, in [`MINOR`] lines at most.
+    Minor,
+    /// A part of what the page is about.
+    #[default]
+    Normal,
+    /// What the page is for.
+    Major,
 }
 
 impl Page {
@@ -54,15 +85,54 @@ impl Page {
     pub(crate) fn new(style: &Style) -> Self {
         Self {
             text: String::new(),
-            width: style.width.clamp(40, 120),
+            width: style.width.clamp(NARROWEST, WIDEST),
             color: style.color,
-            verbose: style.verbose,
+            length: style.length,
+            cuts: None,
+            paragraphs: Vec::new(),
+            weight: Weight::default(),
         }
     }
 
-    /// Returns true if all details are shown.
+    /// An empty page no line of which is wider than the style says or [`SCREEN`], whose
+    /// paragraphs end with `…` after so many lines each.
+    pub(super) fn bounded(style: &Style, cuts: &[usize]) -> Self {
+        Self {
+            width: style.width.clamp(NARROWEST, SCREEN),
+            cuts: Some(cuts.to_vec()),
+            ..Self::new(style)
+        }
+    }
+
+    /// Writes paragraphs of another weight.
+    pub(super) fn weighing(&mut self, weight: Weight, write: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.weight, weight);
+        write(self);
+        self.weight = before;
+    }
+
+    /// The paragraph to cut next, and its lines: the longest of the least weight, the last of
+    /// those; `None` where each has one line.
+    pub(super) fn longest(&self) -> Option<(usize, usize)> {
+        let all = self.paragraphs.iter().copied().enumerate();
+        let long = all.filter(|&(_, (_, lines))| lines > 1);
+        let next = long.max_by_key(|&(at, (weight, lines))| (Reverse(weight), lines, at));
+        next.map(|(at, (_, lines))| (at, lines))
+    }
+
+    /// Whether everything is to be shown.
     pub(crate) fn is_verbose(&self) -> bool {
-        self.verbose
+        self.length == Length::Full
+    }
+
+    /// Whether there is room for the gist only.
+    pub(super) fn is_brief(&self) -> bool {
+        self.length == Length::Brief
+    }
+
+    /// The lines so far.
+    pub(super) fn lines(&self) -> usize {
+        self.text.lines().count()
     }
 
     /// The width of the page, in columns.
@@ -102,11 +172,16 @@ impl Page {
     pub(crate) fn table(&mut self, indent: usize, table: &Table) {
         for row in table.lines(self.width.saturating_sub(indent)) {
             let mut line = " ".repeat(indent);
+            let mut left = match self.cuts {
+                Some(_) => self.width.saturating_sub(indent),
+                None => usize::MAX,
+            };
             for (tone, text) in &row {
-                line.push_str(&self.paint(*tone, text));
+                let shown: String = text.chars().take(left).collect();
+                left -= length(&shown);
+                line.push_str(&self.paint(*tone, &shown));
             }
-            self.text.push_str(line.trim_end());
-            self.text.push('\n');
+            self.end_line(&line);
         }
     }
 
@@ -123,24 +198,25 @@ impl Page {
             line.push_str(&self.paint(tone, &marker));
             line.push(' ');
         }
-        let mut column = hang;
-        for (tone, text) in spans {
-            let text = escape(text);
-            for word in text.split(' ').filter(|word| !word.is_empty()) {
-                if column > hang && column + 1 + length(word) > self.width {
-                    self.end_line(&line);
-                    line = " ".repeat(hang);
-                    column = hang;
-                }
-                if column > hang {
-                    line.push(' ');
-                    column += 1;
-                }
-                line.push_str(&self.paint(*tone, word));
-                column += length(word);
-            }
+        let lines = wrap::lines(spans, self.width.saturating_sub(hang), self.cut());
+        self.paragraphs.push((self.weight, lines.len()));
+        for words in lines {
+            let painted = words.iter().map(|(tone, word)| self.paint(*tone, word));
+            line.push_str(&painted.collect::<Vec<_>>().join(" "));
+            self.end_line(&line);
+            line = " ".repeat(hang);
         }
-        self.end_line(&line);
+    }
+
+    /// The lines that the next paragraph of a bounded page may take.
+    fn cut(&self) -> Option<usize> {
+        let cuts = self.cuts.as_ref()?;
+        let most = match self.weight {
+            Weight::Minor => MINOR,
+            Weight::Normal | Weight::Major => usize::MAX,
+        };
+        let cut = cuts.get(self.paragraphs.len());
+        Some(cut.map_or(most, |&cut| cut.min(most)))
     }
 
     fn end_line(&mut self, line: &str) {
@@ -172,7 +248,7 @@ mod tests {
         Page::new(&Style {
             width: 40,
             color,
-            verbose: false,
+            length: Length::Screen,
         })
     }
 
@@ -192,6 +268,23 @@ mod tests {
             page.finish(),
             "  ✗ server waits for the acknowledgement\n    of a segment\n"
         );
+    }
+
+    #[test]
+    fn bounded_pages_cut_paragraphs_and_break_words() {
+        let style = Style {
+            width: 40,
+            color: false,
+            length: Length::Screen,
+        };
+        let mut page = Page::bounded(&style, &[2, 2]);
+        page.paragraph(0, Tone::Plain, &"forty ".repeat(20));
+        page.paragraph(4, Tone::Plain, &"x".repeat(100));
+        let line = "forty forty forty forty forty forty";
+        let word = format!("    {}", "x".repeat(36));
+        let cut = format!("    {}…", "x".repeat(35));
+        assert_eq!(page.lines(), 4);
+        assert_eq!(page.finish(), format!("{line}\n{line}…\n{word}\n{cut}\n"));
     }
 
     #[test]

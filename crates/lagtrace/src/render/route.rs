@@ -288,7 +288,7 @@ mod tests {
     use lagtrace_core::report::ProbeFigures;
 
     use super::*;
-    use crate::render::Style;
+    use crate::render::{Length, Style};
 
     #[test]
     fn what_is_drawn_in_place_keeps_to_the_lines_of_a_small_terminal() {
@@ -310,7 +310,7 @@ mod tests {
             let style = Style {
                 width,
                 color: false,
-                verbose: false,
+                length: Length::Screen,
             };
             let text = crate::render::hops(&hops, &style);
             assert_eq!(text.lines().count(), 10);

@@ -131,7 +131,7 @@ mod tests {
     use lagtrace_core::report::{Figures, Stage, Tally, Watch, WatchedService};
 
     use super::*;
-    use crate::render::Style;
+    use crate::render::{Length, Style};
 
     fn of(mean: u64, count: u64) -> Figures {
         Figures {
@@ -185,7 +185,7 @@ mod tests {
         let mut page = Page::new(&Style {
             width,
             color: false,
-            verbose: false,
+            length: Length::Screen,
         });
         write(&mut page, &report);
         page.finish()

@@ -11,7 +11,7 @@ use lagtrace_core::views::stream_view::{Turn, WaySamples};
 use lagtrace_sources::capture::Comments;
 
 use super::plot::{Series, plot};
-use super::{Style, quantity, words};
+use super::{Length, Style, quantity, words};
 
 /// Maximum number of exchanges whose ladder is shown, unless verbose.
 const LADDERS: usize = 5;
@@ -140,7 +140,11 @@ fn hex(text: &mut String, bytes: &[u8], offset: &mut u64, is_indented: bool) {
 /// waits between them.
 pub(crate) fn ladders(stream: &Stream, style: &Style) -> String {
     let mut text = String::new();
-    let shown = if style.verbose { usize::MAX } else { LADDERS };
+    let shown = if style.length == Length::Full {
+        usize::MAX
+    } else {
+        LADDERS
+    };
     for exchange in stream.exchanges.iter().take(shown) {
         ladder(&mut text, stream, exchange, style.width.clamp(60, 120));
     }

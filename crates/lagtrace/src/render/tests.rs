@@ -5,6 +5,7 @@
 mod hostile;
 #[path = "../../tests/runs/replay.rs"]
 mod replay;
+mod screens;
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use replay::Run;
 
-use super::{Style, comparison, comparison_json, json, ndjson, text};
+use super::{Length, Style, comparison, comparison_json, json, ndjson, text};
 
 /// The recorded runs: the faulty service, the faulty service beside its healthy twin,
 /// the service after the fix, and a port on which nothing listens.
@@ -25,7 +26,13 @@ const RUNS: [&str; 4] = ["faulty", "twin", "fixed", "refused"];
 const PLAIN: Style = Style {
     width: 96,
     color: false,
-    verbose: false,
+    length: Length::Screen,
+};
+
+/// The whole report.
+const FULL: Style = Style {
+    length: Length::Full,
+    ..PLAIN
 };
 
 /// Reads a recorded run.
@@ -79,29 +86,39 @@ fn runs_are_what_they_are_called() {
 }
 
 #[test]
-fn letters_read_as_committed() {
+fn screens_read_as_committed() {
     for name in RUNS {
-        check(name, &text(&replayed(name), &PLAIN));
+        check(&format!("{name}-screen"), &text(&replayed(name), &PLAIN));
     }
-    let verbose = Style {
-        width: 70,
-        verbose: true,
+    let brief = Style {
+        length: Length::Brief,
         ..PLAIN
     };
-    check("twin-verbose-narrow", &text(&replayed("twin"), &verbose));
+    check("faulty-brief", &text(&replayed("faulty"), &brief));
+    let narrow = Style { width: 60, ..PLAIN };
+    check("twin-screen-narrow", &text(&replayed("twin"), &narrow));
+}
+
+#[test]
+fn letters_read_as_committed() {
+    for name in RUNS {
+        check(name, &text(&replayed(name), &FULL));
+    }
+    let narrow = Style { width: 70, ..FULL };
+    check("twin-narrow", &text(&replayed("twin"), &narrow));
 }
 
 #[test]
 fn comparisons_read_as_committed() {
     let [faulty, _, fixed, refused] = RUNS.map(replayed);
-    check(
-        "compare-fixed",
-        &comparison(&compare(&faulty, &fixed), &PLAIN),
-    );
-    check(
-        "compare-broken",
-        &comparison(&compare(&fixed, &refused), &PLAIN),
-    );
+    let pairs = [
+        ("compare-fixed", compare(&faulty, &fixed)),
+        ("compare-broken", compare(&fixed, &refused)),
+    ];
+    for (name, pair) in pairs {
+        check(name, &comparison(&pair, &FULL));
+        check(&format!("{name}-screen"), &comparison(&pair, &PLAIN));
+    }
 }
 
 #[test]
@@ -112,22 +129,23 @@ fn lines_of_json_read_as_committed() {
 #[test]
 fn nothing_from_outside_reaches_the_terminal() {
     let report = hostile::report();
-    for verbose in [false, true] {
-        let shown = text(&report, &Style { verbose, ..PLAIN });
+    for length in [Length::Screen, Length::Full] {
+        let shown = text(&report, &Style { length, ..PLAIN });
         let is_bad = |&c: &char| c != '\n' && (c.is_control() || hostile::UNSEEN.contains(&c));
         assert_eq!(shown.chars().find(is_bad), None, "{shown}");
-        assert!(shown.matches("evil").count() > 10, "{shown}");
-        assert!(
-            shown.contains("GET /]0;owned\\u{9b}2J\\u{202e}evil"),
-            "{shown}"
-        );
+        assert!(shown.contains("evil"), "{shown}");
     }
-    let colored = Style {
+    let shown = text(&report, &FULL);
+    assert!(shown.matches("evil").count() > 10, "{shown}");
+    assert!(
+        shown.contains("GET /]0;owned\\u{9b}2J\\u{202e}evil"),
+        "{shown}"
+    );
+    let color = Style {
         color: true,
-        verbose: true,
-        ..PLAIN
+        ..FULL
     };
-    let colored = text(&report, &colored);
+    let colored = text(&report, &color);
     assert!(colored.contains("evil") && colored.contains("\u{1b}["));
     assert!(!colored.contains("\u{1b}]") && !colored.contains('\u{7}'));
     assert!(!ndjson(&report).contains('\u{1b}'));
@@ -137,13 +155,15 @@ fn nothing_from_outside_reaches_the_terminal() {
 fn colour_adds_nothing_but_colour() {
     for name in RUNS {
         let report = replayed(name);
-        let color = Style {
-            color: true,
-            ..PLAIN
-        };
-        let colored = text(&report, &color);
-        assert!(colored.contains('\u{1b}'));
-        assert_eq!(without_color(&colored), text(&report, &PLAIN));
+        for style in [PLAIN, FULL] {
+            let color = Style {
+                color: true,
+                ..style
+            };
+            let colored = text(&report, &color);
+            assert!(colored.contains('\u{1b}'));
+            assert_eq!(without_color(&colored), text(&report, &style));
+        }
     }
 }
 
@@ -167,7 +187,7 @@ fn lines_keep_to_the_width() {
         let report = replayed(name);
         for width in [1, 72, 96, 500] {
             let limit = width.clamp(40, 120);
-            let shown = text(&report, &Style { width, ..PLAIN });
+            let shown = text(&report, &Style { width, ..FULL });
             let wide: Vec<&str> = shown
                 .lines()
                 .filter(|line| line.chars().count() > limit && line.trim().contains(' '))

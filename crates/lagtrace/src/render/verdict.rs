@@ -3,7 +3,7 @@
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::{Exchanges, Finding, Report, Verdict};
 
-use super::page::{Page, Tone};
+use super::page::{Page, Tone, Weight};
 use super::{groups, healthy, quantity, words};
 
 /// Affected share of the requests from which on the text says "each request".
@@ -47,6 +47,59 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.paragraph(0, Tone::Dim, &subject(report));
 }
 
+/// Writes the first cause of a group in brief: what it is, how sure, whose, what it costs.
+pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
+    let Some(finding) = group.first() else { return };
+    let title = title(finding);
+    page.weighing(Weight::Major, |page| {
+        page.spans(0, &headline(finding, &title))
+    });
+    let place = place(finding);
+    let text = match extent(finding, &report.exchanges) {
+        Some(extent) => format!("{place}: {} {extent}.", each(finding)),
+        None => format!("{place}."),
+    };
+    page.paragraph(2, Tone::Strong, &text);
+    if let Some(line) = groups::others(group) {
+        page.paragraph(2, Tone::Plain, &line);
+    }
+}
+
+/// The owner and the service: `Server 10.77.0.2:8080`.
+fn place(finding: &Finding) -> String {
+    let owner = match finding.culprit {
+        Owner::Client => "Client of",
+        Owner::Server => "Server",
+        Owner::Path => "Path to",
+        Owner::Resolver => "Resolver, for",
+        Owner::Proxy => "Proxy in front of",
+        Owner::Unknown => "Owner unknown, seen at",
+    };
+    format!("{owner} {}", finding.service)
+}
+
+/// What shows a cause and what is left open, in a sentence or two.
+pub(super) fn proof(finding: &Finding) -> String {
+    let sentence = certainty(finding);
+    if finding.verdict == Verdict::Proven || finding.cause.cause().says_only_where {
+        return sentence;
+    }
+    match sentence.split_at_checked(1) {
+        Some((first, rest)) => format!("Not proven: {}{rest}", first.to_lowercase()),
+        None => "Not proven.".to_owned(),
+    }
+}
+
+/// The word for how sure a finding is, and its tone.
+pub(super) fn sureness(finding: &Finding) -> (&'static str, Tone) {
+    match &finding.location {
+        Some(location) if finding.cause.cause().says_only_where => {
+            words::place_only(location.certainty)
+        }
+        _ => words::verdict(finding.verdict),
+    }
+}
+
 /// Writes a line for each place of time that no cause explains.
 pub(super) fn places(page: &mut Page, report: &Report) {
     for place in report.places().take(PLACES) {
@@ -65,12 +118,7 @@ fn title(finding: &Finding) -> String {
 }
 
 fn headline<'a>(finding: &Finding, title: &'a str) -> [(Tone, &'a str); 2] {
-    let (word, tone) = match &finding.location {
-        Some(location) if finding.cause.cause().says_only_where => {
-            words::place_only(location.certainty)
-        }
-        _ => words::verdict(finding.verdict),
-    };
+    let (word, tone) = sureness(finding);
     [(tone, word), (Tone::Strong, title)]
 }
 
@@ -91,12 +139,42 @@ fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
 
 /// Returns the cost of a finding: `43.1 ms of each 43.6 ms request, 98 % of all request time.`
 fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
+    let extent = extent(finding, exchanges)?;
+    let each = per(finding, finding.cost_ns);
+    let bounds = match bounds(finding) {
+        Some((low, high)) => format!(" (between {low} and {high})"),
+        None => String::new(),
+    };
+    Some(format!("{each} {extent}{bounds}."))
+}
+
+/// What it costs each request: from where to where, if that is not much the same.
+fn each(finding: &Finding) -> String {
+    match bounds(finding) {
+        Some((low, high)) => format!("{low} to {high}"),
+        None => per(finding, finding.cost_ns),
+    }
+}
+
+/// The least and the most that it can cost each request, where they differ.
+fn bounds(finding: &Finding) -> Option<(String, String)> {
+    let spread = finding.cost_high_ns.saturating_sub(finding.cost_low_ns);
+    let (low, high) = (finding.cost_low_ns, finding.cost_high_ns);
+    (spread as f64 > WIDE * finding.cost_ns as f64).then(|| (per(finding, low), per(finding, high)))
+}
+
+/// A time of all that are affected, for each of them.
+fn per(finding: &Finding, ns: u64) -> String {
+    quantity::duration(ns / finding.affected.exchanges.max(1))
+}
+
+/// The requests that it costs time, and the share: `of each 43.6 ms request, 98 % of all
+/// request time`; `None` where it costs none.
+fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     let affected = finding.affected;
     if finding.cost_ns == 0 || affected.exchanges == 0 {
         return None;
     }
-    let per = |ns: u64| quantity::duration(ns / affected.exchanges);
-    let each = per(finding.cost_ns);
     let part = affected.exchanges as f64 / affected.of.max(1) as f64;
     let [one, many] = finding.unit.words();
     let whom = if part < NEARLY_ALL {
@@ -113,24 +191,12 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
         format!("of each of {}", quantity::counted(affected.of, one, many))
     };
     let share = quantity::share(finding.share);
-    let spread = finding.cost_high_ns.saturating_sub(finding.cost_low_ns);
-    let bounds = if spread as f64 > WIDE * finding.cost_ns as f64 {
-        format!(
-            " (between {} and {})",
-            per(finding.cost_low_ns),
-            per(finding.cost_high_ns)
-        )
+    let whose = if finding.unit.is_requests() {
+        "request"
     } else {
-        String::new()
+        "its"
     };
-    Some(format!(
-        "{each} {whom}, {share} of all {} time{bounds}.",
-        if finding.unit.is_requests() {
-            "request"
-        } else {
-            "its"
-        }
-    ))
+    Some(format!("{whom}, {share} of all {whose} time"))
 }
 
 /// Returns the finding's share of the time of all services, if there are several.
@@ -173,8 +239,8 @@ fn blame(finding: &Finding) -> String {
     }
 }
 
-/// Returns a sentence on the certainty of the place, if it is more certain than the cause.
-fn whereabouts(finding: &Finding) -> Option<String> {
+/// The certainty of the place in a sentence, where that is surer than the cause.
+pub(super) fn whereabouts(finding: &Finding) -> Option<String> {
     let location = finding.location.as_ref()?;
     let because = &location.because;
     let is_surer = location.certainty > finding.verdict && finding.cost_ns > 0;

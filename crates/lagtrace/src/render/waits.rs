@@ -16,15 +16,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if exchanges.waits.is_empty() {
         return;
     }
-    let of = exchanges_of(exchanges);
-    page.heading(&if of == exchanges.count + exchanges.timeouts {
-        "Where the time went".to_owned()
-    } else {
-        format!(
-            "Where the time went ({} requests whose packets were seen)",
-            quantity::count(of)
-        )
-    });
+    page.heading(&title(exchanges));
     let twin = report.twin.as_ref().filter(|twin| twin.count > 0);
     let mut columns = vec![
         (Align::Left, "owner and wait"),
@@ -55,7 +47,47 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.table(2, &table);
 }
 
-/// Returns the owners with their shares, the greatest first, and the longest wait
+/// Writes a bar for each owner, and the wait that takes most of its time.
+pub(super) fn by_owner(page: &mut Page, exchanges: &Exchanges) {
+    let owners = owners(&exchanges.waits);
+    if owners.is_empty() {
+        return;
+    }
+    page.heading(&title(exchanges));
+    let mut table = Table::new(&[
+        (Align::Name, "owner"),
+        (Align::Right, "per request"),
+        (Align::Right, "share"),
+        (Align::Bar(BAR), ""),
+        (Align::Left, "mostly"),
+    ]);
+    for (owner, waits) in owners {
+        let part = waits.iter().map(|wait| wait.share).sum();
+        let total = sum(exchanges, |wait| wait.owner == owner);
+        table.row(vec![
+            cell(Tone::Strong, words::owner(owner)),
+            plain(quantity::duration(total / exchanges_of(exchanges))),
+            plain(quantity::share(part)),
+            (Tone::Plain, Content::Share(part)),
+            plain(waits.first().map_or("", |wait| words::wait(wait.kind))),
+        ]);
+    }
+    page.table(2, &table);
+}
+
+fn title(exchanges: &Exchanges) -> String {
+    let of = exchanges_of(exchanges);
+    if of == exchanges.count + exchanges.timeouts {
+        "Where the time went".to_owned()
+    } else {
+        format!(
+            "Where the time went ({} requests whose packets were seen)",
+            quantity::count(of)
+        )
+    }
+}
+
+/// Owners with their shares, the greatest first, and the wait that takes most
 /// of each: `Time: server 71 % (thinking before the response), path 29 % (travel)`.
 pub(super) fn in_a_line(exchanges: &Exchanges) -> Option<String> {
     let each = owners(&exchanges.waits).into_iter().map(|(owner, waits)| {
@@ -129,7 +161,7 @@ mod tests {
     use lagtrace_core::exchange::wait::WaitKind;
 
     use super::*;
-    use crate::render::Style;
+    use crate::render::{Length, Style};
 
     /// The load generator counts the requests it made; the capture may hold the packets of
     /// fewer, or those of the experiments as well.
@@ -147,7 +179,7 @@ mod tests {
         let mut page = Page::new(&Style {
             width: 100,
             color: false,
-            verbose: false,
+            length: Length::Screen,
         });
         write(&mut page, &report);
         let text = page.finish();

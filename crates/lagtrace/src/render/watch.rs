@@ -59,6 +59,32 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
+/// What the kernel dropped, what kept the program waiting, and where nothing but the kernel
+/// was asked the stages of each service: elsewhere these are evidence of the findings.
+pub(super) fn in_lines(report: &Report) -> Vec<String> {
+    let Some(watch) = &report.watch else {
+        return Vec::new();
+    };
+    let dropped = (!watch.drops.is_empty()).then(|| dropped(watch));
+    let services = watch.services.iter();
+    let services = services.filter(|service| service.turns > 0 && report.command == "watch");
+    let lines = dropped.into_iter().chain(hindered(watch));
+    lines.chain(services.map(stages_of)).collect()
+}
+
+/// The stages of a service that took time, the longest first.
+fn stages_of(service: &WatchedService) -> String {
+    let mut stages: Vec<_> = service.stages.iter().collect();
+    stages.sort_by_key(|stage| std::cmp::Reverse(stage.time_ns.mean));
+    let stages = stages.iter().filter(|stage| stage.time_ns.mean > 0);
+    let each = stages.map(|stage| {
+        let mean = quantity::duration(stage.time_ns.mean);
+        format!("{} {mean}", stage.name)
+    });
+    let each = each.collect::<Vec<_>>().join(", ");
+    format!("In the kernel, {} (means): {each}.", service.service)
+}
+
 fn all(watch: &Watch) -> String {
     let latency = &watch.latency_ns;
     if latency.count == 0 {
@@ -85,20 +111,30 @@ fn all(watch: &Watch) -> String {
             quantity::duration(cost)
         );
     }
-    if let Some(throttled) = watch.throttling.filter(|throttled| throttled.periods > 0) {
-        text += &format!(
-            " The program's control group had used up its processor time in {}, for {} in all.",
-            quantity::counted(throttled.periods, "period", "periods"),
-            quantity::duration(throttled.time_ns)
-        );
-    }
-    if let Some(stolen) = watch.stolen_ns.filter(|&stolen| stolen > 0) {
-        text += &format!(
-            " The hypervisor gave {} of processor time to others.",
-            quantity::duration(stolen)
-        );
+    for sentence in hindered(watch) {
+        text += &format!(" {sentence}");
     }
     text
+}
+
+/// What kept the program from the processor, a sentence for each.
+fn hindered(watch: &Watch) -> impl Iterator<Item = String> {
+    let throttled = watch.throttling.filter(|throttled| throttled.periods > 0);
+    let throttled = throttled.map(|throttled| {
+        format!(
+            "The program's control group had used up its processor time in {}, for {} in all.",
+            quantity::counted(throttled.periods, "period", "periods"),
+            quantity::duration(throttled.time_ns)
+        )
+    });
+    let stolen = watch.stolen_ns.filter(|&stolen| stolen > 0);
+    let stolen = stolen.map(|stolen| {
+        format!(
+            "The hypervisor gave {} of processor time to others.",
+            quantity::duration(stolen)
+        )
+    });
+    throttled.into_iter().chain(stolen)
 }
 
 fn dropped(watch: &Watch) -> String {

@@ -201,7 +201,7 @@ fn peaks_of_the_latency_name_what_makes_them() {
     let share: f64 = modes.iter().filter_map(|mode| mode["share"].as_f64()).sum();
     assert!(share > 0.9 && share < 1.000_1, "{share}");
     if modes.len() > 1 {
-        let text = analyze(&file, &[]);
+        let text = analyze(&file, &["--full"]);
         assert!(text.contains("Peaks of the latency"), "{text}");
     }
 }

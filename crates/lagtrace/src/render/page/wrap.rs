@@ -1,0 +1,59 @@
+//! Words in lines.
+
+use crate::render::escape::escape;
+
+use super::{Tone, length};
+
+/// The words of a line.
+pub(super) type Words = Vec<(Tone, String)>;
+
+/// The words in lines of `room` columns, one at least. Bounded, there are at most `most` lines,
+/// and words that are wider than a line are broken.
+pub(super) fn lines(spans: &[(Tone, &str)], room: usize, most: Option<usize>) -> Vec<Words> {
+    let mut lines = vec![Words::new()];
+    let mut column = 0;
+    for (tone, text) in spans {
+        let text = escape(text);
+        let words = text.split(' ').filter(|word| !word.is_empty());
+        for word in words.flat_map(|word| parts(word, room, most.is_some())) {
+            if column > 0 && column + 1 + length(&word) > room {
+                lines.push(Words::new());
+                column = 0;
+            }
+            column += length(&word) + usize::from(column > 0);
+            lines.last_mut().expect("one at least").push((*tone, word));
+        }
+    }
+    let cut = most.unwrap_or(usize::MAX);
+    if lines.len() > cut {
+        lines.truncate(cut);
+        if let Some(line) = lines.last_mut() {
+            end(line, room);
+        }
+    }
+    lines
+}
+
+/// A word, in parts where it is wider than a line and may be broken.
+fn parts(word: &str, room: usize, breaks: bool) -> Vec<String> {
+    if !breaks || length(word) <= room {
+        return vec![word.to_owned()];
+    }
+    let letters: Vec<char> = word.chars().collect();
+    let parts = letters.chunks(room.max(1));
+    parts.map(|part| part.iter().collect()).collect()
+}
+
+/// Ends a line of `room` columns with `…` in place of what does not fit.
+fn end(line: &mut Words, room: usize) {
+    let wide = |line: &Words| line.iter().map(|(_, word)| length(word) + 1).sum::<usize>();
+    while line.len() > 1 && wide(line) > room {
+        line.pop();
+    }
+    if let Some((_, last)) = line.last_mut() {
+        if length(last) >= room {
+            last.pop();
+        }
+        last.push('…');
+    }
+}

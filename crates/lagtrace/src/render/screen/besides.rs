@@ -1,0 +1,120 @@
+//! What else a report says, a line for each thing: first what was found besides, then what
+//! limits all that was found, then what was learned on the way.
+
+use lagtrace_core::report::{Finding, LayerState, Remark, Report};
+
+use crate::render::page::{Page, Tone, Weight};
+use crate::render::{
+    Length, capture, experiments, groups, healthy, joined, quantity, verdict, watch, words,
+};
+
+/// A line: its tone, the words that open it, and the rest.
+pub(super) type Line = (Tone, String, String);
+
+/// All lines, what matters most first; of a brief page only what was found, and what the
+/// capture lacks, which are notes elsewhere.
+pub(super) fn lines(report: &Report, length: Length) -> Vec<Line> {
+    let mut lines = found(report, length);
+    if length == Length::Brief {
+        lines.extend(plain(Tone::Caution, capture::lacks(report)));
+        return lines;
+    }
+    lines.extend(layers(report));
+    lines.extend(plain(Tone::Plain, experiments::in_lines(report)));
+    lines.extend(plain(Tone::Plain, watch::in_lines(report)));
+    lines.extend(plain(Tone::Plain, joined::in_lines(report)));
+    lines.extend(plain(Tone::Plain, healthy::margin(report)));
+    lines.extend(remarks(&report.notes));
+    lines
+}
+
+/// The first sentence of each remark.
+pub(super) fn remarks(remarks: &[Remark]) -> Vec<Line> {
+    let first = |remark: &Remark| match remark.text.split_once(". ") {
+        Some((first, _)) => words::sentence(first),
+        None => words::sentence(&remark.text),
+    };
+    plain(Tone::Plain, remarks.iter().map(first))
+}
+
+/// Writes the first `shown` lines, and how many are left out.
+pub(super) fn write(page: &mut Page, title: Option<&str>, lines: &[Line], shown: usize) {
+    if lines.is_empty() {
+        return;
+    }
+    if let Some(title) = title.filter(|_| !page.is_brief()) {
+        page.heading(title);
+    }
+    for (tone, head, text) in lines.iter().take(shown) {
+        page.weighing(Weight::Minor, |page| {
+            page.item(2, "•", Tone::Dim, &[(*tone, head), (Tone::Plain, text)]);
+        });
+    }
+    let hidden = lines.len().saturating_sub(shown);
+    if hidden > 0 {
+        let hidden = quantity::counted(hidden as u64, "more remark", "more remarks");
+        page.paragraph(2, Tone::Dim, &format!("{hidden}: see -v."));
+    }
+}
+
+fn plain(tone: Tone, texts: impl IntoIterator<Item = String>) -> Vec<Line> {
+    let texts = texts.into_iter();
+    texts.map(|text| (tone, String::new(), text)).collect()
+}
+
+/// The findings but the first, which has its own part of the page; with the best change,
+/// unless the page is brief: the first is not always the one that costs most.
+fn found(report: &Report, length: Length) -> Vec<Line> {
+    let groups = groups::groups(report);
+    let causes = groups.iter().filter_map(|group| group.first().copied());
+    let others = causes.chain(report.places()).skip(1);
+    let line = |finding: &Finding| {
+        let (word, tone) = if finding.locates {
+            ("Unexplained:", Tone::Caution)
+        } else {
+            verdict::sureness(finding)
+        };
+        let best = finding.fix.iter().chain(&finding.next).next();
+        let text = match best.filter(|_| length != Length::Brief) {
+            Some(best) => format!("{} → {}: {}", gist(finding), best.r#where, best.change),
+            None => gist(finding),
+        };
+        (tone, word.to_owned(), text)
+    };
+    others.map(line).collect()
+}
+
+/// `The path loses packets (path, 17 % of the time).`
+fn gist(finding: &Finding) -> String {
+    let owner = words::owner(finding.culprit);
+    match finding.cost_ns {
+        0 => format!("{} ({owner}).", finding.title),
+        _ => format!(
+            "{} ({owner}, {} of the time).",
+            finding.title,
+            quantity::share(finding.share)
+        ),
+    }
+}
+
+/// What the layers say that were not cleared.
+fn layers(report: &Report) -> Vec<Line> {
+    let of = |state| {
+        report
+            .layers
+            .iter()
+            .filter(move |layer| layer.state == state)
+    };
+    let suspected = of(LayerState::Suspected).map(|layer| {
+        let head = format!("Not cleared, {}:", layer.layer);
+        (Tone::Caution, head, words::sentence(&layer.line))
+    });
+    let open: Vec<_> = of(LayerState::NotMeasured)
+        .map(|layer| layer.layer.as_str())
+        .collect();
+    let open = (!open.is_empty()).then(|| {
+        let text = format!("{}.", words::list(&open));
+        (Tone::Caution, "Not measured:".to_owned(), text)
+    });
+    suspected.chain(open).collect()
+}

@@ -1,0 +1,113 @@
+//! The first finding on the screen: why, what to change, what to expect.
+
+use lagtrace_core::report::{Evidence, Exchanges, Finding, Report, Says};
+
+use crate::render::page::{Page, Tone, Weight};
+use crate::render::{finding, verdict, words};
+
+use super::time;
+
+/// Pieces of evidence on a screen.
+const EVIDENCE: usize = 3;
+
+/// Writes the reason for the finding and the remedy.
+pub(super) fn write(page: &mut Page, cause: &Finding, exchanges: &Exchanges) {
+    page.heading("Why");
+    page.paragraph(2, Tone::Plain, &cause.summary);
+    for piece in strongest(&cause.evidence).take(EVIDENCE) {
+        evidence(page, piece);
+    }
+    page.paragraph(2, Tone::Plain, &doubt(cause));
+    finding::fixes(page, cause);
+    expectation(page, cause, exchanges);
+}
+
+/// Writes the best evidence, the best change and what to expect, each in a line.
+pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report) {
+    time(page, report);
+    if let Some(piece) = strongest(&cause.evidence).next() {
+        evidence(page, piece);
+    }
+    if let Some(best) = cause.fix.first() {
+        page.weighing(Weight::Major, |page| finding::fix(page, "→", best));
+    }
+    expectation(page, cause, &report.exchanges);
+}
+
+/// Writes where time is that no cause explains, and what to measure next.
+pub(super) fn place(page: &mut Page, place: &Finding) {
+    page.heading(&place.title);
+    page.paragraph(2, Tone::Plain, &place.summary);
+    let pieces = place.evidence.iter().take(EVIDENCE);
+    let texts = pieces.map(|piece| words::sentence(&piece.text));
+    let texts = texts
+        .chain(finding::whereabouts(place))
+        .chain(may_be(place));
+    for text in texts {
+        page.item(2, "•", Tone::Dim, &[(Tone::Plain, &text)]);
+    }
+    finding::next(page, &place.next);
+}
+
+/// Writes in a line each where time is that no cause explains, and what to measure next.
+pub(super) fn brief_place(page: &mut Page, place: &Finding) {
+    let title = format!("{}:", place.title);
+    let spans = [
+        (Tone::Strong, title.as_str()),
+        (Tone::Plain, &place.summary),
+    ];
+    page.spans(2, &spans);
+    if let Some(next) = place.next.first() {
+        page.weighing(Weight::Major, |page| finding::fix(page, "→", next));
+    }
+}
+
+fn evidence(page: &mut Page, piece: &Evidence) {
+    let (label, text) = (finding::label(piece), words::sentence(&piece.text));
+    let spans = [(Tone::Strong, label.as_str()), (Tone::Plain, &text)];
+    page.item(2, "•", Tone::Dim, &spans);
+}
+
+fn expectation(page: &mut Page, cause: &Finding, exchanges: &Exchanges) {
+    if let Some(prediction) = &cause.predicted {
+        let text = finding::expectation(prediction, exchanges);
+        page.item(2, "Expect:", Tone::Good, &[(Tone::Plain, &text)]);
+    }
+}
+
+/// The evidence by what the verdict counts: what shows the mechanism before what only fits,
+/// and a kind's first piece before its second, because two kinds prove and two pieces of one
+/// do not; else as the report has it.
+fn strongest(evidence: &[Evidence]) -> impl Iterator<Item = &Evidence> {
+    let rank = |(at, piece): (usize, &Evidence)| {
+        let earlier = evidence.iter().take(at);
+        let of_kind = earlier.filter(|other| other.kind == piece.kind).count();
+        (!piece.shows_mechanism, of_kind, at)
+    };
+    let mut ranks: Vec<_> = evidence.iter().enumerate().map(rank).collect();
+    ranks.sort_unstable();
+    ranks.into_iter().filter_map(|(_, _, at)| evidence.get(at))
+}
+
+/// How far the evidence proves the finding, what speaks against it, what else it may be.
+fn doubt(cause: &Finding) -> String {
+    let proof = Some(verdict::proof(cause)).filter(|proof| !proof.is_empty());
+    let all = proof.into_iter().chain(verdict::whereabouts(cause));
+    let all = all.chain(against(cause)).chain(may_be(cause));
+    all.collect::<Vec<_>>().join(" ")
+}
+
+fn against(cause: &Finding) -> Option<String> {
+    let against = cause.witnesses.iter();
+    let against = against.filter(|witness| witness.says == Says::Contradicts);
+    let kinds: Vec<_> = against
+        .map(|witness| words::evidence(witness.kind))
+        .collect();
+    (!kinds.is_empty()).then(|| format!("Against it: {}.", words::list(&kinds)))
+}
+
+fn may_be(cause: &Finding) -> Option<String> {
+    let candidates = cause.candidates.iter();
+    let ids: Vec<_> = candidates.map(|one| one.cause.to_string()).collect();
+    (!ids.is_empty()).then(|| format!("What it may have been: {}.", words::list(&ids)))
+}

@@ -1,0 +1,224 @@
+//! The first screen, held against its limits on recordings of the corpus.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use indicatif::ProgressBar;
+use lagtrace_core::report::{Finding, LayerState, Report};
+use lagtrace_core::views::compare::compare;
+
+use crate::analyze;
+use crate::interrupt::Interrupt;
+use crate::render::groups::groups;
+use crate::render::{Length, Style, comparison, text, words};
+
+use super::{PLAIN, RUNS, replayed};
+
+/// One capture in so many is looked at.
+const STRIDE: usize = 3;
+/// Terminals.
+const WIDTHS: [usize; 4] = [40, 60, 80, 100];
+/// From this width on there is room for all of the first finding's title.
+const SURE: usize = 60;
+/// From this width on there is room for the beginning of each line.
+const WHOLE: usize = 80;
+/// Characters of a remark that tell which it is.
+const BEGINNING: usize = 40;
+
+/// What is in a folder, in order.
+fn within(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the corpus can be read");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut paths: Vec<_> = paths.collect();
+    paths.sort();
+    paths
+}
+
+/// The captures of the corpus, in order.
+fn captures() -> impl Iterator<Item = PathBuf> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let folders = within(&corpus).into_iter().filter(|path| path.is_dir());
+    let files = folders.flat_map(|folder| within(&folder));
+    files.filter(|path| path.extension().is_some_and(|ending| ending == "gz"))
+}
+
+/// Reports of a sample of the captures, and of the recorded runs.
+fn reports() -> Vec<(String, Report)> {
+    let interrupt = Interrupt::listen().expect("signals can be handled");
+    let read = |path: PathBuf| {
+        let name = path.display().to_string();
+        let report = analyze::report(&[path], u64::MAX, &ProgressBar::hidden(), &interrupt);
+        let report = report.expect("it can be read").expect("not interrupted");
+        (name, report)
+    };
+    let captures = captures().step_by(STRIDE).map(read);
+    let runs = RUNS.iter().map(|name| ((*name).to_owned(), replayed(name)));
+    captures.chain(runs).collect()
+}
+
+/// A report with so many causes, and with the notes and layers of all.
+fn of_all(reports: &[(String, Report)], causes: usize) -> Report {
+    let all = || reports.iter().map(|(_, report)| report);
+    let mut findings: Vec<Finding> = Vec::new();
+    for finding in all().flat_map(Report::causes) {
+        let is_new = findings.iter().all(|other| other.cause != finding.cause);
+        if is_new && findings.len() < causes {
+            findings.push(finding.clone());
+        }
+    }
+    let notes = all().flat_map(|report| report.notes.clone());
+    let layers = all().flat_map(|report| report.layers.clone());
+    Report {
+        findings,
+        notes: notes.take(20).collect(),
+        layers: layers.take(20).collect(),
+        ..replayed("faulty")
+    }
+}
+
+/// The lines that a page with so many findings may have.
+fn limit(findings: usize) -> usize {
+    match findings {
+        0 => 12,
+        1 => 40,
+        2..5 => 35 + 5 * findings,
+        _ => 60,
+    }
+}
+
+/// Holds a page against its limits.
+fn measure(name: &str, page: &str, most: usize, width: usize) {
+    let lines = page.lines().count();
+    assert!(
+        lines <= most,
+        "{name}, {width} columns: {lines} lines, not {most}:\n{page}"
+    );
+    let wide = page.lines().find(|line| line.chars().count() > width);
+    assert_eq!(wide, None, "{name}, {width} columns:\n{page}");
+}
+
+fn shown(report: &Report, length: Length, width: usize) -> String {
+    let style = Style {
+        width,
+        length,
+        ..PLAIN
+    };
+    text(report, &style)
+}
+
+/// Asserts that the first finding, its owner and what to do about it are on the page.
+fn tells_the_first(name: &str, report: &Report, page: &str) {
+    let Some(first) = report.findings.first() else {
+        return;
+    };
+    let words: Vec<_> = page.split_whitespace().collect();
+    let said = words.join(" ").to_lowercase();
+    let fix = first.fix.iter().chain(&first.next).next();
+    let fix = fix.expect("something to change or to measure");
+    // The title of a place says where it is.
+    let owner = if first.locates {
+        ""
+    } else {
+        words::owner(first.culprit)
+    };
+    for part in [&first.title, owner, &fix.r#where] {
+        let is_there = said.contains(&part.to_lowercase());
+        assert!(is_there, "{name} without {part:?}:\n{page}");
+    }
+}
+
+/// Asserts that the page leaves out nothing that a reader must know: what else was found,
+/// layers that are not cleared, experiments, remarks.
+fn leaves_nothing_out(name: &str, report: &Report, page: &str) {
+    let words: Vec<_> = page.split_whitespace().collect();
+    let said = words.join(" ");
+    let titles = report.findings.iter().map(|finding| finding.title.as_str());
+    let layers = report.layers.iter();
+    let open = layers
+        .filter(|layer| matches!(layer.state, LayerState::Suspected | LayerState::NotMeasured));
+    let experiments = report.experiments.iter();
+    let experiments = experiments.map(|outcome| outcome.experiment.to_string());
+    let experiments: Vec<_> = experiments.collect();
+    let parts = titles
+        .chain(open.map(|layer| layer.layer.as_str()))
+        .chain(experiments.iter().map(String::as_str))
+        .chain(report.notes.iter().map(|note| note.text.as_str()));
+    for part in parts {
+        let start: String = part.chars().take(BEGINNING).collect();
+        assert!(said.contains(&start), "{name} without {part:?}:\n{page}");
+    }
+}
+
+#[test]
+fn every_report_has_its_gist_on_a_screen() {
+    let mut reports = reports();
+    for causes in [5, 12] {
+        let whole = of_all(&reports, causes);
+        assert_eq!(groups(&whole).len(), causes);
+        reports.push((format!("{causes} causes"), whole));
+    }
+    for (name, report) in &reports {
+        let findings = groups(report).len() + report.places().count();
+        for width in WIDTHS {
+            let screen = shown(report, Length::Screen, width);
+            measure(name, &screen, limit(findings), width);
+            let brief = shown(report, Length::Brief, width);
+            measure(name, &brief, 12, width);
+            if width >= SURE {
+                tells_the_first(name, report, &screen);
+                tells_the_first(name, report, &brief);
+            }
+            if width >= WHOLE && findings <= 5 {
+                leaves_nothing_out(name, report, &screen);
+            }
+        }
+        let wide = shown(report, Length::Screen, 300);
+        measure(name, &wide, limit(findings), 100);
+    }
+    let accused = reports
+        .iter()
+        .filter(|(_, report)| !report.findings.is_empty());
+    assert!(accused.count() > reports.len() / 2, "a sample of faults");
+}
+
+#[test]
+fn every_comparison_has_its_gist_on_a_screen() {
+    for (before, after) in [("faulty", "fixed"), ("fixed", "refused"), ("twin", "twin")] {
+        let name = format!("{before} and {after}");
+        let compared = compare(&replayed(before), &replayed(after));
+        for width in WIDTHS {
+            for (length, most) in [(Length::Screen, 40), (Length::Brief, 12)] {
+                let style = Style {
+                    width,
+                    length,
+                    ..PLAIN
+                };
+                measure(&name, &comparison(&compared, &style), most, width);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_capture_lacks_is_told_in_brief() {
+    let mut report = replayed("faulty");
+    let capture = report.capture.as_mut().expect("packets");
+    capture.dropped = Some(3);
+    capture.points[0].damage = Some("a record is cut off".to_owned());
+    let page = shown(&report, Length::Brief, 80);
+    for part in ["lost 3 packets", "ended early: a record is cut off"] {
+        assert!(page.contains(part), "{page}");
+    }
+}
+
+#[test]
+fn what_has_no_room_is_counted() {
+    let notes = replayed("faulty").notes.into_iter().cycle();
+    let report = Report {
+        notes: notes.take(30).collect(),
+        ..Report::default()
+    };
+    let page = shown(&report, Length::Screen, 80);
+    measure("many notes", &page, 12, 80);
+    assert!(page.contains("more remarks: see -v."), "{page}");
+}
