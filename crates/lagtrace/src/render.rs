@@ -67,23 +67,23 @@ pub(crate) struct Style {
     pub(crate) width: usize,
     /// True if colour is used.
     pub(crate) color: bool,
-    /// How much of a report to show.
+    /// The length of a report.
     pub(crate) length: Length,
 }
 
-/// How much of a report is shown.
+/// The length of a report as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Length {
     /// The verdict and what to change, in a few lines.
     Brief,
-    /// What a person needs to act, on one screen.
+    /// The facts that a person needs to act, on one screen.
     #[default]
     Screen,
-    /// All of it.
+    /// The whole report.
     Full,
 }
 
-/// The report as text: a screen of it, or the whole letter.
+/// Renders a report as text: one screen, or the whole letter.
 pub(crate) fn text(report: &Report, style: &Style) -> String {
     match style.length {
         _ if report.command == "route" => route(report, style),
@@ -92,7 +92,7 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
     }
 }
 
-/// A traced route, hop by hop.
+/// Renders a traced route hop by hop.
 fn route(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     route::write(&mut page, report);
@@ -100,7 +100,7 @@ fn route(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
-/// The whole report: verdict, proof, remedy first; tables after them.
+/// Renders the whole report as a letter: verdict, proof and remedy first, then tables.
 fn letter(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     verdict::write(&mut page, report);

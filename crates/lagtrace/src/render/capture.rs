@@ -21,7 +21,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// What could not be read or was lost, in a sentence each.
+/// Returns a sentence for each defect of the capture: damage, lost packets, link types that are
+/// not decoded.
 pub(super) fn lacks(report: &Report) -> Vec<String> {
     let Some(capture) = &report.capture else {
         return Vec::new();

@@ -50,7 +50,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// What each experiment changed in the mean latency, a line each.
+/// Returns a line for each experiment: its change of the mean latency.
 pub(super) fn in_lines(report: &Report) -> impl Iterator<Item = String> {
     report.experiments.iter().map(|outcome| {
         let (low, high) = (outcome.difference_low_ns, outcome.difference_high_ns);

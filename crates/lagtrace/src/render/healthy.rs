@@ -1,4 +1,4 @@
-//! The opening of a letter without findings, which claims no more than was measured.
+//! The opening of a report without findings, which claims no more than was measured.
 
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{Exchanges, Finding, LayerState, Report, Shape};
@@ -7,9 +7,9 @@ use super::page::{Page, Tone, Weight};
 use super::percentiles::{ROWS, value};
 use super::{quantity, verdict, words};
 
-/// Figures that stand in a line.
+/// Names of the figures in the summary line of the latency.
 const IN_A_LINE: [&str; 4] = ["mean", "p50", "p99", "max"];
-/// Requests below which the tail is not known.
+/// Number of requests below which the tail of the latency is not known.
 const FEW: u64 = 1_000;
 /// Share of the time that may stay unexplained without being mentioned.
 const UNEXPLAINED: f64 = 0.01;
@@ -31,7 +31,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Writes that nothing was found, in what, and what was cleared.
+/// Writes the opening in brief, with the figures of the requests and the cleared layers.
 pub(super) fn briefly(page: &mut Page, report: &Report) {
     page.weighing(Weight::Major, |page| page.spans(0, &[opening(report)]));
     measured(page, &report.exchanges);
@@ -40,7 +40,7 @@ pub(super) fn briefly(page: &mut Page, report: &Report) {
     }
 }
 
-/// Writes the figures of all requests in a line.
+/// Writes the summary line of all requests: latency and failures.
 pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
     let failed = failed(exchanges);
     let figures = ROWS.iter().filter(|(name, ..)| IN_A_LINE.contains(name));
@@ -62,7 +62,8 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
     }
 }
 
-/// What is left to gain, and what else narrows what the page says.
+/// Returns sentences on the time left to gain, and on the limits of the claim: too few
+/// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unexplained_of_each(report).map(|(each, share)| {
         format!("Unexplained: {each} of each request on average, {share} of the time.")
@@ -128,8 +129,7 @@ fn located(report: &Report) -> (Tone, &'static str) {
     }
 }
 
-/// Returns the upper bound of the time to be gained per request: the mean unclaimed
-/// time; `None` if nothing was booked, or places of unexplained time are named.
+/// Returns a sentence on the upper bound of the time to be gained per request.
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unexplained_of_each(report)?;
     Some(format!(
@@ -138,8 +138,8 @@ fn at_most(report: &Report) -> Option<String> {
     ))
 }
 
-/// The time of a request that nothing explains, on average, and its share; `None` where the
-/// places of such time say it.
+/// Returns the mean unclaimed time per request, and its share; `None` if nothing was booked,
+/// or if places of unexplained time are named, which say it.
 fn unexplained_of_each(report: &Report) -> Option<(String, String)> {
     let bookings = report.account.iter().flat_map(|account| &account.exchanges);
     let (mut unclaimed, mut booked) = (0_u64, 0_u64);
@@ -197,7 +197,7 @@ fn failures(exchanges: &Exchanges, failed: u64) -> String {
     }
 }
 
-/// The names of the layers in a state.
+/// Returns the names of the layers in a state.
 fn of(report: &Report, state: LayerState) -> Vec<&str> {
     let layers = report.layers.iter().filter(|layer| layer.state == state);
     layers.map(|layer| layer.layer.as_str()).collect()

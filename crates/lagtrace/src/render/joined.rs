@@ -25,7 +25,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Where the time of the requests went, how the clocks differ, what each way took and lost.
+/// Returns sentences on the places where the requests' time went, the delays and losses of both
+/// directions, and the relation of the clocks.
 pub(super) fn in_lines(report: &Report) -> Vec<String> {
     let Some(joined) = &report.joined else {
         return Vec::new();

@@ -9,7 +9,7 @@ use super::{place, quantity};
 
 /// Maximum number of statuses named.
 const STATUSES: usize = 8;
-/// Slow requests listed.
+/// Maximum number of slow requests listed.
 const SLOWEST: usize = 10;
 
 /// Writes the latencies, the outcomes and the connections made.

@@ -43,7 +43,7 @@ fn mark(state: LayerState) -> (&'static str, Tone) {
     }
 }
 
-/// The outcome with what it rests on, or how to allow it.
+/// Returns the outcome of a layer, followed by its grounds, or by how to allow the measurement.
 fn line(layer: &Layer) -> String {
     let outcome = words::sentence(&layer.line);
     if layer.because.is_empty() || layer.because == layer.line {

@@ -29,7 +29,7 @@ const PLAIN: Style = Style {
     length: Length::Screen,
 };
 
-/// The whole report.
+/// The style of the whole report.
 const FULL: Style = Style {
     length: Length::Full,
     ..PLAIN

@@ -47,7 +47,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.table(2, &table);
 }
 
-/// Writes a bar for each owner, and the wait that takes most of its time.
+/// Writes the table of the owners: a bar for each, and the wait that takes most of its time.
 pub(super) fn by_owner(page: &mut Page, exchanges: &Exchanges) {
     let owners = owners(&exchanges.waits);
     if owners.is_empty() {
@@ -87,7 +87,7 @@ fn title(exchanges: &Exchanges) -> String {
     }
 }
 
-/// Owners with their shares, the greatest first, and the wait that takes most
+/// Returns the owners with their shares, the greatest first, and the longest wait
 /// of each: `Time: server 71 % (thinking before the response), path 29 % (travel)`.
 pub(super) fn in_a_line(exchanges: &Exchanges) -> Option<String> {
     let each = owners(&exchanges.waits).into_iter().map(|(owner, waits)| {

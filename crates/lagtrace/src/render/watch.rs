@@ -59,8 +59,9 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// What the kernel dropped, what kept the program waiting, and where nothing but the kernel
-/// was asked the stages of each service: elsewhere these are evidence of the findings.
+/// Returns sentences on the packets that the kernel dropped, on the processor time that the
+/// program was denied, and, for `lagtrace watch` only, on the stages of each service: in other
+/// reports the stages are evidence of the findings.
 pub(super) fn in_lines(report: &Report) -> Vec<String> {
     let Some(watch) = &report.watch else {
         return Vec::new();
@@ -72,7 +73,7 @@ pub(super) fn in_lines(report: &Report) -> Vec<String> {
     lines.chain(services.map(stages_of)).collect()
 }
 
-/// The stages of a service that took time, the longest first.
+/// Returns a sentence on the stages of a service that took time, the longest first.
 fn stages_of(service: &WatchedService) -> String {
     let mut stages: Vec<_> = service.stages.iter().collect();
     stages.sort_by_key(|stage| std::cmp::Reverse(stage.time_ns.mean));
@@ -117,7 +118,8 @@ fn all(watch: &Watch) -> String {
     text
 }
 
-/// What kept the program from the processor, a sentence for each.
+/// Returns a sentence for each cause that kept the program from the processor: CPU quota, steal
+/// time.
 fn hindered(watch: &Watch) -> impl Iterator<Item = String> {
     let throttled = watch.throttling.filter(|throttled| throttled.periods > 0);
     let throttled = throttled.map(|throttled| {
