@@ -1,9 +1,9 @@
 //! The views of a report: a letter for people, JSON for programs.
 //!
-//! In goes a finished [`Report`] or [`Comparison`], out comes text. Nothing is
-//! weighed here: what a view says, the report says. Strings that came from the
-//! network or a file are escaped where they are put on the page, all in one
-//! place ([`page`]), so that no terminal obeys them.
+//! Turns a finished [`Report`] or [`Comparison`] into text. Nothing is judged
+//! here: a view says what the report says. Strings that came from the network or
+//! a file are escaped where they are put on the page, all in one place
+//! ([`page`]), so that no terminal obeys them.
 
 use lagtrace_core::report::{Connections, ExchangeRecord, Hop, Report};
 use lagtrace_core::views::compare::Comparison;
@@ -60,30 +60,30 @@ pub(crate) use watching::Watching;
 
 use page::Page;
 
-/// How text is to look.
+/// The layout of text output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
-    /// Columns to fill; the text keeps between 40 and 120.
+    /// Width in columns; text is laid out in 40 to 120.
     pub(crate) width: usize,
-    /// Whether to use colour.
+    /// True if colour is used.
     pub(crate) color: bool,
-    /// How much of a report to show.
+    /// The length of a report.
     pub(crate) length: Length,
 }
 
-/// How much of a report is shown.
+/// The length of a report as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Length {
     /// The verdict and what to change, in a few lines.
     Brief,
-    /// What a person needs to act, on one screen.
+    /// The facts that a person needs to act, on one screen.
     #[default]
     Screen,
-    /// All of it.
+    /// The whole report.
     Full,
 }
 
-/// The report as text: a screen of it, or the whole letter.
+/// Renders a report as text: one screen, or the whole letter.
 pub(crate) fn text(report: &Report, style: &Style) -> String {
     match style.length {
         _ if report.command == "route" => route(report, style),
@@ -92,7 +92,7 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
     }
 }
 
-/// A traced route, hop by hop.
+/// Renders a traced route hop by hop.
 fn route(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     route::write(&mut page, report);
@@ -100,7 +100,7 @@ fn route(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
-/// The whole report: verdict, proof, remedy first; tables after them.
+/// Renders the whole report as a letter: verdict, proof and remedy first, then tables.
 fn letter(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     verdict::write(&mut page, report);
@@ -123,7 +123,7 @@ fn letter(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
-/// A load run in figures.
+/// Renders the figures of a load run.
 pub(crate) fn load(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     sweep::write(&mut page, report);
@@ -136,7 +136,7 @@ pub(crate) fn load(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
-/// Probes summed up, behind the lines of their answers.
+/// Renders the summary of probes, which follows the lines of their answers.
 pub(crate) fn probes(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     probes::write(&mut page, report);
@@ -144,7 +144,7 @@ pub(crate) fn probes(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
-/// Live sockets, one by one.
+/// Renders live sockets one by one, with the kernel's limits and counters.
 pub(crate) fn live(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     live::write(&mut page, report);
@@ -154,7 +154,7 @@ pub(crate) fn live(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
-/// Calls that set up sockets, summed up.
+/// Renders the summary of the calls that set up sockets.
 pub(crate) fn calls(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     calls::write(&mut page, report);
@@ -162,40 +162,41 @@ pub(crate) fn calls(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
-/// Live requests while they are watched.
+/// Renders live requests while they are watched.
 pub(crate) fn watching(watching: &Watching<'_>, style: &Style) -> String {
     let mut page = Page::new(style);
     watching::write(&mut page, watching);
     page.finish()
 }
 
-/// Exchanges as they are sorted: `met` of `seen` were asked for.
+/// Renders exchanges in the order given; `met` of the `seen` exchanges meet the
+/// condition asked for.
 pub(crate) fn exchanges(records: &[&ExchangeRecord], met: u64, seen: u64, style: &Style) -> String {
     let mut page = Page::new(style);
     exchanges::write(&mut page, records, met, seen);
     page.finish()
 }
 
-/// The hops of a route as far as they are known.
+/// Renders the hops of a route that is still being traced.
 pub(crate) fn hops(hops: &[Hop], style: &Style) -> String {
     let mut page = Page::new(style);
     page.table(0, &route::live(hops, page.width()));
     page.finish()
 }
 
-/// A traced route as comma-separated values, a line for each hop.
+/// Renders a traced route as comma-separated values, one line per hop.
 pub(crate) fn route_csv(report: &Report) -> String {
     route::csv::lines(report)
 }
 
-/// Connections as they are sorted.
+/// Renders connections in the order given.
 pub(crate) fn connections(connections: &Connections, style: &Style) -> String {
     let mut page = Page::new(style);
     connections::write(&mut page, connections);
     page.finish()
 }
 
-/// The comparison as text: verdict, figures, mechanism, prediction.
+/// Renders a comparison as text: verdict, figures, mechanism, prediction.
 pub(crate) fn comparison(comparison: &Comparison, style: &Style) -> String {
     if style.length != Length::Full {
         return screen::comparison(comparison, style);
@@ -206,12 +207,12 @@ pub(crate) fn comparison(comparison: &Comparison, style: &Style) -> String {
     page.finish()
 }
 
-/// The report as one indented JSON document, as its schema says.
+/// Serializes a report as one indented JSON document that conforms to its schema.
 pub(crate) fn json(report: &Report) -> String {
     document(serde_json::to_string_pretty(report))
 }
 
-/// The comparison as one indented JSON document.
+/// Serializes a comparison as one indented JSON document.
 pub(crate) fn comparison_json(comparison: &Comparison) -> String {
     document(serde_json::to_string_pretty(comparison))
 }

@@ -1,4 +1,4 @@
-//! What is said of an exchange's packets in Wireshark.
+//! Packet comments on exchanges, for Wireshark.
 
 use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::report::{ExchangeRecord, WaitSpan};
@@ -6,12 +6,13 @@ use lagtrace_core::report::{ExchangeRecord, WaitSpan};
 use super::escape::escape;
 use super::{quantity, words};
 
-/// A wait of this part of the exchange is worth a comment of its own.
+/// Minimum part of the exchange's latency for a wait to have a comment of its own.
 const WORTH_A_COMMENT: f64 = 0.05;
-/// Waits named where the exchange ends.
+/// Maximum number of waits named at the end of the exchange.
 const NAMED: usize = 3;
 
-/// Comments on the exchange's packets: its begin, its waits' ends, its end.
+/// Returns comments on the exchange's packets, by packet number: on its first packet, on those
+/// that end its long waits or repair losses, and on its last.
 pub(crate) fn exchange_comments(record: &ExchangeRecord) -> Vec<(u64, String)> {
     let exchange = &record.exchange;
     let latency = quantity::duration(exchange.latency_ns);
@@ -57,7 +58,7 @@ pub(crate) fn exchange_comments(record: &ExchangeRecord) -> Vec<(u64, String)> {
     comments
 }
 
-/// A text without what a terminal or a reader could be fooled by.
+/// Returns `text` with the characters escaped that could fool a terminal or a reader.
 pub(crate) fn harmless(text: &str) -> String {
     escape(text).into_owned()
 }
@@ -70,7 +71,7 @@ fn is_worth_it(wait: &WaitSpan, latency_ns: u64) -> bool {
     !is_travel && wait.duration_ns as f64 >= WORTH_A_COMMENT * latency_ns as f64
 }
 
-/// `43.1 ms server: response held for an ACK (Nagle)`.
+/// Describes a wait: `43.1 ms server: response held for an ACK (Nagle)`.
 fn named(wait: &WaitSpan) -> String {
     let took = quantity::duration(wait.duration_ns);
     format!(

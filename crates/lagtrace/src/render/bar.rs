@@ -2,8 +2,8 @@
 
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// A bar for `part` (0 to 1) of `width` columns; something above nothing
-/// always shows.
+/// Returns a bar for `part` (0 to 1) of `width` columns, at least one eighth of a
+/// column long for any positive part.
 pub(super) fn share(part: f64, width: usize) -> String {
     if part.is_nan() || part <= 0.0 {
         return String::new();
@@ -14,7 +14,7 @@ pub(super) fn share(part: f64, width: usize) -> String {
     bar
 }
 
-/// A bar from `start` to `end` (0 to 1) on a scale of `width` columns, at
+/// Returns a bar from `start` to `end` (0 to 1) on a scale of `width` columns, at
 /// least one column long.
 pub(super) fn span(start: f64, end: f64, width: usize) -> String {
     let column = |at: f64| (at.clamp(0.0, 1.0) * width as f64).round() as usize;

@@ -1,4 +1,4 @@
-//! Who set what on which sockets.
+//! Socket calls: the options set, by program, service and socket.
 
 use lagtrace_core::report::{CalledSocket, Report, ServiceSetting, SocketCalls, SocketSetting};
 
@@ -8,12 +8,12 @@ use super::table::{Align, Table, dim, plain};
 use super::words;
 use crate::clock;
 
-/// Rows of the table, unless all are asked for.
+/// Maximum number of rows of the table, unless verbose.
 const SHOWN: usize = 40;
-/// Values and processes named in a cell.
+/// Maximum number of values or processes named in a cell.
 const NAMED: usize = 3;
 
-/// Writes what the calls came to.
+/// Writes the summary of the calls.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(calls) = &report.calls else { return };
     if calls.calls == 0 {
@@ -43,7 +43,7 @@ fn all(calls: &SocketCalls) -> String {
     )
 }
 
-/// What was set on the sockets of each service.
+/// Writes the table of the settings made on each service's sockets.
 fn services(page: &mut Page, calls: &SocketCalls) {
     let mut table = Table::new(&[
         (Align::Left, "program"),
@@ -77,8 +77,8 @@ fn services(page: &mut Page, calls: &SocketCalls) {
     }
 }
 
-/// Whether it sets something: `bind` and `connect` do not, but failing is worth
-/// a row.
+/// Returns true if the call sets something or failed: `bind` and `connect` set
+/// nothing, but a failure is worth a row.
 fn is_setting(service: &ServiceSetting) -> bool {
     let of = &service.setting;
     !is_address(of) || of.failed > 0
@@ -88,7 +88,7 @@ fn is_address(of: &SocketSetting) -> bool {
     matches!(of.name.as_str(), "bind" | "connect")
 }
 
-/// The program with its processes: `nginx[4711, 4712]`.
+/// Returns the program with its process ids: `nginx[4711, 4712]`.
 fn program(service: &ServiceSetting) -> String {
     let callers = &service.setting.callers;
     let pids = callers
@@ -100,7 +100,8 @@ fn program(service: &ServiceSetting) -> String {
     format!("{}[{pids}{more}]", service.program)
 }
 
-/// `0 → 1`; a `?` where it is not known, several where sockets differ.
+/// Returns the values before and after the calls: `0 → 1`; `?` where they are not
+/// known, several values where sockets differ.
 fn values(of: &SocketSetting) -> String {
     let list = |values: &[String]| match values.len() {
         0 => "?".to_owned(),
@@ -111,7 +112,7 @@ fn values(of: &SocketSetting) -> String {
         }
     };
     match (of.before.is_empty(), of.now.is_empty()) {
-        // An address is the socket's own, and stands beside it.
+        // An address is the socket's own and is shown beside it.
         (_, false) if is_address(of) => String::new(),
         (true, true) => "failed".to_owned(),
         (true, false) => list(&of.now),
@@ -120,7 +121,8 @@ fn values(of: &SocketSetting) -> String {
     }
 }
 
-/// The first call, and the last if there was another: `02:03:04.123–02:03:05.000`.
+/// Returns the time of the first call, and of the last if there are several:
+/// `02:03:04.123–02:03:05.000`.
 fn span(of: &SocketSetting) -> String {
     match of.calls {
         1 => time(of.first_at_ns),
@@ -128,7 +130,7 @@ fn span(of: &SocketSetting) -> String {
     }
 }
 
-/// The time of day.
+/// Returns the time of day, in milliseconds.
 fn time(nanos: i64) -> String {
     let text = clock::moment(nanos);
     text.get(11..23).unwrap_or(&text).to_owned()
@@ -138,7 +140,7 @@ fn remarks(page: &mut Page, calls: &SocketCalls) {
     for service in &calls.services {
         let of = &service.setting;
         let mut remarks = service.remarks.clone();
-        // Only where the program itself ends what it begins.
+        // Only of TCP_CORK, which the program itself removes.
         if let Some(longest) = of.longest_on_ns.filter(|_| of.name == "TCP_CORK") {
             remarks.push(format!("corked for {} at most", duration(longest)));
         }
@@ -152,7 +154,7 @@ fn remarks(page: &mut Page, calls: &SocketCalls) {
     }
 }
 
-/// Sockets one by one.
+/// Writes the sockets one by one.
 fn sockets(page: &mut Page, calls: &SocketCalls) {
     page.heading("Socket by socket");
     for socket in &calls.sockets {

@@ -1,4 +1,4 @@
-//! What the packet sources delivered, and what was done when.
+//! The extent of the capture, and the phases of the run.
 
 use lagtrace_core::report::{Capture, CapturePoint, PhaseSpan, Report};
 
@@ -21,7 +21,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// What could not be read or was lost, in a sentence each.
+/// Returns a sentence for each defect of the capture: damage, lost packets, link types that are
+/// not decoded.
 pub(super) fn lacks(report: &Report) -> Vec<String> {
     let Some(capture) = &report.capture else {
         return Vec::new();
@@ -68,7 +69,7 @@ fn extent(capture: &Capture) -> String {
 fn point(page: &mut Page, point: &CapturePoint) {
     let name = format!("{}:", point.name);
     let mut text = match point.connections {
-        // A piece of a rotated capture, or the other end's file of two.
+        // One file of a rotated capture, or the file of the other end.
         0 => quantity::counted(point.packets, "packet", "packets"),
         count => quantity::counted(count, "connection", "connections"),
     };

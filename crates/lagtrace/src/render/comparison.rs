@@ -1,4 +1,4 @@
-//! Two runs beside each other.
+//! The comparison of two runs.
 
 use lagtrace_core::views::compare::{
     Comparison, Fate, FindingChange, Judgement, LatencyChange, LatencyFigure, Mechanism, Outcome,
@@ -9,9 +9,9 @@ use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Cell, Table, cell, plain};
 
-/// Columns left of a table.
+/// Indentation of a table, in columns.
 const INDENT: usize = 2;
-/// The column of the intervals.
+/// Index of the column of the intervals.
 const INTERVAL: usize = 4;
 
 /// Writes the verdict, the figures, the mechanism and the prediction.
@@ -41,7 +41,7 @@ pub(super) fn write(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// Writes the verdict, and unless the page is brief the figures and the prediction.
+/// Writes the verdict, and, unless the page is brief, the figures and the prediction.
 pub(super) fn briefly(page: &mut Page, comparison: &Comparison) {
     opening(page, comparison);
     if page.is_brief() {
@@ -53,7 +53,7 @@ pub(super) fn briefly(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// The findings of both runs, a line each.
+/// Returns a line for each finding of the two runs.
 pub(super) fn in_lines(comparison: &Comparison) -> impl Iterator<Item = (Tone, String, String)> {
     comparison.findings.iter().map(|finding| {
         let (_, tone, head, text) = fate(finding);
@@ -131,7 +131,7 @@ fn opening(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// What its mechanism makes of a vanished finding, in brief.
+/// Returns a short remark on a vanished finding, by the change of its mechanism.
 fn gone(mechanism: Option<Mechanism>) -> &'static str {
     match mechanism {
         Some(Mechanism::Changed) => "gone, and what causes it was seen changed.",
@@ -141,7 +141,8 @@ fn gone(mechanism: Option<Mechanism>) -> &'static str {
     }
 }
 
-/// The figures of both runs, with the intervals of their differences or without.
+/// Returns the table of the figures of both runs, with or without the intervals of their
+/// differences.
 fn figures(comparison: &Comparison, with_intervals: bool) -> Table {
     let mut columns = vec![
         (Align::Left, "figure"),
@@ -225,7 +226,7 @@ fn judgement(judgement: Judgement) -> Cell {
     cell(tone, text)
 }
 
-/// What became of a finding: its mark and tone, its name, and why.
+/// Returns the fate of a finding: its mark and tone, its name with the fate, and the explanation.
 fn fate(finding: &FindingChange) -> (&'static str, Tone, String, String) {
     let (mark, tone, fate) = match finding.fate {
         Fate::Vanished => ("✓", Tone::Good, "gone"),

@@ -1,11 +1,11 @@
-//! Effective configuration, as the programs resolve it.
+//! The effective configuration, as the programs resolve it.
 
 use lagtrace_core::report::{Report, Setting};
 
 use super::page::{Page, Tone};
 
-/// Writes each setting that somebody made, and those a finding rests on, with
-/// its place; the built-in defaults stand in the JSON report.
+/// Writes each explicit setting, and `tcp_nodelay`, on which findings rest, with its
+/// place; the built-in defaults are in the JSON report.
 pub(super) fn write(page: &mut Page, report: &Report) {
     if report.configuration.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Connections one by one: a table, and with `--verbose` each in full.
+//! The table of connections, and with `--verbose` each in full.
 
 use lagtrace_core::report::{ConnectionRecord, Connections, Retransmissions, RoundTripFigures};
 
@@ -8,7 +8,7 @@ use super::table::{Align, Cell, Table, cell, dim, plain};
 
 mod full;
 
-/// What is not known.
+/// The placeholder for an unknown value.
 const UNKNOWN: &str = "–";
 
 /// Writes the table of connections.
@@ -102,7 +102,7 @@ fn row(record: &ConnectionRecord) -> Vec<Cell> {
     ]
 }
 
-/// What was sent again, on this side of the point or on the other.
+/// Returns the number of packets sent again, lost before the observation point or behind it.
 fn resent_by(side: &Retransmissions) -> u64 {
     side.repeated + side.lost_before + side.filled
 }
@@ -115,7 +115,7 @@ fn stream(record: &ConnectionRecord) -> String {
     }
 }
 
-/// How it ended and by whom.
+/// Returns the manner in which the connection ended, and the end that ended it, if known.
 fn end(record: &ConnectionRecord) -> String {
     match &record.end.by {
         Some(by) => format!("{}, {by}", record.end.how),

@@ -1,11 +1,11 @@
-//! Kernel counters that moved.
+//! The kernel counters that rose.
 
 use lagtrace_core::report::Report;
 
 use super::page::{Page, Tone};
 use super::quantity;
 
-/// Writes the counters that rose, on as few lines as they take.
+/// Writes the counters that rose, one paragraph per side.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let mut sides: Vec<&str> = report.counters.iter().map(|c| c.side.as_str()).collect();
     sides.sort_unstable();

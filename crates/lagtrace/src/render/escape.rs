@@ -1,13 +1,14 @@
-//! Makes strings from outside harmless to a terminal and its reader.
+//! Escaping of strings from outside, which could deceive a terminal or its reader.
 
 use std::borrow::Cow;
 
-/// Characters of one string that are shown; the rest is cut.
+/// Maximum number of characters shown of a string; the rest is cut.
 const LONGEST: usize = 2_000;
 
-/// `text` with everything visible that a terminal would obey or hide: control
+/// Escapes the characters of `text` that a terminal would obey or hide: control
 /// characters (C0, DEL, C1), line and paragraph separators, characters that
-/// reorder or hide text. Backslashes stay, so the result is for reading only.
+/// reorder or hide text. Backslashes stay, so the result cannot be unescaped: it is
+/// for reading only.
 pub(super) fn escape(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST && !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);

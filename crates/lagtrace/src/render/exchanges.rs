@@ -1,4 +1,4 @@
-//! Exchanges in a table, the most costly first.
+//! The table of exchanges.
 
 use lagtrace_core::report::{ExchangeRecord, WaitSpan};
 
@@ -6,7 +6,7 @@ use super::page::{Page, Tone};
 use super::table::{Align, Table, dim, plain};
 use super::{quantity, words};
 
-/// Writes `records` as they are sorted; `met` of `seen` exchanges were meant.
+/// Writes `records` in the order given; `met` of the `seen` exchanges meet the condition.
 pub(super) fn write(page: &mut Page, records: &[&ExchangeRecord], met: u64, seen: u64) {
     let mut table = Table::new(&[
         (Align::Right, "latency"),
@@ -40,7 +40,7 @@ pub(super) fn write(page: &mut Page, records: &[&ExchangeRecord], met: u64, seen
 }
 
 fn longest(record: &ExchangeRecord) -> Option<&WaitSpan> {
-    // Of equal ones the earlier.
+    // Reversed, so that of equal waits the earlier is chosen.
     let waits = record.exchange.waits.iter().rev();
     waits.max_by_key(|wait| wait.duration_ns)
 }

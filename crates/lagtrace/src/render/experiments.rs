@@ -1,4 +1,4 @@
-//! What was changed on purpose, and what that did.
+//! The experiments: deliberate changes and their effects.
 
 use lagtrace_core::report::{ExperimentOutcome, Report};
 
@@ -6,7 +6,7 @@ use super::page::{Page, Tone};
 use super::table::{Align, Table, cell, plain};
 use super::{quantity, words};
 
-/// Writes the experiments: control and treatment side by side, then meanings.
+/// Writes the experiments: control and treatment side by side, then their meanings.
 pub(super) fn write(page: &mut Page, report: &Report) {
     if report.experiments.is_empty() {
         return;
@@ -50,7 +50,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// What each experiment changed in the mean latency, a line each.
+/// Returns a line for each experiment: its change of the mean latency.
 pub(super) fn in_lines(report: &Report) -> impl Iterator<Item = String> {
     report.experiments.iter().map(|outcome| {
         let (low, high) = (outcome.difference_low_ns, outcome.difference_high_ns);

@@ -1,4 +1,4 @@
-//! Each finding in full: what shows it, what does not, what to do.
+//! The findings in full: evidence, alternatives, remedy.
 
 use lagtrace_core::report::{
     Candidate, Evidence, Exchanges, Finding, Fix, Prediction, Report, Says, Verdict, Witness,
@@ -7,10 +7,10 @@ use lagtrace_core::report::{
 use super::page::{Page, Tone, Weight};
 use super::{groups, quantity, words};
 
-/// Packet numbers shown for one piece of evidence.
+/// Maximum number of packet numbers shown for one piece of evidence.
 const PACKETS: usize = 8;
 
-/// Writes the findings' particulars.
+/// Writes the findings in full.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let groups = groups::groups(report);
     let several = groups.len() > 1;
@@ -44,7 +44,7 @@ fn unexplained(page: &mut Page, place: &Finding) {
     next(page, &place.next);
 }
 
-/// How sure the place of time is, and what shows it.
+/// Returns a sentence on the certainty of the place of time, and its grounds.
 pub(super) fn whereabouts(place: &Finding) -> Option<String> {
     let location = place.location.as_ref()?;
     let sure = match location.certainty {
@@ -55,7 +55,7 @@ pub(super) fn whereabouts(place: &Finding) -> Option<String> {
     Some(format!("{sure}: {}.", location.because))
 }
 
-/// Writes the next measurement.
+/// Writes the measurements to make next.
 pub(super) fn next(page: &mut Page, next: &[Fix]) {
     if !next.is_empty() {
         page.heading("What to measure next");
@@ -144,7 +144,8 @@ fn evidence(page: &mut Page, evidence: &[Evidence]) {
     }
 }
 
-/// The kind of a piece of evidence, and whether it only fits.
+/// Returns the label of a piece of evidence: its kind, with "(fits)" if it does not show the
+/// mechanism.
 pub(super) fn label(piece: &Evidence) -> String {
     let kind = words::evidence_label(piece.kind);
     if piece.shows_mechanism {
@@ -154,7 +155,7 @@ pub(super) fn label(piece: &Evidence) -> String {
     }
 }
 
-/// Writes which kinds of evidence do not show the finding.
+/// Writes the kinds of evidence that do not show the finding.
 fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     let of = |says| -> Vec<&str> {
         let of = witnesses.iter().filter(|witness| witness.says == says);
@@ -174,7 +175,7 @@ fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     }
 }
 
-/// Where to look it up.
+/// Returns the references of a piece of evidence: count, median, packet numbers, location.
 fn reference(piece: &Evidence) -> String {
     let mut parts = Vec::new();
     if let Some(count) = piece.count {
@@ -217,7 +218,7 @@ fn remedy(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
     page.paragraph(0, Tone::Dim, &text);
 }
 
-/// Writes what to change, best first.
+/// Writes the changes to make, the best first.
 pub(super) fn fixes(page: &mut Page, finding: &Finding) {
     let Some((best, others)) = finding.fix.split_first() else {
         return;
@@ -233,14 +234,14 @@ pub(super) fn fixes(page: &mut Page, finding: &Finding) {
     }
 }
 
-/// Writes a change behind a marker.
+/// Writes a change or measurement after a marker.
 pub(super) fn fix(page: &mut Page, marker: &str, fix: &Fix) {
     let place = format!("{}:", fix.r#where);
     let spans = [(Tone::Strong, place.as_str()), (Tone::Plain, &fix.change)];
     page.item(2, marker, Tone::Good, &spans);
 }
 
-/// The latency to expect after the change, in words.
+/// Returns a sentence on the latency to expect after the change.
 pub(super) fn expectation(prediction: &Prediction, exchanges: &Exchanges) -> String {
     let now = &exchanges.latency_ns;
     let figure = |name: &str, then: u64, now: u64| {

@@ -1,13 +1,14 @@
-//! Findings of one cause at several servers, told once.
+//! Groups of findings with the same cause at several servers.
 
 use lagtrace_core::report::{Finding, Report};
 
 use super::words;
 
-/// Servers named in a line at most.
+/// Maximum number of servers named in a line.
 const NAMED: usize = 4;
 
-/// The causes of a report, each with its findings at all servers, the dearest first.
+/// Groups a report's findings by cause and culprit, each group with its findings at all
+/// servers, the most costly first.
 pub(super) fn groups(report: &Report) -> Vec<Vec<&Finding>> {
     let mut groups: Vec<Vec<&Finding>> = Vec::new();
     for finding in report.causes() {
@@ -25,7 +26,7 @@ pub(super) fn groups(report: &Report) -> Vec<Vec<&Finding>> {
     groups
 }
 
-/// The line that names the other servers of a group; `None` where there are none.
+/// Returns the line that names the other servers of a group; `None` if there are none.
 pub(super) fn others(group: &[&Finding]) -> Option<String> {
     let [_, others @ ..] = group else { return None };
     let mut names: Vec<String> = others

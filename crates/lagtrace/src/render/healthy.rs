@@ -1,4 +1,4 @@
-//! The opening when nothing was found: claims no more than was measured.
+//! The opening of a report without findings, which claims no more than was measured.
 
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{Exchanges, Finding, LayerState, Report, Shape};
@@ -7,16 +7,16 @@ use super::page::{Page, Tone, Weight};
 use super::percentiles::{ROWS, value};
 use super::{quantity, verdict, words};
 
-/// Figures that stand in a line.
+/// Names of the figures in the summary line of the latency.
 const IN_A_LINE: [&str; 4] = ["mean", "p50", "p99", "max"];
-/// Requests below which the tail is not known.
+/// Number of requests below which the tail of the latency is not known.
 const FEW: u64 = 1_000;
-/// Part of the time that may stay unexplained without a word.
+/// Share of the time that may stay unexplained without being mentioned.
 const UNEXPLAINED: f64 = 0.01;
-/// From here on it is what the page is about.
+/// Unexplained share of the time above which the opening says so.
 const MUCH: f64 = 0.1;
 
-/// Writes what was looked at, and what was not.
+/// Writes the opening, the layers that were and were not measured, and the limits of the claim.
 pub(super) fn write(page: &mut Page, report: &Report) {
     page.spans(0, &[opening(report)]);
     let exchanges = &report.exchanges;
@@ -31,7 +31,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Writes that nothing was found, in what, and what was cleared.
+/// Writes the opening in brief, with the figures of the requests and the cleared layers.
 pub(super) fn briefly(page: &mut Page, report: &Report) {
     page.weighing(Weight::Major, |page| page.spans(0, &[opening(report)]));
     measured(page, &report.exchanges);
@@ -40,7 +40,7 @@ pub(super) fn briefly(page: &mut Page, report: &Report) {
     }
 }
 
-/// Writes the figures of all requests in a line.
+/// Writes the summary line of all requests: latency and failures.
 pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
     let failed = failed(exchanges);
     let figures = ROWS.iter().filter(|(name, ..)| IN_A_LINE.contains(name));
@@ -62,7 +62,8 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
     }
 }
 
-/// What is left to gain, and what else narrows what the page says.
+/// Returns sentences on the time left to gain, and on the limits of the claim: too few
+/// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unexplained_of_each(report).map(|(each, share)| {
         format!("Unexplained: {each} of each request on average, {share} of the time.")
@@ -108,7 +109,7 @@ fn opening(report: &Report) -> (Tone, &'static str) {
     }
 }
 
-/// The opening where time has a place and no cause.
+/// Returns the opening for time whose place is known, but not its cause.
 fn located(report: &Report) -> (Tone, &'static str) {
     let mut places = report.places();
     let is_own_work = |place: &Finding| {
@@ -128,7 +129,7 @@ fn located(report: &Report) -> (Tone, &'static str) {
     }
 }
 
-/// The time that nothing explains: at most so much of each request could be gained.
+/// Returns a sentence on the upper bound of the time to be gained per request.
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unexplained_of_each(report)?;
     Some(format!(
@@ -137,8 +138,8 @@ fn at_most(report: &Report) -> Option<String> {
     ))
 }
 
-/// The time of a request that nothing explains, on average, and its share; `None` where the
-/// places of such time say it.
+/// Returns the mean unclaimed time per request, and its share; `None` if nothing was booked,
+/// or if places of unexplained time are named, which say it.
 fn unexplained_of_each(report: &Report) -> Option<(String, String)> {
     let bookings = report.account.iter().flat_map(|account| &account.exchanges);
     let (mut unclaimed, mut booked) = (0_u64, 0_u64);
@@ -157,7 +158,7 @@ fn unexplained_of_each(report: &Report) -> Option<(String, String)> {
     ))
 }
 
-/// The share of the time that no wait explains.
+/// Returns the share of the time that no known wait explains.
 fn unexplained(exchanges: &Exchanges) -> f64 {
     let unknown = exchanges.waits.iter();
     let unknown = unknown.filter(|wait| wait.kind == WaitKind::Unknown);
@@ -196,7 +197,7 @@ fn failures(exchanges: &Exchanges, failed: u64) -> String {
     }
 }
 
-/// The names of the layers in a state.
+/// Returns the names of the layers in a state.
 fn of(report: &Report, state: LayerState) -> Vec<&str> {
     let layers = report.layers.iter().filter(|layer| layer.state == state);
     layers.map(|layer| layer.layer.as_str()).collect()
@@ -229,7 +230,8 @@ fn layers(page: &mut Page, report: &Report) {
     }
 }
 
-/// What else narrows the claim.
+/// Returns sentences on further limits of the claim: few requests, unexplained time,
+/// lost packets, exchanges cut by the capture.
 fn limits(report: &Report) -> Vec<String> {
     let exchanges = &report.exchanges;
     let mut limits: Vec<String> = at_most(report).into_iter().collect();

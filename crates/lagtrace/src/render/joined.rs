@@ -1,4 +1,4 @@
-//! Two captures held against each other.
+//! The comparison of two captures of the same connections.
 
 use lagtrace_core::report::{ClockRelation, Joined, Report, Way};
 
@@ -6,10 +6,11 @@ use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Content, Table, plain};
 
-/// Columns of a full bar.
+/// Width of a full bar, in columns.
 const BAR: usize = 20;
 
-/// Writes clocks, ways and places.
+/// Writes the relation of the clocks, the delays of both directions, and the places where
+/// the requests' time went.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(joined) = &report.joined else {
         return;
@@ -24,7 +25,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Where the time of the requests went, how the clocks differ, what each way took and lost.
+/// Returns sentences on the places where the requests' time went, the delays and losses of both
+/// directions, and the relation of the clocks.
 pub(super) fn in_lines(report: &Report) -> Vec<String> {
     let Some(joined) = &report.joined else {
         return Vec::new();
@@ -139,7 +141,7 @@ fn places(joined: &Joined) -> Table {
     table
 }
 
-/// `client to server` for `client-to-server`.
+/// Replaces hyphens by spaces: `client to server` for `client-to-server`.
 fn spaced(name: &str) -> String {
     name.replace('-', " ")
 }

@@ -1,4 +1,4 @@
-//! One request, step by step, to scale.
+//! The ladder of a request's waits, drawn to scale.
 
 use lagtrace_core::report::{Exemplar, Finding, Report, WaitSpan};
 
@@ -6,19 +6,19 @@ use super::page::{Page, Tone};
 use super::table::{Align, Content, Table, cell, dim};
 use super::{place, quantity, words};
 
-/// Steps shown; shorter ones in a row are joined to get there.
+/// Maximum number of waits shown each as a step; of more, consecutive short ones are joined.
 const STEPS: usize = 16;
-/// Columns of the whole request.
+/// Width of the whole request, in columns.
 const SCALE: usize = 30;
 
-/// A step of the ladder: one wait, or several short ones in a row.
+/// A step of the ladder: one wait, or several consecutive short ones.
 struct Step<'a> {
     start_ns: u64,
     duration_ns: u64,
     waits: &'a [WaitSpan],
 }
 
-/// Writes the exchange that shows the first finding best, or the slowest one.
+/// Writes the best example of the first finding that has one, else the slowest exchange.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let shown = report
         .findings
@@ -40,8 +40,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// What the server's kernel saw of it: each stage that is a hundredth of what it
-/// saw in all.
+/// Returns the stages that the server's kernel saw of the request, each that is at least
+/// 1 % of their sum.
 fn at_host(exemplar: &Exemplar) -> Option<String> {
     let stages = &exemplar.at_host;
     let whole = stages
@@ -145,8 +145,8 @@ fn describe(step: &Step<'_>) -> (String, String, Option<u64>) {
     }
 }
 
-/// The wait that a finding lengthens: the longest of the kinds it names, else
-/// the longest one of its culprit.
+/// Returns the wait that the finding lengthens: the longest of the kinds it names, else
+/// the longest of its culprit.
 fn guilty<'a>(exemplar: &'a Exemplar, finding: &Finding) -> Option<&'a WaitSpan> {
     let longest = |is_suspect: &dyn Fn(&WaitSpan) -> bool| {
         exemplar
@@ -159,7 +159,7 @@ fn guilty<'a>(exemplar: &'a Exemplar, finding: &Finding) -> Option<&'a WaitSpan>
         .or_else(|| longest(&|wait| wait.owner == finding.culprit))
 }
 
-/// The waits as steps: where there are too many, only the longest stand alone.
+/// Groups the waits into steps: of more than [`STEPS`], only the longest stand alone.
 fn steps(waits: &[WaitSpan]) -> Vec<Step<'_>> {
     let mut lengths: Vec<u64> = waits.iter().map(|wait| wait.duration_ns).collect();
     lengths.sort_unstable_by(|one, other| other.cmp(one));

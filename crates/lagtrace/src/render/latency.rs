@@ -1,4 +1,4 @@
-//! The latency distribution, of the subject and its twin side by side.
+//! The latency distributions of the subject and its twin, side by side.
 
 use lagtrace_core::report::{Exchanges, Report, StatusCount};
 
@@ -7,9 +7,9 @@ use super::percentiles::{ROWS, value};
 use super::table::{Align, Cell, Table, cell, plain};
 use super::{place, quantity};
 
-/// Statuses named one by one.
+/// Maximum number of statuses named.
 const STATUSES: usize = 8;
-/// Slow requests listed.
+/// Maximum number of slow requests listed.
 const SLOWEST: usize = 10;
 
 /// Writes the latencies, the outcomes and the connections made.
@@ -102,7 +102,7 @@ fn outcomes(page: &mut Page, name: &str, side: &Exchanges) {
     page.paragraph(2, Tone::Dim, &text);
 }
 
-/// `200 ×22,738, timeout ×83`.
+/// Formats the counts of statuses: `200 ×22,738, timeout ×83`.
 pub(super) fn statuses(counts: &[StatusCount]) -> String {
     let mut parts: Vec<String> = counts
         .iter()

@@ -1,11 +1,11 @@
-//! The layers one by one.
+//! The outcome of each layer, one per line.
 
 use lagtrace_core::report::{Layer, LayerState, Report};
 
 use super::page::{Page, Tone, length};
 use super::words;
 
-/// Columns the names may take.
+/// Maximum width of the padded layer names, in columns.
 const NAME: usize = 16;
 
 /// Writes each layer's outcome.
@@ -43,7 +43,7 @@ fn mark(state: LayerState) -> (&'static str, Tone) {
     }
 }
 
-/// The outcome with what it rests on, or how to allow it.
+/// Returns the outcome of a layer, followed by its grounds, or by how to allow the measurement.
 fn line(layer: &Layer) -> String {
     let outcome = words::sentence(&layer.line);
     if layer.because.is_empty() || layer.because == layer.line {

@@ -1,10 +1,10 @@
-//! Settings of the kernel that bound live sockets.
+//! Kernel settings that limit live sockets.
 
 use lagtrace_core::report::{Bearing, Limit, Report};
 
 use super::page::{Page, Tone};
 
-/// Writes what something ran into, what nothing did, and the rest.
+/// Writes the limits that were reached, those that were not, and the rest.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(first) = report.limits.first() else {
         return;

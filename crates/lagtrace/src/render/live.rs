@@ -7,10 +7,11 @@ use super::page::{Page, Tone};
 use super::quantity::{bytes, counted, duration};
 use super::words;
 
-/// Options whose meaning is told, whether listeners have it, and the meaning.
+/// A test of a socket's options, true if it applies to listeners, and the meaning of the
+/// options that meet it.
 type Meaning = (fn(&LiveOptions) -> bool, bool, &'static str);
 
-/// What the options that stand there mean for latency.
+/// The meanings for latency of the options shown.
 const MEANINGS: [Meaning; 6] = [
     (
         |o| o.nodelay == Some(false),
@@ -44,7 +45,7 @@ const MEANINGS: [Meaning; 6] = [
     ),
 ];
 
-/// Writes the sockets, and what their options mean.
+/// Writes the sockets, and the meanings of their options.
 pub(super) fn write(page: &mut Page, report: &Report) {
     if report.live.is_empty() {
         page.paragraph(0, Tone::Plain, "No socket is like that.");
@@ -53,8 +54,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     for socket in &report.live {
         one(page, socket);
     }
-    // A listener sends nothing; what is accepted from it often gets options of
-    // its own.
+    // A listener sends nothing; sockets accepted from it often get options of their
+    // own.
     let matters =
         |socket: &&LiveSocket, is_listeners: bool| (socket.state == "LISTEN") == is_listeners;
     let there = |&(holds, is_listeners, _): &Meaning| {
@@ -120,7 +121,7 @@ fn one(page: &mut Page, socket: &LiveSocket) {
     }
 }
 
-/// What stands before the state; nothing for TCP, which most are.
+/// Returns the prefix of the state that names the protocol; empty for TCP, the most common.
 fn kind(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Tcp => "",
@@ -131,7 +132,7 @@ fn kind(protocol: Protocol) -> &'static str {
     }
 }
 
-/// Where it lives, if that is not here.
+/// Returns the container and network namespace of a socket, if not those of this program.
 fn place(socket: &LiveSocket) -> String {
     let container = socket
         .container
@@ -142,7 +143,8 @@ fn place(socket: &LiveSocket) -> String {
     words.collect::<Vec<_>>().join(" · ")
 }
 
-/// Who holds it; all of a program that forked in few words.
+/// Returns the processes that hold a socket; of many, as in a program that forked, only the
+/// first few.
 fn names(holders: &[Holder]) -> String {
     const SHOWN: usize = 3;
     let one = |holder: &Holder| format!("{}[{}] fd {}", holder.name, holder.pid, holder.fd);
@@ -174,7 +176,7 @@ fn queues(socket: &LiveSocket, is_listener: bool) -> String {
     words.join(" · ")
 }
 
-/// What waits on a socket that is no listener.
+/// Returns the bytes that wait in the queues of a socket that is not a listener.
 fn unread(socket: &LiveSocket) -> Vec<String> {
     let (receive, send) = (socket.receive_queue, socket.send_queue);
     let buffers = socket.buffers.unwrap_or_default();
@@ -200,7 +202,7 @@ fn unread(socket: &LiveSocket) -> Vec<String> {
     read.into_iter().chain(sent).collect()
 }
 
-/// The options that delay.
+/// Returns the options that may delay.
 fn options(of: &LiveOptions) -> String {
     let flag = |name, value: Option<bool>| Some(format!("{name} {}", u8::from(value?)));
     let set = |name, is_set: Option<bool>, size: Option<u32>| match (is_set, size) {
@@ -228,7 +230,7 @@ fn options(of: &LiveOptions) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-/// How the transfer goes.
+/// Returns the main figures of the transfer, from TCP_INFO.
 fn transfer(tcp: &TcpInfo) -> String {
     let mut words = vec![
         format!("rtt {} ± {}", duration(tcp.rtt_ns), duration(tcp.rttvar_ns)),
@@ -254,7 +256,7 @@ fn transfer(tcp: &TcpInfo) -> String {
     words.join(" · ")
 }
 
-/// What few need.
+/// Returns the remaining figures of TCP_INFO, shown if verbose.
 fn rest(tcp: &TcpInfo) -> String {
     let [theirs, ours] = tcp.window_scales;
     let mut words = vec![
@@ -289,7 +291,7 @@ fn rest(tcp: &TcpInfo) -> String {
     words.join(" · ")
 }
 
-/// Options that few need.
+/// Returns the remaining options, shown if verbose.
 fn other_options(of: &LiveOptions) -> String {
     let time = |name, time: Option<u64>| Some(format!("{name} {}", duration(time?)));
     let size = |name, size: Option<u32>| Some(format!("{name} {}", bytes(size?.into())));

@@ -1,4 +1,4 @@
-//! A load run: rate, latencies, their distribution, the generator's part.
+//! A load run: rate, latencies, their distribution, the generator's own load.
 
 mod stages;
 mod urls;
@@ -13,12 +13,12 @@ use super::quantity;
 use super::table::{Align, Cell, Content, Table, dim, plain};
 use super::transport;
 
-/// Columns of a full bar.
+/// Width of a full bar, in columns.
 const BAR: usize = 32;
-/// Steps of the distribution that are shown at most.
+/// Maximum number of steps of the distribution.
 const STEPS: usize = 14;
 
-/// Writes the run; nothing where there was none.
+/// Writes the run; nothing if there was none.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(load) = &report.load else {
         return;
@@ -43,7 +43,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// How far the figures would have been off in other seconds.
+/// Writes the 95 % intervals of the figures, as estimated by resampling.
 fn intervals(page: &mut Page, load: &LoadRun) {
     let Some(intervals) = &load.intervals else {
         return;
@@ -64,7 +64,7 @@ fn intervals(page: &mut Page, load: &LoadRun) {
     page.paragraph(2, Tone::Dim, &text);
 }
 
-/// What tools that count otherwise would have printed, where that differs.
+/// Writes remarks on other ways to count latency, if those would give other figures.
 fn ways(page: &mut Page, load: &LoadRun) {
     if load.offered_rate.is_some() && differs(&load.latency_ns, &load.service_ns) {
         page.paragraph(
@@ -89,7 +89,7 @@ fn ways(page: &mut Page, load: &LoadRun) {
     }
 }
 
-/// The latencies at an even pace, where they tell another story.
+/// Returns the latencies at an even pace, if they differ markedly from those measured.
 fn even_pace(load: &LoadRun) -> Option<&Figures> {
     let apart = |seen: u64, met: u64| met > seen.saturating_mul(3) / 2 && met - seen > 1_000_000;
     load.even_pace_ns.as_ref().filter(|met| {
@@ -187,13 +187,14 @@ fn figures(load: &LoadRun) -> Table {
     table
 }
 
-/// Whether two distributions differ by more than their steps do.
+/// Returns true if two distributions differ in p50, p99 or maximum by more than 5 % and 50 µs,
+/// which is more than their buckets are wide.
 fn differs(one: &Figures, other: &Figures) -> bool {
     let apart = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / 20 && a.abs_diff(b) > 50_000;
     apart(one.p50, other.p50) || apart(one.p99, other.p99) || apart(one.max, other.max)
 }
 
-/// How many requests took how long, in steps of equal ratio.
+/// Writes the histogram of the latencies, in steps of equal ratio.
 fn distribution(page: &mut Page, latencies: &Distribution) {
     let (Some(min), Some(max)) = (latencies.min(), latencies.max()) else {
         return;

@@ -1,4 +1,4 @@
-//! Peaks of the latency distribution and what makes them.
+//! The peaks of the latency distribution and their causes.
 
 use lagtrace_core::report::{LatencyMode, Report};
 
@@ -6,10 +6,10 @@ use super::page::{Page, Tone};
 use super::table::{Align, Content, Table, dim, plain};
 use super::{place, quantity, words};
 
-/// Columns of a full bar.
+/// Width of a full bar, in columns.
 const BAR: usize = 16;
 
-/// Writes the modes where there are several.
+/// Writes the modes if there are several.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let modes = &report.exchanges.modes;
     if modes.len() < 2 {
@@ -51,7 +51,7 @@ fn range(mode: &LatencyMode) -> String {
     }
 }
 
-/// The causes, else the wait that takes most.
+/// Returns the causes of a mode, or else its longest wait.
 fn because(mode: &LatencyMode) -> String {
     match (mode.causes.as_slice(), mode.waits.first()) {
         ([], Some(wait)) => format!("{}: {}", words::owner(wait.owner), words::wait(wait.kind)),

@@ -1,19 +1,19 @@
-//! One JSON object a line.
+//! Newline-delimited JSON: one object per line.
 
 use lagtrace_core::report::{Exchanges, Report, SocketCalls};
 use serde_json::{Value, json};
 
-/// The report as newline-delimited JSON: one object a line, its `type` field
-/// first among equals (keys are sorted), the other fields as in the report's
-/// schema. In this order:
+/// Serializes a report as newline-delimited JSON: one object per line, told apart by
+/// its `type` field (keys are sorted), the other fields as in the report's schema.
+/// The lines are in this order:
 ///
 /// | `type` | how many | fields |
 /// |---|---|---|
 /// | `report` | one | `schema`, `command`, `subject`, `started`, `findings` (their number) |
 /// | `finding` | each | as in `findings`, root cause first |
 /// | `layer` | each | as in `layers` |
-/// | `account` | one a service | as there |
-/// | `exchanges` | one a target | `target` (`subject`, `twin`) and as in `exchanges`, without `slowest` |
+/// | `account` | each service | as there |
+/// | `exchanges` | each target | `target` (`subject`, `twin`) and as in `exchanges`, without `slowest` |
 /// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
 /// | `setups`, `capture`, `watch`, `joined`, `route` | one, or none | as there |
 /// | `connection` | each listed | as in `connections.list` |
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// | `service-setting`, `called-socket` | each | as in `calls.services`, `calls.sockets` |
 /// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `socket` (as in `live`), `limit`, `setting`, `counter`, `note` | each | as there |
 ///
-/// `details` is left out: it is bulk that the document form carries.
+/// `details` is left out: it is bulky, and contained in the document form.
 pub(crate) fn ndjson(report: &Report) -> String {
     let mut lines = Lines::default();
     lines.add("report", head(report));
@@ -91,14 +91,14 @@ fn exchanges(lines: &mut Lines, target: &str, exchanges: Option<&Exchanges>) {
     }
 }
 
-/// The lines so far.
+/// The lines written so far.
 #[derive(Default)]
 struct Lines {
     text: String,
 }
 
 impl Lines {
-    /// Adds an object; nothing for `null`.
+    /// Adds an object of the given `type`; nothing for `null`.
     fn add(&mut self, kind: &str, value: Value) {
         if let Value::Object(mut fields) = value {
             fields.insert("type".to_owned(), json!(kind));
@@ -107,7 +107,7 @@ impl Lines {
         }
     }
 
-    /// Adds each of a list's objects.
+    /// Adds each object of a list.
     fn each(&mut self, kind: &str, list: &Value) {
         for value in list.as_array().into_iter().flatten() {
             self.add(kind, value.clone());

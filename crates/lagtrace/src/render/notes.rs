@@ -1,11 +1,11 @@
-//! Remarks.
+//! The remarks of a report.
 
 use lagtrace_core::report::Remark;
 
 use super::page::{Page, Tone};
 use super::words;
 
-/// Writes the remarks; nothing when there are none.
+/// Writes the remarks; nothing if there are none.
 pub(super) fn write(page: &mut Page, remarks: &[Remark]) {
     if remarks.is_empty() {
         return;

@@ -1,6 +1,7 @@
-//! The page: wraps, indents, colours and makes strings harmless.
+//! The page: wraps, indents, colours and escapes text.
 //!
-//! Everything that is shown goes through here, so nothing unescaped can pass.
+//! All text of a page is escaped here or by its [`Table`], so nothing unescaped reaches
+//! the terminal.
 
 use std::cmp::Reverse;
 
@@ -12,27 +13,27 @@ use super::{Length, Style};
 
 mod wrap;
 
-/// Columns of the narrowest page.
+/// Minimum width of a page, in columns.
 const NARROWEST: usize = 40;
-/// Columns of the widest page.
+/// Maximum width of a page, in columns.
 const WIDEST: usize = 120;
-/// Columns of the widest page that is bounded.
+/// Maximum width of a bounded page, in columns.
 const SCREEN: usize = 100;
 
-/// Lines of a minor paragraph of a bounded page.
+/// Maximum number of lines of a minor paragraph of a bounded page.
 const MINOR: usize = 2;
 
-/// What a piece of text is to the reader.
+/// The meaning of a piece of text to the reader, shown by its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// Nothing special.
+    /// Ordinary.
     #[default]
     Plain,
     /// Important.
     Strong,
     /// Secondary.
     Dim,
-    /// In order.
+    /// Healthy.
     Good,
     /// At fault.
     Bad,
@@ -60,27 +61,27 @@ pub(crate) struct Page {
     width: usize,
     color: bool,
     length: Length,
-    /// The lines that each paragraph may take, where all lines keep to the width.
+    /// Maximum number of lines of each paragraph; `None` for a page that is not bounded.
     cuts: Option<Vec<usize>>,
-    /// The paragraphs so far: their weight, and the lines that they took.
+    /// The weight and number of lines of each paragraph written so far.
     paragraphs: Vec<(Weight, usize)>,
     weight: Weight,
 }
 
-/// The weight of a paragraph where there is no room for all of it: the least is cut first.
+/// The weight of a paragraph of a bounded page: those of the least weight are cut first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
-    /// Something besides, in [`MINOR`] lines at most.
+    /// An additional remark, of at most [`MINOR`] lines.
     Minor,
-    /// A part of what the page is about.
+    /// A part of the subject of the page.
     #[default]
     Normal,
-    /// What the page is for.
+    /// The purpose of the page.
     Major,
 }
 
 impl Page {
-    /// An empty page.
+    /// Creates an empty page.
     pub(crate) fn new(style: &Style) -> Self {
         Self {
             text: String::new(),
@@ -93,8 +94,8 @@ impl Page {
         }
     }
 
-    /// An empty page no line of which is wider than the style says or [`SCREEN`], whose
-    /// paragraphs end with `…` after so many lines each.
+    /// Creates an empty bounded page: no line is wider than the style's width or [`SCREEN`], and
+    /// each paragraph is cut, with `…`, after its number of lines in `cuts`.
     pub(super) fn bounded(style: &Style, cuts: &[usize]) -> Self {
         Self {
             width: style.width.clamp(NARROWEST, SCREEN),
@@ -103,15 +104,15 @@ impl Page {
         }
     }
 
-    /// Writes paragraphs of another weight.
+    /// Calls `write`, whose paragraphs have the given weight.
     pub(super) fn weighing(&mut self, weight: Weight, write: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.weight, weight);
         write(self);
         self.weight = before;
     }
 
-    /// The paragraph to cut next, and its lines: the longest of the least weight, the last of
-    /// those; `None` where each has one line.
+    /// Returns the index and number of lines of the paragraph to cut next: the longest of the
+    /// least weight, of equal ones the last; `None` if all have one line.
     pub(super) fn longest(&self) -> Option<(usize, usize)> {
         let all = self.paragraphs.iter().copied().enumerate();
         let long = all.filter(|&(_, (_, lines))| lines > 1);
@@ -119,55 +120,55 @@ impl Page {
         next.map(|(at, (_, lines))| (at, lines))
     }
 
-    /// Whether everything is to be shown.
+    /// Returns true if all details are shown.
     pub(crate) fn is_verbose(&self) -> bool {
         self.length == Length::Full
     }
 
-    /// Whether there is room for the gist only.
+    /// Returns true if there is room for the gist only.
     pub(super) fn is_brief(&self) -> bool {
         self.length == Length::Brief
     }
 
-    /// The lines so far.
+    /// The number of lines written so far.
     pub(super) fn lines(&self) -> usize {
         self.text.lines().count()
     }
 
-    /// The columns there are.
+    /// The width of the page, in columns.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// A section's title, after an empty line.
+    /// Writes a section's title after an empty line.
     pub(crate) fn heading(&mut self, title: &str) {
         self.blank();
         self.flow(0, "", Tone::Plain, &[(Tone::Strong, title)]);
     }
 
-    /// An empty line, unless the page just began.
+    /// Writes an empty line, unless the page is empty.
     pub(crate) fn blank(&mut self) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
     }
 
-    /// A paragraph of one tone.
+    /// Writes a paragraph of one tone.
     pub(crate) fn paragraph(&mut self, indent: usize, tone: Tone, text: &str) {
         self.flow(indent, "", Tone::Plain, &[(tone, text)]);
     }
 
-    /// A paragraph of several tones, a space between them.
+    /// Writes a paragraph of several tones, separated by spaces.
     pub(crate) fn spans(&mut self, indent: usize, spans: &[(Tone, &str)]) {
         self.flow(indent, "", Tone::Plain, spans);
     }
 
-    /// An item: a marker, and a paragraph that hangs right of it.
+    /// Writes a list item: a marker, and a paragraph with a hanging indent after it.
     pub(crate) fn item(&mut self, indent: usize, marker: &str, tone: Tone, spans: &[(Tone, &str)]) {
         self.flow(indent, marker, tone, spans);
     }
 
-    /// A table; nothing when it has no rows.
+    /// Writes a table; nothing if it has no rows.
     pub(crate) fn table(&mut self, indent: usize, table: &Table) {
         for row in table.lines(self.width.saturating_sub(indent)) {
             let mut line = " ".repeat(indent);
@@ -184,7 +185,7 @@ impl Page {
         }
     }
 
-    /// The text, with a line feed at its end.
+    /// Returns the text, whose lines all end with a line feed.
     pub(crate) fn finish(self) -> String {
         self.text
     }
@@ -207,7 +208,8 @@ impl Page {
         }
     }
 
-    /// The lines that the next paragraph of a bounded page may take.
+    /// Returns the maximum number of lines of the next paragraph; `None` if the page is not
+    /// bounded.
     fn cut(&self) -> Option<usize> {
         let cuts = self.cuts.as_ref()?;
         let most = match self.weight {
@@ -233,8 +235,8 @@ impl Page {
     }
 }
 
-/// Columns a text takes. Wide characters count as one: they come from outside
-/// only, and only the look of their own line suffers.
+/// Returns the number of columns of a text. Wide characters count as one: they occur
+/// only in strings from outside, and misalign only their own line.
 pub(crate) fn length(text: &str) -> usize {
     text.chars().count()
 }

@@ -1,14 +1,14 @@
-//! The rows of every table of latencies.
+//! The rows that all tables of latencies share.
 
 use lagtrace_core::report::Figures;
 
 use super::quantity;
 
-/// A figure of a distribution, and how many observations it takes to mean
-/// anything.
+/// A figure of a distribution: its name, its value, and the minimum number of
+/// observations for it to be meaningful.
 pub(super) type Row = (&'static str, fn(&Figures) -> u64, u64);
 
-/// All of them, as they stand in tables.
+/// The rows, in their order in tables.
 pub(super) const ROWS: [Row; 8] = [
     ("min", |f| f.min, 1),
     ("mean", |f| f.mean, 1),
@@ -20,7 +20,7 @@ pub(super) const ROWS: [Row; 8] = [
     ("max", |f| f.max, 1),
 ];
 
-/// A row's figure in words; `None` where there are too few observations.
+/// Formats the figure of a row; `None` if there are too few observations.
 pub(super) fn value(figures: &Figures, (_, figure, least): Row) -> Option<String> {
     (figures.count >= least).then(|| quantity::duration(figure(figures)))
 }

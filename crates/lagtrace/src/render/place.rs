@@ -1,9 +1,8 @@
-//! Where an example is found again: in a file by its packets' numbers, else by
-//! its time.
+//! The position of an example: its packet numbers in a capture file, else its time.
 
 use lagtrace_core::report::Exemplar;
 
-/// What [`place`] says of all of these.
+/// Returns the column title for the [`place`] of these examples.
 pub(super) fn title<'a>(examples: impl IntoIterator<Item = &'a Exemplar>) -> &'static str {
     let mut examples = examples.into_iter();
     if examples.any(|example| example.first_packet.is_some()) {
@@ -13,7 +12,7 @@ pub(super) fn title<'a>(examples: impl IntoIterator<Item = &'a Exemplar>) -> &'s
     }
 }
 
-/// Its first packet and its last one, or when it began.
+/// Returns the numbers of the example's first and last packet, or else its start time.
 pub(super) fn place(example: &Exemplar) -> String {
     match (example.first_packet, example.last_packet) {
         (Some(first), Some(last)) => format!("{first}–{last}"),
@@ -21,17 +20,17 @@ pub(super) fn place(example: &Exemplar) -> String {
     }
 }
 
-/// The time of day in UTC, in milliseconds: `02:46:58.123`.
+/// Formats the time of day in UTC, in milliseconds: `02:46:58.123`.
 pub(super) fn time(ns: i64) -> String {
     written(ns, "%H:%M:%S%.3f")
 }
 
-/// Date and time in UTC, in microseconds, as RFC 3339 has it.
+/// Formats date and time in UTC, in microseconds, as defined by RFC 3339.
 pub(super) fn instant(ns: i64) -> String {
     written(ns, "%Y-%m-%dT%H:%M:%S%.6fZ")
 }
 
-/// Nothing for what no calendar has.
+/// Formats a time; returns an empty string if it is out of the calendar's range.
 fn written(ns: i64, form: &str) -> String {
     let at = jiff::Timestamp::from_nanosecond(ns.into());
     at.map_or_else(|_| String::new(), |at| at.strftime(form).to_string())

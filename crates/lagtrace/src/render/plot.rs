@@ -1,22 +1,22 @@
-//! Points over time, drawn with characters.
+//! Plots of points over time, drawn with characters.
 
 use std::fmt::Write as _;
 
-/// Rows of a plot.
+/// Height of a plot, in rows.
 const ROWS: usize = 12;
-/// Columns of the figures beside it.
+/// Width of the labels of the vertical axis, in columns.
 const MARGIN: usize = 10;
 
-/// Points of one kind and the character that stands for them.
+/// A named series of points and the character that marks them.
 pub(super) struct Series<'a> {
     pub(super) name: &'a str,
     pub(super) mark: char,
-    /// Nanoseconds since the plot's begin, and the value.
+    /// Time in nanoseconds since the start of the plot, and value.
     pub(super) points: Vec<(u64, u64)>,
 }
 
-/// Draws series over a common time, `figure` saying how values read. The
-/// vertical axis begins at nothing.
+/// Draws series over a common time axis; `figure` formats the values. The vertical
+/// axis begins at 0.
 pub(super) fn plot(series: &[Series<'_>], width: usize, figure: fn(u64) -> String) -> String {
     let columns = width.saturating_sub(MARGIN + 2).max(20);
     let points = || series.iter().flat_map(|series| &series.points);
@@ -38,7 +38,7 @@ pub(super) fn plot(series: &[Series<'_>], width: usize, figure: fn(u64) -> Strin
                 scale(at, last, columns),
             );
             if let Some(cell) = grid.get_mut(row).and_then(|row| row.get_mut(column)) {
-                // Where two meet.
+                // Points of two series share this cell.
                 let is_other = *cell != ' ' && *cell != one.mark;
                 *cell = if is_other { '#' } else { one.mark };
             }

@@ -1,4 +1,4 @@
-//! Round trips as `ping` and `hping3` sum them up, and the route's hops.
+//! Round-trip statistics in the manner of `ping` and `hping3`, and the route's hops.
 
 use lagtrace_core::report::{Probe, ProbeFigures, ProbePhase, ProbeStepRow, ProbeTlsFacts, Report};
 
@@ -71,7 +71,7 @@ fn summary(page: &mut Page, probe: &Probe) {
     }
 }
 
-/// What the time went to, in its order.
+/// Returns the table of the phases of a probe, in order of time.
 fn phases(rows: &[ProbePhase]) -> Table {
     let mut table = Table::new(&[
         (Align::Name, "of it"),
@@ -98,7 +98,7 @@ fn phases(rows: &[ProbePhase]) -> Table {
     table
 }
 
-/// What the handshakes agreed on.
+/// Returns the TLS parameters that the handshakes negotiated.
 fn agreed(tls: &ProbeTlsFacts) -> String {
     let ends = tls.certificate_ends_ns.map_or_else(String::new, |end| {
         let end = clock::started(Some(end));
@@ -108,7 +108,8 @@ fn agreed(tls: &ProbeTlsFacts) -> String {
     format!("{}, {}{ends}", tls.version, tls.cipher)
 }
 
-/// What became of each value; of neighbours with the same outcome one line.
+/// Returns the table of the outcomes by value; consecutive values with the same outcome
+/// share one row.
 fn steps(rows: &[ProbeStepRow]) -> Table {
     let by = rows.first().map_or("", |row| row.by.as_str());
     let mut table = Table::new(&[
@@ -140,7 +141,7 @@ fn steps(rows: &[ProbeStepRow]) -> Table {
     table
 }
 
-/// What a program sees beside what the kernel stamps.
+/// Returns the round-trip time as a program sees it, split by the kernel's timestamps.
 fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
     let own = match &probe.own_ns {
         Some(own) => format!(
@@ -171,7 +172,7 @@ fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
     )
 }
 
-/// In one unit, so that the figures compare at a glance.
+/// Returns the round-trip statistics, all in one unit so that they are easy to compare.
 fn round_trips(probe: &Probe) -> String {
     let rtt = &probe.rtt_ns;
     let (unit, size) = if rtt.max < 1_000_000 {

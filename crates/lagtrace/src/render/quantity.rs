@@ -1,9 +1,9 @@
-//! Numbers as people read them.
+//! Formatting of numbers for people.
 
-/// A duration with three significant digits: `43.6 ms`, `212 µs`, `1.20 s`.
+/// Formats a duration with three significant digits: `43.6 ms`, `212 µs`, `1.20 s`.
 pub(crate) fn duration(ns: u64) -> String {
     let ns = ns as f64;
-    // A unit ends where three digits would round up into the next one.
+    // The next unit begins where three digits would round up to 1000.
     for (unit, size) in [("ns", 1.0), ("µs", 1e3), ("ms", 1e6)] {
         if ns / size < 999.5 {
             return format!("{} {unit}", digits(ns / size, size > 1.0));
@@ -17,7 +17,7 @@ pub(crate) fn duration(ns: u64) -> String {
     }
 }
 
-/// A difference of durations with its sign.
+/// Formats a difference of durations with its sign.
 pub(crate) fn difference(ns: i64) -> String {
     let sign = match ns {
         0 => "±",
@@ -27,7 +27,7 @@ pub(crate) fn difference(ns: i64) -> String {
     format!("{sign}{}", duration(ns.unsigned_abs()))
 }
 
-/// The ends of an interval.
+/// Formats an interval of signed durations by its ends.
 pub(crate) fn interval(low: i64, high: i64) -> String {
     let (low, high) = (difference(low), difference(high));
     if low == high {
@@ -37,7 +37,7 @@ pub(crate) fn interval(low: i64, high: i64) -> String {
     }
 }
 
-/// A number with its thousands apart: `12,384`.
+/// Formats a number with thousands separators: `12,384`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut apart = String::with_capacity(digits.len() + digits.len() / 3);
@@ -50,13 +50,13 @@ pub(crate) fn count(n: u64) -> String {
     apart
 }
 
-/// `n` things by name: `1 request`, `2,000 requests`.
+/// Formats a count with its noun, singular or plural: `1 request`, `2,000 requests`.
 pub(crate) fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
-/// A part of a whole, 0 to 1, in percent; tiny parts do not become nothing,
-/// and all but a little does not become all.
+/// Formats a fraction, 0 to 1, in percent; a tiny fraction is not rounded to 0 %,
+/// nor one just below 1 to 100 %.
 pub(crate) fn share(part: f64) -> String {
     let percent = part * 100.0;
     match percent {
@@ -69,7 +69,7 @@ pub(crate) fn share(part: f64) -> String {
     }
 }
 
-/// Things a second: `2,283/s`, `3.5/s`.
+/// Formats a rate per second: `2,283/s`, `3.5/s`.
 pub(crate) fn rate(per_second: f64) -> String {
     if !per_second.is_finite() || per_second < 0.0 {
         "–".to_owned()
@@ -80,7 +80,7 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
-/// Bytes in decimal units.
+/// Formats a number of bytes in decimal units.
 pub(crate) fn bytes(n: u64) -> String {
     let n = n as f64;
     for (unit, size) in [("B", 1.0), ("kB", 1e3), ("MB", 1e6)] {
@@ -91,7 +91,7 @@ pub(crate) fn bytes(n: u64) -> String {
     format!("{} GB", digits(n / 1e9, true))
 }
 
-/// Three significant digits, at most two decimals.
+/// Formats a number with three significant digits, at most two of them decimals.
 fn digits(value: f64, has_fraction: bool) -> String {
     match value {
         v if v < 9.995 && has_fraction => format!("{v:.2}"),

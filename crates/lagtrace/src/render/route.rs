@@ -1,4 +1,4 @@
-//! A traced route: one line a hop.
+//! A traced route: one line per hop.
 
 pub(super) mod csv;
 
@@ -8,11 +8,14 @@ use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Cell, Table, cell, dim, plain};
 
-/// Hops with more probes than this show figures instead of each round trip.
+/// Maximum number of probes per hop for which each round trip is shown instead of
+/// statistics.
 const FEW: u64 = 5;
-/// A hop whose answers take this much, and this part, longer than those of the
-/// hops behind it is slow to answer.
+/// Lower bound of the extra time of a hop that is slow to answer, in nanoseconds: the time that
+/// its answers take longer than those of the hops behind it.
 const SLOW_NS: u64 = 500_000;
+/// Lower bound of the extra time of a hop that is slow to answer, relative to the time of the
+/// hops behind it, as a divisor: 5 is a fifth.
 const SLOW_PART: u64 = 5;
 
 /// Writes the report of `lagtrace route`.
@@ -35,7 +38,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// The hops of a report as a table.
+/// Returns the hops of a report as a table.
 pub(super) fn reported(report: &Report, width: usize) -> Table {
     let route = report.route.as_ref();
     fitting(width, |figures| {
@@ -43,13 +46,13 @@ pub(super) fn reported(report: &Report, width: usize) -> Table {
     })
 }
 
-/// The hops as a table that is redrawn in place: every line keeps to one line of
-/// the terminal.
+/// Returns the hops as a table that is redrawn in place, each row on one line of the
+/// terminal.
 pub(super) fn live(hops: &[Hop], width: usize) -> Table {
     fitting(width, |figures| table(hops, None, figures, Align::Left))
 }
 
-/// The table with the most figures that is no wider than the page, if there is one.
+/// Returns the table with all figures if it fits `width`, else the one with fewer figures.
 fn fitting(width: usize, table: impl Fn(&[Figure]) -> Table) -> Table {
     let whole = table(&FIGURES);
     if whole.wanted() <= width {
@@ -62,7 +65,7 @@ fn fitting(width: usize, table: impl Fn(&[Figure]) -> Table) -> Table {
     table(&few)
 }
 
-/// A figure's title, and whether a narrow table has it.
+/// The title of a figure, and true if a narrow table has it.
 type Figure = (&'static str, bool);
 
 const FIGURES: [Figure; 8] = [
@@ -86,7 +89,7 @@ fn table(hops: &[Hop], route: Option<&Route>, shown: &[Figure], words: Align) ->
     }
     columns.push((words, ""));
     let mut table = Table::new(&columns);
-    // What is silent behind the last answer is one line.
+    // The silent hops behind the last answer share one line.
     let known = hops.iter().rposition(|hop| hop.received > 0);
     let known = known.map_or(0, |last| last + 1);
     let (told, silent) = hops.split_at(known);
@@ -126,7 +129,7 @@ fn name(hop: &Hop) -> Cell {
     }
 }
 
-/// Each round trip, `*` for what was lost.
+/// Returns each round-trip time, `*` for a lost probe.
 fn trips(hop: &Hop) -> Vec<Cell> {
     let one = |rtt: &Option<u64>| match rtt {
         Some(rtt) => milliseconds(*rtt),
@@ -159,12 +162,13 @@ fn figures(hop: &Hop, shown: &[Figure]) -> Vec<Cell> {
     shown.iter().map(figure).collect()
 }
 
-/// Milliseconds to the microsecond: what a column compares at a glance.
+/// Formats a time in milliseconds with three decimals, so that a column is easy to compare.
 fn milliseconds(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1e6)
 }
 
-/// What a hop's silences and delays amount to, and what else is known of it.
+/// Returns the remarks on a hop: losses, delays, address translation, names, refusals, labels
+/// and other addresses.
 fn remark(hop: &Hop, route: Option<&Route>, is_last: bool) -> Cell {
     let (sent, received) = (hop.sent, hop.received);
     let mut words = Vec::new();
@@ -211,8 +215,8 @@ fn remark(hop: &Hop, route: Option<&Route>, is_last: bool) -> Cell {
     cell(tone, words.join("; "))
 }
 
-/// How probes look when they come to a hop; `is_changed` if otherwise than at
-/// the hop before it.
+/// Returns the form in which probes arrive at a hop, if a translator changed it;
+/// `is_changed` if it differs from the form at the hop before.
 fn translation(hop: &Hop, is_changed: bool) -> Option<String> {
     let Some(seen) = &hop.translation else {
         return is_changed.then(|| "as they were sent again".to_owned());
@@ -314,7 +318,7 @@ mod tests {
             assert!(longest <= Some(width), "{text}");
             assert!(!text.contains("mdev"), "{text}");
         }
-        // Where there is room, all figures are shown.
+        // All figures are shown if there is room.
         let near = Hop {
             address: Some("192.0.2.1".to_owned()),
             as_name: None,

@@ -1,8 +1,8 @@
-//! The first screen of a report: what a person needs to act.
+//! The first screen of a report: the facts that a person needs to act.
 //!
-//! Nothing is judged here: what comes first is what the report has first. Where there is no
-//! room for all, the longest paragraphs are cut, those on something else before the rest, and
-//! then the last remarks give way to their number.
+//! Nothing is judged here: the order is that of the report. If there is no room for all, the
+//! longest paragraphs are cut, additional remarks before the rest, and then the last remarks
+//! are replaced by their number.
 
 use lagtrace_core::report::{Finding, Report};
 use lagtrace_core::views::compare::Comparison;
@@ -17,16 +17,16 @@ mod cause;
 
 use besides::Line;
 
-/// Lines of a page without a finding, and of a brief one.
+/// Maximum number of lines of a page without a finding, and of a brief page.
 const FEW: usize = 12;
-/// Lines of a page with one finding.
+/// Maximum number of lines of a page with one finding.
 const ONE: usize = 40;
-/// Lines that each further finding adds.
+/// Number of lines that each further finding adds to the maximum.
 const EACH: usize = 5;
-/// Lines of a page with many findings.
+/// Maximum number of lines of a page with many findings.
 const MANY: usize = 60;
 
-/// The report on a screen, or in brief.
+/// Renders a report on one screen, or in brief.
 pub(super) fn text(report: &Report, style: &Style) -> String {
     let findings = groups::groups(report).len() + report.places().count();
     let most = match findings {
@@ -40,7 +40,7 @@ pub(super) fn text(report: &Report, style: &Style) -> String {
     fitted(style, most, head, (title, &besides), foot)
 }
 
-/// The comparison on a screen, or in brief.
+/// Renders a comparison on one screen, or in brief.
 pub(super) fn comparison(comparison: &Comparison, style: &Style) -> String {
     let head = |page: &mut Page| comparing::briefly(page, comparison);
     let foot = |page: &mut Page| {
@@ -59,7 +59,7 @@ pub(super) fn comparison(comparison: &Comparison, style: &Style) -> String {
     )
 }
 
-/// The lines of a page that shows so many findings.
+/// Returns the maximum number of lines of a page with that many findings.
 fn most(findings: usize, style: &Style) -> usize {
     match style.length {
         Length::Brief => FEW,
@@ -67,8 +67,8 @@ fn most(findings: usize, style: &Style) -> usize {
     }
 }
 
-/// The page, cut line by line until it keeps to `most`, and then with ever fewer lines on
-/// what else there is.
+/// Renders a page, cut line by line until it has at most `most` lines, and then with ever
+/// fewer of the lines `besides`.
 fn fitted(
     style: &Style,
     most: usize,
@@ -123,14 +123,14 @@ fn without_cause(page: &mut Page, report: &Report) {
     }
 }
 
-/// Writes the owners of the time in a line.
+/// Writes a line on the owners of the time.
 fn time(page: &mut Page, report: &Report) {
     if let Some(time) = waits::in_a_line(&report.exchanges) {
         page.paragraph(2, Tone::Plain, &words::sentence(&time));
     }
 }
 
-/// Writes what the report is of and how to see more.
+/// Writes the subject of the report, and how to see more.
 fn closing(page: &mut Page, report: &Report) {
     if !page.is_brief() {
         if !report.findings.is_empty() {
@@ -142,7 +142,7 @@ fn closing(page: &mut Page, report: &Report) {
     more(page, report.causes().next());
 }
 
-/// The command and its subject, when, and how many packets: `lagtrace analyze slow.pcap ·
+/// Returns command, subject, start time and number of packets: `lagtrace analyze slow.pcap ·
 /// 2026-11-22T03:18:31Z · 642 packets`.
 fn subject(report: &Report) -> String {
     let mut parts = vec![format!("lagtrace {} {}", report.command, report.subject)];

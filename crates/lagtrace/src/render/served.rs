@@ -1,4 +1,4 @@
-//! Requests as packets show them, beside what the server's kernel saw of them.
+//! Waits of requests measured by packets, beside those measured in the server's kernel.
 
 use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::report::{Disagreement, JoinedTurns, Report, WaitSplit};
@@ -8,10 +8,10 @@ use super::quantity;
 use super::table::{Align, Table, plain};
 use crate::words::plural;
 
-/// The indentation, in columns.
+/// Indentation in columns.
 const INDENT: usize = 2;
 
-/// Writes it below what was watched; nothing where nothing was joined.
+/// Writes the joined measurements of each watched service; nothing if none were joined.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let services = report.watch.iter().flat_map(|watch| &watch.services);
     for service in services {
@@ -23,7 +23,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// The waits in a table, in sentences where its columns have no room.
+/// Writes the waits as a table, or as sentences if the table is wider than the page.
 fn waits(page: &mut Page, waits: &[WaitSplit]) {
     let table = table(waits);
     if table.wanted() + INDENT <= page.width() {
@@ -83,7 +83,7 @@ fn agreement(joined: &JoinedTurns) -> String {
     }
 }
 
-/// Means over the requests that had each kind of wait.
+/// Returns the table of the waits: means over the requests that had each kind.
 fn table(waits: &[WaitSplit]) -> Table {
     let names = || waits.first().into_iter().flat_map(|wait| &wait.stages);
     let shown: Vec<_> = names().map(|stage| is_shown(waits, &stage.name)).collect();
@@ -110,7 +110,7 @@ fn table(waits: &[WaitSplit]) -> Table {
     table
 }
 
-/// Returns true if a stage is at least a hundredth of any of the waits.
+/// Returns true if the stage takes at least 1 % of any of the waits.
 fn is_shown(waits: &[WaitSplit], name: &str) -> bool {
     waits.iter().any(|wait| {
         let stage = wait.stages.iter().find(|stage| stage.name == name);

@@ -6,7 +6,7 @@ use super::page::Page;
 use super::quantity;
 use super::table::{Align, Table, plain};
 
-/// A column of the table: an option and where it stands.
+/// A column of the table: the name of an option and its tally in a group.
 type Column = (&'static str, fn(&SocketGroup) -> Option<Tally>);
 
 const OPTIONS: [Column; 4] = [
@@ -16,7 +16,7 @@ const OPTIONS: [Column; 4] = [
     ("holding", |group| group.holding),
 ];
 
-/// Writes the socket groups; an option's column only where it was read.
+/// Writes the socket groups, with columns for the options that were read.
 pub(super) fn write(page: &mut Page, report: &Report) {
     if report.sockets.is_empty() {
         return;

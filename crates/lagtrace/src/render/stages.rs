@@ -1,4 +1,4 @@
-//! Stages that tile requests, as a table.
+//! The table of the stages that make up requests.
 
 use lagtrace_core::report::Stage;
 
@@ -6,10 +6,11 @@ use crate::render::page::Tone;
 use crate::render::quantity;
 use crate::render::table::{Align, Content, Table, plain};
 
-/// Columns of a full bar.
+/// Width of a full bar, in columns.
 const BAR: usize = 24;
 
-/// The stages that took any time, each with its share of all and what it is.
+/// Returns the table of the stages that took any time, each with its share of the total
+/// and its meaning.
 pub(super) fn table(stages: &[Stage], meanings: &[(&str, &str)]) -> Table {
     let mean = |stage: &Stage| stage.time_ns.mean as f64;
     let all: f64 = stages.iter().map(mean).sum();

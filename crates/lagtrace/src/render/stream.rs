@@ -1,4 +1,4 @@
-//! One connection: its bytes, its packets as a ladder, its figures over time.
+//! A connection in detail: bytes, packets as ladders, figures over time.
 
 use std::fmt::Write as _;
 
@@ -13,34 +13,34 @@ use lagtrace_sources::capture::Comments;
 use super::plot::{Series, plot};
 use super::{Length, Style, quantity, words};
 
-/// Exchanges whose ladder is shown, unless verbose.
+/// Maximum number of exchanges whose ladder is shown, unless verbose.
 const LADDERS: usize = 5;
-/// Packets of one ladder.
+/// Maximum number of packets in a ladder.
 const PACKETS: usize = 60;
 /// Waits shorter than this part of the exchange are left out of its ladder.
 const WORTH_A_LINE: f64 = 0.02;
-/// Columns beside the arrows.
+/// Width left of the arrows, in columns.
 const MARGIN: usize = 24;
 
-/// A connection that was kept in full.
+/// A connection whose packets were kept.
 pub(crate) struct Stream {
     pub(crate) number: u64,
     pub(crate) client: Endpoint,
     pub(crate) server: Endpoint,
-    /// Which direction the client sends in.
+    /// The direction in which the client sends.
     pub(crate) up: Direction,
     pub(crate) segments: Vec<Segment>,
     pub(crate) turns: Vec<Turn>,
-    /// The client's and the server's.
+    /// The samples of the client's and of the server's direction.
     pub(crate) samples: [WaySamples; 2],
     pub(crate) exchanges: Vec<Exchange>,
-    /// What the capture says about its packets, by their numbers.
+    /// The capture's comments on the connection's packets.
     pub(crate) comments: Comments,
-    /// Whether it has more than could be kept.
+    /// True if the connection has more packets than could be kept.
     pub(crate) is_cut: bool,
 }
 
-/// What it is, in one line.
+/// Returns the headline: stream number, endpoints, and the numbers of packets and exchanges.
 pub(crate) fn head(stream: &Stream) -> String {
     let cut = if stream.is_cut {
         " (its beginning: it is too long)"
@@ -57,7 +57,8 @@ pub(crate) fn head(stream: &Stream) -> String {
     )
 }
 
-/// Both directions' bytes in turn, as text or, the server's indented, as hex.
+/// Returns the bytes of both directions in turn, as text or as hex, where the server's are
+/// indented.
 pub(crate) fn bytes(stream: &Stream, is_hex: bool) -> String {
     let mut text = String::new();
     let mut offsets = [0_u64; 2];
@@ -94,7 +95,7 @@ pub(crate) fn bytes(stream: &Stream, is_hex: bool) -> String {
     text
 }
 
-/// Bytes as text: what a terminal would obey becomes a dot.
+/// Appends bytes as text, with a dot for each character that a terminal would obey.
 fn plain(text: &mut String, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
@@ -114,7 +115,7 @@ fn plain(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Sixteen bytes a line, as Wireshark shows them.
+/// Appends a hex dump of sixteen bytes per line, as in Wireshark.
 fn hex(text: &mut String, bytes: &[u8], offset: &mut u64, is_indented: bool) {
     for line in bytes.chunks(16) {
         let (mut digits, mut letters) = (String::new(), String::new());
@@ -135,8 +136,8 @@ fn hex(text: &mut String, bytes: &[u8], offset: &mut u64, is_indented: bool) {
     }
 }
 
-/// The exchanges, each as the packets that went between client and server,
-/// with the waits between them.
+/// Returns a ladder for each exchange: the packets between client and server, with the
+/// waits between them.
 pub(crate) fn ladders(stream: &Stream, style: &Style) -> String {
     let mut text = String::new();
     let shown = if style.length == Length::Full {
@@ -183,7 +184,7 @@ fn ladder(text: &mut String, stream: &Stream, exchange: &Exchange, width: usize)
         while let Some((index, wait)) = waits.next_if(|(_, wait)| wait.end <= segment.at) {
             gap_line(text, exchange, wait, Some(index) == guilty);
         }
-        // Of too many, those in the middle.
+        // Of too many packets, those in the middle are left out.
         match at {
             at if left_out > 0 && at == PACKETS / 2 => {
                 let dots = quantity::counted(left_out as u64, "packet", "packets");
@@ -209,7 +210,7 @@ fn gap_line(text: &mut String, exchange: &Exchange, wait: &Wait, is_guilty: bool
     writeln!(text, "{:>21}   {mark} {took} {owner}: {what}", "").expect("memory takes all");
 }
 
-/// One packet: `├── 82 bytes ──────▶│`.
+/// Appends the line of one packet: `│── 82 bytes ──────▶│`.
 fn rung(text: &mut String, stream: &Stream, exchange: &Exchange, segment: &Segment, arrow: usize) {
     let label = format!(" {} ", label(segment));
     let line = "─".repeat(arrow.saturating_sub(label.chars().count() + 3));
@@ -237,7 +238,7 @@ fn label(segment: &Segment) -> String {
     let has = |flag| segment.flags.contains(flag);
     let mut parts: Vec<String> = NAMES
         .iter()
-        // With data an acknowledgement is nothing special.
+        // An acknowledgement that comes with data is not worth a label.
         .filter(|&&(flag, _)| has(flag) && (flag != TcpFlags::ACK || segment.payload_len == 0))
         .map(|&(_, name)| name.to_owned())
         .collect();
@@ -251,8 +252,8 @@ fn label(segment: &Segment) -> String {
     parts.join(" ")
 }
 
-/// The wait that cost most: of those that are no travel or transfer, else of
-/// all.
+/// Returns the index of the longest wait that is neither travel nor transfer, else of the
+/// longest of all.
 fn guilty(exchange: &Exchange) -> Option<usize> {
     let is_cost = |wait: &Wait| {
         !matches!(
@@ -265,7 +266,7 @@ fn guilty(exchange: &Exchange) -> Option<usize> {
     longest.map(|(index, _)| index)
 }
 
-/// What is drawn over time.
+/// The figure that a plot shows over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plot {
     RoundTrip,
@@ -273,7 +274,7 @@ pub(crate) enum Plot {
     Window,
 }
 
-/// A plot of the connection.
+/// Returns the plot of a figure of the connection over time.
 pub(crate) fn over_time(stream: &Stream, what: Plot, style: &Style) -> String {
     let begin = stream.segments.first().map(|s| s.at).unwrap_or_default();
     let since = |at: Timestamp| nanos(begin, at);

@@ -1,4 +1,4 @@
-//! Load in steps: the table, and where its knee is.
+//! The steps of a load sweep as a table, and the knee.
 
 use lagtrace_core::report::{Report, Sweep, SweepStep};
 
@@ -6,7 +6,7 @@ use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Table, cell, plain};
 
-/// Writes the steps; nothing where there were none.
+/// Writes the steps; nothing if there were none.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(sweep) = &report.sweep else {
         return;

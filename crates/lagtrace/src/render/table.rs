@@ -1,59 +1,59 @@
-//! Columns that line up.
+//! Tables with aligned columns.
 
 use super::bar;
 use super::escape::escape;
 use super::page::{Tone, length};
 
-/// Columns between two columns.
+/// Gap between two columns, in characters.
 const GAP: usize = 2;
-/// What a column of words is never shrunk below.
+/// Minimum width to which a column of words is shrunk.
 const NARROWEST: usize = 10;
-/// What a column of bars is never shrunk below.
+/// Minimum width to which a column of bars is shrunk.
 const SHORTEST: usize = 8;
 
-/// What a column holds.
+/// The kind of content of a column: its alignment, and whether it may shrink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// Words.
+    /// Words, aligned left: cut where there is no room.
     Left,
-    /// Names, left like words: never cut.
+    /// Names, aligned left: never cut.
     Name,
-    /// Numbers: never cut.
+    /// Numbers, aligned right: never cut.
     Right,
-    /// Bars of at most so many columns: the first to give way.
+    /// Bars of at most this many characters: the first to shrink.
     Bar(usize),
 }
 
-/// What a cell shows.
+/// The content of a cell.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     /// Words or a number.
     Text(String),
-    /// A part of a whole, 0 to 1.
+    /// A bar for a fraction, 0 to 1.
     Share(f64),
-    /// From and to on a scale, 0 to 1.
+    /// A bar from a start to an end on a scale of 0 to 1.
     Span(f64, f64),
 }
 
 /// A cell: its tone and content.
 pub(crate) type Cell = (Tone, Content);
 
-/// A cell of any tone.
+/// Creates a cell of text in the given tone.
 pub(crate) fn cell(tone: Tone, text: impl Into<String>) -> Cell {
     (tone, Content::Text(text.into()))
 }
 
-/// A plain cell.
+/// Creates a cell of plain text.
 pub(crate) fn plain(text: impl Into<String>) -> Cell {
     cell(Tone::Plain, text)
 }
 
-/// A dim cell.
+/// Creates a cell of dim text.
 pub(crate) fn dim(text: impl Into<String>) -> Cell {
     cell(Tone::Dim, text)
 }
 
-/// Rows under a dim head.
+/// A table of rows under a dim header.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Align>,
@@ -62,7 +62,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table with these columns and their titles; empty titles: no head.
+    /// Creates a table with these columns and titles; without a header if all titles are empty.
     pub(crate) fn new(columns: &[(Align, &str)]) -> Self {
         let has_head = columns.iter().any(|(_, title)| !title.is_empty());
         let head = columns.iter().map(|(_, title)| dim(*title)).collect();
@@ -73,7 +73,7 @@ impl Table {
         }
     }
 
-    /// Adds a row.
+    /// Adds a row; its texts are escaped.
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         let safe = |(tone, content)| match content {
             Content::Text(text) => cell(tone, escape(&text)),
@@ -82,12 +82,12 @@ impl Table {
         self.rows.push(cells.into_iter().map(safe).collect());
     }
 
-    /// Whether there is nothing but the head.
+    /// Returns true if the table has no rows besides the header.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() <= usize::from(self.has_head)
     }
 
-    /// The lines, padded, at most `width` wide where the columns allow it.
+    /// Returns the padded lines, at most `width` wide if the columns can shrink so far.
     pub(crate) fn lines(&self, width: usize) -> Vec<Vec<(Tone, String)>> {
         if self.is_empty() {
             return Vec::new();
@@ -102,7 +102,7 @@ impl Table {
         self.rows.iter().map(line).collect()
     }
 
-    /// Each column's width: bars give way first, then the widest words.
+    /// Returns the width of each column: bars shrink first, then the widest words.
     fn fit(&self, width: usize) -> Vec<usize> {
         let gaps = GAP * self.columns.len().saturating_sub(1);
         let mut widths: Vec<usize> = (0..self.columns.len()).map(|at| self.widest(at)).collect();
@@ -129,7 +129,7 @@ impl Table {
         }
     }
 
-    /// How wide it is if nothing gives way.
+    /// Returns the width of the table if no column shrinks.
     pub(crate) fn wanted(&self) -> usize {
         let gaps = GAP * self.columns.len().saturating_sub(1);
         let widths = (0..self.columns.len()).map(|at| self.widest(at));

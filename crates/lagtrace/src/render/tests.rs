@@ -1,6 +1,6 @@
-//! The views as a reader gets them: of recorded runs of `lagtrace diagnose`,
-//! which are analysed anew, so that every sentence is one of today's rules.
-//! What the program says of captures alone is in `tests/cli/analyze.trycmd`.
+//! Tests of the complete views, rendered from recorded runs of `lagtrace diagnose`.
+//! The runs are analysed anew, so that every sentence comes from the current rules.
+//! The output for captures alone is tested in `tests/cli/analyze.trycmd`.
 
 mod hostile;
 #[path = "../../tests/runs/replay.rs"]
@@ -19,8 +19,8 @@ use replay::Run;
 
 use super::{Length, Style, comparison, comparison_json, json, ndjson, text};
 
-/// The case, the case beside its healthy twin, the service after the fix, and a
-/// port on which nobody listens.
+/// The recorded runs: the faulty service, the faulty service beside its healthy twin,
+/// the service after the fix, and a port on which nothing listens.
 const RUNS: [&str; 4] = ["faulty", "twin", "fixed", "refused"];
 
 const PLAIN: Style = Style {
@@ -29,13 +29,13 @@ const PLAIN: Style = Style {
     length: Length::Screen,
 };
 
-/// The whole report.
+/// The style of the whole report.
 const FULL: Style = Style {
     length: Length::Full,
     ..PLAIN
 };
 
-/// A recorded run.
+/// Reads a recorded run.
 fn recorded(name: &str) -> Run {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs");
     let folder = runs.join(name);
@@ -45,12 +45,13 @@ fn recorded(name: &str) -> Run {
     )
 }
 
-/// The report of a recorded run.
+/// Returns the report of a recorded run, analysed anew.
 fn replayed(name: &str) -> Report {
     recorded(name).report()
 }
 
-/// Compares a view with its committed text, or writes it when asked to.
+/// Compares a view with its committed text; writes that text first if
+/// `UPDATE_LETTERS` is 1.
 fn check(name: &str, view: &str) {
     let file = format!("tests/letters/{name}.txt");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
@@ -65,8 +66,8 @@ fn check(name: &str, view: &str) {
     );
 }
 
-/// The runs show what they were recorded for: without that, the letters would
-/// be worth little.
+/// Each run still shows the fault it was recorded for; otherwise the letters would
+/// prove little.
 #[test]
 fn runs_are_what_they_are_called() {
     let found = |name| {
@@ -166,7 +167,7 @@ fn colour_adds_nothing_but_colour() {
     }
 }
 
-/// `text` without SGR sequences.
+/// Returns `text` without SGR sequences.
 fn without_color(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut plain = parts.next().unwrap_or_default().to_owned();

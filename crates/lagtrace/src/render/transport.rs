@@ -1,11 +1,11 @@
-//! How a load run's connections were made.
+//! The transport of a load run's connections: protocol, TLS, socket options.
 
 use lagtrace_core::report::{Figures, LoadRun, TlsUse, Transport};
 
 use super::page::{Page, Tone};
 use super::quantity;
 
-/// Writes what was used.
+/// Writes the transport and the TLS handshakes.
 pub(super) fn write(page: &mut Page, load: &LoadRun) {
     let Some(transport) = &load.transport else {
         return;

@@ -1,4 +1,4 @@
-//! The letter's opening: what it is, how sure, whose fault, what it costs.
+//! The letter's opening: each finding with its certainty, culprit and cost.
 
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::{Exchanges, Finding, Report, Verdict};
@@ -6,16 +6,17 @@ use lagtrace_core::report::{Exchanges, Finding, Report, Verdict};
 use super::page::{Page, Tone, Weight};
 use super::{groups, healthy, quantity, words};
 
-/// Affected parts from here on read as "each request".
+/// Affected share of the requests from which on the text says "each request".
 const NEARLY_ALL: f64 = 0.99;
-/// Places of unexplained time told in brief.
+/// Maximum number of places of unexplained time named in the opening.
 const PLACES: usize = 3;
-/// Bounds of the cost that differ by more than this part are told.
+/// Spread of the bounds of the cost, as a part of the cost, above which they are shown.
 const WIDE: f64 = 0.05;
-/// A share of this much more than the latency is of something besides it.
+/// Ratio of the cost to its share of the mean latency above which the share is taken to be of
+/// more time than the latency.
 const BESIDES: f64 = 1.05;
 
-/// Writes the verdict, or that there is none.
+/// Writes the verdict on each finding, or that there is none.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let groups = groups::groups(report);
     let is_only = groups.len() == 1;
@@ -46,7 +47,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.paragraph(0, Tone::Dim, &subject(report));
 }
 
-/// Writes the first cause of a group in brief: what it is, how sure, whose, what it costs.
+/// Writes the first finding of a group in brief: title, certainty, culprit and cost.
 pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
     let Some(finding) = group.first() else { return };
     let title = title(finding);
@@ -64,7 +65,7 @@ pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
     }
 }
 
-/// The owner and the service: `Server 10.77.0.2:8080`.
+/// Returns the culprit and the service: `Server 10.77.0.2:8080`.
 fn place(finding: &Finding) -> String {
     let owner = match finding.culprit {
         Owner::Client => "Client of",
@@ -77,7 +78,7 @@ fn place(finding: &Finding) -> String {
     format!("{owner} {}", finding.service)
 }
 
-/// What shows a cause and what is left open, in a sentence or two.
+/// Returns a sentence on the evidence for a cause, and on what remains open.
 pub(super) fn proof(finding: &Finding) -> String {
     let sentence = certainty(finding);
     if finding.verdict == Verdict::Proven || finding.cause.cause().says_only_where {
@@ -89,7 +90,7 @@ pub(super) fn proof(finding: &Finding) -> String {
     }
 }
 
-/// The word for how sure a finding is, and its tone.
+/// Returns the words for the certainty of a finding, and their tone.
 pub(super) fn sureness(finding: &Finding) -> (&'static str, Tone) {
     match &finding.location {
         Some(location) if finding.cause.cause().says_only_where => {
@@ -136,7 +137,7 @@ fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
     page.paragraph(indent, Tone::Plain, &text);
 }
 
-/// What it costs: `43.1 ms of each 43.6 ms request, 98 % of all request time.`
+/// Returns the cost of a finding: `43.1 ms of each 43.6 ms request, 98 % of all request time.`
 fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     let extent = extent(finding, exchanges)?;
     let each = per(finding, finding.cost_ns);
@@ -147,7 +148,7 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     Some(format!("{each} {extent}{bounds}."))
 }
 
-/// What it costs each request: from where to where, if that is not much the same.
+/// Returns the cost per affected request, as a range if its bounds differ.
 fn each(finding: &Finding) -> String {
     match bounds(finding) {
         Some((low, high)) => format!("{low} to {high}"),
@@ -155,20 +156,21 @@ fn each(finding: &Finding) -> String {
     }
 }
 
-/// The least and the most that it can cost each request, where they differ.
+/// Returns the lower and upper bound of the cost per affected request, if they differ by more
+/// than [`WIDE`].
 fn bounds(finding: &Finding) -> Option<(String, String)> {
     let spread = finding.cost_high_ns.saturating_sub(finding.cost_low_ns);
     let (low, high) = (finding.cost_low_ns, finding.cost_high_ns);
     (spread as f64 > WIDE * finding.cost_ns as f64).then(|| (per(finding, low), per(finding, high)))
 }
 
-/// A time of all that are affected, for each of them.
+/// Formats a total time of the affected requests as the time per request.
 fn per(finding: &Finding, ns: u64) -> String {
     quantity::duration(ns / finding.affected.exchanges.max(1))
 }
 
-/// The requests that it costs time, and the share: `of each 43.6 ms request, 98 % of all
-/// request time`; `None` where it costs none.
+/// Returns the affected requests and the share of their time: `of each 43.6 ms request, 98 %
+/// of all request time`; `None` if the finding costs no time.
 fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     let affected = finding.affected;
     if finding.cost_ns == 0 || affected.exchanges == 0 {
@@ -198,7 +200,7 @@ fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     Some(format!("{whom}, {share} of all {whose} time"))
 }
 
-/// The share of the time of all services, where there are several.
+/// Returns the finding's share of the time of all services, if there are several.
 fn of_all_services(finding: &Finding, report: &Report) -> Option<String> {
     let location = finding.location.as_ref()?;
     (report.account.len() > 1).then(|| {
@@ -210,8 +212,8 @@ fn of_all_services(finding: &Finding, report: &Report) -> Option<String> {
     })
 }
 
-/// What the share is of, on average: more than the `mean` latency where the
-/// cause is in making the connection, which the latency does not hold.
+/// Returns the mean time that the finding's share refers to: more than the `mean`
+/// latency if the cause is in connection setup, which the latency does not include.
 fn whole_request(finding: &Finding, mean: u64) -> u64 {
     let cost = finding.cost_ns as f64 / finding.affected.exchanges.max(1) as f64;
     let is_longer = cost > mean as f64 * finding.share * BESIDES;
@@ -238,7 +240,7 @@ fn blame(finding: &Finding) -> String {
     }
 }
 
-/// The certainty of the place in a sentence, where that is surer than the cause.
+/// Returns a sentence on the certainty of the place, if it is more certain than the cause.
 pub(super) fn whereabouts(finding: &Finding) -> Option<String> {
     let location = finding.location.as_ref()?;
     let because = &location.because;

@@ -1,4 +1,4 @@
-//! Where the time went: owners, and what was waited for.
+//! The waits of the requests, by owner and kind.
 
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::{Exchanges, Report, WaitShare};
@@ -7,7 +7,7 @@ use super::page::{Page, Tone};
 use super::table::{Align, Cell, Content, Table, cell, dim, plain};
 use super::{quantity, words};
 
-/// Columns of a full bar.
+/// Width of a full bar, in columns.
 const BAR: usize = 20;
 
 /// Writes the waits, grouped by owner, the most costly first.
@@ -47,7 +47,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.table(2, &table);
 }
 
-/// Writes a bar for each owner, and the wait that takes most of its time.
+/// Writes the table of the owners: a bar for each, and the wait that takes most of its time.
 pub(super) fn by_owner(page: &mut Page, exchanges: &Exchanges) {
     let owners = owners(&exchanges.waits);
     if owners.is_empty() {
@@ -87,7 +87,7 @@ fn title(exchanges: &Exchanges) -> String {
     }
 }
 
-/// Owners with their shares, the greatest first, and the wait that takes most
+/// Returns the owners with their shares, the greatest first, and the longest wait
 /// of each: `Time: server 71 % (thinking before the response), path 29 % (travel)`.
 pub(super) fn in_a_line(exchanges: &Exchanges) -> Option<String> {
     let each = owners(&exchanges.waits).into_iter().map(|(owner, waits)| {
@@ -122,7 +122,7 @@ fn row(
     cells
 }
 
-/// How many exchanges the waits are of; at least 1.
+/// Returns the number of exchanges that the waits belong to, at least 1.
 fn exchanges_of(side: &Exchanges) -> u64 {
     match side.waits_of {
         0 => (side.count + side.timeouts).max(1),
@@ -135,7 +135,7 @@ fn sum(side: &Exchanges, is_wanted: impl Fn(&WaitShare) -> bool) -> u64 {
     wanted.fold(0, |sum: u64, wait| sum.saturating_add(wait.total_ns))
 }
 
-/// The owners with their waits, both by falling time.
+/// Groups the waits by owner, both in order of decreasing time.
 fn owners(waits: &[WaitShare]) -> Vec<(Owner, Vec<&WaitShare>)> {
     let mut owners: Vec<(Owner, Vec<&WaitShare>)> = Vec::new();
     for wait in waits.iter().filter(|wait| wait.total_ns > 0) {
@@ -163,8 +163,8 @@ mod tests {
     use super::*;
     use crate::render::{Length, Style};
 
-    /// The load says how many requests it made; packets may have been seen of
-    /// fewer, or of the experiments' too.
+    /// The load generator counts the requests it made; the capture may hold the packets of
+    /// fewer, or those of the experiments as well.
     #[test]
     fn waits_are_divided_among_the_requests_that_they_are_of() {
         let mut report = Report::default();

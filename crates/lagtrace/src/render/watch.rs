@@ -1,4 +1,4 @@
-//! What watching the kernel showed.
+//! The results of watching requests in the kernel.
 
 use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::report::{AskedService, Report, Watch, WatchedService};
@@ -6,7 +6,7 @@ use lagtrace_core::report::{AskedService, Report, Watch, WatchedService};
 use crate::render::page::{Page, Tone};
 use crate::render::{quantity, stages};
 
-/// What each stage is, by its name.
+/// The meanings of the stages, by name.
 const MEANINGS: [(&str, &str); 10] = [
     ("backlog", "arrived, and waiting for the network stack"),
     ("stack", "on its way to TCP: filters, routing"),
@@ -20,13 +20,14 @@ const MEANINGS: [(&str, &str); 10] = [
     ("qdisc", "sent by TCP, and queueing before the device"),
 ];
 
-/// What a stage is; nothing for one that is not known.
+/// Returns the meaning of a stage; an empty string for an unknown one.
 pub(super) fn meaning(stage: &str) -> &'static str {
     let known = MEANINGS.iter().find(|(name, _)| *name == stage);
     known.map_or("", |(_, meaning)| meaning)
 }
 
-/// What was lost for want of room, if anything was.
+/// Returns the numbers of observations lost and connections not followed for want of room;
+/// `None` if there were none.
 pub(super) fn lost(tally: &WatchTally) -> Option<String> {
     let mut parts = Vec::new();
     if tally.lost_records > 0 {
@@ -40,7 +41,7 @@ pub(super) fn lost(tally: &WatchTally) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{} for want of room", parts.join(", ")))
 }
 
-/// Writes it; nothing where nothing was watched.
+/// Writes the results of watching; nothing if nothing was watched.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(watch) = &report.watch else { return };
     page.heading("In the kernel");
@@ -58,8 +59,9 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// What the kernel dropped, what kept the program waiting, and where nothing but the kernel
-/// was asked the stages of each service: elsewhere these are evidence of the findings.
+/// Returns sentences on the packets that the kernel dropped, on the processor time that the
+/// program was denied, and, for `lagtrace watch` only, on the stages of each service: in other
+/// reports the stages are evidence of the findings.
 pub(super) fn in_lines(report: &Report) -> Vec<String> {
     let Some(watch) = &report.watch else {
         return Vec::new();
@@ -71,7 +73,7 @@ pub(super) fn in_lines(report: &Report) -> Vec<String> {
     lines.chain(services.map(stages_of)).collect()
 }
 
-/// The stages of a service that took time, the longest first.
+/// Returns a sentence on the stages of a service that took time, the longest first.
 fn stages_of(service: &WatchedService) -> String {
     let mut stages: Vec<_> = service.stages.iter().collect();
     stages.sort_by_key(|stage| std::cmp::Reverse(stage.time_ns.mean));
@@ -116,7 +118,8 @@ fn all(watch: &Watch) -> String {
     text
 }
 
-/// What kept the program from the processor, a sentence for each.
+/// Returns a sentence for each cause that kept the program from the processor: CPU quota, steal
+/// time.
 fn hindered(watch: &Watch) -> impl Iterator<Item = String> {
     let throttled = watch.throttling.filter(|throttled| throttled.periods > 0);
     let throttled = throttled.map(|throttled| {

@@ -1,4 +1,4 @@
-//! What is shown while live requests are watched.
+//! The live display while requests are watched.
 
 use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::report::{Exemplar, Figures, Finding, Report, WatchedService};
@@ -8,31 +8,31 @@ use super::page::{Page, Tone};
 use super::table::{Align, Content, Table, dim, plain};
 use super::{place, quantity, waits, watch, words};
 
-/// Columns of a full bar.
+/// Width of a full bar, in columns.
 const BAR: usize = 16;
-/// Rows of the histogram.
+/// Maximum number of rows of the histogram.
 const ROWS: usize = 8;
-/// Services whose stages are shown.
+/// Maximum number of services whose stages are shown.
 const SERVICES: usize = 2;
-/// Findings shown.
+/// Maximum number of findings shown.
 const FINDINGS: usize = 4;
-/// Waits named of an exchange.
+/// Maximum number of waits named for an exchange.
 const LONGEST: usize = 2;
 
-/// What watching has come to.
+/// The state of a watch, for display.
 #[derive(Debug)]
 pub(crate) struct Watching<'a> {
-    /// Requests a second, of late.
+    /// Recent rate, in requests per second.
     pub(crate) rate: f64,
-    /// Latency of late.
+    /// Distribution of the recent latencies.
     pub(crate) latest: &'a Distribution,
-    /// All of it.
+    /// Totals since the watch began.
     pub(crate) tally: &'a WatchTally,
-    /// What was concluded last, if anything was.
+    /// The latest report, if there is one yet.
     pub(crate) report: Option<&'a Report>,
 }
 
-/// Writes it.
+/// Writes the state of a watch.
 pub(super) fn write(page: &mut Page, watching: &Watching<'_>) {
     page.paragraph(0, Tone::Strong, &now(watching));
     if let Some(lost) = watch::lost(watching.tally) {
@@ -69,6 +69,7 @@ pub(super) fn write(page: &mut Page, watching: &Watching<'_>) {
     }
 }
 
+/// Returns the summary line:
 /// `2,283/s now: p50 43.1 ms, p99 44.0 ms · 12,384 requests on 20 connections`.
 fn now(watching: &Watching<'_>) -> String {
     let tally = watching.tally;
@@ -99,7 +100,7 @@ fn now(watching: &Watching<'_>) -> String {
     )
 }
 
-/// How many requests took how long, in steps of the same factor.
+/// Returns the histogram of the latencies, in steps of equal ratio.
 fn histogram(latency: &Distribution) -> Table {
     let mut table = Table::new(&[
         (Align::Right, "latency up to"),
@@ -117,8 +118,9 @@ fn histogram(latency: &Distribution) -> Table {
     table
 }
 
-/// At most [`ROWS`] steps, each a power of two times as far as the one before;
-/// empty ones between others are kept. The last ends with the longest.
+/// Merges the buckets into at most [`ROWS`] steps, as pairs of upper bound and count: each
+/// bound is the one before times the same power of two. Empty steps between others are
+/// kept; the last step ends at the longest latency.
 fn steps(buckets: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let (Some(&(least, _)), Some(&(most, _))) = (buckets.first(), buckets.last()) else {
         return Vec::new();
@@ -143,7 +145,7 @@ fn steps(buckets: &[(u64, u64)]) -> Vec<(u64, u64)> {
     list
 }
 
-/// Where the time of one service's requests went.
+/// Returns the table of the stages of one service's requests.
 fn stages(service: &WatchedService) -> Table {
     let mean = |figures: &Figures| figures.mean as f64;
     let all: f64 = service.stages.iter().map(|s| mean(&s.time_ns)).sum();
@@ -182,7 +184,7 @@ fn stages(service: &WatchedService) -> Table {
     table
 }
 
-/// The slowest exchanges so far.
+/// Returns the table of the slowest exchanges so far.
 fn worst(slowest: &[Exemplar]) -> Table {
     let mut table = Table::new(&[
         (Align::Right, "slowest"),
@@ -203,7 +205,7 @@ fn worst(slowest: &[Exemplar]) -> Table {
     table
 }
 
-/// Its longest waits.
+/// Returns the longest waits of an exchange.
 fn mostly(slow: &Exemplar) -> String {
     let mut waits: Vec<_> = slow.waits.iter().collect();
     waits.sort_by_key(|wait| std::cmp::Reverse(wait.duration_ns));

@@ -1,11 +1,11 @@
-//! The report's vocabulary in a person's words.
+//! The report's vocabulary in plain words.
 
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{EvidenceKind, Verdict};
 
 use super::page::Tone;
 
-/// Whose time or fault it is.
+/// Returns the name of an owner of time.
 pub(crate) fn owner(owner: Owner) -> &'static str {
     match owner {
         Owner::Client => "client",
@@ -17,13 +17,13 @@ pub(crate) fn owner(owner: Owner) -> &'static str {
     }
 }
 
-/// What was waited for.
+/// Returns the name of a kind of wait.
 pub(crate) fn wait(kind: WaitKind) -> &'static str {
     kind.in_words()
 }
 
-/// The certainty of the place, for a finding that does not say why, as the words that open
-/// its headline.
+/// Returns the words that open the headline of a finding that only names a place, by the
+/// certainty of the place.
 pub(crate) fn place_only(certainty: Verdict) -> (&'static str, Tone) {
     match certainty {
         Verdict::Proven => ("Where is proven, why is open:", Tone::Caution),
@@ -32,7 +32,7 @@ pub(crate) fn place_only(certainty: Verdict) -> (&'static str, Tone) {
     }
 }
 
-/// How sure a finding is, as the word that opens its headline.
+/// Returns the words that open a finding's headline, by its verdict.
 pub(crate) fn verdict(verdict: Verdict) -> (&'static str, Tone) {
     match verdict {
         Verdict::Proven => ("Proven:", Tone::Bad),
@@ -41,7 +41,7 @@ pub(crate) fn verdict(verdict: Verdict) -> (&'static str, Tone) {
     }
 }
 
-/// Where evidence comes from.
+/// Returns the source of a kind of evidence, as a noun within a sentence.
 pub(crate) fn evidence(kind: EvidenceKind) -> &'static str {
     match kind {
         EvidenceKind::Wire => "packets",
@@ -54,7 +54,7 @@ pub(crate) fn evidence(kind: EvidenceKind) -> &'static str {
     }
 }
 
-/// The same as a label.
+/// Returns the source of a kind of evidence, as a label.
 pub(crate) fn evidence_label(kind: EvidenceKind) -> &'static str {
     match kind {
         EvidenceKind::Wire => "Packets",
@@ -67,7 +67,7 @@ pub(crate) fn evidence_label(kind: EvidenceKind) -> &'static str {
     }
 }
 
-/// `a, b and c`.
+/// Joins items to a list: `a, b and c`.
 pub(crate) fn list<T: AsRef<str>>(items: &[T]) -> String {
     match items {
         [] => String::new(),
@@ -79,7 +79,7 @@ pub(crate) fn list<T: AsRef<str>>(items: &[T]) -> String {
     }
 }
 
-/// `text` as a sentence: with a full stop unless it has an end.
+/// Returns `text` as a sentence: with a full stop, unless it ends with `.`, `!` or `?`.
 pub(crate) fn sentence(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() || text.ends_with(['.', '!', '?']) {

@@ -1,4 +1,4 @@
-//! The lab's scenarios by what they show.
+//! The lab's scenarios, grouped by cause.
 
 use crate::lab::catalogue::{Entry, Group};
 use crate::lab::score::case::Kind;
@@ -6,17 +6,17 @@ use crate::lab::score::case::Kind;
 use crate::render::Style;
 use crate::render::page::{Page, Tone, length};
 
-/// What every scenario takes.
+/// The programs that every scenario needs.
 const BASIS: [&str; 2] = ["curl", "iproute2"];
 
-/// The lab's scenarios, and the labs that are up by scenario and id.
+/// Renders the lab's scenarios, and the running labs by scenario and id.
 pub(crate) fn text(groups: &[Group], up: &[(String, String)], style: &Style) -> String {
     let mut page = Page::new(style);
     write(&mut page, groups, up);
     page.finish()
 }
 
-/// Writes the scenarios, and the labs that are up.
+/// Writes the scenarios and the running labs.
 fn write(page: &mut Page, groups: &[Group], up: &[(String, String)]) {
     let entries = groups.iter().flat_map(|group| &group.entries);
     let names = entries.map(|entry| length(&entry.name)).max();

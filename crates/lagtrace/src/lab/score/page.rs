@@ -1,4 +1,4 @@
-//! A score: each recording, what is confused with what, the totals.
+//! A score as text: recordings, confusion matrix, totals.
 
 use lagtrace_core::registry::Id;
 
@@ -13,14 +13,15 @@ use crate::render::table::{Align, Cell, Table, cell, dim, plain};
 mod fresh;
 mod matrix;
 
-/// The score as text: recordings, confusion matrix, totals.
+/// Renders a score as text: recordings, confusion matrix, totals.
 pub(crate) fn text(score: &Score, style: &Style) -> String {
     let mut page = Page::new(style);
     write(&mut page, score);
     page.finish()
 }
 
-/// Writes the recordings, the confusion matrix, the totals and what is wrong.
+/// Writes the recordings, if verbose, the confusion matrix, the totals and the wrong
+/// diagnoses.
 fn write(page: &mut Page, score: &Score) {
     opening(page, score);
     if !score.cases.is_empty() {
@@ -97,13 +98,13 @@ fn mark(case: &Case) -> Cell {
     match (case.is_wrong(), case.verdict) {
         (false, Verdict::LeftAlone) if case.kind == Kind::Hidden => dim("–"),
         (false, _) => cell(Tone::Good, "✓"),
-        // The cause is right, and something besides is not.
+        // The cause is right, but another part of the diagnosis is wrong.
         (true, Verdict::Right) => cell(Tone::Caution, "!"),
         (true, _) => cell(Tone::Bad, "✗"),
     }
 }
 
-/// The cause that was to be found first, unless the recording is called by it.
+/// Returns the cause expected first, "that" if the recording is named after it, or "healthy".
 fn expected(case: &Case) -> Cell {
     match case.expected_first().map(Id::as_str) {
         None => dim("healthy"),
@@ -113,7 +114,8 @@ fn expected(case: &Case) -> Cell {
     }
 }
 
-/// What was found first, and what is not true of the rest.
+/// Returns the cause found first, "that" if it is the expected one, and the other causes
+/// named that are not true.
 fn found(case: &Case) -> Cell {
     let Some(first) = case.found.first() else {
         let tone = if case.verdict == Verdict::Missed {
@@ -139,7 +141,7 @@ fn found(case: &Case) -> Cell {
     cell(tone, all.join(", "))
 }
 
-/// A signed part in percent.
+/// Formats a signed fraction in percent.
 fn off(error: f64) -> String {
     let percent = (error * 100.0).round();
     let sign = match percent {
@@ -150,7 +152,7 @@ fn off(error: f64) -> String {
     format!("{sign}{:.0} %", percent.abs())
 }
 
-/// So many of so many, and what part that is.
+/// Formats a count of a total, and its share.
 fn of(count: usize, of: usize) -> String {
     match of {
         0 => "–".to_owned(),
@@ -174,7 +176,7 @@ fn totals(totals: &[Totals]) -> Table {
     table
 }
 
-/// The figures of all diagnoses together, in a sentence.
+/// Returns a sentence with the figures of all diagnoses together.
 fn together(all: &Together) -> String {
     format!(
         "Together: the right cause first in {}, the right owner in {}, nothing said in {}; healthy \
@@ -186,7 +188,7 @@ fn together(all: &Together) -> String {
     )
 }
 
-/// One end's totals by name.
+/// Returns the totals of one end, by name.
 fn figures(t: &Totals) -> Vec<(&'static str, String)> {
     let mut figures = vec![
         ("faults: the right cause first", of(t.first_right, t.known)),
@@ -228,7 +230,7 @@ fn figures(t: &Totals) -> Vec<(&'static str, String)> {
     figures
 }
 
-/// Where the worst figures come from.
+/// Writes the recordings that have the worst figures.
 fn worst(page: &mut Page, totals: &Totals) {
     let unknown = totals
         .unknown_share
@@ -244,7 +246,7 @@ fn worst(page: &mut Page, totals: &Totals) {
     }
 }
 
-/// What is wrong, by name: false accusations first.
+/// Writes the wrong diagnoses by name, false accusations first.
 fn wrong(page: &mut Page, cases: &[Case]) {
     for (title, kind) in [
         ("Healthy, and accused", Kind::Healthy),

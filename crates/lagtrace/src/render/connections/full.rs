@@ -1,4 +1,4 @@
-//! All that is known of a connection, its ends side by side.
+//! All figures of a connection, its ends side by side.
 
 use lagtrace_core::report::{ConnectionRecord, ConnectionSide, Delays, Retransmissions, Spells};
 
@@ -40,7 +40,8 @@ pub(super) fn write(page: &mut Page, record: &ConnectionRecord) {
     }
 }
 
-/// How it went, in a sentence.
+/// Returns the course of the connection in one line: packets, duration, handshake,
+/// time lost, options, end.
 fn story(record: &ConnectionRecord) -> String {
     let mut parts = vec![
         format!("packets {} to {}", record.first_packet, record.last_packet),
@@ -83,7 +84,7 @@ fn story(record: &ConnectionRecord) -> String {
     parts.join(" · ")
 }
 
-/// A figure of one end, as text.
+/// A function that formats one figure of one end.
 type Figure = fn(&ConnectionSide) -> String;
 
 const FIGURES: &[(&str, Figure)] = &[

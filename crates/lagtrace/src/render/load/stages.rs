@@ -1,11 +1,11 @@
-//! Where requests' time went, by the kernel's stamps.
+//! The stages of the requests' time, by the kernel's timestamps.
 
 use lagtrace_core::report::LoadRun;
 
 use crate::render::page::{Page, Tone};
 use crate::render::{quantity, stages};
 
-/// What each stage is, by its name.
+/// The meanings of the stages, by name.
 const MEANINGS: [(&str, &str); 7] = [
     ("for a connection", "due, and none was free"),
     ("own queue", "from send() to this host's device"),
@@ -16,7 +16,7 @@ const MEANINGS: [(&str, &str); 7] = [
     ("own wake-up", "until it was read"),
 ];
 
-/// Writes the stages; nothing where they were not asked for.
+/// Writes the stages; nothing if they were not asked for.
 pub(super) fn write(page: &mut Page, load: &LoadRun) {
     let Some(told) = &load.stages else {
         return;

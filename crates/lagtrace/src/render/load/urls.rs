@@ -1,4 +1,4 @@
-//! What came of each of several URLs.
+//! The responses and failures of each URL of a load run.
 
 use lagtrace_core::report::LoadRun;
 
@@ -7,7 +7,7 @@ use crate::render::page::{Page, Tone};
 use crate::render::quantity;
 use crate::render::table::{Align, Table, cell, dim, plain};
 
-/// Writes a line for each; nothing where there was one.
+/// Writes a table row for each URL; nothing if there was only one.
 pub(super) fn write(page: &mut Page, load: &LoadRun) {
     if load.urls.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Words in lines.
+//! Wrapping of words to lines.
 
 use crate::render::escape::escape;
 
@@ -7,8 +7,8 @@ use super::{Tone, length};
 /// The words of a line.
 pub(super) type Words = Vec<(Tone, String)>;
 
-/// The words in lines of `room` columns, one at least. Bounded, there are at most `most` lines,
-/// and words that are wider than a line are broken.
+/// Wraps words to lines of `room` columns; returns at least one line. If `most` is given, there
+/// are at most `most` lines, and words wider than a line are broken.
 pub(super) fn lines(spans: &[(Tone, &str)], room: usize, most: Option<usize>) -> Vec<Words> {
     let mut lines = vec![Words::new()];
     let mut column = 0;
@@ -34,7 +34,7 @@ pub(super) fn lines(spans: &[(Tone, &str)], room: usize, most: Option<usize>) ->
     lines
 }
 
-/// A word, in parts where it is wider than a line and may be broken.
+/// Splits a word into parts of `room` columns if it is wider and may be broken.
 fn parts(word: &str, room: usize, breaks: bool) -> Vec<String> {
     if !breaks || length(word) <= room {
         return vec![word.to_owned()];

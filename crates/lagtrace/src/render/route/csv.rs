@@ -1,9 +1,9 @@
-//! A traced route as comma-separated values (RFC 4180): a line for each hop, as
-//! `mtr --csv` has it, under a line of names.
+//! A traced route as comma-separated values (RFC 4180): a header line, then one line
+//! per hop, as `mtr --csv` prints it.
 
 use lagtrace_core::report::{Hop, HopState, Report};
 
-/// The columns, in their order.
+/// The names of the columns, in order.
 const COLUMNS: [&str; 21] = [
     "target",
     "port",
@@ -28,7 +28,7 @@ const COLUMNS: [&str; 21] = [
     "kept_ms",
 ];
 
-/// The lines.
+/// Returns the header line and the lines of the hops.
 pub(in crate::render) fn lines(report: &Report) -> String {
     let mut text = line(COLUMNS.map(str::to_owned));
     for hop in &report.hops {
@@ -73,7 +73,7 @@ fn row(report: &Report, hop: &Hop) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// The state's name, as in JSON.
+/// Returns the name of a state, as in JSON.
 fn state(state: HopState) -> &'static str {
     match state {
         HopState::Answers => "answers",
@@ -89,8 +89,9 @@ fn line(fields: [String; COLUMNS.len()]) -> String {
     format!("{}\r\n", fields.join(","))
 }
 
-/// A field, in quotes where it has to be. Names come from the network: control
-/// characters go, and what a spreadsheet would compute becomes text.
+/// Returns a field, quoted where necessary. Names come from the network: control
+/// characters are removed, and text that a spreadsheet would take for a formula gets
+/// a leading apostrophe.
 fn field(text: &str) -> String {
     let mut plain: String = text.chars().filter(|c| !c.is_control()).collect();
     if plain.starts_with(['=', '+', '-', '@']) {

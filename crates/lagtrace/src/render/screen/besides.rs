@@ -1,5 +1,5 @@
-//! What else a report says, a line for each thing: first what was found besides, then what
-//! limits all that was found, then what was learned on the way.
+//! Additional remarks of a report, one line each: first the other findings, then the limits of
+//! all findings, then other observations.
 
 use lagtrace_core::report::{Finding, LayerState, Remark, Report};
 
@@ -8,11 +8,11 @@ use crate::render::{
     Length, capture, experiments, groups, healthy, joined, quantity, verdict, watch, words,
 };
 
-/// A line: its tone, the words that open it, and the rest.
+/// A line: the words that open it, in a tone, and the rest.
 pub(super) type Line = (Tone, String, String);
 
-/// All lines, what matters most first; of a brief page only what was found, and what the
-/// capture lacks, which are notes elsewhere.
+/// Returns all lines, the most important first; for a brief page only the other findings and
+/// the defects of the capture, which other pages have among the notes.
 pub(super) fn lines(report: &Report, length: Length) -> Vec<Line> {
     let mut lines = found(report, length);
     if length == Length::Brief {
@@ -28,7 +28,7 @@ pub(super) fn lines(report: &Report, length: Length) -> Vec<Line> {
     lines
 }
 
-/// The first sentence of each remark.
+/// Returns the first sentence of each remark.
 pub(super) fn remarks(remarks: &[Remark]) -> Vec<Line> {
     let first = |remark: &Remark| match remark.text.split_once(". ") {
         Some((first, _)) => words::sentence(first),
@@ -37,7 +37,7 @@ pub(super) fn remarks(remarks: &[Remark]) -> Vec<Line> {
     plain(Tone::Plain, remarks.iter().map(first))
 }
 
-/// Writes the first `shown` lines, and how many are left out.
+/// Writes the first `shown` lines, and the number of those left out.
 pub(super) fn write(page: &mut Page, title: Option<&str>, lines: &[Line], shown: usize) {
     if lines.is_empty() {
         return;
@@ -62,8 +62,8 @@ fn plain(tone: Tone, texts: impl IntoIterator<Item = String>) -> Vec<Line> {
     texts.map(|text| (tone, String::new(), text)).collect()
 }
 
-/// The findings but the first, which has its own part of the page; with the best change,
-/// unless the page is brief: the first is not always the one that costs most.
+/// Returns all findings but the first, which has its own part of the page; with the best change,
+/// unless the page is brief: the first finding is not always the most costly.
 fn found(report: &Report, length: Length) -> Vec<Line> {
     let groups = groups::groups(report);
     let causes = groups.iter().filter_map(|group| group.first().copied());
@@ -84,7 +84,7 @@ fn found(report: &Report, length: Length) -> Vec<Line> {
     others.map(line).collect()
 }
 
-/// `The path loses packets (path, 17 % of the time).`
+/// Returns title, culprit and share: `The path loses packets (path, 17 % of the time).`
 fn gist(finding: &Finding) -> String {
     let owner = words::owner(finding.culprit);
     match finding.cost_ns {
@@ -97,7 +97,7 @@ fn gist(finding: &Finding) -> String {
     }
 }
 
-/// What the layers say that were not cleared.
+/// Returns lines on the layers that were not cleared or not measured.
 fn layers(report: &Report) -> Vec<Line> {
     let of = |state| {
         report

@@ -1,4 +1,4 @@
-//! The first finding on the screen: why, what to change, what to expect.
+//! The first finding on the screen: reason, remedy, prediction.
 
 use lagtrace_core::report::{Evidence, Exchanges, Finding, Report, Says};
 
@@ -7,7 +7,7 @@ use crate::render::{finding, verdict, words};
 
 use super::time;
 
-/// Pieces of evidence on a screen.
+/// Maximum number of pieces of evidence on a screen.
 const EVIDENCE: usize = 3;
 
 /// Writes the reason for the finding and the remedy.
@@ -22,7 +22,8 @@ pub(super) fn write(page: &mut Page, cause: &Finding, exchanges: &Exchanges) {
     expectation(page, cause, exchanges);
 }
 
-/// Writes the best evidence, the best change and what to expect, each in a line.
+/// Writes a line each on the owners of the time, the best evidence, the best change and the
+/// prediction.
 pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report) {
     time(page, report);
     if let Some(piece) = strongest(&cause.evidence).next() {
@@ -34,7 +35,7 @@ pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report) {
     expectation(page, cause, &report.exchanges);
 }
 
-/// Writes where time is that no cause explains, and what to measure next.
+/// Writes a place of time that no cause explains, and the measurements to make next.
 pub(super) fn place(page: &mut Page, place: &Finding) {
     page.heading(&place.title);
     page.paragraph(2, Tone::Plain, &place.summary);
@@ -49,7 +50,8 @@ pub(super) fn place(page: &mut Page, place: &Finding) {
     finding::next(page, &place.next);
 }
 
-/// Writes in a line each where time is that no cause explains, and what to measure next.
+/// Writes a line each on a place of time that no cause explains, and on the measurement to make
+/// next.
 pub(super) fn brief_place(page: &mut Page, place: &Finding) {
     let title = format!("{}:", place.title);
     let spans = [
@@ -75,9 +77,9 @@ fn expectation(page: &mut Page, cause: &Finding, exchanges: &Exchanges) {
     }
 }
 
-/// The evidence by what the verdict counts: what shows the mechanism before what only fits,
-/// and a kind's first piece before its second, because two kinds prove and two pieces of one
-/// do not; else as the report has it.
+/// Returns the evidence in the order of its weight for the verdict: pieces that show the
+/// mechanism before those that only fit, and the first piece of each kind before the second,
+/// because two kinds prove and two pieces of one kind do not; else in the report's order.
 fn strongest(evidence: &[Evidence]) -> impl Iterator<Item = &Evidence> {
     let rank = |(at, piece): (usize, &Evidence)| {
         let earlier = evidence.iter().take(at);
@@ -89,7 +91,7 @@ fn strongest(evidence: &[Evidence]) -> impl Iterator<Item = &Evidence> {
     ranks.into_iter().filter_map(|(_, _, at)| evidence.get(at))
 }
 
-/// How far the evidence proves the finding, what speaks against it, what else it may be.
+/// Returns sentences on the strength of the proof, contrary evidence and other candidates.
 fn doubt(cause: &Finding) -> String {
     let proof = Some(verdict::proof(cause)).filter(|proof| !proof.is_empty());
     let all = proof.into_iter().chain(verdict::whereabouts(cause));

@@ -1,5 +1,5 @@
-//! A recorded run in which everything that a peer, a program's name or a file
-//! can say is said with ill will.
+//! A recorded run in which every text that a peer, a program's name or a file can
+//! supply is hostile.
 
 use lagtrace_core::report::Report;
 use lagtrace_sources::capture::Packets;
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::recorded;
 
-/// Characters that turn or hide text, and are no control characters.
+/// Characters that reverse or hide text without being control characters.
 pub(super) const UNSEEN: [char; 2] = ['\u{202e}', '\u{200b}'];
-/// A text that would set a window's title, clear the screen, begin a line, and
-/// more.
+/// A hostile text: it would set a terminal's title, clear the screen, begin a line,
+/// reverse text and hide characters.
 const ILL: &str = "\u{1b}]0;owned\u{7}\u{9b}2J\r\n\u{202e}evil\u{200b} x";
-/// Texts that others choose, by what was observed and where in it.
+/// Texts that others choose, by kind of observation and path within it.
 const FREE: [(&str, &str); 15] = [
     ("resolution", "name"),
     ("resolution", "failure"),
@@ -30,10 +30,10 @@ const FREE: [(&str, &str); 15] = [
     ("capture", "name"),
     ("note", "text"),
 ];
-/// The first two lines of each recorded request …
+/// The first two lines of each recorded request.
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 10.77.0.2:8080\r\n";
 
-/// The report of the faulty server's run with these texts in it.
+/// Returns the report of the faulty server's run with hostile texts in it.
 pub(super) fn report() -> Report {
     let mut run = recorded("faulty");
     spoil(&mut run.observations);
@@ -49,8 +49,8 @@ pub(super) fn report() -> Report {
     run.report()
 }
 
-/// … and one line of the same length that says as much of it as a request may:
-/// with a space or a control character below 0x80 it would be none.
+/// Returns a request line as long as [`REQUEST`], with as much of [`ILL`] as a request may
+/// hold: with a space or a control character below 0x80 it would not parse as a request.
 fn request() -> Vec<u8> {
     let rest = REQUEST.len() - "GET / HTTP/1.1\r\n".len();
     let ill = ILL.chars().filter(|c| *c > ' ');
@@ -59,7 +59,7 @@ fn request() -> Vec<u8> {
     [b"GET /", path.as_slice(), b" HTTP/1.1\r\n"].concat()
 }
 
-/// Puts ill will in place of all that others choose.
+/// Replaces all texts that others choose by [`ILL`].
 fn spoil(observations: &mut [Value]) {
     for (kind, text) in FREE {
         let place = format!("/body/{kind}/{text}");

@@ -1,4 +1,4 @@
-//! The first screen, held against its limits on recordings of the corpus.
+//! Tests of the first screen's limits and contents, on recordings of the corpus.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,18 @@ use crate::render::{Length, Style, comparison, text, words};
 
 use super::{PLAIN, RUNS, replayed};
 
-/// One capture in so many is looked at.
+/// Interval at which the captures are sampled: 3 is every third.
 const STRIDE: usize = 3;
-/// Terminals.
+/// Widths of terminals, in columns.
 const WIDTHS: [usize; 4] = [40, 60, 80, 100];
-/// From this width on there is room for all of the first finding's title.
+/// Minimum width with room for the whole title of the first finding.
 const SURE: usize = 60;
-/// From this width on there is room for the beginning of each line.
+/// Minimum width with room for the beginning of each line.
 const WHOLE: usize = 80;
-/// Characters of a remark that tell which it is.
+/// Number of characters that identify a remark.
 const BEGINNING: usize = 40;
 
-/// What is in a folder, in order.
+/// Returns the paths in a folder, sorted.
 fn within(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("the corpus can be read");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -34,7 +34,7 @@ fn within(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The captures of the corpus, in order.
+/// Returns the captures of the corpus, sorted.
 fn captures() -> impl Iterator<Item = PathBuf> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
     let folders = within(&corpus).into_iter().filter(|path| path.is_dir());
@@ -42,7 +42,7 @@ fn captures() -> impl Iterator<Item = PathBuf> {
     files.filter(|path| path.extension().is_some_and(|ending| ending == "gz"))
 }
 
-/// Reports of a sample of the captures, and of the recorded runs.
+/// Returns the reports of a sample of the captures and of the recorded runs, by name.
 fn reports() -> Vec<(String, Report)> {
     let interrupt = Interrupt::listen().expect("signals can be handled");
     let read = |path: PathBuf| {
@@ -56,7 +56,7 @@ fn reports() -> Vec<(String, Report)> {
     captures.chain(runs).collect()
 }
 
-/// A report with so many causes, and with the notes and layers of all.
+/// Returns a report with at most `causes` causes, and with notes and layers of all reports.
 fn of_all(reports: &[(String, Report)], causes: usize) -> Report {
     let all = || reports.iter().map(|(_, report)| report);
     let mut findings: Vec<Finding> = Vec::new();
@@ -76,7 +76,7 @@ fn of_all(reports: &[(String, Report)], causes: usize) -> Report {
     }
 }
 
-/// The lines that a page with so many findings may have.
+/// Returns the maximum number of lines of a page with that many findings.
 fn limit(findings: usize) -> usize {
     match findings {
         0 => 12,
@@ -86,7 +86,7 @@ fn limit(findings: usize) -> usize {
     }
 }
 
-/// Holds a page against its limits.
+/// Asserts that a page has at most `most` lines, none wider than `width`.
 fn measure(name: &str, page: &str, most: usize, width: usize) {
     let lines = page.lines().count();
     assert!(
@@ -115,7 +115,7 @@ fn tells_the_first(name: &str, report: &Report, page: &str) {
     let said = words.join(" ").to_lowercase();
     let fix = first.fix.iter().chain(&first.next).next();
     let fix = fix.expect("something to change or to measure");
-    // The title of a place says where it is.
+    // The title of a place says where the time is.
     let owner = if first.locates {
         ""
     } else {
@@ -127,8 +127,8 @@ fn tells_the_first(name: &str, report: &Report, page: &str) {
     }
 }
 
-/// Asserts that the page leaves out nothing that a reader must know: what else was found,
-/// layers that are not cleared, experiments, remarks.
+/// Asserts that the page leaves out nothing that a reader must know: other findings, layers
+/// that are not cleared, experiments, remarks.
 fn leaves_nothing_out(name: &str, report: &Report, page: &str) {
     let words: Vec<_> = page.split_whitespace().collect();
     let said = words.join(" ");

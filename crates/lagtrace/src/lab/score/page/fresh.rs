@@ -1,5 +1,5 @@
 //! The outcome of recordings for a score: those that could not be made, those that were drawn
-//! again, and where those are kept that are diagnosed wrongly.
+//! again, and the folder that keeps those diagnosed wrongly.
 
 use crate::lab::score::case::Case;
 use crate::lab::score::fresh::Refused;
@@ -7,17 +7,17 @@ use crate::lab::score::sum::Score;
 use crate::render::page::{Page, Tone};
 use crate::render::quantity;
 
-/// The most lines of what was drawn again.
+/// Maximum number of scenarios listed as drawn again.
 const MOST_REDRAWN: usize = 12;
 
-/// Writes these three sections.
+/// Writes the sections on refused, redrawn and kept recordings.
 pub(super) fn write(page: &mut Page, score: &Score) {
     refused(page, &score.refused);
     redrawn(page, score);
     kept(page, score);
 }
 
-/// Writes what could not be recorded at all.
+/// Writes the scenarios that could not be recorded at all.
 fn refused(page: &mut Page, refused: &[Refused]) {
     if !refused.is_empty() {
         page.heading("Not recorded");
@@ -29,7 +29,8 @@ fn refused(page: &mut Page, refused: &[Refused]) {
     }
 }
 
-/// Writes how often recordings were drawn again for want of proof; by name where that came often.
+/// Writes the number of recordings drawn again for want of proof, and the scenarios that were
+/// drawn again often.
 fn redrawn(page: &mut Page, score: &Score) {
     if score.redrawn.is_empty() {
         return;
@@ -53,7 +54,7 @@ fn redrawn(page: &mut Page, score: &Score) {
     }
 }
 
-/// Writes where to look at what is wrong.
+/// Writes the folder of the recordings that are diagnosed wrongly.
 fn kept(page: &mut Page, score: &Score) {
     let is_wrong = score.cases.iter().any(Case::is_wrong);
     if let Some(folder) = score.kept.as_ref().filter(|_| is_wrong) {

@@ -1,7 +1,7 @@
-//! What was found first by what was expected, as a matrix.
+//! The confusion matrix: the cause found first, by the cause expected.
 //!
-//! Causes have long names, so columns have letters: a row whose cause is also
-//! a column's begins with its letter, the others' are told below.
+//! Causes have long names, so columns have letters: a row whose cause also has a
+//! column begins with the letter of that column; a legend below explains the others.
 
 use lagtrace_core::registry::Id;
 
@@ -10,22 +10,22 @@ use crate::lab::score::sum::Confused;
 use crate::render::page::{Page, Tone, length};
 use crate::render::table::{Align, Cell, Table, cell, dim, plain};
 
-/// The letter of the column of those in which nothing was found.
+/// The letter of the column of diagnoses without a finding.
 const NOTHING: &str = "–";
 
-/// A row: what was expected.
+/// A row: the kind of case, and the expected cause, if any.
 type Row<'a> = (Kind, Option<&'a str>);
 
-/// A column: its letter, and what was found.
+/// A column: its letter, and the cause found, if any.
 type Column<'a> = (String, Option<&'a str>);
 
-/// Writes the matrix, in several parts where it is too wide for the page.
+/// Writes the matrix, in several parts if it is wider than the page.
 pub(super) fn write(page: &mut Page, confusion: &[Confused]) {
     let mut columns: Vec<_> = confusion
         .iter()
         .map(|one| one.found.map(Id::as_str))
         .collect();
-    // Without a finding comes last.
+    // The column without a finding comes last.
     columns.sort_unstable_by_key(|found| (found.is_none(), *found));
     columns.dedup();
     let mut rows: Vec<Row<'_>> = confusion
@@ -41,7 +41,7 @@ pub(super) fn write(page: &mut Page, confusion: &[Confused]) {
         .collect();
     page.heading("What was found first, by what was expected");
     let label = rows.iter().map(|row| length(&name(*row))).max();
-    // Indent and gaps, the rows' letters and names.
+    // Less the indent, the gaps, and the rows' letters and names.
     let room = page
         .width()
         .saturating_sub(2 + 2 + 2 + label.unwrap_or_default());
@@ -51,7 +51,7 @@ pub(super) fn write(page: &mut Page, confusion: &[Confused]) {
     legend(page, &rows, &keyed);
 }
 
-/// The columns in parts that have room, one at least in each.
+/// Splits the columns into parts that fit `room`, each of at least one column.
 fn parts<'k, 'a>(
     mut columns: &'k [Column<'a>],
     confusion: &[Confused],
@@ -120,7 +120,7 @@ fn table(
 fn number(count: usize, (kind, expected): Row<'_>, found: Option<&str>) -> Cell {
     let is_right = match kind {
         Kind::Known => found == expected,
-        // What shows of it may be said: the list of what is wrong tells.
+        // A visible effect may be named: the list of wrong diagnoses has those that are untrue.
         Kind::Hidden if found.is_some() => return plain_or_dot(count),
         Kind::Hidden | Kind::Healthy => found.is_none(),
     };
@@ -146,7 +146,7 @@ fn name((kind, expected): Row<'_>) -> String {
     }
 }
 
-/// The letters that no row explains.
+/// Writes the legend of the letters that no row explains.
 fn legend(page: &mut Page, rows: &[Row<'_>], keyed: &[Column<'_>]) {
     let is_row = |found: &Option<&str>| rows.iter().any(|(_, expected)| expected == found);
     let others = keyed
@@ -160,7 +160,8 @@ fn legend(page: &mut Page, rows: &[Row<'_>], keyed: &[Column<'_>]) {
     }
 }
 
-/// `a` to `z`, then `aa` and so on.
+/// Returns the letter of the column `n`: `a` to `z`, then `aa` and so on; [`NOTHING`] without
+/// a finding.
 fn key(n: usize, found: Option<&str>) -> String {
     let letter = |n: usize| char::from(b'a' + (n % 26) as u8);
     match (found, n) {
