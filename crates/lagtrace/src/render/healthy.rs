@@ -190,7 +190,7 @@ fn failures(exchanges: &Exchanges, failed: u64) -> String {
     match failed {
         0 => "None failed.".to_owned(),
         _ => format!(
-            "{} failed, thereof {}.",
+            "{} failed, {}.",
             quantity::count(failed),
             quantity::counted(exchanges.timeouts, "by timeout", "by timeout")
         ),
