@@ -49,7 +49,7 @@ const NO_RESETS: &str = "no reset came";
 /// The reason where something else than the host reset them.
 const FOREIGN_RESETS: &str = "the resets come from another distance than the host";
 
-/// The least number of unanswered SYNs in one attempt for which silence is significant: a single
+/// Minimum number of unanswered SYNs in one attempt for which silence is significant: a single
 /// one may just have been the last in the capture.
 const SILENT_SYNS: u32 = 2;
 
