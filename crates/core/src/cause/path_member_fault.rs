@@ -27,7 +27,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "client",
-            "connect again from another port where a connection loses often (Linux rehashes on timeouts over IPv6; net.ipv6.tcp_plb)",
+            "connect again from another port where a connection loses often (Linux rehashes on timeouts over IPv6; net.ipv4.tcp_plb_enabled)",
         ),
     ],
 };
