@@ -39,7 +39,8 @@ pub(crate) struct Loads {
     /// Times in which none of our requests was answered, in the part of the baseline without packet
     /// capture.
     pub(crate) silences: Vec<Silence>,
-    /// Maximum lateness of a thread that sent nothing and only measured it; `None` where it was not measured.
+    /// Maximum lateness of a thread that sent nothing and only measured its own lateness; `None`
+    /// where it was not measured.
     pub(crate) standstill: Option<Duration>,
     /// Transports of the baseline's connections, by target; the times of their handshakes
     /// accumulate.
