@@ -1,5 +1,5 @@
 //! Connections that end in silence: one side retransmits its data until it gives up, or the capture
-//! ends, and nobody acknowledges it.
+//! ends, and the other side never acknowledges the data.
 
 use core::time::Duration;
 

@@ -28,7 +28,7 @@ pub(crate) struct Server {
 }
 
 impl Hosts {
-    /// Takes in a handshake.
+    /// Records a handshake.
     pub(crate) fn take(&mut self, setup: &Setup, server: Endpoint) {
         let is_answered = matches!(
             setup.outcome,
@@ -46,7 +46,7 @@ impl Hosts {
         }
     }
 
-    /// Takes in the time to live of a host's packets.
+    /// Records the time to live of a host's packets.
     pub(crate) fn take_ttl(&mut self, server: IpAddr, ttl: u8) -> Option<&mut Server> {
         if self.servers.len() >= MAX_HOSTS && !self.servers.contains_key(&server) {
             return None;

@@ -87,14 +87,14 @@ struct Pair {
 }
 
 impl Words {
-    /// Takes in an ICMP error about a packet of TCP or UDP.
+    /// Records an ICMP error about a TCP or UDP packet.
     pub(crate) fn error(&mut self, error: &IcmpError) {
         self.last = self.last.max(error.at);
         let target = error.flow.destination(error.direction).addr;
         self.word(target, error.reporter, error.kind, error.number, false);
     }
 
-    /// Takes in a step of a ping.
+    /// Records an echo request or an echo reply.
     pub(crate) fn echo(&mut self, echo: &Echo) {
         self.last = self.last.max(echo.at);
         if let EchoStep::TurnedDown { reporter, kind } = echo.step {
@@ -110,7 +110,7 @@ impl Words {
         }
     }
 
-    /// Takes in a datagram: its sender is alive.
+    /// Records a datagram: its sender is alive.
     pub(crate) fn datagram(&mut self, datagram: &Datagram) {
         self.last = self.last.max(datagram.at);
         if self.alive.len() < MAX_ALIVE {

@@ -12,9 +12,9 @@ use crate::registry::Id;
 pub struct Account {
     /// The server's address and port.
     pub service: String,
-    /// Number of requests behind `exchanges`.
+    /// Number of requests that `exchanges` covers.
     pub requests: u64,
-    /// Number of connection attempts behind `setups`.
+    /// Number of connection attempts that `setups` covers.
     pub connections: u64,
     /// The time of requests and responses.
     pub exchanges: Vec<Booking>,

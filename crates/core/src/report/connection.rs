@@ -287,7 +287,7 @@ pub struct SystemFacts {
     /// The apparent system: `Linux`, `Windows`, `macOS or iOS`, `FreeBSD`; `None` unless the SYN's
     /// options and the TTL agree.
     pub looks_like: Option<String>,
-    /// The observations behind `looks_like`.
+    /// The observations that `looks_like` is based on.
     pub because: Vec<String>,
     /// The initial TTL of the end's packets.
     pub initial_ttl: Option<u8>,

@@ -61,7 +61,7 @@ impl RouteTally {
         self.start = Some(start);
     }
 
-    /// Takes in one probe and its answer.
+    /// Records one probe and its answer.
     pub fn observe(&mut self, sample: &HopSample) {
         self.follow(sample);
         if sample.flow != 0 {
@@ -72,21 +72,21 @@ impl RouteTally {
         hop.count(sample);
     }
 
-    /// Takes in the name of a hop.
+    /// Records the name of a hop.
     pub fn name(&mut self, address: IpAddr, name: String) {
         if self.names.len() < MAX_NAMES {
             self.names.insert(address, name);
         }
     }
 
-    /// Takes in the autonomous system of a hop.
+    /// Records the autonomous system of a hop.
     pub fn origin(&mut self, address: IpAddr, origin: AutonomousSystem) {
         if self.origins.len() < MAX_NAMES {
             self.origins.insert(address, origin);
         }
     }
 
-    /// Takes in the path MTU.
+    /// Records the path MTU.
     pub fn mtu(&mut self, mtu: PathMtu) {
         self.mtu = Some(mtu);
     }

@@ -45,7 +45,7 @@ struct Way {
 }
 
 impl Samples {
-    /// Takes in the connection's next segment.
+    /// Records the connection's next segment.
     pub fn take(&mut self, segment: &Segment) {
         self.learn_client(segment);
         self.take_sequence(segment);
