@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const OUTSTANDING: u32 = 10;
 /// The quantile of the other requests' times for that comparison.
 const NEARLY_ALL: f64 = 0.9;
-/// Minimum share of the time slices of its wait in which other requests must be answered: otherwise
+/// Minimum share of the time slices of a request's wait in which others are answered: otherwise
 /// the whole server may be stalled or starting. The share is not 1 because a server may run on
 /// after a load has ended.
 const MEANWHILE: f64 = 0.5;

@@ -13,10 +13,10 @@ use crate::report::{
 use crate::service::kernel_join::{KINDS, Served, Split};
 use crate::service::tally::Tally;
 
-/// Minimum share of the packets' wait that stages must cover to explain the wait.
+/// Minimum share of a wait shown by packets that stages must cover to explain the wait.
 const EXPLAINED: f64 = 0.8;
-/// Maximum host's share of the packets' wait at which the host did not cause the wait: most of the
-/// wait passed elsewhere.
+/// The host's share of a wait shown by packets below which the host did not cause the wait: most of
+/// the wait passed elsewhere.
 const CONTRADICTED: f64 = 0.5;
 /// Minimum share of a wait that is worth mentioning.
 const WORTH_SAYING: f64 = 0.02;

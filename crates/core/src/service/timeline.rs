@@ -229,8 +229,8 @@ impl Timeline {
         moments
     }
 
-    /// Returns the number of all exchanges, and those that the server took longest to answer; `None`
-    /// if the earliest are all there are.
+    /// Returns the number of all exchanges, and those that the server took longest to answer;
+    /// `None` if the earliest are all there are.
     pub(crate) fn late(&self) -> Option<(u64, &Late)> {
         (self.count > MAX_MOMENTS as u64).then_some((self.count, &self.late))
     }

@@ -10,7 +10,7 @@
 //! | fast, by timer, by probe | by what the exchange waited for after the loss | tshark: an ACK seen twice within 20 ms; neither knows tail-loss probes |
 //! | spurious | D-SACK, or an answer sooner than the path allows | tshark: acknowledged already when it passes the point, which is not visible far from the sender |
 //! | duplicate ACKs | only while data is outstanding (RFC 5681 §2) | tshark also counts the answers to spurious retransmissions: the D-SACKs |
-//! | probes | keep-alive and zero-window probes by their number | tcptrace counts those without a byte as bare ACKs |
+//! | probes | keep-alive and zero-window probes by their number | tcptrace counts probes without data as bare ACKs |
 //! | a retransmitted FIN | if its first copy was seen | tshark: also without |
 //! | windows | unknown without both SYNs | both print the field unscaled |
 //! | maximum in flight | highest byte sent minus bytes acknowledged | tshark uses the latest segment's number, even if it was overtaken |

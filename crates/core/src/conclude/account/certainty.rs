@@ -6,8 +6,8 @@ use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::report::{EvidenceKind, Finding, Verdict};
 
-/// Minimum share of the packets' wait that a host's own kernel must have timed to count as a
-/// witness of the place.
+/// Minimum share of a wait shown by packets that a host's own kernel must have timed to count as
+/// evidence of the place.
 const WITNESSED: f64 = 0.8;
 
 /// Returns the certainty of the place of `finding`, and the best evidence for the place.
