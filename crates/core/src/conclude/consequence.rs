@@ -68,7 +68,7 @@ fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTi
 }
 
 /// Returns true if `cause` explains most of `consequence`. If both count the same time, the
-/// cause must also affect a sufficient number of exchanges: a cause of one exchange explains little of a wait that
+/// cause must also affect enough exchanges: a cause of one exchange explains little of a wait that
 /// many exchanges had.
 fn explains(cause: &Finding, consequence: &Finding, time: SharedTime) -> bool {
     let is_mostly = |cause: u64, consequence: u64| cause as f64 >= consequence as f64 * EXPLAINED;
