@@ -159,8 +159,8 @@ fn sent(exchange: &Exchange) -> Timestamp {
     last.map_or(exchange.begin, |wait| wait.end)
 }
 
-/// Returns the time at which the server continued after its longest own wait in `exchange`, corrected
-/// for the travel from the server where it is known.
+/// Returns the time at which the server continued after its longest own wait in `exchange`,
+/// corrected for the travel time from the server where that time is known.
 fn resumed(exchange: &Exchange) -> Timestamp {
     let travel = exchange.least_trip.unwrap_or_default() / 2;
     let own = exchange
