@@ -46,7 +46,7 @@ const TURNED_DOWN: Wording = Wording {
 
 /// The evidence that no host refused the connections, if there were no resets.
 const NO_RESETS: &str = "no reset came";
-/// The same evidence, if a device other than the host sent the resets.
+/// The wording of the same evidence if a device other than the host sent the resets.
 const FOREIGN_RESETS: &str = "the resets come from another distance than the host";
 
 /// Minimum number of unanswered SYNs in one attempt for silence to be significant: a single SYN may

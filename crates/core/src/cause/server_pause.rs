@@ -48,7 +48,7 @@ const NO_NAGLE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The same evidence, if some parts left with an acknowledgement.
+/// The wording of the same evidence if some parts left with an acknowledgement.
 const CHANCE: Wording = Wording {
     ruled_out: &[(
         Id::NagleDelayedAck,
