@@ -24,7 +24,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         (Align::Left, "because of"),
         (
             Align::Right,
-            &format!("for example {}", place::title(examples)),
+            &format!("example {}", place::title(examples)),
         ),
     ]);
     for mode in modes {

@@ -242,7 +242,7 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
         EvidenceKind::OwnSocket
     };
     let text = format!(
-        "elsewhere, of each request on average: {}",
+        "elsewhere, on average per request: {}",
         parts.join(", ")
     );
     Some(Evidence::circumstance(kind, text))

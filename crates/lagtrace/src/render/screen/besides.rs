@@ -106,7 +106,7 @@ fn layers(report: &Report) -> Vec<Line> {
             .filter(move |layer| layer.state == state)
     };
     let suspected = of(LayerState::Suspected).map(|layer| {
-        let head = format!("Not cleared, {}:", layer.layer);
+        let head = format!("Not ruled out, {}:", layer.layer);
         (Tone::Caution, head, words::sentence(&layer.line))
     });
     let open: Vec<_> = of(LayerState::NotMeasured)
