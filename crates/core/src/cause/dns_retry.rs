@@ -10,8 +10,8 @@ use crate::preconnect::Lost;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "Queries for the name of {service}, or their answers, are lost. Nobody repeats a \
-        datagram but the program's own library, and that waits {waited} (median) before it does.",
+    summary: "Queries for the name of {service}, or their answers, are lost. Only the program's \
+        resolver library retries a datagram, and it waits {waited} (median) before it does.",
     ruled_out: &[
         (
             Id::DnsSlowResolver,
@@ -19,7 +19,7 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::DnsParallelQueryLoss,
-            "it is not always the second of two queries from one socket",
+            "the lost query is not always the second of two from one socket",
         ),
     ],
     overturned_by: "a capture at the resolver that shows the first query arrive and be answered \

@@ -19,7 +19,7 @@ const SEEN: &str = "full segments of the {from} left at a constant {rate}, {stop
 
 const WORDING: Wording = Wording {
     summary: "The {from}'s kernel spaces the segments of its {message} to {rate}, although neither \
-        the path nor a window asks for it: {cost}.",
+        the path nor a window requires it: {cost}.",
     ruled_out: &[
         (
             Id::BandwidthLimit,

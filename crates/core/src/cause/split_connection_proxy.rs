@@ -17,7 +17,8 @@ const WORDING: Wording = Wording {
         Id::ServerThink,
         "{behind} answered within the round trip to it",
     )],
-    overturned_by: "the proxy's log showing that what it asks of {behind} is not for these requests",
+    overturned_by: "the proxy's log showing that its calls to {behind} are not made for these \
+        requests",
     fix: &[
         (
             "path",

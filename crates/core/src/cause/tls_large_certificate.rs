@@ -16,7 +16,7 @@ use crate::stats::histogram::Distribution;
 const WORDING: Wording = Wording {
     summary: "The server's certificates fill {bytes} bytes, more than a new connection may have \
         under way: the handshake waits {stall} (median) for an acknowledgement, {share} of the \
-        time including connections.",
+        request time including connection setup.",
     ruled_out: &[
         (
             Id::TlsSlowHandshake,

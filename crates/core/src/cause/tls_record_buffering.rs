@@ -15,8 +15,8 @@ use crate::service::tally::Cost;
 const WORDING: Wording = Wording {
     summary: "The response's first TLS record is longer than what a new connection may have under \
         way. A record is read as a whole: the first byte reaches the program {stall} (median) \
-        later than with short ones, {share} of the time including connections; the last byte comes \
-        no sooner either way.",
+        later than with short ones, {share} of the request time including connection setup; the \
+        last byte comes no sooner either way.",
     ruled_out: &[(
         Id::ServerPause,
         "what stopped the record was released by an acknowledgement",

@@ -16,7 +16,7 @@ use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
     summary: "The client interrupts the TLS handshake to ask whether the certificate is revoked, \
-        {pause} (median), {share} of the time including connections.",
+        {pause} (median), {share} of the request time including connection setup.",
     ruled_out: &[(
         Id::TlsSlowHandshake,
         "the server had answered; the next flight was the client's to send",

@@ -15,7 +15,7 @@ use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
     summary: "Each TLS handshake takes one round trip more than TLS 1.3 needs, {extra} (median), \
-        {share} of the time including connections.",
+        {share} of the request time including connection setup.",
     ruled_out: &[
         (
             Id::TlsSlowHandshake,

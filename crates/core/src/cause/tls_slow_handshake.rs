@@ -15,8 +15,8 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server takes {think} (median) before it answers within a TLS handshake, {share} \
-        of the time including connections: a costly key, or handshakes that queue for its \
-        processors.",
+        of the request time including connection setup: a costly key, or handshakes that queue for \
+        its processors.",
     ruled_out: &[
         (
             Id::TlsRoundTrips,

@@ -285,12 +285,12 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let setups = &ledger.setups;
     let load = evidence.facts.loads.all(TargetId::Subject);
     if setups.count == 0 && load.connects == 0 {
-        let line = "no connection was seen being made".to_owned();
+        let line = "no connection setup was seen".to_owned();
         return layer(
             "connection",
             LayerState::NotMeasured,
             line,
-            "packets and own sockets",
+            "neither in packets nor in lagtrace's own sockets",
         );
     }
     let refused = setups.outcomes.of(SetupOutcome::Refused);
