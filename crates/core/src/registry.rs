@@ -239,7 +239,7 @@ macro_rules! causes {
                 waits: [],
             }
             RedirectChain: "redirect-chain" by redirect_chain {
-                title: "Redirects lead to redirects",
+                title: "Redirects lead to further redirects",
                 layer: Server,
                 waits: [],
             }

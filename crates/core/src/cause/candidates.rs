@@ -44,7 +44,9 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
             "its own requests to {} in that time do not account for it; requests to others may",
             upstream.endpoint
         ),
-        None => "this capture contains no requests by the server itself that match these".to_owned(),
+        None => {
+            "this capture contains no requests by the server itself that match these".to_owned()
+        }
     };
     list.push(candidate(
         Id::DownstreamWait,

@@ -17,7 +17,7 @@ const WORDING: Wording = Wording {
         (Id::ConnectionRefused, "{resets}"),
         (
             Id::SynLoss,
-            "no SYN was answered, however often it was sent",
+            "no SYN was answered by a SYN/ACK, however often it was sent",
         ),
     ],
     overturned_by: "a capture on the server that shows no SYN arriving: then the path loses them",
@@ -39,7 +39,7 @@ const WORDING: Wording = Wording {
 
 /// The wording for a filter that answers in the host's place.
 const TURNED_DOWN: Wording = Wording {
-    summary: "A packet filter on the way, not the host itself, turns down the attempts at \
+    summary: "A packet filter on the path, not the host itself, rejects connection attempts to \
         {service}.",
     ..WORDING
 };
@@ -47,7 +47,8 @@ const TURNED_DOWN: Wording = Wording {
 /// The reason that no host refused the connections, where nothing reset them.
 const NO_RESETS: &str = "no reset came";
 /// The reason where something else than the host reset them.
-const FOREIGN_RESETS: &str = "the resets come from another distance than the host";
+const FOREIGN_RESETS: &str = "the resets come from a different distance (hop count) than the \
+    host's packets";
 
 /// The least number of unanswered SYNs in one attempt for which silence is significant: a single
 /// one may just have been the last in the capture.
@@ -95,11 +96,12 @@ impl super::Rule for Rule {
         let mut found = Vec::new();
         found.extend(
             self.silent
-                .evidence("attempts repeated their SYN and got no answer"),
+                .evidence("attempts retransmitted their SYN and got no answer"),
         );
         found.extend(prohibited.evidence("SYNs were answered by ICMP as prohibited"));
         found.extend(foreign.evidence(
-            "SYNs were reset from another distance than the host's own answers on other ports come",
+            "SYNs were answered by resets from a different distance (hop count) than the host's \
+             own answers on other ports",
         ));
         let turned_down = self.silent.count + prohibited.count + foreign.count;
         found.extend(attempts.handshakes(|a| a == ProbeAnswer::Silence, "got no answer"));

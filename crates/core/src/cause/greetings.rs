@@ -78,7 +78,7 @@ impl Greetings {
             fix(
                 "server",
                 "look for a pause against spam (postscreen_greet_wait), an ident query, a full \
-                 queue of connections to be accepted, a process started for each",
+                 accept queue, a process started for each",
             ),
         ];
         Some(finding)

@@ -253,8 +253,8 @@ impl Losses {
     fn cut_windows(&self, case: &Case<'_>) -> Option<Evidence> {
         let count = self.slowed.count();
         let text = format!(
-            "{count} {} after a loss were sent with a smaller congestion window than before, and took \
-             {} (median) longer than at the largest",
+            "{count} {} after a loss had a smaller congestion window than before, and took {} \
+             (median) longer than with the largest window",
             case.ledger.unit.words()[1],
             evidence::median(&self.slowed),
         );
@@ -268,9 +268,9 @@ impl Losses {
         };
         let count = |kind| self.repaired_by(kind).0;
         let text = format!(
-            "{} losses were repaired on {} connections: {} by a timer, {} by a \
-             tail-loss probe, {} because later data arrived, {} only by a second repetition; the \
-             median {one} that lost something lost {}",
+            "{} losses were repaired on {} connections: {} by a timer, {} by a tail-loss probe, {} \
+             because later data arrived, {} only by a second retransmission; in the median {one} \
+             with a loss this took {}",
             self.events(),
             self.clients.len(),
             count(Kind::Timeout),
@@ -341,7 +341,7 @@ fn discarded(case: &Case<'_>) -> Option<Candidate> {
     let (name, count) = counted.into_iter().max_by_key(|&(_, count)| count)?;
     (count > 0).then(|| Candidate {
         cause: Id::SocketMemoryPressure,
-        because: format!("{name} of this kernel rose by {count} meanwhile"),
+        because: format!("{name} of this kernel rose by {count} in that time"),
         decided_by: "`ss -tm` (rb against what is read) and net.ipv4.tcp_mem while it happens"
             .to_owned(),
     })
@@ -355,6 +355,7 @@ fn retransmission_counter(case: &Case<'_>) -> Option<Evidence> {
         .filter(|&count| count > 0)?;
     let sent = case.facts.counter("Tcp:OutSegs").unwrap_or_default().max(1);
     let share = percent(retransmitted as f64 / sent as f64);
-    let text = format!("this kernel sent {retransmitted} segments again, {share} of all it sent");
+    let text =
+        format!("this kernel retransmitted {retransmitted} segments, {share} of all it sent");
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(retransmitted))
 }

@@ -11,8 +11,8 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The connection ends at a proxy {near} away and goes on to {behind}, {far} away: what \
-        looks like think time is that way, {saved} (median), {share} of all request time. \
-        Handshakes say nothing of it.",
+        looks like think time is the path behind the proxy, {saved} (median), {share} of all \
+        request time. Handshakes do not show it.",
     ruled_out: &[(
         Id::ServerThink,
         "{behind} answered within the round trip to it",
@@ -26,7 +26,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "measurement",
-            "judge the distance by the leg behind the proxy, not by the handshake",
+            "take the round trip from the leg behind the proxy, not from the handshake",
         ),
     ],
 };
@@ -65,8 +65,8 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
         human(upstream.median(Pair::travel)),
     );
     let text = format!(
-        "{} requests were followed to {behind}: {far} of travel (median) behind the proxy, and \
-         {near} before it",
+        "{} requests were traced on to {behind}: {far} of network transit (median) behind the \
+         proxy, and {near} in front of it",
         upstream.pairs.len(),
     );
     finding.evidence.push(

@@ -215,7 +215,8 @@ impl Rule {
         let extra = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "{} of {} TLS handshakes took a round trip more ({extra}, median): {} full ones of {}, \
-             {} with a HelloRetryRequest; {} times the client offered to resume a session in vain",
+             {} with a HelloRetryRequest; in {} of them the client offered in vain to resume a \
+             session",
             tally.affected,
             case.gathered.bearing.handshakes,
             self.full,

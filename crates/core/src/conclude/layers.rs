@@ -507,10 +507,7 @@ fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
             });
             for layer in open {
                 layer.state = LayerState::NotMeasured;
-                layer.line = format!(
-                    "{} of the time could not be located",
-                    percent(place.share)
-                );
+                layer.line = format!("{} of the time could not be located", percent(place.share));
                 layer.because.clone_from(&because);
             }
             continue;

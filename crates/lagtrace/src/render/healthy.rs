@@ -135,7 +135,7 @@ fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unexplained_of_each(report)?;
     Some(format!(
         "At most {each} per request could be saved on average ({share} of the request time); the \
-         rest is round trips and transmission.",
+         rest is network transit and transmission.",
     ))
 }
 

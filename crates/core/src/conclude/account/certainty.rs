@@ -20,7 +20,10 @@ pub(crate) fn certainty(
     let (sure, because) = witness(finding, service, facts, is_from_packets);
     // Who shows the cause shows the place with it.
     if finding.verdict > sure {
-        return (finding.verdict, "the evidence of the cause shows it".to_owned());
+        return (
+            finding.verdict,
+            "the evidence of the cause shows it".to_owned(),
+        );
     }
     (sure, because)
 }
@@ -61,7 +64,8 @@ fn witness(
         ),
         (false, _) if facts.round_trip(TargetId::Subject).is_some() => (
             Verdict::Strong,
-            "the requests' own timestamps show it, with the round trip known from probes".to_owned(),
+            "the requests' own timestamps show it, with the round trip known from probes"
+                .to_owned(),
         ),
         (false, _) => (
             Verdict::Possible,

@@ -241,10 +241,7 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
     } else {
         EvidenceKind::OwnSocket
     };
-    let text = format!(
-        "elsewhere, on average per request: {}",
-        parts.join(", ")
-    );
+    let text = format!("elsewhere, on average per request: {}", parts.join(", "));
     Some(Evidence::circumstance(kind, text))
 }
 
