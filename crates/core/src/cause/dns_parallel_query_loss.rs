@@ -15,7 +15,10 @@ const WORDING: Wording = Wording {
             Id::DnsRetry,
             "chance would lose the first query as often as the second",
         ),
-        (Id::DnsSlowResolver, "the first query was answered at once"),
+        (
+            Id::DnsSlowResolver,
+            "the first query was answered immediately",
+        ),
     ],
     overturned_by: "lookups in which the first query is lost, or a lost query that was the only \
         one sent from its socket",
@@ -63,8 +66,8 @@ impl Rule {
         let mut finding = delays.finding(Id::DnsParallelQueryLoss, Owner::Path, case);
         finding.affected.of = of;
         let text = format!(
-            "in {} of {of} lookups two queries left one socket together; the first was answered at \
-             once, the second only when sent again {} (median) later",
+            "in {} of {of} lookups two queries left one socket together; the first was answered \
+             immediately, the second only when retried {} (median) later",
             delays.count(),
             delays.median()
         );

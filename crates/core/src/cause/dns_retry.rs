@@ -15,7 +15,7 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::DnsSlowResolver,
-            "the repeated query was answered at once",
+            "the retried query was answered immediately",
         ),
         (
             Id::DnsParallelQueryLoss,
@@ -99,7 +99,7 @@ impl Rule {
         let mut finding = self.all.finding(Id::DnsRetry, Owner::Path, case);
         finding.affected.of = self.lookups;
         let text = format!(
-            "in {} of {} lookups a query was sent again because no answer had come, {} (median) later",
+            "in {} of {} lookups a query was retried because no answer had come, {} (median) later",
             self.all.count(),
             self.lookups,
             self.all.median()

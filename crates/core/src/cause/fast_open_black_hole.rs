@@ -67,8 +67,8 @@ impl Rule {
             .delays
             .finding(Id::FastOpenBlackHole, Owner::Path, case);
         let text = format!(
-            "all {} SYNs with data stayed unanswered; the same without data was answered at once, \
-             {} (median) later",
+            "all {} SYNs with data stayed unanswered; the same without data was answered \
+             immediately, {} (median) later",
             self.delays.count(),
             self.delays.median()
         );

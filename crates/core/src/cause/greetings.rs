@@ -60,7 +60,7 @@ impl Greetings {
         finding.verdict = evidence::judge(&finding.evidence, self.late.count(), false);
         finding.summary = format!(
             "The server speaks first in {name}, and takes {} (median) before it does: its kernel \
-             accepted the connection at once, and its program greets late.",
+             accepted the connection immediately, and its program greets late.",
             self.late.median(),
         );
         finding.ruled_out.push(ruled_out(

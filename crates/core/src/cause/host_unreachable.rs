@@ -13,7 +13,7 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 
 const WORDING: Wording = Wording {
-    summary: "The network says that {host} cannot be reached: no route, or nobody has that \
+    summary: "The network says that {host} cannot be reached: no route, or no host has that \
         address.",
     ruled_out: &[],
     overturned_by: "an answer from the host by another path",

@@ -242,8 +242,9 @@ impl Losses {
     fn before(&self) -> Option<Evidence> {
         let count = self.requests.count();
         let text = format!(
-            "{count} requests came a retransmission timeout late, behind a gap in the client's \
-             numbers: they had been sent before and were lost on the way to the server",
+            "{count} requests arrived late by a retransmission timeout, after a gap in the \
+             client's IP identifications: they had been sent before and were lost on the path to \
+             the server",
         );
         let circumstance = Evidence::circumstance(EvidenceKind::Wire, text).count(count);
         (count > 0).then(|| circumstance.packets(&self.requests.packets))

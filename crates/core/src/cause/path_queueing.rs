@@ -96,9 +96,9 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, late);
     finding.waits = vec![WaitKind::ServerThink];
     let text = format!(
-        "{} requests were answered {} (median) late while an upload to the same server was under \
-         way, and the others were not; the acknowledgement of such an upload's last byte came {} \
-         later than the round trip takes",
+        "{} requests were answered {} (median) late while an upload to the same server was \
+         running, and the others were not; the acknowledgement of such an upload's last byte came \
+         {} later than the round trip takes",
         late.affected,
         median(&late.saved),
         human(case.uploads.queue()),

@@ -38,7 +38,7 @@ const CONFIGURED: Wording = Wording {
 
 /// The change of the limit itself.
 const RAISE: &str =
-    "raise the limit, or let bursts pass at once: `limit_req … burst=N nodelay` (nginx)";
+    "raise the limit, or let bursts pass immediately: `limit_req … burst=N nodelay` (nginx)";
 
 /// The change at the client.
 const ASK_LESS: (&str, &str) = (

@@ -209,8 +209,8 @@ impl Rule {
         let tried = tried.filter(|_| nagle_delayed_ack::follows_ack(case) == Some(false));
         if let Some(result) = &tried {
             let text = format!(
-                "acknowledging at once (TCP_QUICKACK) changed nothing: first to last byte {} with \
-                 it, {} without",
+                "acknowledging immediately (TCP_QUICKACK) changed nothing: first to last byte {} \
+                 with it, {} without",
                 median(&result.treated.body),
                 median(&result.control.body)
             );

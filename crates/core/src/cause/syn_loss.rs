@@ -17,7 +17,7 @@ const WORDING: Wording = Wording {
         started {late} (median) late. A lost SYN and a lost answer look the same from where this \
         was captured.",
     ruled_out: &[(Id::FirewallDrop, "the retransmitted SYN was answered")],
-    overturned_by: "a capture on the server that shows every SYN answered at once",
+    overturned_by: "a capture on the server that shows every SYN answered immediately",
     fix: &[
         (
             "server",

@@ -37,7 +37,10 @@ const WORDING: Wording = Wording {
             "`sysctl net.ipv4.tcp_syncookies=1`: the kernel answers with SYN cookies instead of \
              ignoring SYNs",
         ),
-        ("client", "keep connections alive; do not open all at once"),
+        (
+            "client",
+            "keep connections alive; do not open all at the same time",
+        ),
     ],
 };
 

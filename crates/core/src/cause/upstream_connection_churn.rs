@@ -14,7 +14,7 @@ const WORDING: Wording = Wording {
         request time. To clients this looks like think time.",
     ruled_out: &[(
         Id::DownstreamWait,
-        "the upstream answers at once where a connection does not wait for others",
+        "the upstream answers immediately where a connection does not wait for others",
     )],
     overturned_by: "the same waits on upstream connections that are kept alive: then its work is slow",
     fix: &[

@@ -155,9 +155,10 @@ fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding.candidates.push(Candidate {
         cause: Id::RateLimit,
         because: format!("{:.1} requests a second may be a limit", gate.rate()),
-        decided_by: "one request to the idle server: at once behind a limit, a turn long where \
-                     it is work"
-            .to_owned(),
+        decided_by:
+            "one request to the idle server: with a limit it is answered immediately, with \
+                     work it takes one turn"
+                .to_owned(),
     });
     finding
 }

@@ -429,7 +429,7 @@ fn transport_of_data(evidence: &Evidence, ledger: &Ledger) -> Layer {
     });
     if sum(ledger, &TRANSPORTS) > 0 || !has_transfers {
         let line = format!(
-            "no whole response was seen; windows, acknowledgements and retransmissions took {}",
+            "no complete response was seen; windows, acknowledgements and retransmissions took {}",
             at_most(ledger, &TRANSPORTS)
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
@@ -451,7 +451,7 @@ fn server(ledger: &Ledger) -> Layer {
         return layer("server", LayerState::Suspected, line, SEEN);
     }
     if ledger.count == 0 {
-        let line = "no whole response was seen".to_owned();
+        let line = "no complete response was seen".to_owned();
         return layer(
             "server",
             LayerState::NotMeasured,

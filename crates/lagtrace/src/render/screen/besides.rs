@@ -90,7 +90,7 @@ fn gist(finding: &Finding) -> String {
     match finding.cost_ns {
         0 => format!("{} ({owner}).", finding.title),
         _ => format!(
-            "{} ({owner}, {} of the time).",
+            "{} ({owner}, share of time {}).",
             finding.title,
             quantity::share(finding.share)
         ),
