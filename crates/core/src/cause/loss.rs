@@ -256,7 +256,7 @@ impl Losses {
         let text = format!(
             "{count} {} after a loss had a smaller congestion window than before, and took {} \
              (median) longer than with the largest window",
-            case.ledger.unit.words()[1],
+            case.ledger.unit.words()[usize::from(count != 1)],
             evidence::median(&self.slowed),
         );
         (count > 0).then(|| Evidence::circumstance(EvidenceKind::Wire, text).count(count))

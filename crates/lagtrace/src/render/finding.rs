@@ -163,7 +163,7 @@ fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     };
     let groups = [
         (Says::Contradicts, Tone::Caution, "Against it"),
-        (Says::Silent, Tone::Dim, "Looked at, and silent"),
+        (Says::Silent, Tone::Dim, "Checked, without a sign of it"),
         (Says::NotAvailable, Tone::Dim, "Not available"),
     ];
     for (says, tone, title) in groups {
