@@ -37,8 +37,8 @@ const BY_CLOCK: Wording = Wording {
         WORDING.ruled_out[0],
         (
             Id::ServerThink,
-            "less time had passed by the server's timestamps than on our clock: its answers were \
-             on the path",
+            "less time had passed by the server's timestamps than on lagtrace's clock: the answers \
+             were on the path",
         ),
     ],
     ..WORDING
@@ -75,12 +75,12 @@ impl super::Rule for Rule {
         let text = match (trips.is_outside(), is_by_clock) {
             (true, true) => format!(
                 "{count} requests arrived or responses were acknowledged {by} (median) later than \
-                 the minimum round trip of {least} allows, and the client's timestamps say that \
-                 they were on the path; the others were not late"
+                 the minimum round trip of {least} allows, and by the client's timestamps they \
+                 spent that time on the path; the others were not late"
             ),
             (false, true) => format!(
                 "{count} answers came {by} (median) later than the minimum round trip of {least} \
-                 allows, and their sender's timestamps say that it had sent them before; the \
+                 allows, and by their sender's timestamps they spent that time on the path; the \
                  others were not late"
             ),
             (true, false) => format!(

@@ -159,7 +159,8 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let each = chains.turns.count() / chains.count.max(1);
     let text = format!(
-        "{} times a client followed {each} redirects (mean) one after the other, {} (median) each",
+        "{} times a client followed {each} redirects (mean) one after the other to where they \
+         pointed, {} (median) each",
         chains.count,
         median(&chains.turns),
     );

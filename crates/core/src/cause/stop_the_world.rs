@@ -13,9 +13,9 @@ use crate::report::{Evidence, EvidenceKind, Finding, Verdict};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The whole server stalls at times, for {length}, {times} in this capture; {met} of \
-        {of} requests were hit, {share} of all request time. All connections wait together and \
-        resume together.",
+    summary: "The whole server stalls at times, for {length}, {times} during the measurement; \
+        {met} of {of} requests were hit, {share} of all request time. All connections wait \
+        together and resume together.",
     ruled_out: &[],
     overturned_by: "the server's log showing that it was running at these times: then the stall is \
         in front of it (a load balancer, the machine, the path)",

@@ -153,7 +153,8 @@ fn unsent(split: &Split) -> Option<Candidate> {
     (split.share(&[TurnStage::Sending]) >= EXPLAINED).then(|| Candidate {
         cause: Id::CorkHold,
         because: "its program had written the answers, and its kernel kept them".to_owned(),
-        decided_by: "TCP_CORK on the accepted sockets, MSG_MORE in the server's sends".to_owned(),
+        decided_by: "look for TCP_CORK on the accepted sockets and MSG_MORE in the server's sends"
+            .to_owned(),
     })
 }
 

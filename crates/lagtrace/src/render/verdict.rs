@@ -268,7 +268,7 @@ fn certainty(finding: &Finding) -> String {
         }
         Verdict::Possible => "It matches the evidence, but another cause might too.".to_owned(),
         _ if shown.is_empty() => String::new(),
-        Verdict::Strong => format!("Shown by {shown}, and no similar cause remains possible."),
+        Verdict::Strong => format!("Shown by {shown}, and no similar cause remains."),
         Verdict::Proven => format!("Shown by {shown}."),
     }
 }

@@ -73,8 +73,8 @@ impl Beyond {
         let text = match self.place {
             Place::Path => format!(
                 "{count} requests arrived, or their responses were acknowledged, {by} (median) \
-                 later than the minimum round trip allows, and the client's timestamps say that \
-                 they were on the path"
+                 later than the minimum round trip allows, and by the client's timestamps they \
+                 spent that time on the path"
             ),
             _ => format!(
                 "{count} requests came after a silence of {by} (median), as long as the \

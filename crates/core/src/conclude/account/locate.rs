@@ -182,7 +182,7 @@ fn summary(
     };
     let how = shape.map(shape::words).unwrap_or_default();
     let caveat = match spot.place {
-        Some(Place::Server | Place::Client) => "; it may be work that has to be done",
+        Some(Place::Server | Place::Client) => "; it may be necessary work",
         _ => "",
     };
     format!(
