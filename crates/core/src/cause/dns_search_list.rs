@@ -11,8 +11,8 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "Before the name of {service} itself, the client's library asks for it with {names} \
-        suffixes of its search list. Each is a round trip to the resolver that ends in \"no such \
-        name\" (NXDOMAIN).",
+        suffixes of its search list. Each is a round trip to the resolver that ends in \"no \
+        such name\".",
     ruled_out: &[(
         Id::DnsSlowResolver,
         "the time went into the number of queries; each was answered as fast as the others",
