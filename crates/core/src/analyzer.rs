@@ -46,7 +46,7 @@ use shard::{Common, Shard, Sum};
 /// evenly while one of them reads, and few enough that adding them up in the
 /// end costs little.
 const SHARDS: usize = 4;
-/// The least number of connections that a shard has room for.
+/// Minimum number of connections that a shard has room for.
 const LEAST_SHARE: usize = 1024;
 
 /// Settings of an analyzer.

@@ -44,7 +44,7 @@ use stop::Stop;
 pub(crate) use stops::Before;
 pub(crate) use trace::Trace;
 
-/// The least delay by which an acknowledgement counts as delayed: a kernel that acknowledges at
+/// Minimum delay by which an acknowledgement counts as delayed: a kernel that acknowledges at
 /// once does so well below the least delayed ACK (40 ms on Linux, `TCP_DELACK_MIN` in
 /// `include/net/tcp.h`).
 pub(crate) const LEAST_DELAYED_ACK: Duration = Duration::from_millis(20);
@@ -74,7 +74,7 @@ pub(crate) struct Tiling {
     pub(crate) close_wait: Option<Duration>,
 }
 
-/// The most lists of exchanges kept for their memory.
+/// Maximum number of lists of exchanges kept for their memory.
 const MAX_SPARE: usize = 256;
 /// The longest list kept; longer ones are rare.
 const MAX_SPARE_WAITS: usize = 64;

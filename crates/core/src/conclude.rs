@@ -63,13 +63,13 @@ use crate::service::{Counts, Ledger, Stretches, Uploads};
 use crate::stats::histogram::Distribution;
 use account::Booked;
 
-/// The least wait that is worth an experiment.
+/// Minimum wait that is worth an experiment.
 const WORTH_TRYING: Duration = Duration::from_millis(5);
 /// The pause after which the kernel acknowledges at once again, where the delayed ACK takes 40 ms.
 const LONGER_THAN_DELAYED_ACK: Duration = Duration::from_millis(60);
-/// Limit of findings reported.
+/// Maximum number of findings reported.
 const MAX_FINDINGS: usize = 32;
-/// Limit of notes reported.
+/// Maximum number of notes reported.
 const MAX_NOTES: usize = 128;
 
 /// The input of a conclusion: all that was observed.
@@ -473,7 +473,7 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
 /// fewer than [`FEW_ATTEMPTS`] as well.
 const STRANGERS: u64 = 100;
 const FEW_ATTEMPTS: u64 = 10;
-/// The least share of a finding's cost from which a path that loses packets comes before it: its
+/// Minimum share of a finding's cost from which a path that loses packets comes before it: its
 /// repair changes the other's figures too.
 const GROUND_SHARE: f64 = 0.1;
 

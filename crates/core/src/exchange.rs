@@ -72,7 +72,7 @@ pub struct Exchange {
     pub last_packet: u64,
     /// Bytes of the response on the wire.
     pub response_bytes: u64,
-    /// The least round trip from where it was seen to the server, as far as
+    /// Minimum round trip from where it was seen to the server, as far as
     /// its connection had shown when it closed.
     pub(crate) least_trip: Option<Duration>,
     /// The time its connection took, TLS included, where this exchange has to
@@ -317,7 +317,7 @@ pub struct Travel {
     /// The time beyond the path's least travel that the response's end took to reach the client,
     /// seen from a point before it; `None` where its acknowledgements do not tell.
     pub heard_late: Option<Duration>,
-    /// The least round trip from the point to the client.
+    /// Minimum round trip from the point to the client.
     pub beyond: Duration,
     /// The time to live that the response arrived with; 0 where none did.
     pub ttl: u8,

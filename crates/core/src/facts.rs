@@ -34,7 +34,7 @@ use crate::report::Remark;
 use crate::route::RouteTally;
 use crate::stats::histogram::Distribution;
 
-/// The most entries kept of each list.
+/// Maximum number of entries kept of each list.
 const MAX_ENTRIES: usize = 512;
 
 /// Facts known besides packets.
@@ -101,7 +101,7 @@ pub(crate) struct ProbeGroup {
     /// Times that the answered ones spent, as `ProbePhases::NAMES` names them.
     pub(crate) phases: [Distribution; 6],
     pub(crate) tls: Option<ProbeTls>,
-    /// The greatest number of a probe that was answered.
+    /// Maximum number of a probe that was answered.
     newest: Option<u32>,
     last_rtt: Option<Duration>,
     /// The sum of the differences of one round trip to the next, and their number.

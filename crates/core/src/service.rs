@@ -29,10 +29,10 @@ pub(crate) use places::{Place, Places};
 pub(crate) use stretches::Stretches;
 pub(crate) use uploads::Uploads;
 
-/// The least number of messages that cross another for both sides to send at any time: a single one
+/// Minimum number of messages that cross another for both sides to send at any time: a single one
 /// is a connection's end, or chance.
 const CROSSED: u64 = 2;
-/// The least part of the exchanges, as one in so many, that such messages must be: fewer are chance
+/// Minimum part of the exchanges, as one in so many, that such messages must be: fewer are chance
 /// too.
 const CROSSED_PART: u64 = 10;
 
@@ -58,7 +58,7 @@ pub(crate) struct Ledger {
     pub(crate) latency: Distribution,
     /// Least round trip to the client plus that to the server.
     pub(crate) round_trip: Option<Duration>,
-    /// The least round trip between the ends by the FINs of connections whose handshake was not
+    /// Minimum round trip between the ends by the FINs of connections whose handshake was not
     /// seen.
     pub(crate) fin_trip: Option<Duration>,
     pub(crate) waits: Shares,

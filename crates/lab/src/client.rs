@@ -92,7 +92,7 @@ pub struct Asking {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Taking {
-    /// The most bytes of one read.
+    /// Maximum number of bytes of one read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub piece: Option<Size>,
     /// The time between two reads.
@@ -159,10 +159,10 @@ pub(crate) fn run(plan: &AskPlan) -> Result<(), Error> {
     ask::all(&plan.client, plan.to).map_err(Error::file("ask", plan.to.to_string()))
 }
 
-/// The most requests of a client, all its connections together.
+/// Maximum number of requests of a client, all its connections together.
 const MOST_REQUESTS: u64 = 20_000;
 
-/// The most connections of a client.
+/// Maximum number of connections of a client.
 const MOST_CONNECTIONS: u16 = 512;
 
 /// The longest single sleep of a client.

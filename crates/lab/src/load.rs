@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::client::OwnClient;
 use crate::scenario::quantity::optional_duration;
 
-/// The most clients of a load at a time, so that no machine is overrun.
+/// Maximum number of clients of a load at a time, so that no machine is overrun.
 const MOST_CLIENTS: u32 = 64;
 
-/// The most requests of a client.
+/// Maximum number of requests of a client.
 const MOST_REQUESTS: u32 = 100_000;
 
 /// The clients of a load.

@@ -116,7 +116,7 @@ pub struct MemberSpec {
     pub to_client: LaneSpec,
 }
 
-/// The most links that a path may have side by side.
+/// Maximum number of links that a path may have side by side.
 const MEMBER_LIMIT: usize = 64;
 
 impl Default for PathSpec {

@@ -104,7 +104,7 @@ pub struct Shaper {
     pub rate: Rate,
     /// The bytes that leave at once after a pause.
     pub burst: Size,
-    /// The most bytes that wait; packets that exceed them are dropped.
+    /// Maximum number of bytes that wait; packets that exceed them are dropped.
     pub queue: Size,
 }
 

@@ -29,9 +29,9 @@ use hdr::{Log, Seconds};
 pub(crate) use options::Options;
 use remarks::remarks;
 
-/// The least number of failures for which a run is broken off.
+/// Minimum number of failures for which a run is broken off.
 const MANY_FAILURES: u64 = 200;
-/// The least share of failures among all requests for which a run is broken off.
+/// Minimum share of failures among all requests for which a run is broken off.
 const FAILING_SHARE: f64 = 0.5;
 /// The share of its duration for which the load warms up, within bounds.
 const WARM_UP_SHARE: f64 = 0.05;

@@ -31,7 +31,7 @@ pub(crate) use options::Options;
 
 /// The interval of checks whether the user asked to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The least ratio of the pause after a look to the look's own time, so that looking takes at most
+/// Minimum ratio of the pause after a look to the look's own time, so that looking takes at most
 /// a tenth of one processor.
 const PAUSE_PER_LOOK: u32 = 9;
 

@@ -274,7 +274,7 @@ struct Watch<'a, S> {
     progress: &'a dyn Fn(Progress),
     collector: Collector<'a, S>,
     told: Timestamp,
-    /// The greatest lateness of this thread after waiting for records.
+    /// Maximum lateness of this thread after waiting for records.
     standstill: Duration,
     hopeless: Option<RequestFailure>,
 }

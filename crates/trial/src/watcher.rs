@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
-/// The least lateness that counts.
+/// Minimum lateness that counts.
 pub(crate) const LEAST: Duration = Duration::from_millis(8);
 /// The length of one sleep of a watcher.
 const NAP: Duration = Duration::from_millis(1);

@@ -8,7 +8,7 @@
 use crate::observed::flow::Tag;
 use crate::observed::segment::Segment;
 
-/// The least numbers in a row, from one connection to another, that are no chance: each has a
+/// Minimum numbers in a row, from one connection to another, that are no chance: each has a
 /// chance of one in 65,536.
 const LEAST_STEPS: u32 = 3;
 /// The share of changes of connection that go on, at least: three of four. The rest are losses, and

@@ -11,7 +11,7 @@ const SAME: u64 = 1_000;
 const LEAST: u64 = 30;
 /// Packets after which evenness is judged.
 const ENOUGH: u64 = 65_536;
-/// The least share of the votes that the most frequent distance keeps ([`Ruler::take`]): eight
+/// Minimum share of the votes that the most frequent distance keeps ([`Ruler::take`]): eight
 /// in ten, where nine in ten of the distances are that one.
 const EVEN: (u64, u64) = (8, 10);
 

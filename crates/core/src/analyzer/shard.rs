@@ -23,7 +23,7 @@ use crate::observed::time::Timestamp;
 use crate::protocol::quic;
 use crate::service::kernel_join::Waiting;
 
-/// The most flows whose phase is remembered.
+/// Maximum number of flows whose phase is remembered.
 const MAX_FLOWS: usize = 1 << 20;
 
 /// The facts that all shards know and none changes.

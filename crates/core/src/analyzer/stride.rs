@@ -18,7 +18,7 @@ const BUCKETS: usize = 64;
 const ENOUGH: u32 = 65_536;
 /// Distances of one side below which an even row may be chance.
 const LEAST: u32 = 4;
-/// The least share of the distances of each side that are about the same, in parts of eight.
+/// Minimum share of the distances of each side that are about the same, in parts of eight.
 const SAME: u32 = 7;
 
 /// Counts distances from the packets before, by the side whose data ended them.

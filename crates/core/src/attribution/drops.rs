@@ -12,9 +12,9 @@ use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::{DropSlot, Drops, Recovery, Side};
 use crate::observed::time::Timestamp;
 
-/// The least repairs of one message that tell of a policed rate.
+/// Minimum repairs of one message that tell of a policed rate.
 const LEAST_REPAIRS: usize = 2;
-/// The most slots kept of one message.
+/// Maximum number of slots kept of one message.
 const MAX_SLOTS: usize = 512;
 /// The most stretches still to be found among what was sent before.
 const MAX_PENDING: usize = 64;

@@ -12,22 +12,22 @@ use crate::observed::time::Timestamp;
 use rate::even;
 pub(super) use rate::{Even, Keeper, has_queue};
 
-/// The least time that a message takes to send for its rate to be looked into.
+/// Minimum time that a message takes to send for its rate to be looked into.
 const NOTABLE: Duration = Duration::from_millis(5);
 /// Segments nearer together belong to one piece: a kernel sends what it may
 /// send at once, microseconds apart.
 const PIECE: Duration = Duration::from_micros(500);
-/// The least number of pieces that tell a rate.
+/// Minimum number of pieces that tell a rate.
 const PIECES: usize = 6;
 /// The number of full segments that the least send buffer holds, about (`SOCK_MIN_SNDBUF`); less
 /// before a stop is a program's own piece, which met an ACK by chance.
 const LEAST_BUFFER: u64 = 2;
-/// The least number of writes in a full send buffer: a buffer is overshot by one, while a program
+/// Minimum number of writes in a full send buffer: a buffer is overshot by one, while a program
 /// that writes by a timer writes one at a time.
 const LEAST_WRITES: u32 = 2;
-/// The least number of stops that look like a full buffer: a single one is chance.
+/// Minimum number of stops that look like a full buffer: a single one is chance.
 const LEAST_STOPS: usize = 2;
-/// The least number of small segments in a row, at most half a round trip apart, that is no chance.
+/// Minimum number of small segments in a row, at most half a round trip apart, that is no chance.
 const EAGER: u32 = 3;
 
 /// The flow of a message's bytes.

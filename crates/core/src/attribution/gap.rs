@@ -16,11 +16,11 @@ use crate::exchange::{Hold, HoldRelease, Recovery, Side};
 /// The longest gap in the normal flow of a message.
 const FLOW: Duration = Duration::from_micros(500);
 
-/// The least time that a repair takes: a segment that was lost on its way here shows by a gap in
+/// Minimum time that a repair takes: a segment that was lost on its way here shows by a gap in
 /// its sender's identifications.
 const LEAST_RECOVERY: Duration = Duration::from_millis(2);
 
-/// The least round trip of a path on which a retransmission timeout is told from timers of the same
+/// Minimum round trip of a path on which a retransmission timeout is told from timers of the same
 /// length that nothing is added to.
 const LEAST_APART: Duration = Duration::from_millis(10);
 

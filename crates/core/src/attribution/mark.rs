@@ -9,7 +9,7 @@ use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 
-/// The most marks kept for one connection's open exchanges.
+/// Maximum number of marks kept for one connection's open exchanges.
 const MAX_MARKS: usize = 4096;
 /// Marks of a short exchange.
 const USUAL_MARKS: usize = 16;
@@ -105,7 +105,7 @@ pub(crate) struct Data {
     pub(crate) had_no_room: bool,
 }
 
-/// The least number of marks from which a time on the wire is looked for: nothing that short stops
+/// Minimum number of marks from which a time on the wire is looked for: nothing that short stops
 /// for it.
 const LEAST_MARKS: usize = 6;
 /// The time of a full segment on the slowest wire of a local network (10 Mbit/s), and a little

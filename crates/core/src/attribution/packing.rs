@@ -8,13 +8,13 @@ use crate::attribution::mark::Data;
 use crate::attribution::packet::Arrival;
 use crate::exchange::{Gathered, Packing, Side};
 
-/// The least number of segments of a response whose packing says anything.
+/// Minimum number of segments of a response whose packing says anything.
 const LEAST_SEGMENTS: usize = 5;
 /// The fraction of a full segment, as one in so many, up to which writes are worth gathering.
 const SMALL_PART: u32 = 4;
 /// The number of first segments of one length that show how much the program writes.
 const LEAST_WRITES: usize = 2;
-/// The least round trip of a path: on a shorter one an acknowledgement may have come before each
+/// Minimum round trip of a path: on a shorter one an acknowledgement may have come before each
 /// segment.
 const LEAST_TRIP: Duration = Duration::from_millis(1);
 

@@ -13,7 +13,7 @@ use crate::observed::time::Timestamp;
 /// The longest time after an ACK's arrival in which a sender that was blocked on it sends.
 pub(super) const REACTION: Duration = Duration::from_micros(500);
 
-/// The least round trip of a path: on a shorter one an ACK comes back at once, and what leaves with
+/// Minimum round trip of a path: on a shorter one an ACK comes back at once, and what leaves with
 /// it may as well have been written just then.
 pub(super) const LEAST_TRIP: Duration = Duration::from_millis(1);
 

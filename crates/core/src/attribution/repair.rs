@@ -13,7 +13,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Recovery, RecoveryMechanism, Side};
 use crate::observed::time::Timestamp;
 
-/// The least number of segments as long that are missing behind one that was sent again where all
+/// Minimum number of segments as long that are missing behind one that was sent again where all
 /// of its flight is: one may have been lost by itself later.
 const LEAST_MISSING: u64 = 3;
 /// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.

@@ -10,7 +10,7 @@ pub(crate) const LEAST_ERROR: Duration = Duration::from_micros(50);
 /// The factor by which a sample above the least is the peer's delay, not the path's.
 const QUICK_FACTOR: u32 = 2;
 
-/// The least time that is worth naming as a program's.
+/// Minimum time that is worth naming as a program's.
 const NOTABLE: Duration = Duration::from_millis(5);
 
 /// The factor by which the handshake of an end exceeds the least reply where another end replies.
@@ -18,7 +18,7 @@ const FARTHER: u32 = 8;
 
 /// An estimate of the path's part in replies.
 ///
-/// The least reply time seen. It errs upward where the end never answered at
+/// Minimum reply time seen. It errs upward where the end never answered at
 /// once, and misses what queues add at times: the error is the mean deviation
 /// of the quick samples from the least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) struct RoundTrip {
     /// True if a handshake was among the samples: a kernel answers it at once, while every other
     /// reply may have waited for its program or a timer.
     has_handshake: bool,
-    /// The least reply in a handshake; where none was seen, the least reply to a FIN.
+    /// Minimum reply in a handshake; where none was seen, the least reply to a FIN.
     handshake: Option<Duration>,
     /// True if a bare acknowledgement that no timer delayed was among the samples.
     has_receipt: bool,

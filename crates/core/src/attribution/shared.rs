@@ -12,7 +12,7 @@ use crate::exchange::Side;
 use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::observed::time::Timestamp;
 
-/// The most segments of other responses before one that are looked at.
+/// Maximum number of segments of other responses before one that are looked at.
 const MAX_OTHERS: usize = 64;
 
 /// The state of a sender's socket buffer, by a gap in its data.

@@ -13,9 +13,9 @@ use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 
-/// The least time stopped that is worth telling.
+/// Minimum time stopped that is worth telling.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// The most pauses remembered of one message.
+/// Maximum number of pauses remembered of one message.
 const MAX_PAUSES: usize = 8;
 
 /// State of the connection before an exchange.

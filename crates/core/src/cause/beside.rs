@@ -10,12 +10,12 @@ use super::thinking::NOTABLE;
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
-/// The least share of the late requests that met an upload, and of the requests that met none that
+/// Minimum share of the late requests that met an upload, and of the requests that met none that
 /// were quick.
 const MET: f64 = 0.8;
-/// The least share of the requests that met an upload that were late: few escape its queue.
+/// Minimum share of the requests that met an upload that were late: few escape its queue.
 const LATE: f64 = 0.5;
-/// The greatest ratio of a typical delay to the queue: no request stands in a queue much longer
+/// Maximum ratio of a typical delay to the queue: no request stands in a queue much longer
 /// than the traffic that fills it.
 const LONGER: u32 = 2;
 

@@ -15,9 +15,9 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// The least pause that counts: shorter ones are ordinary work.
+/// Minimum pause that counts: shorter ones are ordinary work.
 const NOTABLE: Duration = Duration::from_millis(20);
-/// The least number of segments before a pause: fewer are an event, not a part of a bulk.
+/// Minimum number of segments before a pause: fewer are an event, not a part of a bulk.
 const LEAST_SEGMENTS: u64 = 2;
 /// Relative deviation allowed for a constant rate: nginx wakes by the millisecond
 /// (`ngx_http_limit_rate`), so a rate is exact.

@@ -13,21 +13,21 @@ use crate::service::timeline::Moment;
 
 /// The kernel's default period of a CPU quota (`cpu.max`).
 pub(super) const QUOTA_PERIOD: Duration = Duration::from_millis(100);
-/// The greatest distance of an end from that grid: the scheduler's tick and the work done until the
+/// Maximum distance of an end from that grid: the scheduler's tick and the work done until the
 /// answer.
 const QUOTA_STRAY: Duration = Duration::from_millis(12);
-/// The greatest time that a group runs before its quota is used up again.
+/// Maximum time that a group runs before its quota is used up again.
 const QUOTA_RUN: Duration = Duration::from_millis(30);
-/// The least share of ends on the grid that speaks for a quota; a quarter is chance.
+/// Minimum share of ends on the grid that speaks for a quota; a quarter is chance.
 const ON_GRID: f64 = 0.7;
-/// The least number of late answers for which a share of them is significant.
+/// Minimum number of late answers for which a share of them is significant.
 const LEAST_LATE: usize = 5;
-/// The greatest relative spread, from the 10th to the 90th percentile, of think times that count as
+/// Maximum relative spread, from the 10th to the 90th percentile, of think times that count as
 /// the same each time.
 const ALIKE: f64 = 0.15;
 /// The factor by which requests that meet many others take longer.
 const GROWN: f64 = 1.5;
-/// The greatest gap between answers on different connections that were released together.
+/// Maximum gap between answers on different connections that were released together.
 const TOGETHER: Duration = Duration::from_millis(3);
 
 /// The candidate of a request that lies in the socket's queue until the program reads it.

@@ -15,10 +15,10 @@ use super::{Case, evidence};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
-/// The least time of a lone request: a shorter one cannot be told from the time of the
+/// Minimum time of a lone request: a shorter one cannot be told from the time of the
 /// kernel, or from the load's own.
 const LEAST_WORK: Duration = Duration::from_millis(2);
-/// The least number of answers.
+/// Minimum number of answers.
 const LEAST_ANSWERS: usize = 60;
 /// Number of stretches of equal length in which the server must answer about as many requests.
 const STRETCHES: usize = 4;
@@ -29,7 +29,7 @@ const UNEVEN: f64 = 0.25;
 const GROWN: f64 = 1.5;
 /// The share of the requests that may take less.
 const QUICK: f64 = 0.1;
-/// The least ratio of requests at the server to requests served; from here on, some must
+/// Minimum ratio of requests at the server to requests served; from here on, some must
 /// wait.
 const WAITING: f64 = 1.8;
 

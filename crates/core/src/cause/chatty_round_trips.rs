@@ -40,25 +40,25 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least number of requests in a chatty action.
+/// Minimum number of requests in a chatty action.
 const LEAST_REQUESTS: usize = 4;
-/// The least time that an action loses by its round trips.
+/// Minimum time that an action loses by its round trips.
 const LEAST_LOSS: Duration = Duration::from_millis(20);
-/// The least pause that ends an action: far longer than the gap before a request that follows at
+/// Minimum pause that ends an action: far longer than the gap before a request that follows at
 /// once.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The least number of actions.
+/// Minimum number of actions.
 const LEAST_ACTIONS: usize = 3;
-/// The least number of moments at which the client pauses: one that stands still once or twice
+/// Minimum number of moments at which the client pauses: one that stands still once or twice
 /// pauses on all its connections at the same time.
 const LEAST_PAUSES: usize = 4;
-/// The greatest number of round trips, the request's way included, from the least timeout to a
+/// Maximum number of round trips, the request's way included, from the least timeout to a
 /// probe for a single segment (`tcp_schedule_loss_probe()` in `net/ipv4/tcp_output.c`).
 const MOST_TRIPS: u32 = 3;
 /// The ratio of long runs to short ones from which, with hardly two alike, they are the chance
 /// interruptions of an endless sequence.
 const CHANCE: usize = 2;
-/// The least share of all exchanges that belong to such actions, and of an action's exchanges that
+/// Minimum share of all exchanges that belong to such actions, and of an action's exchanges that
 /// are quick and follow at once.
 const SHARE: f64 = 0.8;
 

@@ -47,15 +47,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least wait that counts: shorter ones are a client's ordinary work.
+/// Minimum wait that counts: shorter ones are a client's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// The least number of requests on time.
+/// Minimum number of requests on time.
 const LEAST_IN_TIME: usize = 10;
-/// The least number of late requests.
+/// Minimum number of late requests.
 const LEAST_LATE: usize = 5;
-/// The greatest deviation of a request on time, as a share of the schedule's period.
+/// Maximum deviation of a request on time, as a share of the schedule's period.
 const OFF: f64 = 0.1;
-/// The least share of the requests with a free connection that are on time, and of the late ones
+/// Minimum share of the requests with a free connection that are on time, and of the late ones
 /// that left with a response.
 const MOST: f64 = 0.9;
 

@@ -35,20 +35,20 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least pause that counts: shorter ones are a client's ordinary work between two requests.
+/// Minimum pause that counts: shorter ones are a client's ordinary work between two requests.
 const NOTABLE: Duration = Duration::from_millis(20);
-/// The greatest pause that counts: longer ones are a person's, or a timer's.
+/// Maximum pause that counts: longer ones are a person's, or a timer's.
 const LONGEST: Duration = Duration::from_secs(2);
 /// Share of the median by which pauses of the same work may differ.
 const ALIKE: f64 = 0.2;
-/// The least share of the pauses that are alike, and of all gaps that are either such a pause or
+/// Minimum share of the pauses that are alike, and of all gaps that are either such a pause or
 /// none.
 const MOST: f64 = 0.8;
-/// The least number of pauses.
+/// Minimum number of pauses.
 const LEAST_PAUSES: usize = 10;
-/// The least number of requests without a pause.
+/// Minimum number of requests without a pause.
 const LEAST_AT_ONCE: usize = 3;
-/// The least share of the requests that follow at once: fewer are those that a client's timer finds
+/// Minimum share of the requests that follow at once: fewer are those that a client's timer finds
 /// late.
 const LEAST_SHARE: f64 = 0.1;
 

@@ -32,7 +32,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least time until the close that counts: a server that closes after its last byte needs less.
+/// Minimum time until the close that counts: a server that closes after its last byte needs less.
 const NOTABLE: Duration = Duration::from_millis(5);
 
 /// Watches responses whose last byte had come and whose end was told by the connection's end only:

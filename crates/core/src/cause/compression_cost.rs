@@ -43,15 +43,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least own time that counts: shorter times are a server's ordinary work.
+/// Minimum own time that counts: shorter times are a server's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// The least number of pauses within a response that make it a way of working.
+/// Minimum number of pauses within a response that make it a way of working.
 const LEAST_PAUSES: u32 = 3;
-/// Limit of targets compared: those with the lowest fingerprints.
+/// Maximum number of targets compared: those with the lowest fingerprints.
 const MAX_TARGETS: usize = 64;
-/// The least number of plain, and of compressed, responses of the same targets that are compared.
+/// Minimum number of plain, and of compressed, responses of the same targets that are compared.
 const LEAST_COMPARED: u64 = 5;
-/// The least ratio of compressed to plain responses' times that shows the compressor.
+/// Minimum ratio of compressed to plain responses' times that shows the compressor.
 const FACTOR: u32 = 2;
 
 /// Watches responses that are compressed while they are sent.

@@ -57,9 +57,9 @@ const LET_LIVE: (&str, &str) = (
      `Connection: close`",
 );
 
-/// The least share of all exchanges that paid for a connection.
+/// Minimum share of all exchanges that paid for a connection.
 const SHARE: f64 = 0.5;
-/// The least time that a server keeps an idle connection, where nobody asks to close it (the
+/// Minimum time that a server keeps an idle connection, where nobody asks to close it (the
 /// default of Node and Apache): later it may have been gone, and nothing was left to reuse.
 const KEPT: Duration = Duration::from_secs(5);
 /// The divisor of the least share of needless connections among those made: a client that opens

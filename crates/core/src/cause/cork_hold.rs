@@ -47,9 +47,9 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The greatest time by which a measured time falls short of the timer's.
+/// Maximum time by which a measured time falls short of the timer's.
 const ERROR: Duration = Duration::from_micros(500);
-/// The greatest time of the timer beyond the round trip: from 64 ticks on the kernel rounds timers
+/// Maximum time of the timer beyond the round trip: from 64 ticks on the kernel rounds timers
 /// up to the next eighth one (`kernel/time/timer.c`: the second level of its wheel), 32 ms; and a
 /// round trip that varied adds to it.
 const UNTIL: Duration = Duration::from_millis(242);
@@ -59,13 +59,13 @@ const TICK_NS: u64 = 4_000_000;
 const PARTS: usize = 16;
 /// Number of adjacent parts that must hold the releases.
 const WINDOW: usize = 3;
-/// The least share of the releases in these parts: a tick that a busy machine handles late releases
+/// Minimum share of the releases in these parts: a tick that a busy machine handles late releases
 /// several connections late.
 const IN_WINDOW: f64 = 0.85;
-/// The least number of releases: by chance seven of eight fall into one window in less than one
+/// Minimum number of releases: by chance seven of eight fall into one window in less than one
 /// case of a thousand.
 const LEAST_COUNT: u64 = 8;
-/// The least share of responses held: a cork that is never taken off holds nearly all.
+/// Minimum share of responses held: a cork that is never taken off holds nearly all.
 const SHARE: f64 = 0.8;
 /// The largest response that can be held whole, the size of loopback's full segments: only a
 /// partial segment is held.

@@ -30,7 +30,7 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// The least share of the connections that are late: the option is the listener's, and spares none.
+/// Minimum share of the connections that are late: the option is the listener's, and spares none.
 const SHARE: f64 = 0.8;
 
 /// Watches connections on which the server is to speak first, and does so only when its kernel has

@@ -10,12 +10,12 @@ use crate::exchange::wait::Owner;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::stats::histogram::Distribution;
 
-/// Limit of packets named in a finding.
+/// Maximum number of packets named in a finding.
 const PACKETS: usize = 6;
-/// The least share of late connections that matters to those who wait, whatever the mean, if their
+/// Minimum share of late connections that matters to those who wait, whatever the mean, if their
 /// median delay is [`LONG`].
 const SHARE: f64 = 0.01;
-/// The least median delay for which [`SHARE`] counts.
+/// Minimum median delay for which [`SHARE`] counts.
 const LONG: Duration = Duration::from_millis(100);
 
 /// Delays of connections, one for each late one.

@@ -7,7 +7,7 @@ use super::loss::{Losses, lost};
 use crate::exchange::{Disorder, Exchange};
 use crate::service::tally::{Cost, Tally};
 
-/// Limit of exemplar packets kept of each kind.
+/// Maximum number of exemplar packets kept of each kind.
 const MAX_PACKETS: usize = 5;
 
 /// The disorder of exchanges, and its cost.

@@ -40,7 +40,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least number of lookups in which the second of two queries was lost and the first was not,
+/// Minimum number of lookups in which the second of two queries was lost and the first was not,
 /// that is no chance: were queries lost at random, the first would be in half of the cases.
 const ALWAYS_SECOND: u64 = 3;
 

@@ -32,9 +32,9 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Limit of lookups remembered, the first ones.
+/// Maximum number of lookups remembered, the first ones.
 const MAX_LOOKUPS: usize = 4096;
-/// The least time beyond the round trip for which a response is late: a resolver answers from its
+/// Minimum time beyond the round trip for which a response is late: a resolver answers from its
 /// cache within a millisecond.
 const LATE: Duration = Duration::from_millis(5);
 

@@ -13,13 +13,13 @@ use crate::report::{
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
-/// The least share by which a cause's removal must better the mean or the p99 to make it a finding.
+/// Minimum share by which a cause's removal must better the mean or the p99 to make it a finding.
 pub(crate) const MATERIAL_SHARE: f64 = 0.05;
-/// The least time by which it must better them as well.
+/// Minimum time by which it must better them as well.
 pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
-/// The least number of repeats for which one kind of evidence makes a strong verdict.
+/// Minimum number of repeats for which one kind of evidence makes a strong verdict.
 pub(crate) const REPEATS: u64 = 5;
-/// The least number of moments apart in time for a delay that is not one host's bad moment.
+/// Minimum number of moments apart in time for a delay that is not one host's bad moment.
 pub(crate) const OCCASIONS: u64 = 3;
 
 /// Returns true if removing the time that `tally` counted would matter.

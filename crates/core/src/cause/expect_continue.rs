@@ -32,10 +32,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least wait that counts: shorter ones are a client's ordinary work, or a server a short way
+/// Minimum wait that counts: shorter ones are a client's ordinary work, or a server a short way
 /// off that gave leave at once.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Limit of packets named as evidence.
+/// Maximum number of packets named as evidence.
 const SHOWN: usize = 5;
 
 /// Watches requests whose head says `Expect: 100-continue` and whose body leaves although no `100

@@ -11,9 +11,9 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
-/// The least share of all requests that failed, if they are many.
+/// Minimum share of all requests that failed, if they are many.
 const SHARE: f64 = 0.05;
-/// The least number of failed requests, half of all, if they are few.
+/// Minimum number of failed requests, half of all, if they are few.
 const FEW: u64 = 2;
 
 /// Requests that failed in one way.

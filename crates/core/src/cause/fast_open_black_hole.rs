@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least number of lost SYNs with data.
+/// Minimum number of lost SYNs with data.
 const LOST: u64 = 2;
 
 /// Watches SYNs with data (TCP Fast Open, RFC 7413) that are never answered, while the same SYN

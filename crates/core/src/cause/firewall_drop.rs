@@ -50,7 +50,7 @@ const NO_RESETS: &str = "no reset came";
 const FOREIGN_RESETS: &str = "the resets come from a different distance (hop count) than the \
     host's packets";
 
-/// The least number of unanswered SYNs in one attempt for which silence is significant: a single
+/// Minimum number of unanswered SYNs in one attempt for which silence is significant: a single
 /// one may just have been the last in the capture.
 const SILENT_SYNS: u32 = 2;
 

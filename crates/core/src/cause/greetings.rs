@@ -11,7 +11,7 @@ use crate::protocol::greeting::Greeting;
 use crate::report::{Finding, Unit};
 use crate::service::Counts;
 
-/// The least time for which a greeting is late: a program that is started for a connection has
+/// Minimum time for which a greeting is late: a program that is started for a connection has
 /// greeted by then; one that looks up the client's name, or waits on purpose, takes longer.
 const LATE: Duration = Duration::from_millis(100);
 

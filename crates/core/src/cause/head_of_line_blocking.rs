@@ -36,7 +36,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least wait that counts: shorter ones are the bytes of the responses before.
+/// Minimum wait that counts: shorter ones are the bytes of the responses before.
 const NOTABLE: Duration = Duration::from_millis(5);
 
 /// Watches requests that were sent while an earlier one on their connection was unanswered, and

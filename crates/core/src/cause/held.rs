@@ -10,35 +10,35 @@ use crate::report::{Evidence, EvidenceKind};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// The least time of a delayed ACK: a kernel's own answer takes microseconds, the least delayed ACK
+/// Minimum time of a delayed ACK: a kernel's own answer takes microseconds, the least delayed ACK
 /// seen anywhere 20 ms less a tick.
 pub(crate) const DELAYED: Duration = Duration::from_millis(5);
-/// The least time of an acknowledgement that was delayed by a timer, not a queue.
+/// Minimum time of an acknowledgement that was delayed by a timer, not a queue.
 const BY_TIMER: Duration = Duration::from_millis(20);
-/// The greatest delay that a kernel may give an acknowledgement (RFC 9293 §3.8.6.3), give or take a
+/// Maximum delay that a kernel may give an acknowledgement (RFC 9293 §3.8.6.3), give or take a
 /// tick: a longer one was on its way, or stamped by hand.
 const LONGEST: Duration = Duration::from_millis(600);
-/// The least hold that counts.
+/// Minimum hold that counts.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// The least share of the waiting second segments that left with the acknowledgement; by chance a
+/// Minimum share of the waiting second segments that left with the acknowledgement; by chance a
 /// program's own timer comes that near to it in one case of eight (0.5 ms in the 4 ms that a tick
 /// of 250 Hz leaves open).
 const SHARE_RELEASED: f64 = 0.7;
-/// The least slope of the second segment's time over the acknowledgement's that shows a release. It
+/// Minimum slope of the second segment's time over the acknowledgement's that shows a release. It
 /// decides where a busy host reacts late, so that fewer leave at once: the slope is 1 where the
 /// acknowledgement releases the segment, and 0 where a timer does.
 const SLOPE_RELEASED: f64 = 0.75;
-/// The greatest slope at which nearness to the acknowledgement is chance.
+/// Maximum slope at which nearness to the acknowledgement is chance.
 const SLOPE_CHANCE: f64 = 0.4;
-/// The least spread of the times, in milliseconds, for a meaningful slope: a tick of 1000 Hz
+/// Minimum spread of the times, in milliseconds, for a meaningful slope: a tick of 1000 Hz
 /// spreads delayed ACKs by 0.3 ms.
 const SPREAD_MS: f64 = 0.3;
 const PAIRS: u64 = 20;
-/// The least number of segments released for each one that left early: a lost ACK in the capture
+/// Minimum number of segments released for each one that left early: a lost ACK in the capture
 /// looks like it.
 const EAGER_TOLERATED: u64 = 20;
 
-/// The greatest time behind the ACK of a segment that it released, where acknowledgements are known
+/// Maximum time behind the ACK of a segment that it released, where acknowledgements are known
 /// to release the segments: a busy host is that slow.
 const TARDY_NS: i64 = 5_000_000;
 

@@ -51,7 +51,7 @@ const OF_THE_SERVER: Wording = Wording {
     ..WORDING
 };
 
-/// The least wait for a window that counts: shorter ones are ordinary.
+/// Minimum wait for a window that counts: shorter ones are ordinary.
 const NOTABLE: Duration = Duration::from_millis(2);
 
 /// Watches data of a stream that came only with an update of HTTP/2's windows, its own or the

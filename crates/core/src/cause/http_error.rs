@@ -22,7 +22,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least share of errors among the responses that is a finding.
+/// Minimum share of errors among the responses that is a finding.
 const SHARE: f64 = 0.01;
 
 /// Counts responses that are errors.

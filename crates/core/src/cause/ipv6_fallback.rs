@@ -31,10 +31,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least number of attempts that belong together by their likeness alone, without a lookup that
+/// Minimum number of attempts that belong together by their likeness alone, without a lookup that
 /// names both addresses.
 const NAMELESS: u64 = 5;
-/// The greatest spread of the client's wait in such attempts: its own timer.
+/// Maximum spread of the client's wait in such attempts: its own timer.
 const SPREAD: Duration = Duration::from_millis(20);
 
 /// Watches connections to an IPv4 address that began only when a SYN to the

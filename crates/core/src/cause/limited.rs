@@ -16,13 +16,13 @@ use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
-/// The least number of rounds for which a low window stayed below the initial one; fewer are a
+/// Minimum number of rounds for which a low window stayed below the initial one; fewer are a
 /// message's end.
 const LOW_ROUNDS: u32 = 3;
 /// The factor by which a window that is not low has grown meanwhile: older systems begin with two
 /// to four segments (RFC 3390), which grow.
 const GROWN: u64 = 2;
-/// The least number of stops for which slow start shows its growth.
+/// Minimum number of stops for which slow start shows its growth.
 const GROWING_STOPS: u32 = 4;
 /// The factor of growth by then that shows slow start: a window grows by half a round trip if each
 /// acknowledgement is of two segments, else it doubles. A window that stays as it is was stopped by
@@ -31,9 +31,9 @@ const GROWING: u64 = 3;
 /// The divisor of a round trip below which stops, one like the other, are a pace: a window that
 /// fills in a burst opens again a round trip later.
 const ROUND_PART: u32 = 8;
-/// The greatest number of round trips within which a full window opens on a path that strays.
+/// Maximum number of round trips within which a full window opens on a path that strays.
 const LATE_TRIPS: u32 = 2;
-/// The least share of its earlier size that a preserved window lets through, in percent.
+/// Minimum share of its earlier size that a preserved window lets through, in percent.
 const KEPT: u64 = 80;
 /// The divisor of a full segment below which a sender's segments are tiny writes.
 const TINY_PART: u64 = 4;
@@ -127,14 +127,14 @@ fn is_level(delivery: &Delivery) -> bool {
     delivery.stops >= GROWING_STOPS && most < first.saturating_mul(GROWING)
 }
 
-/// The least time in round trips that a receiver's window stands in a queue before it is
+/// Minimum time in round trips that a receiver's window stands in a queue before it is
 /// acknowledged.
 const QUEUED_TRIPS: u32 = 3;
-/// The least time beyond those, as acknowledgements may be delayed.
+/// Minimum time beyond those, as acknowledgements may be delayed.
 const QUEUED_FOR: Duration = Duration::from_millis(100);
-/// The least share of the window, in percent, that is in flight and not just unread.
+/// Minimum share of the window, in percent, that is in flight and not just unread.
 const UNDER_WAY: u64 = 80;
-/// The least share to which the receiver reopens the window, in percent: a program that reads at
+/// Minimum share to which the receiver reopens the window, in percent: a program that reads at
 /// its own pace leaves some of the data in it.
 const OPEN: u64 = 90;
 
@@ -173,7 +173,7 @@ fn passed_late(delivery: &Delivery) -> Option<Duration> {
 pub(super) trait Kind: Default + Clone + fmt::Debug {
     /// The cause.
     const ID: Id;
-    /// The least number of messages that are no single one's bad luck.
+    /// Minimum number of messages that are no single one's bad luck.
     const REPEATS: u64 = evidence::REPEATS;
 
     /// Returns the cost for this message; `None` where the cause did not limit it.

@@ -17,11 +17,11 @@ use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// The least number of connections, and of losses in all, that make losses the path's: fewer may be
+/// Minimum number of connections, and of losses in all, that make losses the path's: fewer may be
 /// one connection's bad luck.
 const SPREAD: usize = 3;
 const MANY: u64 = 10;
-/// Limit of connections told apart.
+/// Maximum number of connections told apart.
 const MAX_CLIENTS: usize = 64;
 /// The kernel's counters of arrived segments that it discarded.
 const DISCARDS: [&str; 3] = [
@@ -29,7 +29,7 @@ const DISCARDS: [&str; 3] = [
     "TcpExt:PruneCalled",
     "TcpExt:TCPBacklogDrop",
 ];
-/// Limit of exemplar packets kept.
+/// Maximum number of exemplar packets kept.
 const MAX_PACKETS: usize = 5;
 
 /// The kind of a few losses, by the repair of most of them.

@@ -15,17 +15,17 @@ use crate::observed::time::nanos;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// The greatest number of round trips in the timeout beyond its least value: one, more where it
+/// Maximum number of round trips in the timeout beyond its least value: one, more where it
 /// varied; a probe of a lone segment takes two (`tcp_schedule_loss_probe()`).
 const ROUNDS: u32 = 4;
 /// Allowance for rounding to the kernel's tick, and the client's own time before it asked.
 const STRAY: Duration = Duration::from_millis(50);
-/// The greatest number of retransmissions: each waits twice as long, and more are not told from a
+/// Maximum number of retransmissions: each waits twice as long, and more are not told from a
 /// pause.
 const MOST_COPIES: u16 = 4;
-/// Limit of connections told apart.
+/// Maximum number of connections told apart.
 const MAX_CLIENTS: usize = 64;
-/// Limit of exemplar packets kept.
+/// Maximum number of exemplar packets kept.
 const MAX_PACKETS: usize = 5;
 
 /// The requests lost on the path to the point.

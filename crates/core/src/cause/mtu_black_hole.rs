@@ -41,9 +41,9 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least number of exchanges: one may have lost three copies by chance; two have not.
+/// Minimum number of exchanges: one may have lost three copies by chance; two have not.
 const LEAST: u64 = 2;
-/// Limit of exemplar packets kept.
+/// Maximum number of exemplar packets kept.
 const MAX_PACKETS: usize = 5;
 
 /// Counts exchanges whose full segments do not arrive.

@@ -85,7 +85,7 @@ const DIRECTIVES: [&str; 2] = [
     "; nginx: sendfile with tcp_nopush on",
 ];
 
-/// The least shift by an experiment that is not chance.
+/// Minimum shift by an experiment that is not chance.
 pub(crate) const LEAST_DROP: Duration = Duration::from_millis(5);
 /// The quantiles at which responses with and without an experiment are compared, the most typical
 /// first.

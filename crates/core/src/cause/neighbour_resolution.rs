@@ -48,7 +48,7 @@ const SILENT: Wording = Wording {
     ],
 };
 
-/// The least time for which a search is late: a neighbour answers within microseconds; a longer
+/// Minimum time for which a search is late: a neighbour answers within microseconds; a longer
 /// search had its request or answer lost, or a host that sleeps.
 const LATE: Duration = Duration::from_millis(20);
 

@@ -33,7 +33,7 @@ const KIND: Kind = Kind {
     what: "were accepted and not answered in the time allowed",
 };
 
-/// The least time that a client waits for an answer: one that leaves sooner did not, as a last word
+/// Minimum time that a client waits for an answer: one that leaves sooner did not, as a last word
 /// before a FIN, like that of TLS, has none.
 const PATIENCE: Duration = Duration::from_millis(100);
 

@@ -7,9 +7,9 @@ use super::{Case, Conclusion, Id};
 use crate::exchange::wait::WaitKind;
 use crate::report::Remark;
 
-/// The least round-trip time that is a distance.
+/// Minimum round-trip time that is a distance.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// The least share of the time that is worth a remark.
+/// Minimum share of the time that is worth a remark.
 const SHARE: f64 = 0.1;
 
 /// Looks at the time spent travelling.

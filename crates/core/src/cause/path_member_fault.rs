@@ -35,19 +35,19 @@ const WORDING: Wording = Wording {
 /// Limit of connections told apart: those with the lowest addresses and ports, so that the order of
 /// arrival does not matter.
 const MAX_CONNECTIONS: usize = 512;
-/// The least number of exchanges on a connection that is compared.
+/// Minimum number of exchanges on a connection that is compared.
 const LEAST_EXCHANGES: u64 = 4;
-/// The least share of a bad connection's exchanges that lose.
+/// Minimum share of a bad connection's exchanges that lose.
 const BAD_SHARE: f64 = 0.2;
-/// The least number of losses of a bad connection.
+/// Minimum number of losses of a bad connection.
 const BAD_LOSSES: u64 = 2;
-/// The least number of bad connections: fewer may be chance.
+/// Minimum number of bad connections: fewer may be chance.
 const LEAST_BAD: u64 = 2;
-/// The least number of clean connections: fewer may be chance.
+/// Minimum number of clean connections: fewer may be chance.
 const LEAST_CLEAN: u64 = 3;
-/// The greatest percentage of connections that are neither.
+/// Maximum percentage of connections that are neither.
 const NEITHER: u64 = 15;
-/// The greatest probability that chance leaves the clean ones clean.
+/// Maximum probability that chance leaves the clean ones clean.
 const CHANCE: f64 = 0.01;
 
 /// Compares the connections' losses.

@@ -51,7 +51,7 @@ const OUTSIDE: Wording = Wording {
     ..WORDING
 };
 
-/// The least share of exchanges that meet a queue: fewer meet a moment.
+/// Minimum share of exchanges that meet a queue: fewer meet a moment.
 const SHARE: f64 = 0.05;
 
 /// Watches round trips that exceed the minimum.

@@ -49,26 +49,26 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Limit of slots kept of a service: 32 s in which something was lost.
+/// Maximum number of slots kept of a service: 32 s in which something was lost.
 const MAX_SLOTS: usize = 16_384;
-/// The least time between the two losses of a window: one segment more or less is no large part of
+/// Minimum time between the two losses of a window: one segment more or less is no large part of
 /// it.
 const LEAST_WINDOW: Duration = Duration::from_millis(100);
-/// The least number of a sender's round trips in a window, for the same reason.
+/// Minimum number of a sender's round trips in a window, for the same reason.
 const ROUNDS: u32 = 5;
 const LEAST_SEGMENTS: u64 = 10;
 /// The longest time without a segment after which the token bucket has not filled up again.
 const LONGEST_SILENCE: Duration = Duration::from_millis(60);
 const SILENT_ROUNDS: u32 = 2;
-/// The least number of windows for which a rate is no chance; Flach et al. want 15 losses.
+/// Minimum number of windows for which a rate is no chance; Flach et al. want 15 losses.
 const LEAST_WINDOWS: usize = 5;
-/// The greatest relative deviation of a window that keeps to the rate.
+/// Maximum relative deviation of a window that keeps to the rate.
 const OFF: f64 = 0.15;
-/// The least share of the windows that keep to the rate.
+/// Minimum share of the windows that keep to the rate.
 const AT_RATE: f64 = 0.8;
-/// The least share of the bytes sent that is dropped; less may be bad luck.
+/// Minimum share of the bytes sent that is dropped; less may be bad luck.
 const LEAST_LOST: f64 = 0.02;
-/// The least share of the bytes that come right behind others.
+/// Minimum share of the bytes that come right behind others.
 const AT_ONCE: f64 = 0.5;
 /// The highest rate: at a higher one full segments come as close by themselves.
 const FASTEST: f64 = 10e6;

@@ -32,17 +32,17 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The greatest number of a client's ports that are a narrow range.
+/// Maximum number of a client's ports that are a narrow range.
 const MAX_PORTS: usize = 64;
-/// Limit of clients watched.
+/// Maximum number of clients watched.
 const MAX_CLIENTS: usize = 256;
-/// The least number of ports: a single one is asked for by the program itself.
+/// Minimum number of ports: a single one is asked for by the program itself.
 const LEAST_PORTS: usize = 2;
-/// The least number of connections for each port, for which its reuse is no chance.
+/// Minimum number of connections for each port, for which its reuse is no chance.
 const REUSES: usize = 3;
-/// The least number of times that all ports were in use at once.
+/// Minimum number of times that all ports were in use at once.
 const FULL: u64 = 2;
-/// Limit of exemplar packets kept.
+/// Maximum number of exemplar packets kept.
 const MAX_PACKETS: usize = 5;
 /// Limit of connections remembered for one client: enough for every port to be used again and
 /// again.

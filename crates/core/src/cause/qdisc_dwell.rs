@@ -61,14 +61,14 @@ const WATCHED: Wording = Wording {
     ..WORDING
 };
 
-/// The greatest round-trip time of a capture beside the host: a kernel answers one at its own host
+/// Maximum round-trip time of a capture beside the host: a kernel answers one at its own host
 /// in microseconds; a switch and a wire are further.
 const BESIDE: Duration = Duration::from_micros(200);
 /// The initial TTLs of hosts: a router would have taken one off.
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
-/// The least delay that counts: less is a tick of either clock.
+/// Minimum delay that counts: less is a tick of either clock.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// The least spread of the delays: a clock that was set makes all later segments late by the same;
+/// Minimum spread of the delays: a clock that was set makes all later segments late by the same;
 /// a queue grows and drains.
 const STEADY: Duration = Duration::from_millis(1);
 

@@ -63,9 +63,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// server, and longer than LTE's longest DRX cycle and a bit is no radio.
 const WAKING: core::ops::RangeInclusive<Duration> =
     Duration::from_millis(15)..=Duration::from_millis(400);
-/// The greatest delay of requests that follow at once, as a share of the waking time.
+/// Maximum delay of requests that follow at once, as a share of the waking time.
 const PROMPT: f64 = 0.25;
-/// The greatest spread of waking times, as a share of their median, or 5 ms.
+/// Maximum spread of waking times, as a share of their median, or 5 ms.
 const SPREAD: f64 = 0.25;
 const LEAST_SPREAD: Duration = Duration::from_millis(5);
 /// The divisor of the greatest share of answers that may have been acknowledged before.

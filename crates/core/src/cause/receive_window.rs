@@ -57,7 +57,7 @@ const UNREAD: Wording = Wording {
     ..WORDING
 };
 
-/// The least number of full windows in a message: a single one may just be growing.
+/// Minimum number of full windows in a message: a single one may just be growing.
 const LEAST_STOPS: u32 = 2;
 /// The factor of growth from which a window is being tuned while a message is sent
 /// (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`).

@@ -35,9 +35,9 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The greatest time within which a client follows a redirect: later it was a person.
+/// Maximum time within which a client follows a redirect: later it was a person.
 const FOLLOWED: Duration = Duration::from_secs(1);
-/// The least number of successive redirects in a chain: a single one, from a form to its result or
+/// Minimum number of successive redirects in a chain: a single one, from a form to its result or
 /// from a name to its page, is how sites are made.
 const CHAIN: usize = 2;
 

@@ -8,7 +8,7 @@ use crate::observed::icmp::IcmpKind;
 use crate::observed::segment::hops;
 use crate::report::{Evidence, EvidenceKind};
 
-/// Limit of packets shown of each kind.
+/// Maximum number of packets shown of each kind.
 const PACKETS: usize = 5;
 
 /// Refused attempts at one service.

@@ -34,7 +34,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The greatest percentage of losses among the late segments.
+/// Maximum percentage of losses among the late segments.
 const LOSSES: u64 = 20;
 
 /// Counts segments that others overtook.

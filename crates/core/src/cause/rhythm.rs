@@ -25,9 +25,9 @@ use crate::report::Candidate;
 use crate::service::tally::Tally;
 use crate::service::timeline::{self, Late, Moment};
 
-/// The least number of exchanges for which a rhythm is looked for.
+/// Minimum number of exchanges for which a rhythm is looked for.
 const LEAST_MOMENTS: usize = 10;
-/// The least think time that counts: shorter ones are a server's ordinary work.
+/// Minimum think time that counts: shorter ones are a server's ordinary work.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
 
 /// The pattern in the instants of a server's answers.

@@ -48,7 +48,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least number of stops: one behind a partial segment may be chance.
+/// Minimum number of stops: one behind a partial segment may be chance.
 const LEAST_STOPS: u32 = 2;
 
 /// Watches messages whose sender's buffer is full.

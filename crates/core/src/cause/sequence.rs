@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::Case;
 use crate::service::timeline::Moment;
 
-/// The greatest gap between a response and a request that was only waiting for it.
+/// Maximum gap between a response and a request that was only waiting for it.
 pub(super) const AT_ONCE: Duration = Duration::from_millis(2);
 
 /// Returns the exchanges of all connections that followed each other, with none missing: holes of

@@ -13,7 +13,7 @@ use crate::observed::kernel_span::{Stage, Throttling};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
-/// The least share of the time that must pass in one place.
+/// Minimum share of the time that must pass in one place.
 const MOST: f64 = 0.5;
 /// The stages until the response is written.
 const BEFORE_THE_ANSWER: [Stage; 7] = [

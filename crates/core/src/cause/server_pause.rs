@@ -58,10 +58,10 @@ const CHANCE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The least pause that counts: shorter ones are a server's ordinary work.
+/// Minimum pause that counts: shorter ones are a server's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// The least number of stops in one response that are a rhythm.
+/// Minimum number of stops in one response that are a rhythm.
 const BEATS: usize = 5;
 /// The divisor of a stop's length by which others of a rhythm may be longer.
 const EVEN_PART: u32 = 8;

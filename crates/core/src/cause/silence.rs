@@ -13,11 +13,11 @@ use crate::observed::time::nanos;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
-/// The least number of connections: that two wait together may be chance.
+/// Minimum number of connections: that two wait together may be chance.
 const LEAST_CONNECTIONS: u32 = 3;
-/// The least ratio of a silence to the time that half of the requests take.
+/// Minimum ratio of a silence to the time that half of the requests take.
 const OUTSTANDING: u32 = 4;
-/// The greatest share of the time that silences have: with more, the server is always so.
+/// Maximum share of the time that silences have: with more, the server is always so.
 const RARE: f64 = 0.75;
 /// The longest round trip to a server behind nothing that may stand still: a loopback or a pair of
 /// virtual devices.

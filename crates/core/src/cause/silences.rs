@@ -21,17 +21,17 @@ const STRAY: Duration = Duration::from_millis(50);
 /// The timeouts that may follow each other, as multiples of one: a probe and a timeout, or a
 /// timeout and its double.
 const TIMES: core::ops::RangeInclusive<u32> = 2..=3;
-/// The greatest difference within the middle half of a timer's silences: a kernel's tick, and the
+/// Maximum difference within the middle half of a timer's silences: a kernel's tick, and the
 /// variation of the round trip; a few are longer where an acknowledgement was lost as well.
 const ALIKE: Duration = Duration::from_millis(12);
-/// The least number of silences of a timer's length for each one that is longer (clients pause now
+/// Minimum number of silences of a timer's length for each one that is longer (clients pause now
 /// and then, and in step with their work).
 const PAUSES: u64 = 4;
-/// The least number of requests for each one that comes after such a silence.
+/// Minimum number of requests for each one that comes after such a silence.
 const RARE: u64 = 4;
-/// The least number of connections with such silences.
+/// Minimum number of connections with such silences.
 const SPREAD: usize = 3;
-/// Limit of connections told apart.
+/// Maximum number of connections told apart.
 const MAX_CLIENTS: usize = 64;
 
 /// The silences before one service's requests.

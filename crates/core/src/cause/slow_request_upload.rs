@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// The least pause that counts: shorter ones are a client's ordinary work.
+/// Minimum pause that counts: shorter ones are a client's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
 
 /// Watches gaps within requests that nothing held back.

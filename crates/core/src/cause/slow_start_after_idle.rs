@@ -48,7 +48,7 @@ pub(crate) struct StartingAnew;
 impl Kind for StartingAnew {
     const ID: Id = Id::SlowStartAfterIdle;
 
-    /// The least number of messages, lower than for other causes: only those after a rest can meet
+    /// Minimum number of messages, lower than for other causes: only those after a rest can meet
     /// it, and rests are few; each that does shows the same connection with a larger window before.
     const REPEATS: u64 = evidence::OCCASIONS;
 

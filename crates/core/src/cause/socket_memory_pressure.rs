@@ -78,7 +78,8 @@ impl Rule {
         finding.exemplars = case.ledger.slowest.exemplars();
         let seen = format!(
             "its kernel dropped parts of {} of {watched} requests for want of memory in their \
-             sockets, after its device had received them; they were complete {} (median) after that",
+             sockets, after its device had received them; they were complete {} (median) after \
+             that",
             tally.affected,
             median(&tally.saved),
         );

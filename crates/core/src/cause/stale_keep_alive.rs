@@ -47,13 +47,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Limit of instants remembered of each kind, the first ones.
+/// Maximum number of instants remembered of each kind, the first ones.
 const MAX_INSTANTS: usize = 4096;
-/// The least time after which a client gives a request up.
+/// Minimum time after which a client gives a request up.
 const SOONEST: Duration = Duration::from_millis(100);
-/// The greatest time until its next connection: a later one is for something else.
+/// Maximum time until its next connection: a later one is for something else.
 const PATIENCE: Duration = Duration::from_secs(130);
-/// The least number of failed requests.
+/// Minimum number of failed requests.
 const REPEATS: u64 = 2;
 
 /// Watches requests on connections that had been idle and turned out to be dead: reset within a

@@ -38,25 +38,25 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least age of a request without an answer that is significant.
+/// Minimum age of a request without an answer that is significant.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The least ratio of its age to the time that nearly all others take: the slowest answers of a
+/// Minimum ratio of its age to the time that nearly all others take: the slowest answers of a
 /// server that is only slow are not far from the others.
 const OUTSTANDING: u32 = 10;
 /// The share of the other requests that take no longer.
 const NEARLY_ALL: f64 = 0.9;
-/// The least share of the stretches of its wait in which others must be answered: otherwise the
+/// Minimum share of the stretches of its wait in which others must be answered: otherwise the
 /// whole server may stand still or start. A server goes on for a while after a load has ended.
 const MEANWHILE: f64 = 0.5;
 /// The length of a stretch in nanoseconds.
 const STRETCH_NS: i64 = 100_000_000;
-/// Limit of stretches remembered, the earliest ones: ten minutes.
+/// Maximum number of stretches remembered, the earliest ones: ten minutes.
 const MOST_STRETCHES: usize = 6_000;
-/// The least number of connections left unserved: fewer may be a single worker's mishap.
+/// Minimum number of connections left unserved: fewer may be a single worker's mishap.
 const LEAST: usize = 3;
-/// The least number of answers to others.
+/// Minimum number of answers to others.
 const LEAST_SERVED: u64 = 50;
-/// Limit of first requests remembered.
+/// Maximum number of first requests remembered.
 const MOST: usize = 1024;
 
 /// Watches first requests of connections that got no answer, or one after a long time.

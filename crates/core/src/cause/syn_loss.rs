@@ -54,7 +54,7 @@ const PROBED: Wording = Wording {
     ..WORDING
 };
 
-/// The least share of late connections that matters.
+/// Minimum share of late connections that matters.
 const SHARE: f64 = 0.01;
 
 /// Watches SYNs that were answered only when retransmitted.

@@ -11,23 +11,23 @@ use crate::report::Remark;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// The least think time that counts: shorter ones are a server's ordinary work.
+/// Minimum think time that counts: shorter ones are a server's ordinary work.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
-/// The least ratio of the tenth percentile to the median: a queue in front of a busy server spreads
+/// Minimum ratio of the tenth percentile to the median: a queue in front of a busy server spreads
 /// think times from nothing upward, while work of its own has a floor.
 const FLOOR_SHARE: f64 = 0.3;
-/// The least think time that is long whatever its spread.
+/// Minimum think time that is long whatever its spread.
 const LONG: Duration = Duration::from_millis(50);
-/// The greatest share of the loaded think time within which an idle server answers that is queueing
+/// Maximum share of the loaded think time within which an idle server answers that is queueing
 /// our own load, not thinking.
 const IDLE_SHARE: f64 = 0.25;
 
 /// The percentile of think times, above which those of a long tail lie.
 const TAIL: f64 = 0.9;
-/// The least ratio of that percentile to the median: a queue of our own load makes all requests
+/// Minimum ratio of that percentile to the median: a queue of our own load makes all requests
 /// wait about as long, and has no such tail.
 const OUTSTANDING: u32 = 4;
-/// The least share of the loaded think time that an idle server takes on its own.
+/// Minimum share of the loaded think time that an idle server takes on its own.
 const OWN_SHARE: f64 = 0.5;
 
 /// Watches the time between a whole request and the response's first byte.

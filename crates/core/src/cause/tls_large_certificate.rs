@@ -46,10 +46,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least flight that stalls: one below the initial window before RFC 6928 (RFC 3390) never
+/// Minimum flight that stalls: one below the initial window before RFC 6928 (RFC 3390) never
 /// does.
 const LEAST_FLIGHT: u64 = 4380;
-/// The least stall that counts.
+/// Minimum stall that counts.
 const NOTABLE: Duration = Duration::from_millis(2);
 
 /// Watches server flights that stop for a round trip: the initial congestion window (ten segments,

@@ -35,10 +35,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least size of a long record: a shorter one fits into an initial window before RFC 6928 (RFC
+/// Minimum size of a long record: a shorter one fits into an initial window before RFC 6928 (RFC
 /// 3390), with its header.
 const LONG_RECORD: u64 = 4380;
-/// The least stall that counts.
+/// Minimum stall that counts.
 const NOTABLE: Duration = Duration::from_millis(2);
 
 /// Watches first records of responses that stop for a round trip in their midst: the congestion

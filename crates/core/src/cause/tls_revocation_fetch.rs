@@ -39,9 +39,9 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least pause that counts: a client verifies certificates within a few milliseconds.
+/// Minimum pause that counts: a client verifies certificates within a few milliseconds.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// The least share of the pauses that have a fetch in them.
+/// Minimum share of the pauses that have a fetch in them.
 const SHARE: f64 = 0.5;
 
 /// Watches clients that have the server's flight and do not go on, while the same host fetches an

@@ -46,7 +46,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The least time of the server that counts: a signature of RSA with 2048 bits takes a millisecond
+/// Minimum time of the server that counts: a signature of RSA with 2048 bits takes a millisecond
 /// or two of any processor; a longer time is queueing or a slow key.
 const NOTABLE: Duration = Duration::from_millis(8);
 /// The share of it that a server takes for requests too if it is slow at large.

@@ -34,7 +34,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Limit of packets shown.
+/// Maximum number of packets shown.
 const PACKETS: usize = 5;
 
 /// Watches abandoned attempts, far more than connections made: a client that is in earnest

@@ -19,20 +19,20 @@ use crate::stats::histogram::Distribution;
 
 /// The factor by which a round-trip time is longer than the minimum when it is late.
 pub(super) const FACTOR: u32 = 2;
-/// The least time by which it is longer.
+/// Minimum time by which it is longer.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
-/// The least delay that is charged to a path that is known to delay.
+/// Minimum delay that is charged to a path that is known to delay.
 const SLIGHT: Duration = Duration::from_millis(1);
 /// The initial congestion window, ten segments (RFC 6928).
 const FIRST_FLIGHT: u64 = 14_600;
-/// Limit of samples kept in time order: the earliest.
+/// Maximum number of samples kept in time order: the earliest.
 const MAX_SAMPLES: usize = 1024;
 
-/// The least number of exchanges on each side of a step.
+/// Minimum number of exchanges on each side of a step.
 const LEAST_SIDE: usize = 8;
-/// The least height of a step, as a share of the lower level.
+/// Minimum height of a step, as a share of the lower level.
 const STEP_SHARE: f64 = 0.15;
-/// The greatest percentage of samples on the wrong side of a step.
+/// Maximum percentage of samples on the wrong side of a step.
 const ASTRAY: usize = 5;
 
 /// The longest delayed ACK of Linux, or the round trip where that is longer
@@ -44,11 +44,11 @@ const LINUX_TTL: u8 = 64;
 /// before it answers.
 const ACKED: u64 = 10;
 
-/// The least share of late exchanges where a queue stands.
+/// Minimum share of late exchanges where a queue stands.
 const MOSTLY: f64 = 0.5;
-/// The least share of late exchanges where a queue stands, if their delays are smooth.
+/// Minimum share of late exchanges where a queue stands, if their delays are smooth.
 const OFTEN: f64 = 0.25;
-/// The least correlation of successive delays that are smooth.
+/// Minimum correlation of successive delays that are smooth.
 const SMOOTH: f64 = 0.5;
 
 /// The round-trip times over time.

@@ -16,32 +16,32 @@ use crate::observed::flow::Endpoint;
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
-/// The least number of followed requests that tell one service's upstream.
+/// Minimum number of followed requests that tell one service's upstream.
 const LEAST_PAIRS: usize = 5;
-/// Limit of services considered as one's upstream.
+/// Maximum number of services considered as one's upstream.
 const MAX_CANDIDATES: usize = 64;
-/// The least share of a service's requests that are followed to the other.
+/// Minimum share of a service's requests that are followed to the other.
 const FOLLOWED: f64 = 0.8;
-/// The least ratio of the round-trip time to a far upstream to that to its proxy.
+/// Minimum ratio of the round-trip time to a far upstream to that to its proxy.
 const FARTHER: u32 = 4;
 /// Allowance for the stray of one host's timestamps.
 const JITTER: Duration = Duration::from_millis(1);
-/// The least share of a wait that lies behind the proxy.
+/// Minimum share of a wait that lies behind the proxy.
 const MAINLY: f64 = 0.5;
-/// The least share of the pairs that agree on a statement about all.
+/// Minimum share of the pairs that agree on a statement about all.
 const MOST: f64 = 0.9;
 
-/// The least number of pairs where no address ties the two.
+/// Minimum number of pairs where no address ties the two.
 const LEAST_BY_TIMES: usize = 10;
-/// The least share of the wait in front that each request behind must fill, where no address ties
+/// Minimum share of the wait in front that each request behind must fill, where no address ties
 /// the two.
 const FILLED: f64 = 0.8;
-/// The greatest number of requests behind that may fit one in front by chance.
+/// Maximum number of requests behind that may fit one in front by chance.
 const BY_CHANCE: f64 = 0.1;
-/// The greatest share left of the spread in front once the time behind is taken off: requests to
+/// Maximum share left of the spread in front once the time behind is taken off: requests to
 /// two servers at the same time vary independently at each.
 const LEFT: f64 = 0.5;
-/// Limit of requests behind that are tried for one in front where no address ties the two.
+/// Maximum number of requests behind that are tried for one in front where no address ties the two.
 const MAX_TRIED: usize = 16;
 
 /// The upstream of a service, with the waits between the two.

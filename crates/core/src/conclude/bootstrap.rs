@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::generator::SplitMix64;
 use crate::report::Cluster;
 
-/// The least number of clusters: with fewer, a resampled interval would only pretend.
+/// Minimum number of clusters: with fewer, a resampled interval would only pretend.
 pub(crate) const LEAST_CLUSTERS: usize = 10;
 /// Limit of the `(bucket, count)` pairs that a resample adds up, which bounds the work on a report
 /// of any size.
@@ -22,7 +22,7 @@ const MOST_ENTRIES: usize = 60_000;
 /// neighbours.
 const MOST_SECONDS: usize = 600;
 const MOST_GROUPS: usize = 64;
-/// The least degrees of freedom, at which the widening for few seconds stops.
+/// Minimum degrees of freedom, at which the widening for few seconds stops.
 const LEAST_FREEDOM: usize = 4;
 
 /// The figures of one (re)sample.

@@ -17,7 +17,7 @@ use crate::observed::event::{PointId, RequestFailure, RequestSample, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 
-/// The greatest gap between reads of one flow of bytes.
+/// Maximum gap between reads of one flow of bytes.
 const FLOW: Duration = Duration::from_micros(500);
 
 /// Returns the target's sampled requests as exchanges.

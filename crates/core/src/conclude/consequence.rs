@@ -3,7 +3,7 @@
 use crate::registry::{Id, SharedTime};
 use crate::report::Finding;
 
-/// The least share of a consequence's time that its cause must account for, where it has counted
+/// Minimum share of a consequence's time that its cause must account for, where it has counted
 /// the same time.
 const EXPLAINED: f64 = 0.5;
 /// The share by which the numbers of exchanges of two findings may differ if both count the same

@@ -16,7 +16,7 @@ use crate::observed::icmp::IcmpKind;
 use crate::registry::Id;
 use crate::report::{Finding, Remark, Unit};
 
-/// Limit of notes of one kind: a traced route or a scan is one story.
+/// Maximum number of notes of one kind: a traced route or a scan is one story.
 const MAX_NOTES: usize = 8;
 
 /// Adds findings and notes from the ICMP messages of a capture on its own.

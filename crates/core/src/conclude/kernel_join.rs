@@ -13,12 +13,12 @@ use crate::report::{
 use crate::service::kernel_join::{KINDS, Served, Split};
 use crate::service::tally::Tally;
 
-/// The least share of a wait shown by packets that stages must make up to explain it.
+/// Minimum share of a wait shown by packets that stages must make up to explain it.
 const EXPLAINED: f64 = 0.8;
 /// The share of a wait shown by packets below which a host did not take it: most of it passed
 /// elsewhere.
 const CONTRADICTED: f64 = 0.5;
-/// The least share of a wait that is worth a word.
+/// Minimum share of a wait that is worth a word.
 const WORTH_SAYING: f64 = 0.02;
 
 /// Returns the joined exchanges for the report; `None` where none was joined.
@@ -132,7 +132,8 @@ fn is_renamed(kind: WaitKind, served: &Served) -> bool {
 fn withheld(finding: &Finding, said: &str) -> Remark {
     let text = format!(
         "{}: {} is not reported for it although the packets alone would show it: {said}. The rest \
-         of the time passed between the server's network stack and where the packets were captured.",
+         of the time passed between the server's network stack and where the packets were \
+         captured.",
         finding.service, finding.cause
     );
     remark("host-contradicts", text)

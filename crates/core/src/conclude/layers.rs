@@ -29,10 +29,10 @@ const MOST_FAILED: u64 = 200;
 /// The divisor of the data segments, or connections, that may be odd without making the layer
 /// suspect.
 const MOST_ODD: u64 = 200;
-/// The least duration of a handshake that is no matter of distance: the longest cables take some
+/// Minimum duration of a handshake that is no matter of distance: the longest cables take some
 /// 300 ms there and back.
 const FAR: Duration = Duration::from_millis(400);
-/// The least duration of a lookup that is no matter of the path to a resolver nearby.
+/// Minimum duration of a lookup that is no matter of the path to a resolver nearby.
 pub(super) const LONG_LOOKUP: Duration = Duration::from_millis(100);
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];

@@ -16,15 +16,15 @@ use crate::registry::Id;
 use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit};
 use crate::stats::histogram::Distribution;
 
-/// The least time beyond the round trip for which a lookup is slow: a name that is not known yet
+/// Minimum time beyond the round trip for which a lookup is slow: a name that is not known yet
 /// takes a resolver some round trips to others.
 const SLOW: Duration = Duration::from_millis(200);
-/// The least share of the time of late answers that names of one domain have if it is that
+/// Minimum share of the time of late answers that names of one domain have if it is that
 /// domain's.
 const ONE_DOMAIN: f64 = 0.8;
-/// The least time lost by asking again over TCP that matters.
+/// Minimum time lost by asking again over TCP that matters.
 const STREAMED: Duration = Duration::from_millis(20);
-/// Limit of resolvers reported.
+/// Maximum number of resolvers reported.
 const MAX_TOLD: usize = 8;
 
 /// Adds findings and notes on lookups without a connection in a capture on its own.

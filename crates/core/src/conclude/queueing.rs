@@ -10,9 +10,9 @@ use crate::observed::event::{ProbeMethod, Stamp};
 use crate::report::Remark;
 use crate::stats::histogram::Distribution;
 
-/// The least number of answers of each part for a remark.
+/// Minimum number of answers of each part for a remark.
 const LEAST_ANSWERS: u64 = 5;
-/// The least rise of a median, and with it the least ratio: jitter and a busy processor do less. By
+/// Minimum rise of a median, and with it the least ratio: jitter and a busy processor do less. By
 /// the program's own clock a late wake-up looks the same, and scheduling slices last some
 /// milliseconds.
 const RISES_BY: Duration = Duration::from_millis(1);

@@ -9,11 +9,11 @@ use crate::registry::RouteProperty;
 use crate::report::{Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route};
 use crate::route::alike;
 
-/// The least share of the path's time that must begin at one place to be named.
+/// Minimum share of the path's time that must begin at one place to be named.
 const MOST: f64 = 0.5;
-/// The least length of a path with a place that matters.
+/// Minimum length of a path with a place that matters.
 const FAR: Duration = Duration::from_millis(1);
-/// The least number of losses at the target that an investigation's few probes must show, and the
+/// Minimum number of losses at the target that an investigation's few probes must show, and the
 /// least share of them: one may happen anywhere.
 const LOSSES: u64 = 3;
 const LOST: f64 = 0.1;

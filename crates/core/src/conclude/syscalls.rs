@@ -7,9 +7,9 @@ use crate::report::{
     CalledSocket, Remark, ServiceSetting, SocketCaller, SocketCalls, SocketSetting, Tally,
 };
 
-/// Limit of sockets listed one by one.
+/// Maximum number of sockets listed one by one.
 const MAX_LISTED: usize = 256;
-/// Limit of services' settings listed.
+/// Maximum number of services' settings listed.
 const MAX_SERVICES: usize = 256;
 
 /// Returns the traced calls; `None` where nothing was traced.

@@ -19,7 +19,7 @@ use crate::report::{
 };
 use crate::stats::histogram::Distribution;
 
-/// The least share of the due responses for which a service keeps up; the requests in flight at the
+/// Minimum share of the due responses for which a service keeps up; the requests in flight at the
 /// end are less.
 const KEEPS_UP: f64 = 0.97;
 /// The share of busy time above which a generator's thread may miss due requests.

@@ -6,10 +6,10 @@ use super::{Closed, Connection};
 use crate::exchange::Side;
 use crate::observed::flow::{Direction, Endpoint};
 
-/// The least number of repetitions of the same bytes: the first may be a probe, and a
+/// Minimum number of repetitions of the same bytes: the first may be a probe, and a
 /// capture may end in the midst of the second.
 const LEAST_REPEATS: u32 = 3;
-/// The least time from the first repetition to the last: what repeats sooner is no timer.
+/// Minimum time from the first repetition to the last: what repeats sooner is no timer.
 const LEAST_TIME: Duration = Duration::from_secs(1);
 
 /// The end of a connection on which one side fell silent while the other repeated its data.

@@ -43,9 +43,9 @@ pub(crate) struct Step<'a> {
     pub(crate) newly_acked: u64,
     /// The time since the segment that it acknowledges passed here.
     pub(crate) reply: Option<Duration>,
-    /// The least round trip from here to its sender.
+    /// Minimum round trip from here to its sender.
     pub(crate) floor: Option<Duration>,
-    /// The least round trip from end to end.
+    /// Minimum round trip from end to end.
     pub(crate) trip: Option<Duration>,
     /// Number of its sender's bytes that passed here before and lie behind its own.
     pub(crate) behind: u64,

@@ -15,9 +15,9 @@ use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::tcp::TCPOLEN_TSTAMP_ALIGNED;
 use crate::observed::time::Timestamp;
 
-/// The most holes remembered at a time; more are a capture that lost its thread.
+/// Maximum number of holes remembered at a time; more are a capture that lost its thread.
 const MAX_HOLES: usize = 32;
-/// The most bytes revealed at once; more is no loss but a sequence number gone wrong.
+/// Maximum number of bytes revealed at once; more is no loss but a sequence number gone wrong.
 const MOST_REVEALED: u64 = 1 << 20;
 /// MSS assumed until the SYN or a larger segment tells (Ethernet less timestamps).
 const DEFAULT_MSS: u32 = 1448;

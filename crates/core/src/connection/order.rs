@@ -18,7 +18,7 @@ const REGULAR_OF_OTHERS: u32 = 5;
 /// Steps of exactly one for each gap that no loss explains: a counter that all connections of a
 /// host share has gaps wherever another one sends.
 const REGULAR_A_GAP: u32 = 4;
-/// The least time of a repair. Behind a gap that losses explain, what was lost comes again: the end
+/// Minimum time of a repair. Behind a gap that losses explain, what was lost comes again: the end
 /// of a flight by a probe, two round trips later, all of it by a timer.
 const LEAST_REPAIR: Duration = Duration::from_millis(2);
 /// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.

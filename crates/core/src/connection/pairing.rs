@@ -43,7 +43,7 @@ const FAREWELL: Duration = Duration::from_millis(10);
 /// The number of bytes in which a protocol that is read shows; fewer may be all that a capture kept
 /// of one.
 const LEAST_READ: usize = 8;
-/// The most capture holes remembered.
+/// Maximum number of capture holes remembered.
 const MAX_TORN: usize = 64;
 
 /// Memory that is used again for the next segment and the next exchange.

@@ -30,7 +30,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) duplicate: Option<Span>,
     /// The stamp that the segment echoes.
     pub(crate) tsecr: Option<u32>,
-    /// The least round trip from here to the receiver.
+    /// Minimum round trip from here to the receiver.
     pub(crate) floor: Option<Duration>,
     /// True if segments of the receiver are missing just before it.
     pub(crate) is_after_gap: bool,

@@ -12,9 +12,9 @@ use crate::observed::time::Timestamp;
 use crate::preconnect::{Approach, Lookup};
 use crate::protocol::greeting::Greeting;
 
-/// The most time after the handshake's end at which a request bears its cost.
+/// Maximum time after the handshake's end at which a request bears its cost.
 const PROMPT: Duration = Duration::from_millis(5);
-/// The least time to a repetition of a SYN or SYN/ACK: what comes sooner is a copy made by the
+/// Minimum time to a repetition of a SYN or SYN/ACK: what comes sooner is a copy made by the
 /// capture. (`tcp_rto_min_us` allows 200 ms and more.)
 const SOONEST_REPEAT: Duration = Duration::from_millis(150);
 /// The longest way to the server and back of a point that stands beside it.

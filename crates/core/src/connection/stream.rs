@@ -9,7 +9,7 @@ use crate::protocol::{Parser, Protocol, Step};
 /// The most bytes kept while earlier ones are missing; of what comes beyond that only its place is
 /// kept, as if the capture had cut it.
 const MAX_PENDING: usize = 256 * 1024;
-/// The most stretches kept apart; with more of them the missing bytes are given up.
+/// Maximum number of stretches kept apart; with more of them the missing bytes are given up.
 const MAX_STRETCHES: usize = 1024;
 
 /// Puts payloads in order and reads messages from them.

@@ -40,7 +40,7 @@ const QUIET: Duration = Duration::from_secs(2);
 /// The time after which a grave is forgotten (RFC 9293 §3.6.1: twice the maximum segment lifetime,
 /// which kernels take for 30 s).
 const LINGER: Duration = Duration::from_secs(60);
-/// The least segments of one direction without any of the other that are no chance.
+/// Minimum segments of one direction without any of the other that are no chance.
 const ONE_SIDED: u32 = 4;
 /// The time after which an idle connection is given up.
 const IDLE: Duration = Duration::from_secs(600);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::attribution::packet::Span;
 use crate::observed::time::Timestamp;
 
-/// The most segments remembered for round trips; older ones are no longer timed.
+/// Maximum number of segments remembered for round trips; older ones are no longer timed.
 const MAX_TIMED: usize = 64;
 
 /// Segments that are not acknowledged yet, in the order in which they were sent. The first of

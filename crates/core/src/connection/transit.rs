@@ -36,7 +36,7 @@ const SHORT_STRETCH: Duration = Duration::from_millis(150);
 /// meanwhile included.
 const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
 
-/// The least number of ticks, as long as milliseconds, that rule out a slower clock.
+/// Minimum number of ticks, as long as milliseconds, that rule out a slower clock.
 const LEAST_MILLISECONDS: i64 = 20;
 /// The number of stretches in a row that do not fit by which a tick is retracted.
 const MISFITS: u8 = 3;

@@ -6,7 +6,7 @@ use super::snoop::Snoop;
 use super::{Damage, Fault, LinkType, Record};
 use crate::observed::time::Timestamp;
 
-/// The most bytes that a record may have captured: libpcap's `MAXIMUM_SNAPLEN`.
+/// Maximum number of bytes that a record may have captured: libpcap's `MAXIMUM_SNAPLEN`.
 pub const MAX_CAPTURED: u32 = 262_144;
 
 /// The incremental reader of a pcap, pcapng or snoop file.
@@ -83,7 +83,7 @@ enum Format {
 }
 
 impl Container {
-    /// The most bytes that are ever needed at once.
+    /// Maximum number of bytes that are ever needed at once.
     pub const LONGEST: usize = super::pcapng::MAX_HELD_BLOCK as usize;
 
     /// Creates a reader that stands before the first byte of a file.

@@ -16,11 +16,11 @@ use crate::observed::event::PointId;
 use crate::observed::segment::TcpFlags;
 use crate::observed::time::Timestamp;
 
-/// The most incomplete packets kept at a time: the other fragments follow soon.
+/// Maximum number of incomplete packets kept at a time: the other fragments follow soon.
 const MAX_PACKETS: usize = 64;
 /// The longest payload of an IP packet; no fragment may lie beyond it.
 pub(super) const MAX_LEN: u32 = 65_535;
-/// The most fragments of one packet: a network with links this narrow has none of 64 KiB.
+/// Maximum number of fragments of one packet: a network with links this narrow has none of 64 KiB.
 const MAX_PIECES: usize = 256;
 /// The time for which missing fragments are waited for: Linux' `ipfrag_time`.
 const PATIENCE: Duration = Duration::from_secs(30);

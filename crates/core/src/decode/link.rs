@@ -63,7 +63,7 @@ const MAX_VLAN_TAGS: usize = 4;
 const MPLS_LABEL: usize = 4;
 /// The most MPLS labels: no real network has more.
 const MAX_MPLS_LABELS: usize = 8;
-/// The greatest value of the field that is a length and not an EtherType.
+/// Maximum value of the field that is a length and not an EtherType.
 const MAX_802_3: u16 = 1500;
 /// Length of the PPPoE header: version, type, code, session, length.
 const PPPOE_HEADER: usize = 6;

@@ -18,7 +18,7 @@ pub(super) const MAX_HELD_BLOCK: u32 = MAX_CAPTURED + 128 * 1024;
 const MAX_PASSED_BLOCK: u32 = 16 * 1024 * 1024;
 /// The length of an empty block: type, length, length.
 const LEAST_BLOCK: u32 = 12;
-/// The most interfaces of one section that are kept.
+/// Maximum number of interfaces of one section that are kept.
 const MAX_INTERFACES: usize = 1 << 16;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;

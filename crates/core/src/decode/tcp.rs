@@ -16,10 +16,10 @@ mod kind {
     pub(super) const TIMESTAMPS: u8 = 8;
 }
 
-/// The greatest window shift: a greater one is to be taken as this (RFC 7323 §2.3).
+/// Maximum window shift: a greater one is to be taken as this (RFC 7323 §2.3).
 const MAX_WINDOW_SCALE: u8 = 14;
 
-/// The least length that Ethernet carries of a datagram, less the IP header.
+/// Minimum length that Ethernet carries of a datagram, less the IP header.
 const LEAST_FRAME: u32 = 46 - 20;
 
 /// A TCP header's fields.

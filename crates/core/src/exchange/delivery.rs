@@ -38,9 +38,9 @@ pub struct Delivery {
     pub mss: u32,
     /// Bytes in flight at the first stop.
     pub first_in_flight: u64,
-    /// The most bytes in flight at a stop.
+    /// Maximum number of bytes in flight at a stop.
     pub most_in_flight: u64,
-    /// The most segments in flight at a stop.
+    /// Maximum number of segments in flight at a stop.
     pub most_segments: u64,
     /// The receiver's window at the first and at the last stop that it caused.
     pub windows: [u64; 2],
@@ -51,7 +51,7 @@ pub struct Delivery {
     /// The time for which the connection had rested before its exchange began; `None`: its first
     /// one.
     pub rested: Option<Duration>,
-    /// The most bytes in flight in the responses before it.
+    /// Maximum number of bytes in flight in the responses before it.
     pub earlier_in_flight: u64,
     /// True if any of its sender's data was sent again so far.
     pub has_losses: bool,

@@ -23,7 +23,7 @@ pub struct Drops {
     pub has_queue: bool,
     /// Payload of a full segment.
     pub mss: u32,
-    /// The least round trip from end to end.
+    /// Minimum round trip from end to end.
     pub round_trip: Duration,
 }
 

@@ -50,7 +50,7 @@ impl Signs {
     }
 }
 
-/// The least repetitions of a request without any answer that show that nobody receives it.
+/// Minimum repetitions of a request without any answer that show that nobody receives it.
 const IGNORED: u32 = 2;
 
 /// The kind of bytes that came back in HTTP's place.

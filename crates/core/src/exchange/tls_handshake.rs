@@ -30,7 +30,7 @@ pub struct Handshake {
     pub is_retried: bool,
     /// The server's name as the client asked for it (SNI).
     pub server_name: Option<String>,
-    /// The least round trip between the ends, where it is known.
+    /// Minimum round trip between the ends, where it is known.
     pub round_trip: Option<Duration>,
     /// Flights of the handshake: each of the client's with the server's answer.
     pub legs: Vec<Leg>,

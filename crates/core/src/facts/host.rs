@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::connection::{Setup, SetupOutcome};
 use crate::observed::flow::Endpoint;
 
-/// The most hosts remembered.
+/// Maximum number of hosts remembered.
 const MAX_HOSTS: usize = 4096;
 
 /// Hosts that answered anything.
@@ -21,7 +21,7 @@ pub(crate) struct Hosts {
 /// Facts that a host's SYN/ACKs and data tell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
-    /// The least time from a SYN to its SYN/ACK.
+    /// Minimum time from a SYN to its SYN/ACK.
     nearest: Option<Duration>,
     /// The least and the greatest time to live.
     ttl: (u8, u8),

@@ -14,17 +14,17 @@ use crate::observed::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
 use crate::observed::time::Timestamp;
 use crate::stats::histogram::Distribution;
 
-/// The most kinds of errors kept, each about one host.
+/// Maximum number of kinds of errors kept, each about one host.
 const MAX_WORDS: usize = 256;
-/// The most senders kept of one kind of error.
+/// Maximum number of senders kept of one kind of error.
 const MAX_REPORTERS: usize = 8;
-/// The most packets shown of each.
+/// Maximum number of packets shown of each.
 const MAX_PACKETS: usize = 5;
-/// The most pairs of hosts whose pings are followed.
+/// Maximum number of pairs of hosts whose pings are followed.
 const MAX_PAIRS: usize = 256;
-/// The most pings of a pair under way; the oldest are counted as lost.
+/// Maximum number of pings of a pair under way; the oldest are counted as lost.
 const MAX_OPEN: usize = 256;
-/// The most hosts remembered that sent anything.
+/// Maximum number of hosts remembered that sent anything.
 const MAX_ALIVE: usize = 4096;
 /// The time before the last packet within which a ping that was sent may still be answered.
 const PATIENCE: Duration = Duration::from_secs(1);

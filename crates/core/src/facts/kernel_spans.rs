@@ -9,14 +9,14 @@ use crate::observed::time::Timestamp;
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
-/// The most services told apart.
+/// Maximum number of services told apart.
 const MAX_SERVICES: usize = 512;
 /// The most programs named for each service.
 const MAX_PROGRAMS: usize = 16;
-/// The most services told apart that these asked.
+/// Maximum number of services told apart that these asked.
 const MAX_ASKED: usize = 32;
 
-/// The most turns of one service kept to be looked at side by side.
+/// Maximum number of turns of one service kept to be looked at side by side.
 const MAX_ACTS: usize = 8192;
 
 /// A thread's work on one request, with its times.

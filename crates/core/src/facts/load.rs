@@ -12,17 +12,17 @@ use crate::observed::time::Timestamp;
 use crate::report::{Cluster, StatusCount};
 use crate::stats::histogram::Distribution;
 
-/// The most phases remembered.
+/// Maximum number of phases remembered.
 const MAX_PHASES: usize = 1024;
-/// The most clusters kept for comparing runs.
+/// Maximum number of clusters kept for comparing runs.
 const MAX_CLUSTERS: usize = 4096;
-/// The most seconds of a phase that are looked at: more than the longest load has.
+/// Maximum number of seconds of a phase that are looked at: more than the longest load has.
 const MAX_SECONDS: u64 = 2 * 24 * 3600;
 /// The most URLs of loads kept.
 const MAX_URLS: usize = 1024;
-/// The most silences kept.
+/// Maximum number of silences kept.
 const MAX_SILENCES: usize = 1024;
-/// The most single requests kept.
+/// Maximum number of single requests kept.
 const MAX_SAMPLES: usize = 8192;
 
 /// All load runs.
@@ -38,7 +38,7 @@ pub(crate) struct Loads {
     pub(crate) samples: Vec<RequestSample>,
     /// Times in which none of our requests was answered, in the unobserved baseline.
     pub(crate) silences: Vec<Silence>,
-    /// The greatest lateness of a thread that only looked on; `None` where it was not measured.
+    /// Maximum lateness of a thread that only looked on; `None` where it was not measured.
     pub(crate) standstill: Option<Duration>,
     /// Transports of the baseline's connections, by target; handshakes add up.
     pub(crate) transports: BTreeMap<TargetId, LoadTransport>,

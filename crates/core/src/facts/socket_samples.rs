@@ -9,7 +9,7 @@ use crate::stats::histogram::Distribution;
 
 /// The name of our own sockets.
 pub(crate) const OWN: &str = "own";
-/// The most distinct sockets told apart.
+/// Maximum number of distinct sockets told apart.
 const MAX_SOCKETS: usize = 4096;
 
 /// Sums of the samples of one owner's sockets.

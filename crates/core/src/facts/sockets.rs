@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::observed::sockets::LiveSocket;
 use crate::report::Tally;
 
-/// The most sockets kept.
+/// Maximum number of sockets kept.
 const MAX_SOCKETS: usize = 8192;
 
 /// Live sockets by namespace and cookie.

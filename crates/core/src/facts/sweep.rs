@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::observed::event::{Coming, ProbeAnswer, ProbeSample, ProbeStep};
 
-/// The most values of a sweep that are told apart.
+/// Maximum number of values of a sweep that are told apart.
 const MAX_STEPS: usize = 4_096;
-/// The most kinds of answers that are told apart for each value.
+/// Maximum number of kinds of answers that are told apart for each value.
 const MAX_ANSWERS: usize = 8;
 
 /// The answers to the probes of each value.
@@ -24,7 +24,7 @@ pub(crate) struct StepTally {
     pub(crate) sent: u64,
     /// Number of probes by how they were answered; silence is an answer too.
     pub(crate) answers: BTreeMap<ProbeAnswer, u64>,
-    /// The least round trip of the target's own answers.
+    /// Minimum round trip of the target's own answers.
     pub(crate) least: Option<Duration>,
 }
 

@@ -9,11 +9,11 @@ use crate::observed::syscall::{CallTally, CalledSocket, SocketCall, SocketKind};
 use crate::observed::time::Timestamp;
 use crate::report::Tally;
 
-/// The most sockets remembered one by one: those called upon last.
+/// Maximum number of sockets remembered one by one: those called upon last.
 const MAX_SOCKETS: usize = 4096;
-/// The most settings remembered of one socket.
+/// Maximum number of settings remembered of one socket.
 const MAX_SETTINGS: usize = 64;
-/// The most settings remembered of the sockets of services.
+/// Maximum number of settings remembered of the sockets of services.
 const MAX_GROUPS: usize = 1024;
 /// The most callers and values named of each.
 const MAX_NAMED: usize = 8;

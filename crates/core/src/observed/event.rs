@@ -668,7 +668,7 @@ pub struct GeneratorSample {
     pub turn_p99: Duration,
     /// True if the generator, and not the service, may have set the figures.
     pub is_limit: bool,
-    /// The greatest lateness of a generator thread that only keeps watch; `None` where that was not
+    /// Maximum lateness of a generator thread that only keeps watch; `None` where that was not
     /// measured.
     #[serde(default)]
     pub standstill: Option<Duration>,
@@ -824,7 +824,7 @@ pub struct ListenerSample {
     pub local: Endpoint,
     /// Connections waiting to be accepted.
     pub queued: u32,
-    /// The greatest number of connections that may wait.
+    /// Maximum number of connections that may wait.
     pub limit: u32,
     /// Connections in SYN_RECV for this listener's port.
     pub embryonic: u32,

@@ -73,7 +73,7 @@ pub struct TraceStart {
     pub method: RouteMethod,
     /// True if raw sockets are used, which needs `CAP_NET_RAW`.
     pub is_raw: bool,
-    /// The greatest time to live sent.
+    /// Maximum time to live sent.
     pub max_ttl: u8,
 }
 

@@ -185,7 +185,7 @@ pub struct TcpInfo {
     pub rtt_ns: u64,
     /// Mean deviation of the round trip.
     pub rttvar_ns: u64,
-    /// The least round trip seen by the kernel's filter.
+    /// Minimum round trip seen by the kernel's filter.
     pub min_rtt_ns: Option<u64>,
     /// The receiver's estimate of the round trip.
     pub receiver_rtt_ns: u64,

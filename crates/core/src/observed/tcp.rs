@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// The least retransmission timeout (`include/net/tcp.h`).
+/// Minimum retransmission timeout (`include/net/tcp.h`).
 pub(crate) const TCP_RTO_MIN: Duration = Duration::from_millis(200);
 /// The longest delay of an acknowledgement (`include/net/tcp.h`); RFC 9293 §3.8.6.3 allows half a
 /// second, which no system uses.

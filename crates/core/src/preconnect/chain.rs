@@ -15,7 +15,7 @@ use crate::protocol::dns::Message;
 pub(super) const MDNS_PORT: u16 = 5353;
 /// Port of link-local multicast name resolution.
 pub(super) const LLMNR_PORT: u16 = 5355;
-/// The most questions remembered at once; the oldest go.
+/// Maximum number of questions remembered at once; the oldest go.
 const MAX_QUESTIONS: usize = 256;
 /// The longest time that a program waits for the link: avahi gives up after 5 s, resolved sooner.
 const LONGEST: Duration = Duration::from_secs(6);

@@ -11,10 +11,10 @@ use crate::observed::time::Timestamp;
 /// The most attempts at IPv6 addresses remembered at once; the oldest go. Each SYN to an IPv4
 /// address looks at all of them.
 const MAX_ATTEMPTS: usize = 256;
-/// The least time after which a client turns to IPv4: RFC 8305 §8 has 100 ms as the least
+/// Minimum time after which a client turns to IPv4: RFC 8305 §8 has 100 ms as the least
 /// "connection attempt delay".
 const SOONEST: Duration = Duration::from_millis(90);
-/// The most time after which a client turns to IPv4: about as long as Linux goes on with a
+/// Maximum time after which a client turns to IPv4: about as long as Linux goes on with a
 /// connection (`tcp_syn_retries`).
 const LATEST: Duration = Duration::from_secs(135);
 

@@ -18,22 +18,22 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::protocol::dns::Message;
 
-/// The most lookups remembered in all; the oldest go.
+/// Maximum number of lookups remembered in all; the oldest go.
 const MAX_LOOKUPS: usize = 4096;
-/// The most lookups of one host under way or just done; the oldest go.
+/// Maximum number of lookups of one host under way or just done; the oldest go.
 const MAX_OF_CLIENT: usize = 32;
-/// The most lookups that named one address; the oldest are no longer tied to it.
+/// Maximum number of lookups that named one address; the oldest are no longer tied to it.
 const MAX_OF_ADDRESS: usize = 16;
-/// The most unanswered lookups kept after they were forgotten as lookups.
+/// Maximum number of unanswered lookups kept after they were forgotten as lookups.
 const MAX_GIVEN_UP: usize = 64;
-/// The most resolvers whose distance is remembered.
+/// Maximum number of resolvers whose distance is remembered.
 const MAX_RESOLVERS: usize = 256;
-/// The most resolvers that one host asks in turn (resolv.conf(5), `MAXNS`).
+/// Maximum number of resolvers that one host asks in turn (resolv.conf(5), `MAXNS`).
 const MAX_OF_HOST: usize = 3;
-/// The most time after the last answer at which a program connects. Seen at the resolver, the way
+/// Maximum time after the last answer at which a program connects. Seen at the resolver, the way
 /// there and back is in it.
 const NEXT: Duration = Duration::from_secs(1);
-/// The most time until another of the addresses is tried: about as long as Linux goes on with the
+/// Maximum time until another of the addresses is tried: about as long as Linux goes on with the
 /// first (`tcp_syn_retries`).
 const NEXT_ADDRESS: Duration = Duration::from_secs(135);
 
@@ -134,7 +134,7 @@ pub(super) struct Lookups {
     next: u64,
     /// Unanswered lookups that are no longer in the list.
     given_up: Vec<Unanswered>,
-    /// The least time in which each resolver answered.
+    /// Minimum time in which each resolver answered.
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
     /// Lookups that no connection followed and that are no longer in the list.
     done: Resolvers,

@@ -10,12 +10,12 @@ use crate::observed::datagram::Neighbour;
 use crate::observed::event::PointId;
 use crate::observed::time::Timestamp;
 
-/// The most searches remembered; a scan of a network begins no more.
+/// Maximum number of searches remembered; a scan of a network begins no more.
 const MAX_SEARCHES: usize = 4096;
-/// The most time after the answer at which packets that waited in the kernel leave: they do as soon
+/// Maximum time after the answer at which packets that waited in the kernel leave: they do as soon
 /// as the address is known (`neigh_update()` in `net/core/neighbour.c`).
 const AT_ONCE: Duration = Duration::from_millis(2);
-/// The least time between requests: those nearer together are copies of one, or several hosts'
+/// Minimum time between requests: those nearer together are copies of one, or several hosts'
 /// haste, as the kernel repeats after `retrans_time_ms`, a second.
 const REPEAT: Duration = Duration::from_millis(300);
 /// The number of requests after which the kernel gives up (`mcast_solicit`).

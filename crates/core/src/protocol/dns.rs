@@ -8,18 +8,18 @@ use core::net::IpAddr;
 
 /// The port that names are asked at.
 pub(crate) const PORT: u16 = 53;
-/// The most bytes of a name on the wire (RFC 1035 §2.3.4).
+/// Maximum number of bytes of a name on the wire (RFC 1035 §2.3.4).
 const MAX_NAME: usize = 255;
 /// The most compression pointers followed within one name. Each must point backwards and real names
 /// need one.
 const MAX_POINTERS: usize = 16;
-/// The most records of an answer that are looked at.
+/// Maximum number of records of an answer that are looked at.
 const MAX_RECORDS: usize = 64;
-/// The most addresses kept of an answer.
+/// Maximum number of addresses kept of an answer.
 pub(crate) const MAX_ADDRESSES: usize = 16;
-/// The most questions looked at in one multicast message.
+/// Maximum number of questions looked at in one multicast message.
 const MAX_QUESTIONS: usize = 16;
-/// The most messages looked at in one TCP segment.
+/// Maximum number of messages looked at in one TCP segment.
 const MAX_MESSAGES: usize = 16;
 
 const HEADER: usize = 12;

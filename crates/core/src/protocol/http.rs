@@ -11,7 +11,7 @@ mod tests;
 
 pub(crate) use messages::Messages;
 
-/// The most characters of a request target that are kept for the report.
+/// Maximum number of characters of a request target that are kept for the report.
 const MAX_TARGET: usize = 256;
 
 /// The kind of messages that a direction carries.

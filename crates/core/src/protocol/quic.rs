@@ -27,7 +27,7 @@ use crate::observed::event::PointId;
 use crate::observed::flow::FlowKey;
 use crate::observed::time::Timestamp;
 
-/// The most flows followed at a time.
+/// Maximum number of flows followed at a time.
 const MAX_FLOWS: usize = 16 * 1024;
 /// The time after which an idle flow is given up: twice what most implementations take for an idle
 /// timeout (30 s).

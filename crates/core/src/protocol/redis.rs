@@ -8,7 +8,7 @@ use super::Step;
 use super::messages::{Input, command, reply};
 use crate::protocol::http::Role;
 
-/// The most elements of one reply; more are no reply worth reading.
+/// Maximum number of elements of one reply; more are no reply worth reading.
 const MAX_ELEMENTS: u64 = 1 << 24;
 
 /// Messages of one direction.

@@ -216,7 +216,7 @@ pub struct Retransmissions {
     /// Packets that filled a hole and were sent before the data that came before them: overtaken on
     /// the way.
     pub overtaken: u64,
-    /// The most bytes that overtook a packet; `None` for none.
+    /// Maximum number of bytes that overtook a packet; `None` for none.
     pub overtaken_by_bytes: Option<u64>,
     /// Packets that filled a hole, of which nothing tells whether they were lost before or
     /// overtaken.

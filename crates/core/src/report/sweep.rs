@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Figures, LoadRun};
 
-/// The least number of steps for which a curve has a knee to speak of.
+/// Minimum number of steps for which a curve has a knee to speak of.
 const LEAST_STEPS: usize = 3;
 /// Share of the highest power from which a step counts as equal to it: the step with the least load
 /// among equals is the knee.

@@ -35,12 +35,12 @@ pub struct ClockRelation {
     /// Offset ahead at the first packet of the client's capture, if the quickest packets took
     /// equally long in both directions.
     pub offset_ns: i64,
-    /// The greatest error of the offset, however asymmetric the path is: half of the minimum
+    /// Maximum error of the offset, however asymmetric the path is: half of the minimum
     /// round-trip time.
     pub offset_error_ns: u64,
     /// Gain in nanoseconds per second. 0 where it could not be distinguished from none.
     pub drift_ppb: i64,
-    /// The greatest error of the gain; `None` where the captures are too short.
+    /// Maximum error of the gain; `None` where the captures are too short.
     pub drift_error_ppb: Option<u64>,
 }
 

@@ -11,17 +11,17 @@ use crate::observed::route::{
 use crate::report::{Hop, Route};
 use crate::stats::histogram::Distribution;
 
-/// Limit of addresses kept for one hop.
+/// Maximum number of addresses kept for one hop.
 const MAX_ADDRESSES: usize = 64;
-/// Limit of round trips kept for one hop, the latest.
+/// Maximum number of round trips kept for one hop, the latest.
 pub(super) const MAX_HISTORY: usize = 64;
-/// Limit of kinds of answers kept for one hop.
+/// Maximum number of kinds of answers kept for one hop.
 const MAX_ANSWERS: usize = 16;
-/// Limit of names kept.
+/// Maximum number of names kept.
 const MAX_NAMES: usize = 4_096;
-/// Limit of flows kept.
+/// Maximum number of flows kept.
 const MAX_FLOWS: usize = 256;
-/// Limit of labels kept for one hop.
+/// Maximum number of labels kept for one hop.
 const MAX_LABELS: usize = 8;
 
 /// A route as far as it is known: fed with samples, it can be read at any time.

@@ -11,7 +11,7 @@ use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Exemplar, HostStage, WaitSpan};
 
-/// Limit of exemplars kept for one finding.
+/// Maximum number of exemplars kept for one finding.
 const EXEMPLARS: usize = 5;
 
 /// The exchanges that rank highest by one figure, worst first.

@@ -27,10 +27,10 @@ pub(crate) const KINDS: [WaitKind; 3] = [
     WaitKind::ServerPause,
     WaitKind::ResponseHeld,
 ];
-/// The least wait that is worth splitting; and a request that took longer to arrive has its
+/// Minimum wait that is worth splitting; and a request that took longer to arrive has its
 /// client's time in the turn's stages.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// The least disagreement: less than what matters is none, as a busy host may need that long from
+/// Minimum disagreement: less than what matters is none, as a busy host may need that long from
 /// its device to its sockets. What the waits' own bounds say comes on top.
 const LEAST_DISAGREEMENT: Duration = Duration::from_millis(1);
 /// The amount by which stamps of one clock differ that are taken at different places of the network

@@ -18,15 +18,15 @@ use crate::stats::slots::Slots;
 
 /// The number of bands of each doubling, as a power of two: 8, so a band is at most an eighth wide.
 const BAND_BITS: u32 = 3;
-/// The most exchanges shown of each mode; of each band only the first is kept.
+/// Maximum number of exchanges shown of each mode; of each band only the first is kept.
 const EXEMPLARS: usize = 3;
-/// The least number of exchanges whose distribution says anything.
+/// Minimum number of exchanges whose distribution says anything.
 const LEAST_EXCHANGES: u64 = 20;
-/// The least share of all exchanges that a mode has.
+/// Minimum share of all exchanges that a mode has.
 const LEAST_SHARE: f64 = 0.02;
-/// The least number of exchanges that a mode has: as many as make one kind of evidence strong.
+/// Minimum number of exchanges that a mode has: as many as make one kind of evidence strong.
 const LEAST_COUNT: u64 = 5;
-/// The greatest height of the valley beside a peak, as a part of it: half of the lower peak, the
+/// Maximum height of the valley beside a peak, as a part of it: half of the lower peak, the
 /// usual prominence for calling a histogram bimodal.
 const VALLEY: f64 = 0.5;
 /// The number of standard deviations of a Poisson count by which the three bands at the peak hold
@@ -34,7 +34,7 @@ const VALLEY: f64 = 0.5;
 const SIGMAS: f64 = 3.0;
 /// The number of empty bands between two peaks, half a doubling, that set them apart in any case.
 const EMPTY: usize = 4;
-/// The least part of a mode's time that a kind of wait takes to characterize it.
+/// Minimum part of a mode's time that a kind of wait takes to characterize it.
 const DOMINANT: f64 = 0.2;
 
 /// Exchanges by bands of their latency. Bounded: eight bands for each doubling

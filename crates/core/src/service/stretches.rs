@@ -10,7 +10,7 @@ pub(crate) struct Stretches {
     list: Vec<(Timestamp, Timestamp, IpAddr)>,
 }
 
-/// The most stretches of one kind kept for a service.
+/// Maximum number of stretches of one kind kept for a service.
 const MAX_STRETCHES: usize = 1024;
 
 impl Stretches {

@@ -10,7 +10,7 @@ use crate::report::Exemplar;
 use crate::service::timeline::Moment;
 use crate::stats::histogram::Distribution;
 
-/// Limit of disjoint intervals kept; beyond it the nearest are joined.
+/// Maximum number of disjoint intervals kept; beyond it the nearest are joined.
 const MAX_INTERVALS: usize = 4096;
 /// Number of intervals at the end among which most new ones find their place.
 const NEAR_END: usize = 16;

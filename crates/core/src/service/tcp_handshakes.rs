@@ -9,15 +9,15 @@ use crate::service::Ledger;
 
 /// The most SYNs remembered, the earliest.
 const MAX_TRIES: usize = 4096;
-/// The least number of SYNs that must have been ignored before a threshold is believed.
+/// Minimum number of SYNs that must have been ignored before a threshold is believed.
 const IGNORED: usize = 3;
-/// The least number of abandoned attempts that are a flood.
+/// Minimum number of abandoned attempts that are a flood.
 const FLOOD: u64 = 100;
-/// The least number of such attempts for each connection that was made.
+/// Minimum number of such attempts for each connection that was made.
 const FLOOD_RATIO: u64 = 10;
-/// The least number of such attempts per second.
+/// Minimum number of such attempts per second.
 const FLOOD_RATE: f64 = 50.0;
-/// The least number of connections whose first request was ignored that is no loss.
+/// Minimum number of connections whose first request was ignored that is no loss.
 const UNREAD: u64 = 2;
 /// The number of connections with an ignored first request for each loss of the server's data, or
 /// on connections in use: with fewer of them it may be loss after all.
@@ -30,11 +30,11 @@ const SMALL: u32 = 1200;
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(500);
 /// Initial TTL of Linux (`ip_default_ttl`); systems that begin with more delay first ACKs too.
 const LINUX_TTL: u8 = 64;
-/// The least lateness of a first answer of a server that stands still.
+/// Minimum lateness of a first answer of a server that stands still.
 const STANDS: Duration = Duration::from_millis(50);
-/// The least multiple of the median by which such an answer is late.
+/// Minimum multiple of the median by which such an answer is late.
 const STANDS_RATIO: u32 = 5;
-/// The greatest chance that all ignored SYNs would have come while the server stood still.
+/// Maximum chance that all ignored SYNs would have come while the server stood still.
 const CHANCE: f64 = 0.001;
 
 /// The handshakes of one service.

@@ -17,7 +17,7 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::protocol::http;
 
-/// The most exchanges kept of one server: several seconds of a busy one, all of a lab's.
+/// Maximum number of exchanges kept of one server: several seconds of a busy one, all of a lab's.
 const MAX_MOMENTS: usize = 2048;
 
 /// The instants of one exchange.
@@ -44,7 +44,7 @@ pub(crate) struct Moment {
     pub(crate) redirect: Option<u64>,
     /// Fingerprint of the name that it asked; 0 where that was not read.
     pub(crate) origin: u64,
-    /// The least round trip from here to the server.
+    /// Minimum round trip from here to the server.
     pub(crate) to_server: Duration,
     /// True if its response was compressed while it was sent.
     pub(crate) is_encoded: bool,

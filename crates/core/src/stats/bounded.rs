@@ -12,7 +12,7 @@ const SHARES: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct Least<T, const MOST: usize> {
     list: Vec<T>,
-    /// The greatest element kept, above which none is added; `None` while there is room.
+    /// Maximum element kept, above which none is added; `None` while there is room.
     until: Option<T>,
 }
 

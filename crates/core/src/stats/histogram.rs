@@ -10,15 +10,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Number of bits of a value that a bucket keeps behind the first: a value is off by less than
 /// 1/1024.
 const SIGNIFICANT_BITS: u32 = 10;
-/// The least number of observations that wait to be counted.
+/// Minimum number of observations that wait to be counted.
 const LEAST_RECENT: usize = 64;
 /// Number of observations that wait, besides, for each bucket that was counted, so that counting
 /// costs each observation the same however many there are.
 const COUNTED_PER_RECENT: usize = 1;
 
-/// The most steps in which the requests that one held up are added.
+/// Maximum number of steps in which the requests that one held up are added.
 const MOST_HELD_UP: u64 = 1_000;
-/// The most steps kept until they are merged.
+/// Maximum number of steps kept until they are merged.
 const MOST_PAIRS: usize = 100_000;
 
 /// Number of observations of a bucket.

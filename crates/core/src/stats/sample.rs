@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// The most durations kept; beyond that each has the same chance to be among them.
+/// Maximum number of durations kept; beyond that each has the same chance to be among them.
 const KEPT: u32 = 64;
 /// The unit in which durations are kept: three digits of a loopback's round trip, and 549 s at
 /// most.

@@ -37,7 +37,7 @@ use crate::observed::time::nanos;
 use crate::protocol::quic;
 use crate::report::{ConnectionRecord, Connections};
 
-/// The most flows whose number is remembered; connections of later ones have none.
+/// Maximum number of flows whose number is remembered; connections of later ones have none.
 const MAX_FLOWS: usize = 1 << 20;
 
 /// Receiver of each connection's record as it ends or is given up.
@@ -46,7 +46,7 @@ pub type ConnectionSink = Box<dyn FnMut(&ConnectionRecord) + Send>;
 /// The connections whose facts are wanted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// The most connections that the report lists; 0: none are collected.
+    /// Maximum number of connections that the report lists; 0: none are collected.
     pub limit: usize,
     /// The key of which they must have most.
     pub by: Key,

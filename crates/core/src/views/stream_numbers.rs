@@ -8,7 +8,7 @@ use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::icmp::IcmpError;
 use crate::observed::segment::{Segment, TcpFlags};
 
-/// The most flows whose number is remembered; those that come later have none.
+/// Maximum number of flows whose number is remembered; those that come later have none.
 const MAX_FLOWS: usize = 1 << 20;
 
 /// Numbers the TCP connections of one capture file as Wireshark does: from 0,

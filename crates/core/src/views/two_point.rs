@@ -25,7 +25,7 @@ use matching::{Matched, Pairs};
 pub use place::ExchangeSpan;
 use sighting::{Flow, Sighting};
 
-/// The most packets of each capture that are held against the other's.
+/// Maximum number of packets of each capture that are held against the other's.
 const MAX_SIGHTINGS: usize = 1 << 20;
 
 /// Gathers two captures.

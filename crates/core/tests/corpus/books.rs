@@ -8,9 +8,9 @@ use lagtrace_core::report::{Account, Booking, LayerState, Report};
 /// be told.
 const SHARE: f64 = 0.05;
 const MEAN_NS: u64 = 1_000_000;
-/// The least share of the time of all services that must be told.
+/// Minimum share of the time of all services that must be told.
 const OF_ALL: f64 = 0.01;
-/// The most findings that a report holds.
+/// Maximum number of findings that a report holds.
 const MAX_FINDINGS: usize = 32;
 
 /// Returns the first way in which the account of `report` breaks the rules that must hold; `None`

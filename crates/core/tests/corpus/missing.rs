@@ -12,7 +12,7 @@ use libtest_mimic::Trial;
 use crate::reading::{Captured, analyse, recording, segments};
 use crate::truth::{PROTOCOLS, TRUTHS};
 
-/// The least tolerance for boundaries that are computed from round trips.
+/// Minimum tolerance for boundaries that are computed from round trips.
 const LEAST_TOLERANCE: Duration = Duration::from_micros(300);
 
 /// The number of a connection's first packets that are left out in turn.

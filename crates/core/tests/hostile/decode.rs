@@ -7,7 +7,7 @@ use lagtrace_core::observed::time::Timestamp;
 
 /// The length of the frames that the bytes are taken for, whatever they are.
 const FRAME: usize = 300;
-/// The greatest link type that is tried.
+/// Maximum link type that is tried.
 const LINKS: u16 = 304;
 
 /// Reads the bytes whole and in pieces.

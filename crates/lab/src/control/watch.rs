@@ -38,7 +38,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// The interval at which the group's statistics are read.
 const READ_EVERY: Duration = Duration::from_millis(20);
 
-/// The most processes of a service that are looked for.
+/// Maximum number of processes of a service that are looked for.
 const MOST_PROCESSES: usize = 256;
 
 /// Stops and watches processes until the service or this process is ended.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The least share of packets that matters if they are late, one in this number: a finding takes a
+/// Minimum share of packets that matters if they are late, one in this number: a finding takes a
 /// few exchanges of hundreds.
 const LATE_IN: u64 = 500;
 

@@ -22,7 +22,7 @@ pub struct DropSpec {
     /// The source or destination port, of TCP or UDP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The least size, IP header included.
+    /// Minimum size, IP header included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_size: Option<Size>,
     /// The largest size, IP header included.
@@ -148,7 +148,7 @@ impl Flags {
 /// The most flows counted by themselves; those beyond lose nothing.
 const FLOW_LIMIT: usize = 65_536;
 
-/// The most segments whose retransmissions are waited for.
+/// Maximum number of segments whose retransmissions are waited for.
 const REPEAT_LIMIT: usize = 4_096;
 
 /// The stage that drops chosen packets.

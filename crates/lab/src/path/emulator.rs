@@ -24,7 +24,7 @@ use crate::namespace::Namespace;
 /// The time before a due time at which the emulator stops sleeping.
 const SPIN: Duration = Duration::from_micros(60);
 
-/// The most packets read from one device before the other gets its turn.
+/// Maximum number of packets read from one device before the other gets its turn.
 const BATCH: usize = 64;
 
 /// The interval at which the counters are written.

@@ -45,7 +45,7 @@ pub enum Answers {
     Limited,
 }
 
-/// The most routers of a path.
+/// Maximum number of routers of a path.
 pub(super) const HOP_LIMIT: usize = 32;
 
 /// The network of the routers' addresses.

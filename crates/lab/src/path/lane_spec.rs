@@ -47,7 +47,7 @@ pub struct LaneSpec {
     /// The bottleneck's rate: packets leave it one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// The most bytes that wait before the bottleneck, 64 kB by default. A packet that
+    /// Maximum number of bytes that wait before the bottleneck, 64 kB by default. A packet that
     /// finds it full is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Size>,

@@ -21,7 +21,7 @@ use super::tun::Head;
 use super::{LaneSpec, PathSpec};
 use crate::host::Side;
 
-/// The most bytes that one direction holds: 10 s of 50 Mbit/s, or 50 ms of 10 Gbit/s.
+/// Maximum number of bytes that one direction holds: 10 s of 50 Mbit/s, or 50 ms of 10 Gbit/s.
 const HELD_LIMIT: usize = 64 << 20;
 /// The delay beyond its due time from which a packet is late: many times the emulator's own error.
 const LATE: Duration = Duration::from_millis(2);

@@ -11,7 +11,7 @@ use crate::label::Label;
 use crate::scenario::{CaptureFormat, CaptureSpec};
 use crate::tool;
 
-/// The most packets that editcap can be told to leave out.
+/// Maximum number of packets that editcap can be told to leave out.
 const MOST_LEFT_OUT: usize = 512;
 
 /// A folder beside the recordings, removed on drop.

@@ -42,7 +42,7 @@ const IPV6_MTU: f64 = 1280.0;
 /// The sizes of the client's receive buffer to draw from, in bytes.
 const RECEIVE_BUFFERS: [u64; 2] = [16_384, 65_536];
 
-/// The least ratio of a receive buffer to the response that goes into it: no window fills.
+/// Minimum ratio of a receive buffer to the response that goes into it: no window fills.
 const ROOM: u64 = 8;
 
 /// The most connections side by side.

@@ -35,7 +35,7 @@ pub struct Proof {
     /// own clock.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub slower_by: Option<Duration>,
-    /// The least count with the fault.
+    /// Minimum count with the fault.
     pub at_least: u64,
     /// The largest count without the fault.
     pub at_most: u64,

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::link::Addresses;
 use crate::scenario::quantity::duration;
 
-/// The most answers that wait at a time; a query beyond them is dropped.
+/// Maximum number of answers that wait at a time; a query beyond them is dropped.
 const MOST_WAITING: usize = 1024;
 
 /// The most TCP connections that are served at a time; further ones are closed.

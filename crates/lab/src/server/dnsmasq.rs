@@ -10,7 +10,7 @@ use crate::host_files::fill_in;
 use crate::path::PathSpec;
 use crate::scenario::Service;
 
-/// The most arguments of a dnsmasq.
+/// Maximum number of arguments of a dnsmasq.
 const MOST_ARGUMENTS: usize = 256;
 
 /// A dnsmasq on the service's port, over UDP and TCP. It logs every query and reads neither the

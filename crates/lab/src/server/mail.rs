@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use super::accept::serve_all;
 use crate::error::Error;
 
-/// The most connections that are served at a time; further ones are closed.
+/// Maximum number of connections that are served at a time; further ones are closed.
 const MOST_CONNECTIONS: usize = 256;
 
 /// The idle time after which a connection is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The most bytes that are read from one connection.
+/// Maximum number of bytes that are read from one connection.
 const LONGEST_DIALOGUE: u64 = 1 << 20;
 
 /// The longest `TCP_DEFER_ACCEPT` of a scenario, in whole seconds, the option's unit.

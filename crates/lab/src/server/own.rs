@@ -28,7 +28,7 @@ use super::stamp::Stamp;
 use super::{Server, request};
 use crate::error::Error;
 
-/// The most connections that a server serves at a time; further ones are closed.
+/// Maximum number of connections that a server serves at a time; further ones are closed.
 const MOST_CONNECTIONS: usize = 4096;
 
 /// The idle time after which a connection is closed.

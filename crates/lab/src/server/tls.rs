@@ -17,7 +17,7 @@ use crate::tool;
 /// The longest chain of certificates.
 const LONGEST_CHAIN: u8 = 8;
 
-/// The most names in one certificate.
+/// Maximum number of names in one certificate.
 const MOST_NAMES: u16 = 2000;
 
 /// The settings of a server's TLS. Those that are absent are left to nginx's own default.

@@ -16,7 +16,7 @@ use super::{conclusion, open};
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
 
-/// The most exchanges whose time is divided by place.
+/// Maximum number of exchanges whose time is divided by place.
 const MAX_EXCHANGES: usize = 1 << 18;
 
 /// Two captures that were read once and hold the same connections.

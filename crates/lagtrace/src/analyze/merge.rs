@@ -17,7 +17,7 @@ use super::pieces::{Assumed, Trail, are_named_alike};
 
 /// The number of packets of a file that are read ahead while others are due.
 const AHEAD: usize = 1024;
-/// The most packets of several files that are handed on at once.
+/// Maximum number of packets of several files that are handed on at once.
 const BATCH: usize = 4096;
 /// The bytes of payload from which packets of several files are handed on, however few they are.
 const BATCH_BYTES: usize = 1 << 19;

@@ -23,7 +23,7 @@ const NEAR: u32 = 1 << 21;
 /// The longest pause between two files that are pieces because they are named alike, even if no
 /// connection went on between them, as in the night.
 const PAUSE: Duration = Duration::from_secs(60);
-/// The most files named in a remark.
+/// Maximum number of files named in a remark.
 const NAMED: usize = 4;
 
 /// The state of a file's flows.

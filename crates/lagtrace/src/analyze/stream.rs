@@ -24,7 +24,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Format;
 use crate::render::{self, Plot, Stream};
 
-/// The most packets of one connection that are kept.
+/// Maximum number of packets of one connection that are kept.
 const MAX_SEGMENTS: usize = 1 << 20;
 
 /// How a connection is shown.

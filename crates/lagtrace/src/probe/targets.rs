@@ -15,10 +15,10 @@ use crate::lookup::{self, Family};
 
 /// The largest payload in bytes: with headers it fits into an IP packet.
 const MAX_SIZE: u16 = 65_000;
-/// The most lengths of a sweep, and kinds of segments.
+/// Maximum number of lengths of a sweep, and kinds of segments.
 const MAX_SIZES: u32 = 4_096;
 const MAX_FLAGS: usize = 64;
-/// The most ports of a list.
+/// Maximum number of ports of a list.
 const MAX_PORTS: usize = 1024;
 /// The first port of `traceroute`: hardly anybody listens there.
 const UDP_PORT: u16 = 33_434;

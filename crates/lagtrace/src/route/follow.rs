@@ -26,7 +26,7 @@ use crate::lookup::{self, Family};
 
 /// The wait of the report for names that have not come yet.
 const NAMES: Duration = Duration::from_secs(1);
-/// The most addresses whose owners are looked up.
+/// Maximum number of addresses whose owners are looked up.
 const MAX_ADDRESSES: usize = 4_096;
 
 /// Traces and reports.

@@ -13,7 +13,7 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "route";
-/// The least time between two drawings of the table.
+/// Minimum time between two drawings of the table.
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// The display of a running trace.

@@ -17,9 +17,9 @@ use crate::render::{self, Watching};
 
 /// The interval at which the page is redrawn.
 const REDRAW: Duration = Duration::from_secs(1);
-/// The least interval of conclusions from what was seen so far.
+/// Minimum interval of conclusions from what was seen so far.
 const CONCLUDED_EVERY: Duration = Duration::from_secs(2);
-/// The least ratio of the pause after a conclusion to the conclusion's own time, so that concluding
+/// Minimum ratio of the pause after a conclusion to the conclusion's own time, so that concluding
 /// takes at most a twentieth of one processor.
 const PAUSE_PER_CONCLUSION: u32 = 19;
 

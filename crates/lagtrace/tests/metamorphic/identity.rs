@@ -7,7 +7,7 @@ use crate::capture::Capture;
 use crate::draw::Draw;
 use crate::packet::{Packet, Way};
 
-/// The most identifications that a counter may skip because packets were lost.
+/// Maximum number of identifications that a counter may skip because packets were lost.
 const PASSED: u16 = 200;
 
 /// Returns the capture with one counter for each host, as some kernels have it: packets of

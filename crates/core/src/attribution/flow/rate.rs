@@ -26,9 +26,9 @@ const CLOCKED_SHARE: f64 = 0.7;
 const UNDER_WAY: u32 = 8;
 /// The share of a kernel's pieces that end with a full segment.
 const FULL_SHARE: f64 = 0.8;
-/// The least share of a queue's bytes that comes in full segments.
+/// Minimum share of a queue's bytes that comes in full segments.
 const FILLED_SHARE: f64 = 0.5;
-/// The least delay of a queue, beyond a tick of the sender's stamps.
+/// Minimum delay of a queue, beyond a tick of the sender's stamps.
 const QUEUE: Duration = Duration::from_millis(2);
 
 /// A constant rate.

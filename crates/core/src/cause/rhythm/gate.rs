@@ -7,28 +7,28 @@ use crate::cause::evidence::human;
 use crate::report::{Evidence, EvidenceKind};
 use crate::service::timeline::{self, Moment};
 
-/// The least number of answers to waiting requests.
+/// Minimum number of answers to waiting requests.
 const LEAST_TURNS: usize = 10;
-/// The least share of all exchanges that waited while another was answered.
+/// Minimum share of all exchanges that waited while another was answered.
 const WAITING: f64 = 0.6;
 /// Share of the median by which a distance may differ.
 pub(super) const STRAY: f64 = 0.15;
 /// Share of the median by which a distance may differ where other evidence tells the reason.
 pub(super) const LOOSE: f64 = 0.3;
-/// The least share of the distances that differ by no more.
+/// Minimum share of the distances that differ by no more.
 const EVEN: f64 = 0.8;
-/// The least distance that is evidence: timestamps and kernels stray.
+/// Minimum distance that is evidence: timestamps and kernels stray.
 const LEAST_TURN: Duration = Duration::from_millis(2);
-/// The greatest part of a turn within which an answer came from a server that had only to let it
+/// Maximum part of a turn within which an answer came from a server that had only to let it
 /// through.
 const QUICK: f64 = 0.5;
-/// The greatest relative deviation of a measured rate from a round one.
+/// Maximum relative deviation of a measured rate from a round one.
 const ROUND: f64 = 0.015;
-/// The least number of clients whose requests must wait for each other.
+/// Minimum number of clients whose requests must wait for each other.
 const LEAST_CLIENTS: usize = 3;
-/// The greatest relative deviation of a round of all clients from a turn for each.
+/// Maximum relative deviation of a round of all clients from a turn for each.
 const CLOSED: f64 = 0.1;
-/// The least share of all answers that keep their distance behind a limit, quick ones too.
+/// Minimum share of all answers that keep their distance behind a limit, quick ones too.
 const DISTANT: f64 = 0.95;
 
 /// A server that answers one request after the other.

@@ -8,42 +8,42 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::service::timeline::{LEAST_LATE, Late, Moment};
 
-/// The least length of a stall: shorter ones are a scheduler's or a disk's.
+/// Minimum length of a stall: shorter ones are a scheduler's or a disk's.
 const LEAST_STALL: Duration = LEAST_LATE;
-/// The least ratio of a stall to the ordinary think time.
+/// Minimum ratio of a stall to the ordinary think time.
 const OUTSTANDING: u32 = 4;
-/// The greatest gap between answers that follow each other after a stall.
+/// Maximum gap between answers that follow each other after a stall.
 const BURST: Duration = Duration::from_millis(3);
-/// The least number of connections that waited together: two may be chance.
+/// Minimum number of connections that waited together: two may be chance.
 const LEAST_CONNECTIONS: usize = 3;
-/// The least number of stand-stills: any host has a bad moment.
+/// Minimum number of stand-stills: any host has a bad moment.
 pub(in crate::cause) const OCCASIONS: usize = 3;
-/// The least length of a stand-still that counts on its own.
+/// Minimum length of a stand-still that counts on its own.
 pub(in crate::cause) const LONG_STALL: Duration = Duration::from_millis(200);
-/// The least share of the late answers, or of their time, that is part of a stall.
+/// Minimum share of the late answers, or of their time, that is part of a stall.
 const EXPLAINED: f64 = 0.7;
-/// The least share of the answers released together whose requests came since the last answer: a
+/// Minimum share of the answers released together whose requests came since the last answer: a
 /// few were late before, for a reason of their own.
 const TOGETHER: f64 = 0.9;
 /// The divisor of a long stall's length within which the answers follow that wanted a processor.
 const FOLLOWING: u32 = 4;
-/// The greatest share of all exchanges that are late: with more, the server is always so.
+/// Maximum share of all exchanges that are late: with more, the server is always so.
 const RARE: f64 = 0.75;
-/// The least share of exchanges for the same targets that are answered quickly beside those that
+/// Minimum share of exchanges for the same targets that are answered quickly beside those that
 /// waited.
 const USUAL: f64 = 1.0 - RARE;
-/// The least time before the release of a request whose answer, if it came meanwhile, shows that
+/// Minimum time before the release of a request whose answer, if it came meanwhile, shows that
 /// the server ran.
 const MEANWHILE: Duration = Duration::from_millis(5);
 /// The wait after which a request is acknowledged before its answer wherever the server's kernel
 /// has it: a delayed ACK takes 40 ms (`TCP_DELACK_MIN` in `include/net/tcp.h`) and up to a tick,
 /// from there on at most a round trip (`tcp_send_delayed_ack()`).
 const DELAYED_ACK: Duration = Duration::from_millis(52);
-/// The least number of ordinary requests after a cold start.
+/// Minimum number of ordinary requests after a cold start.
 const WARM: usize = 10;
-/// The least ratio of a cold start to the ordinary think time.
+/// Minimum ratio of a cold start to the ordinary think time.
 const COLD: u32 = 10;
-/// The least length of a cold start.
+/// Minimum length of a cold start.
 const LEAST_START: Duration = Duration::from_millis(50);
 /// The divisor of the wait for a cold start within which the last answer follows the first: all
 /// want a processor at once then.

@@ -13,10 +13,10 @@ use super::Stall;
 use crate::facts::{Act, ServiceTurns};
 use crate::observed::time::Timestamp;
 
-/// The least number of requests that threads had read, all of which waited: a request that held up
+/// Minimum number of requests that threads had read, all of which waited: a request that held up
 /// the others left some of them unread.
 const ALL_READ: usize = 3;
-/// The least part of a stand-still that a thread with a request slept, if it was stopped itself:
+/// Minimum part of a stand-still that a thread with a request slept, if it was stopped itself:
 /// one that works for the request, or reads for it, holds up the others.
 const ASLEEP: f64 = 0.9;
 /// The time for which work goes on after a stand-still began, and for which it may have begun again

@@ -6,16 +6,16 @@ use super::{Answers, quantile, sorted};
 use crate::observed::time::Timestamp;
 use crate::service::timeline::Moment;
 
-/// The greatest gap between answers that leave at one tick.
+/// Maximum gap between answers that leave at one tick.
 const TICK: Duration = Duration::from_millis(2);
-/// The least period: it must be longer by far than a tick may stray, or any instants would fit.
+/// Minimum period: it must be longer by far than a tick may stray, or any instants would fit.
 const LEAST_PERIOD: Duration = Duration::from_millis(10);
-/// The least number of ticks.
+/// Minimum number of ticks.
 const LEAST_TICKS: usize = 8;
 /// Share of a period by which the next tick may stray; a tenth each way is met by chance in a fifth
 /// of all gaps.
 const STRAY: f64 = 0.1;
-/// The least share of the gaps that are whole periods.
+/// Minimum share of the gaps that are whole periods.
 const ON_GRID: f64 = 0.9;
 
 /// A timer found in the answers.

@@ -6,7 +6,7 @@ use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::report::{EvidenceKind, Finding, Verdict};
 
-/// The least share of a wait shown by packets that a host's own kernel must have timed to be its
+/// Minimum share of a wait shown by packets that a host's own kernel must have timed to be its
 /// witness.
 const WITNESSED: f64 = 0.8;
 

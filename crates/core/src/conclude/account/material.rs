@@ -10,7 +10,7 @@ use crate::observed::time::nanos;
 use crate::service::{Ledger, Place};
 use crate::stats::histogram::Distribution;
 
-/// The least mean time, weighted by itself, for which unclaimed time matters although most requests
+/// Minimum mean time, weighted by itself, for which unclaimed time matters although most requests
 /// have none of it: a request at any instant meets waits of this length.
 const STALL: Duration = Duration::from_millis(10);
 /// The share of a place's avoidable time below which the unclaimed rest belongs to its findings.

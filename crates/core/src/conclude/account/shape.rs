@@ -8,20 +8,20 @@ use crate::service::timeline::Moment;
 use crate::service::{Ledger, Place};
 use crate::stats::histogram::Distribution;
 
-/// The least number of requests that have a shape.
+/// Minimum number of requests that have a shape.
 const LEAST: usize = 8;
-/// The least ratio of the tenth percentile to the 90th of times that are constant.
+/// Minimum ratio of the tenth percentile to the 90th of times that are constant.
 const CONSTANT: f64 = 0.6;
-/// The least share of the time that lies in [`FEW`] of the requests if it is rare or some
+/// Minimum share of the time that lies in [`FEW`] of the requests if it is rare or some
 /// requests'.
 const MOST: f64 = 0.8;
-/// The greatest share of the requests that have [`MOST`] of such time.
+/// Maximum share of the requests that have [`MOST`] of such time.
 const FEW: f64 = 0.2;
-/// The least growth of the median from the first third of the requests to the last.
+/// Minimum growth of the median from the first third of the requests to the last.
 const GROWTH: f64 = 2.0;
-/// The greatest difference of even intervals from their median, as a share of it.
+/// Maximum difference of even intervals from their median, as a share of it.
 const EVEN: f64 = 0.15;
-/// The least number of intervals that make a period.
+/// Minimum number of intervals that make a period.
 const PERIODS: usize = 4;
 
 /// Returns the shape of this place's time; `None` for few requests.

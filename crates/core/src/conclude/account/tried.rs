@@ -6,7 +6,7 @@ use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human};
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, ExperimentOutcome, Finding};
 
-/// The least share of an experiment's effect that a finding must cost to explain it.
+/// Minimum share of an experiment's effect that a finding must cost to explain it.
 const EXPLAINED: f64 = 0.5;
 
 /// Adds to `places` the time that each experiment shows if it bettered the subject's latency by a

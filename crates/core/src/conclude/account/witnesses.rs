@@ -7,7 +7,7 @@ use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::report::{EvidenceKind, Finding, Says, Witness};
 
-/// The least share of a server's wait that its host must have taken not to contradict it.
+/// Minimum share of a server's wait that its host must have taken not to contradict it.
 const CONTRADICTED: f64 = 0.5;
 
 const KINDS: [EvidenceKind; 7] = [

@@ -12,9 +12,9 @@ use crate::report::Tally;
 /// The divisor of the time with data outstanding: a limit that held for a larger share is worth a
 /// word.
 const LIMITED_SHARE: u64 = 10;
-/// The least time that a limit must have held, in nanoseconds.
+/// Minimum time that a limit must have held, in nanoseconds.
 const LIMITED_LEAST: u64 = 100_000_000;
-/// The least number of samples that tell how often a state occurs.
+/// Minimum number of samples that tell how often a state occurs.
 const MANY_LOOKS: u64 = 10;
 
 /// Returns the remarks on states that cost time, or are about to.

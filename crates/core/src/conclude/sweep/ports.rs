@@ -7,11 +7,11 @@ use crate::facts::{ProbeKey, StepTally, Sweep};
 use crate::observed::event::ProbeStep;
 use crate::report::Remark;
 
-/// The least number of probes of one port, and of all others together, for which silence is
+/// Minimum number of probes of one port, and of all others together, for which silence is
 /// significant.
 const LEAST_PROBES: u64 = 3;
 const LEAST_OTHERS: u64 = 12;
-/// The least time, and with it the least share, by which a bad member is slower than the others.
+/// Minimum time, and with it the least share, by which a bad member is slower than the others.
 const SLOWER_BY: Duration = Duration::from_millis(1);
 const SLOWER_SHARE: f64 = 1.5;
 /// The divisor of the ports that may be the exception at most.

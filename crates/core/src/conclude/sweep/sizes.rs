@@ -7,7 +7,7 @@ use crate::facts::{ProbeKey, StepTally, Sweep, is_by_target};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbeStep};
 use crate::report::Remark;
 
-/// The least number of silent probes above the limit of sizes.
+/// Minimum number of silent probes above the limit of sizes.
 const LEAST_SILENT: u64 = 3;
 
 /// Returns the remark on the size above which nothing passes.

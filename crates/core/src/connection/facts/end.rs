@@ -14,7 +14,7 @@ use crate::observed::segment::{Segment, TcpFlags, TcpOptions};
 use crate::observed::time::Timestamp;
 use crate::stats::sample::Sample;
 
-/// The most repetitions whose gap is remembered until their exchange says what they were.
+/// Maximum number of repetitions whose gap is remembered until their exchange says what they were.
 const MAX_GAPS: usize = 8;
 /// The longest that an acknowledgement is delayed: RFC 1122 §4.2.3.2 allows half a second; the rest
 /// is for a tick of the timer.
@@ -146,9 +146,9 @@ pub(crate) struct Rare {
     pub(crate) spurious: u32,
     /// Segments that the path or the capture doubled.
     pub(crate) copies: u32,
-    /// The most bytes that overtook a segment.
+    /// Maximum number of bytes that overtook a segment.
     pub(crate) reordering: u64,
-    /// The least time from a segment to its repetition by a timer.
+    /// Minimum time from a segment to its repetition by a timer.
     pub(crate) least_timeout: Option<Duration>,
     gaps: Vec<(u64, Duration)>,
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::attribution::packet::Span;
 use crate::observed::time::Timestamp;
 
-/// The least round trip: on shorter ones a flight does not stand out from what follows it.
+/// Minimum round trip: on shorter ones a flight does not stand out from what follows it.
 const LEAST_TRIP: Duration = Duration::from_millis(1);
 
 /// Bytes that a sender sent before its first data could have been acknowledged (RFC 6928: ten

@@ -48,7 +48,7 @@ const HABITS: [Habit; 4] = [
 
 /// Initial TTLs of kernels (Linux and BSD, Windows, routers).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
-/// The most routers that a path has: a TTL that says more was set on purpose.
+/// Maximum number of routers that a path has: a TTL that says more was set on purpose.
 const MOST_HOPS: u8 = 40;
 
 /// Ticks that kernels count their timestamps in: 1 µs (Linux, `tcp_usec_ts`),
@@ -62,9 +62,9 @@ const TICKS_NS: [u64; 6] = [
     100_000_000,
     500_000_000,
 ];
-/// The least time between the stamps from which a tick is told.
+/// Minimum time between the stamps from which a tick is told.
 const LEAST_SPAN: Duration = Duration::from_millis(500);
-/// The least number of ticks between those stamps.
+/// Minimum number of ticks between those stamps.
 const LEAST_TICKS: i32 = 10;
 /// The most, as a share, by which the tick may differ from one that is used.
 const TICK_ERROR: f64 = 0.05;

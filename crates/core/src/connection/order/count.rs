@@ -2,7 +2,7 @@
 
 /// The longest jump that counts segments that did not come.
 pub(super) const MAX_SKIPPED: u16 = 64;
-/// The least numbers in a row that are close enough before what comes late is told from a number by
+/// Minimum numbers in a row that are close enough before what comes late is told from a number by
 /// chance: of random ones two in a thousand are as close.
 const RISING: u8 = 5;
 

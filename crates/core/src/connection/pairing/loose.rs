@@ -21,7 +21,7 @@ use crate::observed::time::Timestamp;
 /// The most segments of one transfer; what goes on is another, so that its marks need not be kept.
 /// A window of a megabyte fits.
 const MOST_SEGMENTS: u32 = 1024;
-/// The most transfers kept of a request that may be answered still, the first ones.
+/// Maximum number of transfers kept of a request that may be answered still, the first ones.
 const MAX_WAITING: usize = 64;
 
 /// The bytes of a connection that no exchange holds.

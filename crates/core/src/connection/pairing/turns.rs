@@ -16,7 +16,7 @@ pub(super) const LULL: Duration = Duration::from_millis(3);
 /// The rest after which a server that goes on begins something new as likely as not: a program that
 /// pushes what comes up rests for as long as nothing does.
 pub(super) const PUSHED: Duration = Duration::from_secs(1);
-/// The most parts of one message that come after rests; more are messages of their own.
+/// Maximum number of parts of one message that come after rests; more are messages of their own.
 const MOST_PARTS: u32 = 8;
 
 impl Pairing {

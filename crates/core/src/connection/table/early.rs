@@ -13,10 +13,10 @@ use crate::connection::Connection;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// The most time by which the directions of a capture are stamped apart. What did not come by then
+/// Maximum time by which the directions of a capture are stamped apart. What did not come by then
 /// is not in the capture.
 const APART: Duration = Duration::from_millis(1);
-/// The most segments that wait at a time.
+/// Maximum number of segments that wait at a time.
 const MOST: usize = 64;
 
 /// Segments of one direction that came before what the first of them answers, in their

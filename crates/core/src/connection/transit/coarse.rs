@@ -13,13 +13,13 @@ const COARSE_NS: [u32; 6] = [
 /// The time after the first segment within which all ticks fit: half more than the shortest of
 /// them.
 const ALL_FIT_NS: i64 = 4_999_999;
-/// The least tick that would by itself explain any queue.
+/// Minimum tick that would by itself explain any queue.
 const LONG_TICK_NS: i64 = 500_000_000;
-/// The least number of segments, each some ticks after the one before, that tell a tick.
+/// Minimum number of segments, each some ticks after the one before, that tell a tick.
 const LEAST_FITS: u32 = 3;
-/// The least number of ticks from the first of these segments to the last.
+/// Minimum number of ticks from the first of these segments to the last.
 const LEAST_TICKS: i64 = 8;
-/// The least number of ticks that tell a clock which is known to tick slower than in milliseconds.
+/// Minimum number of ticks that tell a clock which is known to tick slower than in milliseconds.
 pub(super) const LEAST_TICKS_DENIED: i64 = 3;
 /// The time over which one stretch may tell a tick.
 const LONG_NS: i64 = 2_000_000_000;
@@ -28,13 +28,13 @@ const LONG_NS: i64 = 2_000_000_000;
 /// thought.
 const EXACT: i64 = 2;
 const DRIFT_PART: i64 = 1_000;
-/// The least multiple of these ticks that the time must be for the fit to be exact.
+/// Minimum multiple of these ticks that the time must be for the fit to be exact.
 const EXACT_PART: i64 = 50;
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
 /// The part of the time that passed by which a clock may stray.
 const STRAY: i64 = 20;
-/// The least number of ticks that tell a tick which is known from other connections.
+/// Minimum number of ticks that tell a tick which is known from other connections.
 pub(super) const LEAST_TICKS_KNOWN: i64 = 1;
 
 /// The coarse ticks that all segments of a sender fit.

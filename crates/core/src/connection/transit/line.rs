@@ -2,13 +2,13 @@
 
 use crate::observed::time::Timestamp;
 
-/// The least payload of a segment that waits in a queue of its own sender's making.
+/// Minimum payload of a segment that waits in a queue of its own sender's making.
 pub(super) const SMALL: u32 = 1000;
 /// The most, as a share, by which a clock is slower than it says.
 const MOST_SLOW: f64 = 0.08;
-/// The least share by which a clock must be slower for its lag to look like a queue.
+/// Minimum share by which a clock must be slower for its lag to look like a queue.
 const LEAST_SLOW: f64 = 0.002;
-/// The least time over which a lag that grows along a line is the clock's.
+/// Minimum time over which a lag that grows along a line is the clock's.
 const LINE_NS: u64 = 300_000_000;
 const LINE_SEGMENTS: u32 = 6;
 /// The amount, besides a tick, by which the way lets a lag stray from the line.

@@ -7,7 +7,7 @@ use crate::decode::byte_order::ByteOrder;
 
 const OPT_COMMENT: u16 = 1;
 const EPB_DROPCOUNT: u16 = 4;
-/// The most bytes of comments that are kept of one file.
+/// Maximum number of bytes of comments that are kept of one file.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Comments by the number of their packet, from 1.

@@ -14,7 +14,7 @@ const ISB_OSDROP: u16 = 7;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interface {
     pub(super) link: LinkType,
-    /// The most bytes captured of a packet; 0 without limit.
+    /// Maximum number of bytes captured of a packet; 0 without limit.
     pub(super) snap_len: u32,
     /// Packets lost here up to the last statistics; `None` before any.
     dropped: Option<u64>,

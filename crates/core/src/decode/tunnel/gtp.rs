@@ -17,7 +17,7 @@ const HAS_ANY: u8 = 0x07;
 
 /// The type of a message that carries a packet.
 const G_PDU: u8 = 0xff;
-/// The most extension headers in a row that are passed; the specification names six.
+/// Maximum number of extension headers in a row that are passed; the specification names six.
 const MAX_EXTENSIONS: usize = 8;
 
 /// Returns the IP packet within a message.

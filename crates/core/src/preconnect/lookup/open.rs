@@ -9,13 +9,13 @@ use crate::observed::time::Timestamp;
 use crate::preconnect::Search;
 use crate::protocol::dns::{Kind, MAX_ADDRESSES, Message};
 
-/// The most names tried in one lookup: glibc's search list has six, others more.
+/// Maximum number of names tried in one lookup: glibc's search list has six, others more.
 const MAX_STEPS: usize = 16;
-/// The most kinds of address asked for one name: A, AAAA, HTTPS, SVCB.
+/// Maximum number of kinds of address asked for one name: A, AAAA, HTTPS, SVCB.
 const MAX_QUERIES: usize = 4;
 /// The most resolvers besides the first that are remembered of a lookup.
 const MAX_OTHERS: usize = 3;
-/// The least time after which a query is repeated: libraries wait for a second and more, the most
+/// Minimum time after which a query is repeated: libraries wait for a second and more, the most
 /// impatient resolvers for 376 ms. What comes sooner is a copy.
 const SOONEST_RETRY: Duration = Duration::from_millis(250);
 /// The time from which on a query with the same question and another id is taken for a repetition,
@@ -23,14 +23,14 @@ const SOONEST_RETRY: Duration = Duration::from_millis(250);
 const LATE_RETRY: Duration = Duration::from_millis(900);
 /// The longest time that an answer is waited for (resolv.conf(5): `timeout` is 30 at most).
 const LATEST_RETRY: Duration = Duration::from_secs(31);
-/// The most time between A and AAAA queries from two sockets that leave together.
+/// Maximum time between A and AAAA queries from two sockets that leave together.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// The most time after which the next name of a search list is asked for, when the one before does
+/// Maximum time after which the next name of a search list is asked for, when the one before does
 /// not exist; at the resolver the way there and back is in it.
 const NEXT_NAME: Duration = Duration::from_millis(500);
 /// Codes of a resolver that cannot tell: SERVFAIL and REFUSED (RFC 1035 §4.1.1).
 const FAILURES: [u8; 2] = [2, 5];
-/// The least number of labels that names of one search have in common, from the left.
+/// Minimum number of labels that names of one search have in common, from the left.
 const COMMON_LABELS: usize = 2;
 
 /// A lookup under way.

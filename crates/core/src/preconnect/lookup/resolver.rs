@@ -10,11 +10,11 @@ use crate::observed::event::PointId;
 use crate::protocol::http::fingerprint;
 use crate::stats::histogram::Distribution;
 
-/// The most resolvers told apart at each point.
+/// Maximum number of resolvers told apart at each point.
 const MAX_RESOLVERS: usize = 256;
-/// The most lookups of one whose times are kept one by one, the first ones.
+/// Maximum number of lookups of one whose times are kept one by one, the first ones.
 const MAX_WAITED: usize = 1024;
-/// The most packets shown of each kind.
+/// Maximum number of packets shown of each kind.
 const MAX_PACKETS: usize = 6;
 
 /// The lookups at one resolver that no connection followed.

@@ -5,7 +5,7 @@ use memchr::memchr;
 
 use super::{Framing, Head, MAX_TARGET, RequestLine, Role, fingerprint, origin, target_of};
 
-/// The most header fields of one head.
+/// Maximum number of header fields of one head.
 const MAX_FIELDS: usize = 100;
 
 /// Content types of bodies that a certificate's validity rests on.

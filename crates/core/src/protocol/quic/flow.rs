@@ -10,9 +10,9 @@ use crate::observed::flow::{Direction, Endpoint};
 use crate::observed::time::Timestamp;
 use crate::stats::sample::Sample;
 
-/// The least length of the client's datagrams with an Initial (RFC 9000 §14.1).
+/// Minimum length of the client's datagrams with an Initial (RFC 9000 §14.1).
 const LEAST_INITIAL: u16 = 1200;
-/// The least length of the destination id that the client chooses at first (RFC 9000 §7.2).
+/// Minimum length of the destination id that the client chooses at first (RFC 9000 §7.2).
 const LEAST_ID: usize = 8;
 /// The port below which no client sends (RFC 6335 §6).
 const SERVERS_PORTS: u16 = 1024;

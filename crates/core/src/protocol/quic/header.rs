@@ -1,6 +1,6 @@
 //! Headers of packets, as far as they are readable without keys.
 
-/// The most packets in a datagram; more are no handshake's.
+/// Maximum number of packets in a datagram; more are no handshake's.
 const MAX_COALESCED: usize = 8;
 /// The longest connection id: longer ones are dropped in these versions (RFC 9000 §17.2).
 const MAX_ID: usize = 20;

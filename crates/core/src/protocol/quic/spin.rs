@@ -10,7 +10,7 @@ use core::time::Duration;
 use crate::observed::time::Timestamp;
 use crate::stats::sample::Sample;
 
-/// The least edges in each direction before the bit is believed to spin.
+/// Minimum edges in each direction before the bit is believed to spin.
 const LEAST_EDGES: u32 = 3;
 /// The most by which the edges of both directions differ: noise makes edges of its own.
 const MOST_UNLIKE: u32 = 2;

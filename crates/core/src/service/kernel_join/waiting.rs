@@ -8,7 +8,7 @@ use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::RequestSpan;
 use crate::observed::time::Timestamp;
 
-/// The most turns kept; those beyond are left out.
+/// Maximum number of turns kept; those beyond are left out.
 const MAX_TURNS: usize = 1 << 16;
 /// The most turns kept by a watch that has no end: several times as many as are taken in at
 /// once.

@@ -8,13 +8,13 @@ use core::time::Duration;
 use super::{Moment, Served, busiest_point, keep_least, put_in_order};
 use crate::observed::time::Timestamp;
 
-/// The least think time that is looked at again: what is quicker is not late.
+/// Minimum think time that is looked at again: what is quicker is not late.
 pub(crate) const LEAST_LATE: Duration = Duration::from_millis(20);
-/// The most exchanges kept: those of a hundred connections in twenty stand-stills.
+/// Maximum number of exchanges kept: those of a hundred connections in twenty stand-stills.
 const MAX_LATE: usize = 2048;
-/// The most stretches of time remembered in which answers began.
+/// Maximum number of stretches of time remembered in which answers began.
 const MAX_STRETCHES: usize = 16_384;
-/// The least length of such a stretch.
+/// Minimum length of such a stretch.
 const LEAST_STRETCH_NS: i64 = 1_000_000;
 
 /// The order in which exchanges are kept: the longest think time comes first.

@@ -6,9 +6,9 @@ use super::way;
 use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
 
-/// The most bytes kept of one connection.
+/// Maximum number of bytes kept of one connection.
 const MAX_BYTES: usize = 64 << 20;
-/// The most pieces that wait for what comes before them.
+/// Maximum number of pieces that wait for what comes before them.
 const MAX_WAITING: usize = 1 << 16;
 
 /// Puts the bytes of a connection in order.

@@ -8,9 +8,9 @@ use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// The most samples of each kind and direction kept.
+/// Maximum number of samples of each kind and direction kept.
 const MAX_SAMPLES: usize = 1 << 20;
-/// The most segments of each direction that wait for their acknowledgement.
+/// Maximum number of segments of each direction that wait for their acknowledgement.
 const MAX_OUTSTANDING: usize = 1 << 16;
 
 /// Samples of each direction's sender over time.

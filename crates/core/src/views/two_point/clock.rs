@@ -22,11 +22,11 @@ const WINDOW_NS: i64 = 250_000_000;
 /// The time within which both ways of a round trip must be seen, so short that no drift can be
 /// taken for travel.
 const TURN_NS: i64 = 5_000_000;
-/// The least length of a capture for its drift to be told.
+/// Minimum length of a capture for its drift to be told.
 const LEAST_SPAN_NS: i64 = 2_000_000_000;
-/// The least number of windows with packets for the drift to be told.
+/// Minimum number of windows with packets for the drift to be told.
 const LEAST_WINDOWS: usize = 6;
-/// The greatest drift of a clock: NTP's frequency tolerance is 500 ppm (RFC 5905 §7.2), a bad
+/// Maximum drift of a clock: NTP's frequency tolerance is 500 ppm (RFC 5905 §7.2), a bad
 /// crystal's a few times that.
 const MAX_DRIFT: f64 = 5e-3;
 

@@ -10,7 +10,7 @@ use super::sighting::{Key, Sighting};
 use crate::observed::flow::Direction;
 use crate::observed::segment::TcpFlags;
 
-/// The most copies of one packet that are told apart; a hostile capture has more.
+/// Maximum number of copies of one packet that are told apart; a hostile capture has more.
 const MAX_COPIES: usize = 64;
 /// The number of sightings before the nearest that are looked at for one that covers a position:
 /// joined segments hold no more pieces than that.

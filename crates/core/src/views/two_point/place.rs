@@ -16,7 +16,7 @@ use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::Place;
 
-/// The most steps back in one exchange; the rest of its time is unknown.
+/// Maximum number of steps back in one exchange; the rest of its time is unknown.
 const MAX_STEPS: usize = 4096;
 /// The most by which stamps of one host may be off against each other.
 const SLACK: Duration = Duration::from_micros(5);

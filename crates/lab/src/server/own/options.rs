@@ -174,7 +174,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// The largest body, in bytes.
 const LONGEST_BODY: u64 = 64 << 20;
 
-/// The most pieces in which a response is written.
+/// Maximum number of pieces in which a response is written.
 const MOST_PIECES: u64 = 100_000;
 
 impl OwnServer {

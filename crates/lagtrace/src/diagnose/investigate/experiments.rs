@@ -21,7 +21,7 @@ const BESIDE_THE_LOAD: Duration = Duration::from_millis(4_000);
 const SLOWED: u32 = 2;
 /// The number of analyses after an experiment: to choose the next one, and for the report.
 const ANALYSES: u32 = 2;
-/// The least number of times that control and intervention alternate.
+/// Minimum number of times that control and intervention alternate.
 const LEAST_ROUNDS: u32 = 3;
 /// The number of requests of a connection in a turn, approximately.
 const REQUESTS_A_TURN: u32 = 3;

@@ -25,9 +25,9 @@ use crate::words;
 const STEP: &str = "watching";
 /// The longest time for which observations wait in the kernel.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// The most turns kept until they are analysed: some 40 MB.
+/// Maximum number of turns kept until they are analysed: some 40 MB.
 const MOST_TURNS: usize = 1 << 17;
-/// The most readers whose namespace is remembered.
+/// Maximum number of readers whose namespace is remembered.
 const MOST_READERS: usize = 1 << 12;
 
 /// A watch that is under way.

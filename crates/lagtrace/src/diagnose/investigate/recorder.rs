@@ -10,7 +10,7 @@ use lagtrace_sources::capture::{
     Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome, Packets,
 };
 
-/// The most memory that packets take until they are analysed, in bytes.
+/// Maximum number of memory that packets take until they are analysed, in bytes.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
 /// The wait of the recorder for packets at a time.
 const PATIENCE: Duration = Duration::from_millis(50);

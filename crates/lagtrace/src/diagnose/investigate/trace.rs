@@ -31,7 +31,7 @@ const MORE_ROUNDS: Rounds = Rounds {
     count: Some(24),
     interval: Duration::from_millis(120),
 };
-/// The least time between two probes to one hop.
+/// Minimum time between two probes to one hop.
 const CATCH_UP: Duration = Duration::from_millis(40);
 /// A time to live that reaches any target.
 const FAR: u8 = 64;

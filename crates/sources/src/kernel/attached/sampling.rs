@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The most records in a second that a busy machine should spend on being watched.
+/// Maximum number of records in a second that a busy machine should spend on being watched.
 const MOST_RECORDS: f64 = 20_000.0;
 /// The records in a second below which there is room for more.
 const FEW_RECORDS: f64 = MOST_RECORDS / 4.0;

@@ -20,7 +20,7 @@ const MAX_HELD: usize = 1024;
 /// The time within which a sender that a window held goes on after the update that opened it; what
 /// comes later was not waiting for it.
 const REACTION: Duration = Duration::from_millis(5);
-/// The least length of a frame's tail that fills a segment (Ethernet's MSS less timestamps).
+/// Minimum length of a frame's tail that fills a segment (Ethernet's MSS less timestamps).
 const SEGMENT: u64 = 1448;
 /// The amount by which stamps of one path stray.
 const JITTER: Duration = Duration::from_micros(500);

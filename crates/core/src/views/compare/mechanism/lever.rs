@@ -9,10 +9,10 @@ use crate::exchange::wait::Owner;
 use crate::registry::SocketOption;
 use crate::report::{EvidenceKind, Finding, Report, Setting, SocketGroup, Tally};
 
-/// The least share of the samples that must show an option for it to be in force: a server may set
+/// Minimum share of the samples that must show an option for it to be in force: a server may set
 /// it only after a connection's first response.
 const IN_FORCE: f64 = 0.9;
-/// The greatest share of the samples that may show it where it is not in force.
+/// Maximum share of the samples that may show it where it is not in force.
 const NOT_IN_FORCE: f64 = 0.1;
 
 /// A value that a fix changes, in both runs.
