@@ -130,7 +130,7 @@ macro_rules! causes {
                 waits: [],
             }
             ServerThink: "server-think" by server_think {
-                title: "The server takes its time before it answers",
+                title: "The server is slow to start its answer",
                 layer: Server,
                 waits: [ServerThink],
                 stages: [Backlog, Stack, Unread, WakeUp, RunQueue, Program, Waiting],
@@ -197,7 +197,7 @@ macro_rules! causes {
                 waits: [ServerThink, ServerPause],
             }
             SlowRequestUpload: "slow-request-upload" by slow_request_upload {
-                title: "The client takes its time to send its request",
+                title: "The client is slow to send its request",
                 layer: Client,
                 waits: [RequestPause],
                 // If most parts of requests are held, so are those whose release is not clear from
@@ -212,7 +212,7 @@ macro_rules! causes {
                 waits: [RequestPause],
             }
             CloseDelimitedBody: "close-delimited-body" by close_delimited_body {
-                title: "Only the connection's end tells that the response is whole",
+                title: "Only the connection's close marks the end of the response",
                 layer: Server,
                 waits: [ServerPause],
             }
@@ -239,7 +239,7 @@ macro_rules! causes {
                 waits: [],
             }
             RedirectChain: "redirect-chain" by redirect_chain {
-                title: "Redirects lead to redirects",
+                title: "Redirects lead to further redirects",
                 layer: Server,
                 waits: [],
             }
@@ -405,7 +405,7 @@ macro_rules! causes {
                 waits: [CongestionWindow],
             }
             Pacing: "pacing" by pacing {
-                title: "The sender's kernel spaces its segments to a rate",
+                title: "The sender's kernel paces its segments",
                 layer: Transport,
                 waits: [Paced],
             }
@@ -426,7 +426,7 @@ macro_rules! causes {
                 route: Delay,
             }
             RateLimit: "rate-limit" by rate_limit {
-                title: "The server keeps to a rate that was set",
+                title: "The server enforces a rate limit",
                 layer: Server,
                 waits: [ServerThink, ServerPause],
             }
@@ -442,7 +442,7 @@ macro_rules! causes {
                 stages: [Unread],
             }
             StopTheWorld: "stop-the-world" by stop_the_world {
-                title: "The whole server stands still at times",
+                title: "The whole server stalls at times",
                 layer: Server,
                 waits: [ServerThink],
             }
@@ -470,7 +470,7 @@ macro_rules! causes {
                 particular_to: [ConnectionNotReused],
             }
             TlsSlowHandshake: "tls-slow-handshake" by tls_slow_handshake {
-                title: "The server takes its time for TLS handshakes",
+                title: "The server is slow in TLS handshakes",
                 layer: Tls,
                 waits: [],
                 particular_to: [ConnectionNotReused],
@@ -489,7 +489,7 @@ macro_rules! causes {
                 particular_to: [SlowStart],
             }
             DownstreamWait: "downstream-wait" by downstream_wait {
-                title: "The server waits for another server that it asks",
+                title: "The server waits for another server that it calls",
                 layer: Server,
                 waits: [ServerThink],
                 may_be_work: true,
@@ -517,7 +517,7 @@ macro_rules! causes {
                 follows: [Within StaleKeepAlive],
             }
             SynLoss: "syn-loss" by syn_loss {
-                title: "Connection attempts are lost and repeated",
+                title: "Connection attempts are lost and retransmitted",
                 layer: Connection,
                 waits: [],
                 // A path that loses data segments loses SYNs too.
@@ -538,7 +538,7 @@ macro_rules! causes {
                 waits: [],
             }
             DnsParallelQueryLoss: "dns-parallel-query-loss" by dns_parallel_query_loss {
-                title: "Lookups lose the second of two queries sent side by side",
+                title: "Lookups lose the second of two queries sent in parallel",
                 layer: Name,
                 waits: [],
             }
@@ -548,7 +548,7 @@ macro_rules! causes {
                 waits: [],
             }
             DnsSlowResolver: "dns-slow-resolver" by dns_slow_resolver {
-                title: "The resolver takes its time to find a name",
+                title: "The resolver is slow to resolve a name",
                 layer: Name,
                 waits: [],
             }
@@ -568,7 +568,7 @@ macro_rules! causes {
                 waits: [],
             }
             AcceptQueueOverflow: "accept-queue-overflow" by accept_queue_overflow {
-                title: "The queue of connections to be accepted is full",
+                title: "The accept queue is full",
                 layer: Connection,
                 waits: [],
             }
@@ -604,7 +604,7 @@ macro_rules! causes {
                 waits: [],
             }
             StaleKeepAlive: "stale-keep-alive" by stale_keep_alive {
-                title: "Requests go into connections that are dead",
+                title: "Requests are sent on connections that are dead",
                 layer: Connection,
                 waits: [],
             }
@@ -615,7 +615,7 @@ macro_rules! causes {
                 is_blocking: true,
             }
             FirewallDrop: "firewall-drop" by firewall_drop {
-                title: "Connection attempts are dropped silently",
+                title: "Connection attempts are dropped or filtered",
                 layer: Firewall,
                 waits: [],
                 is_blocking: true,
@@ -652,31 +652,31 @@ macro_rules! causes {
                 waits: [],
             }
             TimeInServer: "time-in-server" {
-                title: "Time in the server that no cause explains",
+                title: "Unexplained time in the server",
                 layer: Server,
                 waits: [],
                 is_place: true,
             }
             TimeInClient: "time-in-client" {
-                title: "Time in the client that no cause explains",
+                title: "Unexplained time in the client",
                 layer: Client,
                 waits: [],
                 is_place: true,
             }
             TimeOnPath: "time-on-path" {
-                title: "Time on the path that no cause explains",
+                title: "Unexplained time on the path",
                 layer: Transport,
                 waits: [],
                 is_place: true,
             }
             TimeInResolver: "time-in-resolver" {
-                title: "Time in name resolution that no cause explains",
+                title: "Unexplained time in name resolution",
                 layer: Name,
                 waits: [],
                 is_place: true,
             }
             TimeInSetup: "time-in-setup" {
-                title: "Time in making connections that no cause explains",
+                title: "Unexplained time in connection setup",
                 layer: Connection,
                 waits: [],
                 is_place: true,

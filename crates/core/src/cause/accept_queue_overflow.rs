@@ -12,8 +12,9 @@ use crate::service::tcp_handshakes::{self, Why};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The queue of connections that the program behind {service} has still to accept is \
-        full. The kernel ignores what would make it longer: last ACKs, first requests, new SYNs.",
+    summary: "The accept queue of the program behind {service} is full. The kernel ignores \
+        whatever would add to it: the last ACK of a handshake, the first request after it, new \
+        SYNs.",
     ruled_out: &[
         (
             Id::PacketLoss,
@@ -24,12 +25,12 @@ const WORDING: Wording = Wording {
             "SYN/ACKs came, and requests on open connections were ignored as well",
         ),
     ],
-    overturned_by: "`nstat -az TcpExtListenOverflows` on the server that does not rise meanwhile",
+    overturned_by: "`nstat -az TcpExtListenOverflows` not rising on the server during this time",
     fix: &[
         (
             "server",
-            "find why the program accepts so slowly (`ss -ltn`: Recv-Q at Send-Q): a busy or \
-             blocked loop, too few workers",
+            "find why the program accepts so slowly (`ss -ltn`: Recv-Q as high as Send-Q): a busy \
+             or blocked loop, too few workers",
         ),
         (
             "server",
@@ -121,8 +122,8 @@ impl Rule {
             .finding(Id::AcceptQueueOverflow, Owner::Server, case);
         self.charge(&mut finding, case);
         let text = format!(
-            "{} connections were made, and what they sent first was ignored and repeated; {} SYNs \
-             had to be repeated; {} (median) until the server took notice",
+            "the first data was ignored and had to be retransmitted on {} connections; {} SYNs had \
+             to be retransmitted; it took {} (median) until the server responded",
             self.unread,
             self.repeated,
             self.delays.median()

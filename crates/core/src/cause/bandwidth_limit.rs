@@ -22,7 +22,7 @@ const QUEUED: &str = "{bytes} bytes went through at {rate}, with a full receiver
     of {trip}, so it waited in a queue";
 
 const WORDING: Wording = Wording {
-    summary: "The path carries {rate}: a {message} of {whole} takes its bytes by that rate, \
+    summary: "The path carries {rate}: a {message} of {whole} takes its size divided by that rate, \
         whatever the ends do. Beyond slow start that is {cost}.",
     ruled_out: &[
         QUEUEING,
@@ -41,7 +41,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "path",
-            "fq_codel or CAKE before the link keeps short exchanges quick meanwhile",
+            "fq_codel or CAKE before the link keeps short exchanges fast during large ones",
         ),
     ],
 };

@@ -100,8 +100,8 @@ impl ByteRate {
         let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, &self.pauses);
         let rate = format!("{:.1} kB/s", rate / 1000.0);
         let text = format!(
-            "{} responses stopped with everything acknowledged and went on when what had been sent \
-             was due at {rate}, whether that was little or much",
+            "{} responses stopped with everything acknowledged, and each resumed when the bytes \
+             sent so far were due at {rate}, however many those were",
             self.pauses.affected
         );
         finding.evidence.push(
@@ -112,16 +112,17 @@ impl ByteRate {
         finding.verdict = evidence::judge(&finding.evidence, self.pauses.affected, false);
         finding.summary = format!(
             "The server holds each response to {rate}: it stops for {} (median), {} of all request \
-             time, although neither the path nor a window asks for it.",
+             time, although neither the path nor a window requires it.",
             median(&self.pauses.saved),
             percent(finding.share)
         );
         finding.ruled_out.push(ruled_out(
             Id::BandwidthLimit,
-            "what was sent came through at once and was acknowledged before each stop",
+            "what was sent came through immediately and was acknowledged before each stop",
         ));
         finding.overturned_by =
-            "the server's configuration without a limit, or stops that follow its own work"
+            "a server configuration without a rate limit, or pauses that match the work the server \
+             does"
                 .to_owned();
         finding.fix = vec![
             fix(

@@ -41,15 +41,17 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     let mut list = fitting.to_vec();
     let asked = match case.upstream {
         Some(upstream) => format!(
-            "its own requests to {} meanwhile do not account for the time; others may",
+            "its own requests to {} in that time do not account for it; requests to others may",
             upstream.endpoint
         ),
-        None => "this capture holds no request of the server's own that goes with these".to_owned(),
+        None => {
+            "this capture contains no requests by the server itself that match these".to_owned()
+        }
     };
     list.push(candidate(
         Id::DownstreamWait,
         asked,
-        "a capture on the server with `-i any`, or its log of upstream and query times",
+        "capture on the server with `-i any`, or check its log of upstream and query times",
     ));
     // The view of the server's kernel decides between causes that otherwise would only fit.
     if let Some(passed) = served::passed(case) {
@@ -93,13 +95,16 @@ pub(super) fn of_client(ends: Vec<Timestamp>) -> Vec<Candidate> {
     let others = [
         candidate(
             Id::DownstreamWait,
-            "what it asks of others meanwhile does not show in what it sends to this server",
-            "a capture on the client with `-i any`, or a trace of the calls that it makes",
+            "calls that the client makes to other hosts in these pauses cannot be seen in its \
+             traffic to this server",
+            "capture on the client with `-i any`, or trace the calls that it makes",
         ),
         candidate(
             UNREAD,
-            "its kernel had the responses; when its program read them does not show",
-            "`Recv-Q` in `ss -tn` on the client: above zero in the pauses, if it has not read them",
+            "the client's kernel had the responses, but the packets do not show when its program \
+             read them",
+            "run `ss -tn` on the client: `Recv-Q` is above zero in the pauses if the program has \
+             not read the responses",
         ),
     ];
     quota.into_iter().chain(others).collect()
@@ -123,7 +128,8 @@ fn compressed(clear: &[Moment]) -> Option<Candidate> {
                 "{encoded} of {} responses were compressed while they were sent",
                 clear.len()
             ),
-            "the same request with `Accept-Encoding: identity`: fast, if it is this",
+            "repeat the request with `Accept-Encoding: identity`: it is fast if compression is the \
+             cause",
         )
     })
 }
@@ -154,7 +160,7 @@ fn ending_on_quota_grid(mut ends: Vec<Timestamp>) -> Option<Candidate> {
                 "{whole} of {} waits ended whole multiples of 100 ms apart",
                 gaps.len()
             ),
-            "`nr_throttled` in the group's cpu.stat while it happens",
+            "see whether `nr_throttled` in the control group's cpu.stat rises while it happens",
         )
     })
 }
@@ -171,19 +177,20 @@ fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
         return Vec::new();
     }
     let because = format!(
-        "the server's kernel acknowledged {acked} of {count} late requests before its answer: \
-         when it had the others does not show"
+        "the server's kernel acknowledged {acked} of {count} late requests before its answer; the \
+         packets do not show when it had the others"
     );
     let softirq = candidate(
         Id::SoftirqBacklog,
         because.clone(),
-        "`time_squeeze` and drops in /proc/net/softnet_stat on the server while it happens",
+        "see whether `time_squeeze` or the drops in /proc/net/softnet_stat on the server rise \
+         while it happens",
     );
     let processor = candidate(
         Id::CpuIdleWakeup,
         because,
-        "steal time in /proc/stat (`st` in vmstat) on the server, `perf sched timehist` of its \
-         threads",
+        "look at the steal time in /proc/stat (`st` in vmstat) on the server, and at `perf sched \
+         timehist` of its threads",
     );
     vec![softirq, processor]
 }
@@ -217,11 +224,13 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
         candidate(
             Id::WorkerSaturation,
             format!(
-                "{} (median) for the half of the requests that met more others, {} for the rest",
+                "{} (median) for the half of the requests with more other requests open at the \
+                 same time, {} for the rest",
                 human(together),
                 human(alone)
             ),
-            "one request at a time against many at once; `Recv-Q` in `ss -tn` on the server",
+            "compare one request at a time with many at once; look at `Recv-Q` in `ss -tn` on the \
+             server",
         )
     })
 }
@@ -248,7 +257,8 @@ fn released_together(clear: &[Moment], usual: Duration) -> Option<Candidate> {
                 "{together} of {} late answers left together with others",
                 late.len()
             ),
-            "the collector's log, or `perf sched` for all threads off the CPU at once",
+            "look in the garbage collector's log, or in `perf sched`, for all threads off the CPU \
+             at once",
         )
     })
 }
@@ -264,8 +274,8 @@ fn alike(times: &[Duration]) -> Option<Candidate> {
                 "the waits differ by {} from the 10th to the 90th percentile",
                 percent(spread)
             ),
-            "`Recv-Q` in `ss -tn` on the server: above zero while it waits, if it has not read the \
-             request",
+            "run `ss -tn` on the server: `Recv-Q` is above zero during the wait if the program has \
+             not read the request",
         )
     })
 }

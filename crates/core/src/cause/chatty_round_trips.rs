@@ -19,23 +19,23 @@ use crate::service::timeline::Moment;
 
 const WORDING: Wording = Wording {
     summary: "One action takes {requests} requests, one after the other, and {took} (median): \
-        {requests} round trips of {travel}. None of them is slow; it is their number times the \
-        distance.",
+        {requests} round trips of {travel}. None of them is slow; the time is their number times \
+        the round trip.",
     ruled_out: &[(Id::ServerThink, "every response came within the round trip")],
     overturned_by: "the client's program showing that these requests have nothing to do with each \
         other",
     fix: &[
         (
             "client",
-            "ask for all of it at once: one request that returns everything, or a batch",
+            "request everything in one go: one request that returns it all, or a batch",
         ),
         (
             "client",
-            "send what does not depend on each other side by side",
+            "send requests that do not depend on each other in parallel",
         ),
         (
             "server",
-            "move it nearer to the client: each request costs the distance",
+            "move it nearer to the client: each request costs a round trip",
         ),
     ],
 };
@@ -217,7 +217,7 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     let mut spans: Vec<Duration> = actions.runs.iter().filter_map(|run| span(run)).collect();
     spans.sort_unstable();
     let text = format!(
-        "{} runs of requests, {} of them of exactly {}, each right after the response before and \
+        "{} runs of requests, {} of them of exactly {}, each right after the previous response and \
          each answered within a round trip of {}; pauses before and after the runs",
         actions.runs.len(),
         actions.alike,

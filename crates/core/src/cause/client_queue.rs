@@ -23,14 +23,14 @@ use crate::service::tally::Tally;
 use crate::service::timeline::{Moment, by_host};
 
 const WORDING: Wording = Wording {
-    summary: "The client wants to ask every {period} and has all its connections busy when a \
-        response is late: requests wait inside it for {late} (median), {share} of all their time. \
-        No exchange shows that, the users wait for it all the same.",
+    summary: "The client wants to send a request every {period} and has all its connections busy \
+        when a response is late: requests wait inside it for {late} (median), {share} of all their \
+        time. No exchange shows that, but the users wait all the same.",
     ruled_out: &[(
         Id::ClientThink,
-        "the client asks by its schedule as soon as it has caught up",
+        "the client sends on schedule again as soon as it has caught up",
     )],
-    overturned_by: "the client's own stamps showing that it decided to ask no sooner than it did",
+    overturned_by: "the client's own timestamps showing that it did not decide to send any sooner",
     fix: &[
         (
             "client",
@@ -38,7 +38,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "what makes some responses late: the others behind them pay for it",
+            "what makes some responses late: the requests behind them pay for it",
         ),
         (
             "client",

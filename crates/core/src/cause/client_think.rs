@@ -14,14 +14,15 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The client takes {pause} (median) between a response and its next request, {in_row} \
-        times in a row, while it can send one at once. What it serves waits for that too; no \
-        exchange has it, and no server can shorten it.",
+    summary: "The client waits {pause} (median) between a response and its next request, {in_row} \
+        times in a row, although other requests show that it can send one immediately. Whatever \
+        the client itself serves waits for these pauses too. They are part of no request, and no \
+        server can shorten them.",
     ruled_out: &[(
         Id::ServerThink,
         "the server had answered, and nothing was asked of it in these pauses",
     )],
-    overturned_by: "a client that has nothing to do in these pauses: a timer, or a person",
+    overturned_by: "the client being idle in these pauses: waiting for a timer or for a person",
     fix: &[
         (
             "client",
@@ -29,7 +30,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "client",
-            "ask for what comes next before working on what has come",
+            "send the next request before processing the last response",
         ),
     ],
 };
@@ -140,8 +141,8 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
     finding.predicted = None;
     let median = human(quantile(&pauses.lengths, 0.5));
     let text = format!(
-        "{} requests left {median} (median) after the response before, {} in a row, and {} right \
-         after it; nothing was under way in either direction meanwhile",
+        "{} requests left {median} (median) after the previous response, {} in a row, and {} right \
+         after it; nothing was in flight in either direction in between",
         pauses.lengths.len(),
         pauses.in_row,
         pauses.at_once,

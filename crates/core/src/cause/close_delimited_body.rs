@@ -12,9 +12,9 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The response is there and the client cannot know: it says nowhere where it ends, so \
-        the client waits {wait} (median) until the server closes the connection, {share} of all \
-        request time.",
+    summary: "The response has arrived, but the client cannot know that it is complete, because \
+        the response does not state where it ends; the client waits {wait} (median) until the \
+        server closes the connection, {share} of all request time.",
     ruled_out: &[(
         Id::ServerPause,
         "no byte of the response followed the silence",
@@ -109,15 +109,15 @@ impl Rule {
             finding.share = share.min(1.0);
         }
         let why = match self.too_long {
-            0 => "no length and no chunks".to_owned(),
+            0 => "no Content-Length and no chunked coding".to_owned(),
             count => format!(
                 "a Content-Length that is too long in {count}, by up to {} bytes",
                 self.missing
             ),
         };
         let text = format!(
-            "after the last byte of {} responses nothing came for {} (median) but the server's \
-             FIN; {why}",
+            "after the last byte of {} responses nothing more came until the server's FIN, {} \
+             (median) later; {why}",
             tally.affected,
             median(&tally.saved),
         );

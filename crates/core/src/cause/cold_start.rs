@@ -10,10 +10,10 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The first requests wait {took} for something that the server does once, and all that \
-        come meanwhile wait with them; later ones take {ordinary} (median). It is {share} of all \
-        request time that was seen.",
+        arrive in that time wait with them; later ones take {ordinary} (median). It is {share} of \
+        all request time that was seen.",
     ruled_out: &[],
-    overturned_by: "the same wait later on, while the server is warm: then it is a stand-still",
+    overturned_by: "the same wait later on, when the server is warm: then it is a stall",
     fix: &[
         (
             "server",
@@ -31,7 +31,7 @@ const WORDING: Wording = Wording {
 const CONNECTED: Wording = Wording {
     ruled_out: &[(
         Id::ConnectionNotReused,
-        "no connection had to repeat its SYN, and what came before the request is not counted",
+        "no connection had to retransmit its SYN, and what came before the request is not counted",
     )],
     ..WORDING
 };

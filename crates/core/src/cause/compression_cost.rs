@@ -23,10 +23,10 @@ const WORDING: Wording = Wording {
         time.",
     ruled_out: &[(
         Id::BandwidthLimit,
-        "each part came through at once; between them nothing was under way",
+        "each part came through immediately; between them nothing was in flight",
     )],
-    overturned_by: "the same request with `Accept-Encoding: identity` taking as long: then it is \
-        what makes the content",
+    overturned_by: "the same request with `Accept-Encoding: identity` taking as long: then \
+        generating the content is what is slow",
     fix: &[
         (
             "server",
@@ -168,14 +168,14 @@ impl Rule {
         let mut finding = evidence::finding(Id::CompressionCost, Owner::Server, case, tally);
         let text = match compared {
             Some((plain, encoded)) => format!(
-                "the server takes {} (mean) for itself for a compressed response, {} for the same \
+                "the server itself takes {} (mean) for a compressed response, {} for the same \
                  target without compression",
                 human(encoded),
                 human(plain)
             ),
             None => format!(
                 "{} of {} responses that were compressed while they were sent came in parts at a \
-                 constant rate, the server waiting for itself between them",
+                 constant rate, and nothing but the server itself took the time between them",
                 self.steady, tally.affected
             ),
         };

@@ -9,7 +9,7 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 const WORDING: Wording = Wording {
     summary: "{service} accepts connections and closes them before it answers.",
     ruled_out: &[],
-    overturned_by: "a whole response to the same request from elsewhere",
+    overturned_by: "a complete response to the same request from elsewhere",
     fix: &[
         (
             "server",
@@ -23,7 +23,7 @@ const KIND: Kind = Kind {
     id: Id::ConnectionClosed,
     is_answer: |answer| answer == ProbeAnswer::Closed,
     is_failure: |failure| matches!(failure, RequestFailure::Closed | RequestFailure::Reset),
-    what: "were closed or reset before a whole response",
+    what: "were closed or reset before a complete response",
 };
 
 /// Watches requests that the server answered only by a close or reset, on connections that had not

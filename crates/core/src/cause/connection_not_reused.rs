@@ -17,21 +17,21 @@ use crate::stats::histogram::Distribution;
 
 /// The wording for a client that closes its connections and opens one for each request.
 const WORDING: Wording = Wording {
-    summary: "Each request opens a connection of its own and pays {setup} (median) for it, {share} \
-        of the time including it.",
+    summary: "Each request opens its own connection and pays {setup} (median) for it, {share} of \
+        the request time including connection setup.",
     ruled_out: &[],
     overturned_by: "exchanges that reuse these connections later on",
     fix: &[POOL],
 };
 
 /// The summary where only some requests have a connection of their own.
-const SOME: &str = "{paying} of {whole} requests open a connection of their own and pay {setup} \
-    (median) for it, {share} of the time including it.";
+const SOME: &str = "{paying} of {whole} requests open their own connection and pay {setup} \
+    (median) for it, {share} of the request time including connection setup.";
 
 /// The look-alike that handshakes rule out if no SYN was lost in any of them.
 const CONNECTED: &[(Id, &str)] = &[(
     Id::SynLoss,
-    "none of {handshakes} handshakes had to repeat its SYN",
+    "none of {handshakes} handshakes had to retransmit its SYN",
 )];
 
 /// The changes if the server closes connections.
@@ -282,18 +282,18 @@ impl Rule {
     fn who_asked(&self) -> String {
         let said = self.server_asked - self.veiled.min(self.server_asked);
         let clear = format!(
-            "the client asked to close after {}, the server after {said}",
+            "closes asked for: {} by the client, {said} by the server",
             self.client_asked
         );
         match self.veiled {
             0 => clear,
             veiled if veiled == self.server_asked && self.client_asked == 0 => format!(
-                "the server's end of the connection came first after {veiled}, and who asked for \
-                 it stands within TLS"
+                "after {veiled} of them the server closed first; TLS hides which side asked for \
+                 that"
             ),
             veiled => format!(
-                "{clear}; after {veiled} more the server's end came first, and who asked for it \
-                 stands within TLS"
+                "{clear}; after {veiled} more the server closed first, and TLS hides which side \
+                 asked for that"
             ),
         }
     }

@@ -26,11 +26,11 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::ServerThink,
-            "a program's work or timer does not end on the kernel's 4 ms tick, every time",
+            "a program's work or timer would not end on the kernel's 4 ms tick every time",
         ),
         (
             Id::NagleDelayedAck,
-            "nothing of the server was unacknowledged meanwhile",
+            "the server had no unacknowledged data during the wait",
         ),
     ],
     overturned_by: "getsockopt(TCP_CORK) reading 0 during the wait, and no MSG_MORE in the \
@@ -200,8 +200,9 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = evidence::finding(Id::CorkHold, Owner::Server, case, &self.tally);
         let text = format!(
-            "{} responses, or their last parts, left {} (median) after nothing held them any more, \
-             the time of the kernel's probe timer, all on the same phase of its tick",
+            "{} responses, or their last parts, left {} (median) after the last thing that could \
+             have held them was gone: the period of the kernel's probe timer, and all of them at \
+             the same phase of the kernel's tick",
             self.tally.affected,
             median(&self.timers)
         );

@@ -66,7 +66,7 @@ fn told(mut finding: Finding, stolen: Option<Duration>) -> Finding {
     let stolen = stolen.filter(|stolen| !stolen.is_zero());
     if let Some(stolen) = stolen {
         let text = format!(
-            "meanwhile the hypervisor gave {} of its processors' time to others (steal time)",
+            "in that time the hypervisor gave {} of its processors' time to others (steal time)",
             human(stolen)
         );
         finding

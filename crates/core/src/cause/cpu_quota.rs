@@ -7,8 +7,8 @@ use super::{Case, Conclusion, Id};
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: " with the program's threads ready to run and not let run: its control group's quota \
-        is used up, and they stand still until the next period.",
+    summary: " with the program's threads ready to run but throttled: its control group's quota is \
+        used up, and they stop until the next period.",
     ruled_out: &[(
         Id::StopTheWorld,
         "the threads did not wait for each other: they were ready to run",

@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
             "every connection is equally late, however few there are",
         ),
     ],
-    overturned_by: "`nstat -az TcpExtTCPDeferAcceptDrop` on the server that does not rise",
+    overturned_by: "`nstat -az TcpExtTCPDeferAcceptDrop` not rising on the server",
     fix: &[(
         "server",
         "listen without TCP_DEFER_ACCEPT (nginx: no `deferred`) where the server speaks first",

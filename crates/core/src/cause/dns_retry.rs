@@ -10,16 +10,16 @@ use crate::preconnect::Lost;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "Queries for the name of {service}, or their answers, are lost. Nobody repeats a \
-        datagram but the program's own library, and that waits {waited} (median) before it does.",
+    summary: "Queries for the name of {service}, or their answers, are lost. Only the program's \
+        resolver library retries a datagram, and it waits {waited} (median) before it does.",
     ruled_out: &[
         (
             Id::DnsSlowResolver,
-            "the repeated query was answered at once",
+            "the retried query was answered immediately",
         ),
         (
             Id::DnsParallelQueryLoss,
-            "it is not always the second of two queries from one socket",
+            "the lost query is not always the second of two from one socket",
         ),
     ],
     overturned_by: "a capture at the resolver that shows the first query arrive and be answered \
@@ -99,7 +99,7 @@ impl Rule {
         let mut finding = self.all.finding(Id::DnsRetry, Owner::Path, case);
         finding.affected.of = self.lookups;
         let text = format!(
-            "in {} of {} lookups a query was sent again because no answer had come, {} (median) later",
+            "in {} of {} lookups a query was retried because no answer had come, {} (median) later",
             self.all.count(),
             self.lookups,
             self.all.median()

@@ -11,13 +11,13 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "Before the name of {service} itself, the client's library asks for it with {names} \
-        suffixes of its search list. Each is a round trip to the resolver that ends in \"no such \
-        name\".",
+        suffixes of its search list. Each is a round trip to the resolver that ends in \"no \
+        such name\".",
     ruled_out: &[(
         Id::DnsSlowResolver,
-        "the time went into the number of questions, each was answered as quickly as the others",
+        "the time went into the number of queries; each was answered as fast as the others",
     )],
-    overturned_by: "a trailing dot behind the name that changes nothing",
+    overturned_by: "a trailing dot after the name that changes nothing",
     fix: &[
         (
             "client",
@@ -74,7 +74,7 @@ impl Rule {
         let names = self.suffixes.quantile(0.5).unwrap_or_default().as_nanos();
         let text = format!(
             "{} of {} lookups asked for {names} names (median) that do not exist before the one \
-             that does, {} (median)",
+             that exists, {} (median)",
             self.delays.count(),
             self.lookups,
             self.delays.median()

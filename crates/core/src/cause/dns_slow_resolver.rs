@@ -13,12 +13,12 @@ use crate::exchange::wait::Owner;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "The resolver takes {late} (median) to find the name of {service}: it asks others \
-        first, and does not know the name yet.",
+    summary: "The resolver takes {late} (median) to resolve the name of {service}: it does not \
+        have the answer yet and asks others first.",
     ruled_out: &[
         (
             Id::PathDistance,
-            "the resolver answered other queries within its distance",
+            "the resolver answered other queries within its round-trip time",
         ),
         (Id::DnsRetry, "no query was sent twice"),
     ],
@@ -105,8 +105,8 @@ impl Rule {
         let of = self.lookups.len() as u64;
         finding.affected.of = of;
         let text = format!(
-            "{} of {of} lookups were answered {} (median) later than the way to the resolver takes \
-             ({}), without any repetition",
+            "{} of {of} lookups were answered {} (median) later than the round trip to the \
+             resolver ({}) explains, with no query repeated",
             delays.count(),
             delays.median(),
             human(distance)

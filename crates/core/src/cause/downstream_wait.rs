@@ -13,22 +13,22 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The server answers late because {behind} does, which it asks for each request: \
-        {took} (median), {share} of all request time. Its own part is small.",
+    summary: "The server answers late because {behind}, which it calls for each request, answers \
+        late: {took} (median), {share} of all request time. The server's own part is small.",
     ruled_out: &[(
         Id::ServerThink,
         "the time passes between its request to {behind} and the answer",
     )],
-    overturned_by: "the server's log showing that what it asks of {behind} is not for these \
+    overturned_by: "the server's log showing that its calls to {behind} are not made for these \
         requests",
     fix: &[
         (
             "{behind}",
-            "find what it does in that time: the diagnosis of its own requests",
+            "find what it does in that time: diagnose the requests to it",
         ),
         (
             "server",
-            "ask it less often (a cache), or side by side instead of one after the other",
+            "call it less often (a cache), or in parallel instead of one call after the other",
         ),
     ],
 };
@@ -162,8 +162,8 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
-        "{} of its requests were followed to {behind}, which took {} (median) of the {} that its \
-         own clients waited",
+        "{} requests were traced on to {behind}, which took {} (median) of the {} that the \
+         server's clients waited",
         upstream.pairs.len(),
         human(upstream.median(|pair| pair.back.think())),
         human(upstream.median(|pair| pair.front.think())),

@@ -12,12 +12,12 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
-    summary: "The client asks whether it may send the request's body and the server does not say: \
-        the client waits {waited} (median) in vain before it sends it anyhow, {share} of all \
-        request time.",
+    summary: "The client asks whether it may send the request's body and the server does not \
+        reply: the client waits {waited} (median) in vain before it sends the body anyway, {share} \
+        of all request time.",
     ruled_out: &[(
         Id::SlowRequestUpload,
-        "the pause lies exactly between a head that asks for leave and the body",
+        "the pause is exactly between a head that asks for permission and the body",
     )],
     overturned_by: "a `100 Continue` that the server sent and the path or the capture lost",
     fix: &[
@@ -105,9 +105,9 @@ impl Rule {
         let tally = &self.tally;
         let mut finding = evidence::finding(Id::ExpectContinue, Owner::Client, case, tally);
         let text = format!(
-            "{} requests announced their body with `Expect: 100-continue`, got no answer to it \
-             and sent the body {} (median) later than leave could have come; {} others were \
-             given leave",
+            "{} requests announced their body with `Expect: 100-continue`, got no answer to that \
+             and sent the body {} (median) later than a `100 Continue` could have arrived; {} \
+             others got one",
             tally.affected,
             median(&tally.saved),
             self.answered,

@@ -17,7 +17,7 @@ const WORDING: Wording = Wording {
         (Id::ConnectionRefused, "{resets}"),
         (
             Id::SynLoss,
-            "no SYN was answered, however often it was sent",
+            "no SYN was answered by a SYN/ACK, however often it was sent",
         ),
     ],
     overturned_by: "a capture on the server that shows no SYN arriving: then the path loses them",
@@ -39,7 +39,7 @@ const WORDING: Wording = Wording {
 
 /// The wording for a filter that answers instead of the host.
 const TURNED_DOWN: Wording = Wording {
-    summary: "A packet filter on the way, not the host itself, turns down the attempts at \
+    summary: "A packet filter on the path, not the host itself, rejects connection attempts to \
         {service}.",
     ..WORDING
 };
@@ -47,7 +47,8 @@ const TURNED_DOWN: Wording = Wording {
 /// The evidence that no host refused the connections, if there were no resets.
 const NO_RESETS: &str = "no reset came";
 /// The wording of the same evidence if a device other than the host sent the resets.
-const FOREIGN_RESETS: &str = "the resets come from another distance than the host";
+const FOREIGN_RESETS: &str = "the resets come from a different distance (hop count) than the \
+    host's packets";
 
 /// Minimum number of unanswered SYNs in one attempt for silence to be significant: a single SYN may
 /// just have been the last in the capture.
@@ -95,11 +96,12 @@ impl super::Rule for Rule {
         let mut found = Vec::new();
         found.extend(
             self.silent
-                .evidence("attempts repeated their SYN and got no answer"),
+                .evidence("attempts retransmitted their SYN and got no answer"),
         );
         found.extend(prohibited.evidence("SYNs were answered by ICMP as prohibited"));
         found.extend(foreign.evidence(
-            "SYNs were reset from another distance than the host's own answers on other ports come",
+            "SYNs were answered by resets from a different distance (hop count) than the host's \
+             own answers on other ports",
         ));
         let turned_down = self.silent.count + prohibited.count + foreign.count;
         found.extend(attempts.handshakes(|a| a == ProbeAnswer::Silence, "got no answer"));

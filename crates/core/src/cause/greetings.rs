@@ -61,7 +61,7 @@ impl Greetings {
         finding.verdict = evidence::judge(&finding.evidence, self.late.count(), false);
         finding.summary = format!(
             "The server speaks first in {name}, and takes {} (median) before it does: its kernel \
-             accepted the connection at once, and its program greets late.",
+             accepted the connection immediately, and its program greets late.",
             self.late.median(),
         );
         finding.ruled_out.push(ruled_out(
@@ -79,7 +79,7 @@ impl Greetings {
             fix(
                 "server",
                 "look for a pause against spam (postscreen_greet_wait), an ident query, a full \
-                 queue of connections to be accepted, a process started for each",
+                 accept queue, a process started for each",
             ),
         ];
         Some(finding)

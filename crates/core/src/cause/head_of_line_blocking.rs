@@ -13,11 +13,11 @@ use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "Several requests share a connection on which responses come in the order of the \
-        requests: those behind a slow one wait {waited} (median) for it, {share} of all request \
+        requests: those after a slow one wait {waited} (median) for it, {share} of all request \
         time.",
     ruled_out: &[(
         Id::ServerThink,
-        "the time of these requests passed before the response ahead of theirs was whole",
+        "the time of these requests passed before the response ahead of theirs was complete",
     )],
     overturned_by: "the server's log showing that each of these requests took that long by itself",
     fix: &[
@@ -74,7 +74,7 @@ impl super::Rule for Rule {
 fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::HeadOfLineBlocking, Owner::Client, case, tally);
     let text = format!(
-        "{} requests had been sent before the response ahead of theirs was whole, and waited {} \
+        "{} requests had been sent before the response ahead of theirs was complete, and waited {} \
          (median) for it",
         tally.affected,
         median(&tally.saved)

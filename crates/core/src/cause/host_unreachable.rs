@@ -13,7 +13,7 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 
 const WORDING: Wording = Wording {
-    summary: "The network says that {host} cannot be reached: no route, or nobody has that \
+    summary: "The network says that {host} cannot be reached: no route, or no host has that \
         address.",
     ruled_out: &[],
     overturned_by: "an answer from the host by another path",
@@ -68,11 +68,11 @@ impl super::Rule for Rule {
         }
         let is_meant =
             |answer| matches!(answer, ProbeAnswer::Unreachable(..)) && !is_prohibited(answer);
-        let mut found = attempts.handshakes(is_meant, "were turned down as unreachable");
+        let mut found = attempts.handshakes(is_meant, "were rejected as unreachable");
         found.extend(attempts.requests(
             is_meant,
             |failure| failure == RequestFailure::Unreachable,
-            "were turned down as unreachable",
+            "were rejected as unreachable",
         ));
         let turned_down = self.refusals.unreachable();
         found.extend(turned_down.evidence("SYNs were answered by ICMP as unreachable"));
@@ -101,7 +101,7 @@ pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64)
         exchanges: word.count,
         of: asked,
     };
-    let text = format!("{} times {said}", word.count);
+    let text = format!("{} times: {said}", word.count);
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(word.count)

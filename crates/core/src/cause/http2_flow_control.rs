@@ -14,16 +14,16 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
-    summary: "HTTP/2's flow-control window is smaller than what the path can have under way: each \
+    summary: "HTTP/2's flow-control window is smaller than what the path can hold in flight: each \
         windowful costs a round trip, {held} (median) of an exchange, {share} of all request time.",
     ruled_out: &[
         (
             Id::ReceiveWindow,
-            "TCP's own window had room: it was the frames' that was used up",
+            "TCP's own window had room: HTTP/2's window was the one that was used up",
         ),
         (
             Id::ServerPause,
-            "data followed each update at once, and would not have fitted before it",
+            "data followed each update immediately, and would not have fitted before it",
         ),
     ],
     overturned_by: "the same transfer with a larger window taking as long",
@@ -122,7 +122,7 @@ impl Rule {
         };
         let text = format!(
             "{} times in {} exchanges a stream's data stopped when HTTP/2's window was used up and \
-             went on with the {receiver}'s WINDOW_UPDATE, {} (median) of each exchange",
+             resumed with the {receiver}'s WINDOW_UPDATE, {} (median) of each exchange",
             self.stalls,
             self.tally.affected,
             median(&self.tally.saved)

@@ -12,7 +12,7 @@ use crate::report::Finding;
 
 const WORDING: Wording = Wording {
     summary: "The server's name has an IPv6 address from which nothing comes back. The client \
-        tries it first and turns to {service} {waited} (median) later.",
+        tries it first and falls back to {service} {waited} (median) later.",
     ruled_out: &[(
         Id::SynLoss,
         "every SYN to the IPv6 address stayed unanswered, those to the IPv4 address did not",

@@ -242,8 +242,9 @@ impl Losses {
     fn before(&self) -> Option<Evidence> {
         let count = self.requests.count();
         let text = format!(
-            "{count} requests came a retransmission timeout late, behind a gap in the client's \
-             numbers: they had been sent before and were lost on the way to the server",
+            "{count} requests arrived late by a retransmission timeout, after a gap in the \
+             client's IP identifications: they had been sent before and were lost on the path to \
+             the server",
         );
         let circumstance = Evidence::circumstance(EvidenceKind::Wire, text).count(count);
         (count > 0).then(|| circumstance.packets(&self.requests.packets))
@@ -253,9 +254,9 @@ impl Losses {
     fn cut_windows(&self, case: &Case<'_>) -> Option<Evidence> {
         let count = self.slowed.count();
         let text = format!(
-            "{count} {} after a loss were sent with a smaller congestion window than before, and took \
-             {} (median) longer than at the largest",
-            case.ledger.unit.words()[1],
+            "{count} {} after a loss had a smaller congestion window than before, and took {} \
+             (median) longer than with the largest window",
+            case.ledger.unit.words()[usize::from(count != 1)],
             evidence::median(&self.slowed),
         );
         (count > 0).then(|| Evidence::circumstance(EvidenceKind::Wire, text).count(count))
@@ -268,9 +269,9 @@ impl Losses {
         };
         let count = |kind| self.repaired_by(kind).0;
         let text = format!(
-            "{} losses were repaired on {} connections: {} by a timer, {} by a \
-             tail-loss probe, {} because later data arrived, {} only by a second repetition; the \
-             median {one} that lost something lost {}",
+            "{} losses were repaired on {} connections: {} by a timer, {} by a tail-loss probe, {} \
+             because later data arrived, {} only by a second retransmission; in the median {one} \
+             with a loss this took {}",
             self.events(),
             self.clients.len(),
             count(Kind::Timeout),
@@ -342,8 +343,9 @@ fn discarded(case: &Case<'_>) -> Option<Candidate> {
     let (name, count) = counted.into_iter().max_by_key(|&(_, count)| count)?;
     (count > 0).then(|| Candidate {
         cause: Id::SocketMemoryPressure,
-        because: format!("{name} of this kernel rose by {count} meanwhile"),
-        decided_by: "`ss -tm` (rb against what is read) and net.ipv4.tcp_mem while it happens"
+        because: format!("{name} of this kernel rose by {count} in that time"),
+        decided_by: "look at `ss -tm` (rb against what is read) and net.ipv4.tcp_mem while it \
+            happens"
             .to_owned(),
     })
 }
@@ -356,6 +358,7 @@ fn retransmission_counter(case: &Case<'_>) -> Option<Evidence> {
         .filter(|&count| count > 0)?;
     let sent = case.facts.counter("Tcp:OutSegs").unwrap_or_default().max(1);
     let share = percent(retransmitted as f64 / sent as f64);
-    let text = format!("this kernel sent {retransmitted} segments again, {share} of all it sent");
+    let text =
+        format!("this kernel retransmitted {retransmitted} segments, {share} of all it sent");
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(retransmitted))
 }

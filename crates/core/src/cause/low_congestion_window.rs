@@ -13,8 +13,7 @@ use crate::exchange::delivery::Delivery;
 
 /// The evidence on the wire.
 const SEEN: &str = "{stops} times the {from} stopped with no more than {most_segments} full \
-    segments in flight, and went on with the ACKs for them; connections begin with \
-    10";
+    segments in flight, and resumed when their ACKs arrived; connections begin with 10";
 
 const WORDING: Wording = Wording {
     summary: "Something keeps the {from}'s congestion window at {most_segments} segments, so each \
@@ -24,10 +23,10 @@ const WORDING: Wording = Wording {
             Id::ReceiveWindow,
             "the window had room for more at each stop",
         ),
-        (Id::PacketLoss, "none of its segments was sent again"),
+        (Id::PacketLoss, "none of its segments was retransmitted"),
         (
             Id::SendBuffer,
-            "it stopped behind full segments: more was there to send",
+            "it stopped after full segments: there was more to send",
         ),
     ],
     overturned_by: "`ss -ti` at the {from} showing a larger cwnd during a {message}",

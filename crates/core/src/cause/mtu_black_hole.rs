@@ -14,15 +14,15 @@ use crate::service::tally::{Cost, Tally};
 const WORDING: Wording = Wording {
     summary: "A link on the path takes no full packets, and the router before it does not say so: \
         in {affected} exchanges full segments were lost each time they were sent, {passed}. Small \
-        ones pass. That took {saved} (median).",
+        segments pass. That took {saved} (median).",
     ruled_out: &[
         (
             Id::PacketLoss,
-            "losses by chance hit small segments too, and seldom every copy of one",
+            "random losses hit small segments too, and seldom every copy of one segment",
         ),
         (
             Id::ServerThink,
-            "the response had been sent, and was sent again",
+            "the response had been sent, and was retransmitted",
         ),
     ],
     overturned_by: "a full-size packet with the DF bit that gets through (ping -M do -s 1472)",
@@ -127,8 +127,8 @@ impl Rule {
                 self.tally.affected, self.passed
             ),
             copies => format!(
-                "in {} exchanges the first full segment was sent again {copies} times in all \
-                 without being acknowledged, while what was smaller was",
+                "in {} exchanges the first full segment was retransmitted {copies} times in all \
+                 without being acknowledged, while smaller segments were",
                 self.tally.affected
             ),
         };

@@ -21,7 +21,7 @@ const WORDING: Wording = Wording {
     ruled_out: &[],
     overturned_by: "a small segment of this server leaving while an earlier small one is \
         unacknowledged, TCP_NODELAY reading 1 on the accepted socket during a stall, or the stall \
-        staying when the client acknowledges at once",
+        persisting when the client acknowledges immediately",
     fix: &[
         (
             "server",
@@ -43,12 +43,12 @@ const ON_THE_WIRE: Wording = Wording {
     ruled_out: &[
         (
             Id::ServerPause,
-            "a server that pauses does not wait for the ACK: of {parts} second parts {stalls} left \
-             with it, {late} later, {eager} before",
+            "a server that pauses would not wait for the ACK, but of {parts} follow-up parts \
+             {stalls} left as soon as it arrived, {late} later and {eager} before it",
         ),
         (
             Id::PacketLoss,
-            "no segment had to be sent again in these stalls",
+            "no segment had to be retransmitted in these stalls",
         ),
         (
             Id::ReceiveWindow,
@@ -314,7 +314,8 @@ fn counter(case: &Case<'_>) -> Option<Evidence> {
         .facts
         .counter("TcpExt:DelayedACKs")
         .filter(|&count| count > 0)?;
-    let text = format!("this kernel sent {count} delayed ACKs meanwhile (harmless ones included)");
+    let text =
+        format!("this kernel sent {count} delayed ACKs in that time (harmless ones included)");
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(count))
 }
 

@@ -14,7 +14,7 @@ const WORDING: Wording = Wording {
         time.",
     ruled_out: &[(
         Id::NagleDelayedAck,
-        "the acknowledgements came at once; {delayed} were delayed",
+        "the acknowledgements came immediately; {delayed} were delayed",
     )],
     overturned_by: "a small segment of the {sender} leaving while an earlier small one is unacknowledged",
     fix: &[

@@ -11,8 +11,8 @@ use crate::exchange::wait::Owner;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "The client looks for the name of {service} on its own link first ({how}) and waits \
-        {waited} (median) for nobody before it asks its resolver.",
+    summary: "The client asks for the name of {service} on its own link first ({how}) and waits \
+        {waited} (median) for an answer that does not come before it asks its resolver.",
     ruled_out: &[(Id::DnsSlowResolver, "the resolver had not been asked yet")],
     overturned_by: "a lookup that takes as long with only `files dns` in /etc/nsswitch.conf",
     fix: &[

@@ -15,7 +15,8 @@ const WORDING: Wording = Wording {
     summary: "Before the first packet to {service} can leave, the hardware address of the next hop \
         has to be found, and that takes {took} (median): the kernel asks again after a second.",
     ruled_out: &[(Id::SynLoss, "no SYN was sent before the address was known")],
-    overturned_by: "connections that begin as late although `ip neigh` lists the next hop as REACHABLE",
+    overturned_by: "connections that begin equally late although `ip neigh` lists the next hop as \
+        REACHABLE",
     fix: &[
         (
             "path",
@@ -42,7 +43,7 @@ const SILENT: Wording = Wording {
         ),
         (
             "client",
-            "check address, netmask and route: does the target really stand on this link?",
+            "check address, netmask and route: is the target really on this link?",
         ),
     ],
 };

@@ -14,20 +14,20 @@ use crate::observed::time::Timestamp;
 use crate::report::{Finding, Verdict};
 
 /// The evidence on the wire.
-const SEEN: &str = "full segments of the {from} left at a constant {rate}, {stops} times with \
-    nothing to wait for: the window open, and no queue on the way";
+const SEEN: &str = "full segments of the {from} left at a constant {rate}, {stops} times although \
+    nothing forced a wait: the window was open, and no queue had built up on the path";
 
 const WORDING: Wording = Wording {
-    summary: "The {from}'s kernel spaces the segments of its {message} to {rate}, although neither \
-        the path nor a window asks for it: {cost}.",
+    summary: "The {from}'s kernel paces the segments of its {message} at {rate}, although neither \
+        the path nor a window requires it: {cost}.",
     ruled_out: &[
         (
             Id::BandwidthLimit,
-            "nothing queued: the time on the way did not grow",
+            "nothing queued: the time on the path did not grow",
         ),
         (
             Id::RateLimit,
-            "it stopped behind full segments, not at the ends of writes",
+            "the sender stopped after full segments, not at the ends of writes",
         ),
     ],
     overturned_by: "`ss -ti` at the {from} showing a pacing_rate far above {rate}",

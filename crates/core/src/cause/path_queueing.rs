@@ -16,10 +16,9 @@ const WORDING: Wording = Wording {
         affected), {share} of all request time.",
     ruled_out: &[(
         Id::ServerThink,
-        "the server's kernel answers before its program does, and it was its answers that came \
-         late",
+        "the server's kernel answers before its program does, and the kernel's answers came late",
     )],
-    overturned_by: "round trips to other hosts behind the same path staying short meanwhile",
+    overturned_by: "round trips to other hosts over the same path staying short during this time",
     fix: &[
         (
             "path",
@@ -97,9 +96,9 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, late);
     finding.waits = vec![WaitKind::ServerThink];
     let text = format!(
-        "{} requests were answered {} (median) late while an upload to the same server was under \
-         way, and the others were not; the acknowledgement of such an upload's last byte came {} \
-         later than the round trip takes",
+        "{} requests were answered {} (median) late while an upload to the same server was \
+         running, and the others were not; the acknowledgement of such an upload's last byte came \
+         {} later than the round trip takes",
         late.affected,
         median(&late.saved),
         human(case.uploads.queue()),
@@ -126,12 +125,12 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, &queued);
     trips.share(case, &queued, &mut finding);
     let what = if trips.is_outside() {
-        "client's kernel acknowledged the response, at once,"
+        "client's kernel, which acknowledges immediately, acknowledged the response"
     } else {
         "server's kernel acknowledged the request"
     };
     let text = format!(
-        "in {} exchanges the {what} only after {} (median) more than the least round trip, {}",
+        "in {} exchanges the {what} {} (median) later than the minimum round trip of {} allows",
         trips.tally.affected,
         median(&trips.tally.saved),
         human(least)

@@ -17,19 +17,20 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 const WORDING: Wording = Wording {
     summary: "Something on the path enforces {rate} by dropping what exceeds it: bursts pass until \
         an allowance is used up, and what exceeds it is lost. {part} of the exchanges had to wait \
-        for something to be sent again.",
+        for a retransmission.",
     ruled_out: &[
         (
             Id::PacketLoss,
-            "losses by chance do not leave the same bytes a second between them",
+            "random losses do not leave the same bytes per second between them",
         ),
         (
             Id::BandwidthLimit,
-            "a slow link's queue delays and spaces what it carries; nothing was",
+            "a slow link's queue delays and spaces out what it carries; here nothing was delayed \
+             or spaced out",
         ),
     ],
     overturned_by: "segments lost while less than {rate} is sent, or the counters of every policer \
-        on the way at rest",
+        on the path not rising",
     fix: &[
         (
             "path",
@@ -236,8 +237,8 @@ fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
     let rate = bits(allowance.rate);
     let text = format!(
         "from one loss to another the path let {rate} of the {from}'s bytes through, in {} of {} \
-         stretches to within {}, and dropped {} of what was sent; what passed was not spaced, and \
-         did not queue",
+         stretches to within {}, and dropped {} of what was sent; what passed was not spaced out, \
+         and did not queue",
         allowance.at_rate,
         allowance.windows,
         percent(OFF),

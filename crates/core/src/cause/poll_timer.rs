@@ -15,7 +15,7 @@ const WORDING: Wording = Wording {
         Id::NagleDelayedAck,
         "a delayed ACK takes its whole time at each request; these waits are spread evenly",
     )],
-    overturned_by: "answers between the ticks, or requests that come on the same grid",
+    overturned_by: "answers between the ticks, or requests that arrive on the same ticks",
     fix: &[
         (
             "server",

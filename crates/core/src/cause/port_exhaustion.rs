@@ -212,8 +212,8 @@ fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u
         last.copied().unwrap_or(0)
     );
     let text = format!(
-        "{addr} made {made} connections from {} ports only ({range}); {full} times all of them were \
-         in use at once",
+        "{addr} made {made} connections from {} ports only ({range}); {full} times all of them \
+         were in use at the same time",
         client.ports.len()
     );
     finding.affected = Affected {

@@ -10,7 +10,7 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "{behind} has begun to answer and the proxy keeps it back for {saved} (median): its \
-        client sees nothing of a response that streams.",
+        client gets nothing yet of a response that is streamed.",
     ruled_out: &[(Id::DownstreamWait, "the upstream's answer was there")],
     overturned_by: "a proxy that may not pass it on sooner: it checks or signs the whole of it",
     fix: &[
@@ -27,11 +27,11 @@ const WORDING: Wording = Wording {
 
 /// The wording for a request that is received in full before it is passed on.
 const UPLOAD: Wording = Wording {
-    summary: "The proxy takes the whole request, {upload} (median), before it asks {behind}: two \
-        things one after the other of which {saved} (median) could have gone side by side.",
+    summary: "The proxy takes the whole request, {upload} (median), before it sends it to \
+        {behind}: of these two steps, {saved} (median) could have overlapped.",
     ruled_out: &[(
         Id::DownstreamWait,
-        "the upstream was not asked while the request was still coming",
+        "the upstream got nothing while the request was still arriving",
     )],
     fix: &[(
         "proxy",
@@ -75,13 +75,14 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool)
     let upload = human(upstream.median(|pair| pair.front.sent.since(pair.front.begin)));
     let shown = if is_upload {
         format!(
-            "{} requests to {behind} began only after the request in front was whole, which took \
-             {upload} (median)",
+            "{} requests to {behind} began only after the client's request to the proxy was \
+             complete, which took {upload} (median)",
             upstream.pairs.len(),
         )
     } else {
         format!(
-            "{} answers of {behind} had begun {} (median) before the answer in front did",
+            "{} answers of {behind} had begun {} (median) before the proxy's answer to its client \
+             did",
             upstream.pairs.len(),
             median(&tally.saved),
         )

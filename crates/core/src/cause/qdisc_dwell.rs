@@ -22,7 +22,8 @@ use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "Responses wait in the queue of the server's own device for {saved} (median), behind \
-        what else it sends: {share} of all request time. The network has not had them yet.",
+        other data that it sends: {share} of all request time. They have not reached the network \
+        yet.",
     ruled_out: &[
         (
             Id::ServerThink,
@@ -52,8 +53,8 @@ const WORDING: Wording = Wording {
 
 /// The wording for a server whose own kernel was watched.
 const WATCHED: Wording = Wording {
-    summary: " in the queueing disciplines of its own device, behind what else it sends: TCP has \
-        sent the answer, and the network has not had it yet.",
+    summary: " in the queueing disciplines of its own device, behind other data that it sends: TCP \
+        has sent the answer, and it has not reached the network yet.",
     ruled_out: &[(
         Id::Pacing,
         "the time until which pacing keeps a segment is not counted",

@@ -15,25 +15,29 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "Something on the way falls asleep: the first packet after a pause waits {waking} for \
-        it to wake, what follows does not. Radios that save power do that.",
+    summary: "Something on the path falls asleep: the first packet after a pause waits {waking} \
+        for it to wake, and packets right after it do not. Radios that save power do that.",
     ruled_out: &[
         (
             Id::ServerThink,
-            "handshakes are late too, which the kernel answers; and its delayed ACK, due after 40 ms, did not come before the answers",
+            "handshakes, which the kernel answers, are late too; and the kernel's delayed ACK, due \
+             after 40 ms, did not come before the answers",
         ),
-        (Id::PathQueueing, "what follows at once is as quick as ever"),
+        (
+            Id::PathQueueing,
+            "packets that follow without a pause are as fast as usual",
+        ),
     ],
     overturned_by: "a capture at the server that shows these requests arriving in time",
     fix: &[
         (
             "client",
-            "iw dev wlan0 set power_save off; on a phone's network nothing but keeping the radio \
-             awake",
+            "iw dev wlan0 set power_save off; on a mobile network, keep the radio awake (nothing \
+             else helps)",
         ),
         (
             "client",
-            "send what belongs together at once, or a packet every 100 ms while a request is \
+            "send related requests together, or a packet every 100 ms while another request is \
              likely",
         ),
     ],
@@ -44,7 +48,8 @@ const STAMPED: Wording = Wording {
     ruled_out: &[
         (
             Id::ServerThink,
-            "the requests had not come yet: the client's clock says that they were on the way",
+            "the requests had not arrived yet: the client's timestamps say that they were on the \
+             path",
         ),
         WORDING.ruled_out[1],
     ],
@@ -169,12 +174,14 @@ impl Rule {
         if self.is_stamped() {
             format!(
                 "after pauses of {pause} and more, {count} requests came {waking} (median) later \
-                 than the client's clock says that they were sent; without a pause {prompt}"
+                 than the client's timestamps say that they were sent; without a pause they were \
+                 {prompt} late"
             )
         } else {
             format!(
                 "after pauses of {pause} and more, {count} answers came {waking} (median) later \
-                 than the path takes, handshakes too ({}); without a pause {prompt}",
+                 than the path's round trip explains, and handshakes were late too ({}); without a \
+                 pause the answers were {prompt} late",
                 median(&self.handshakes),
             )
         }

@@ -13,15 +13,16 @@ use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
 const WORDING: Wording = Wording {
-    summary: "The server answers one request every {turn}, {rate} a second, whatever it is asked: \
+    summary: "The server answers one request every {turn}, {rate} a second, whatever the request: \
         the others wait their turn, {saved} (median), {share} of all request time. It can answer \
-        sooner, for it does where nothing waits.",
+        sooner: it does so when no other request is waiting.",
     ruled_out: &[(
         Id::WorkerSaturation,
         "a worker that needs {turn} for a request needs it for the first one too; here it took \
          {quickest}",
     )],
-    overturned_by: "the server's configuration without a limit, or quick answers between the turns",
+    overturned_by: "a server configuration without a limit, or fast responses between these \
+        intervals",
     fix: &[("server", RAISE), ASK_LESS],
 };
 
@@ -37,12 +38,12 @@ const CONFIGURED: Wording = Wording {
 
 /// The change of the limit itself.
 const RAISE: &str =
-    "raise the limit, or let bursts pass at once: `limit_req … burst=N nodelay` (nginx)";
+    "raise the limit, or let bursts pass immediately: `limit_req … burst=N nodelay` (nginx)";
 
 /// The change at the client.
 const ASK_LESS: (&str, &str) = (
     "client",
-    "ask no faster than the limit: what is above it only waits",
+    "send requests no faster than the limit: what is above it only waits",
 );
 
 /// Watches for responses one at a time, at a fixed interval, by a server that answers immediately
@@ -141,7 +142,7 @@ fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = of_gate(case, gate, tally);
     let text = format!(
-        "a request that met no other was answered in {}",
+        "a request with no other open was answered in {}",
         human(gate.quickest)
     );
     finding

@@ -15,8 +15,8 @@ use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 
 /// The evidence on the wire.
-const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {window}) and went \
-    on as soon as an ACK moved it";
+const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {window}) and \
+    resumed as soon as an ACK moved it";
 
 const WORDING: Wording = Wording {
     summary: "The {to} allows no more than {window} in flight, so a {message} takes a round trip \
@@ -24,7 +24,8 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::SlowStart,
-            "the window, not the number of segments, was full at each stop, and did not grow",
+            "the receive window was full at each stop, not the congestion window, and it did not \
+             grow",
         ),
         (
             Id::SendBuffer,
@@ -35,11 +36,12 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "{to}",
-            "do not set SO_RCVBUF: it ends the kernel's own tuning of the window",
+            "do not set SO_RCVBUF: setting it disables the kernel's autotuning of the window",
         ),
         (
             "{to}",
-            "raise net.ipv4.tcp_rmem's third value to rate times round trip",
+            "raise the third value of net.ipv4.tcp_rmem to the bandwidth-delay product (rate times \
+             round trip)",
         ),
         (
             "path",

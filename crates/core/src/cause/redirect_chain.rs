@@ -19,17 +19,17 @@ const WORDING: Wording = Wording {
         of {direct}. The redirects are {share} of that time, a round trip and more for each.",
     ruled_out: &[(
         Id::ServerThink,
-        "it is the number of exchanges, not the length of one",
+        "the cause is the number of exchanges, not the length of one",
     )],
-    overturned_by: "redirects on the way that clients must not skip: a login, a consent",
+    overturned_by: "redirects in between that clients must not skip: a login, a consent",
     fix: &[
         (
             "server",
-            "redirect once, to the last place: `return 301 https://…/final/` (nginx)",
+            "redirect once, to the final location: `return 301 https://…/final/` (nginx)",
         ),
         (
             "server and clients",
-            "link to the last place, so that nothing redirects",
+            "link to the final location, so that nothing redirects",
         ),
         ("server", "HSTS with preload where http leads to https"),
     ],
@@ -159,8 +159,8 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let each = chains.turns.count() / chains.count.max(1);
     let text = format!(
-        "{} times a client followed {each} redirects (mean) one after the other to the places \
-         that they named, {} (median) each",
+        "{} times a client followed {each} redirects (mean) one after the other to where they \
+         pointed, {} (median) each",
         chains.count,
         median(&chains.turns),
     );

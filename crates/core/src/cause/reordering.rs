@@ -18,13 +18,13 @@ const WORDING: Wording = Wording {
             "what filled the holes carries older numbers than what came before it, or came sooner \
              than its sender can have heard of the hole: it had been sent first",
         ),
-        (Id::FastRetransmit, "repetitions carry newer numbers"),
+        (Id::FastRetransmit, "retransmissions carry newer numbers"),
     ],
     overturned_by: "a capture at the sender that shows these segments leaving in the order they arrived",
     fix: &[
         (
             "path",
-            "spread load over links by flow, not by packet; look for parallel links of unequal \
+            "distribute load over links by flow, not by packet; look for parallel links of unequal \
              length",
         ),
         (
@@ -54,8 +54,8 @@ impl super::Rule for Rule {
         let mut finding = evidence::finding(Id::Reordering, Owner::Path, case, &seen.tally);
         let text = format!(
             "{} segments arrived behind others that their sender had sent later: its numbers (IP \
-             identification, TSval) say so, or they came sooner than a repetition can; {} were \
-             sent again in vain",
+             identification, TSval) say so, or they came sooner than a retransmission can; {} were \
+             retransmitted in vain",
             seen.overtaken, seen.resent
         );
         finding.evidence.push(

@@ -36,7 +36,7 @@ const WORDING: Wording = Wording {
 const RHYTHM: &str = "Its parts come at an even pace: a rhythm that was set or asked for, or work";
 
 /// The reason for all other pauses.
-const WAITING: &str = "It waits for itself or for something behind it";
+const WAITING: &str = "The delay is in the server itself or in a backend that it waits for";
 
 /// The evidence against Nagle's algorithm, if most parts waited for no acknowledgement.
 const NO_NAGLE: Wording = Wording {
@@ -52,8 +52,8 @@ const NO_NAGLE: Wording = Wording {
 const CHANCE: Wording = Wording {
     ruled_out: &[(
         Id::NagleDelayedAck,
-        "of {parts} second parts only {released} left with an acknowledgement (typically {typical} \
-         after it), {late} later and {eager} before: chance, not cause",
+        "of {parts} follow-up parts only {released} left right after an acknowledgement (typically \
+         {typical} after it), {late} later and {eager} before: coincidence, not cause",
     )],
     ..Wording::NONE
 };
@@ -165,7 +165,7 @@ impl Rule {
             id: "event-stream".to_owned(),
             text: format!(
                 "{}: {count} responses are streams of events by their content type, silent for {} \
-                 (median) between their parts: nobody waits for what has not happened.",
+                 (median) between their parts: nobody waits for events that have not happened.",
                 case.endpoint,
                 median(&self.streamed)
             ),
@@ -175,23 +175,23 @@ impl Rule {
     fn finding(&self, case: &Case<'_>, tally: &Tally) -> Finding {
         let mut finding = evidence::finding(Id::ServerPause, Owner::Server, case, tally);
         let text = format!(
-            "{} responses stopped for {} (median) between two parts, and went on with no \
-             acknowledgement that could have released the second",
+            "{} responses paused for {} (median) between two parts, and no acknowledgement came \
+             that could have released the second part",
             tally.affected,
             median(&tally.saved)
         );
         let text = match self.written {
             0 => text,
             some => format!(
-                "{text}; in {some} of them one came just before, and the server's kernel saw the \
-                 program write only then"
+                "{text}; in {some} of them an acknowledgement came just before, and the server's \
+                 kernel saw the program write only then"
             ),
         };
         let text = match self.then_held {
             0 => text,
             some => format!(
-                "{text}; in {some} of them it was then held for one, and only the server's kernel \
-                 saw when the program had written it"
+                "{text}; in {some} of them the second part was then held for an acknowledgement, \
+                 and only the server's kernel saw when the program had written it"
             ),
         };
         let kind = if case.has_packets {
@@ -210,8 +210,8 @@ impl Rule {
         let tried = tried.filter(|_| nagle_delayed_ack::follows_ack(case) == Some(false));
         if let Some(result) = &tried {
             let text = format!(
-                "acknowledging at once (TCP_QUICKACK) changed nothing: first to last byte {} with \
-                 it, {} without",
+                "acknowledging immediately (TCP_QUICKACK) changed nothing: first to last byte {} \
+                 with it, {} without",
                 median(&result.treated.body),
                 median(&result.control.body)
             );

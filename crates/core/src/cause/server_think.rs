@@ -15,11 +15,12 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The server has the whole request and takes {saved} (median) before it begins to \
-        answer, {share} of all request time.{others} What it does meanwhile shows on the server \
-        only.",
+        answer, {share} of all request time.{others} What the server does in that time can be seen \
+        only on the server.",
     ruled_out: &[(
         Id::NagleDelayedAck,
-        "nothing of the response had been sent that an acknowledgement could have released",
+        "no part of the response had been sent yet, so there was nothing whose acknowledgement \
+         could have released the rest",
     )],
     overturned_by: "the server's own log showing that it answered sooner",
     fix: &[
@@ -35,8 +36,8 @@ const WORDING: Wording = Wording {
 const NOBODY_ELSE: &str = " The network and the client have no part in it.";
 
 /// The change at a server that may serve several requests in parallel.
-const SIDE_BY_SIDE: &str = "if requests queue (compare one request with many at once): let more of \
-    them be served side by side";
+const SIDE_BY_SIDE: &str = "if requests queue (compare one request with many at once): serve more \
+    of them in parallel";
 
 /// Watches servers that answer late, wherever the time passes; evidence of the place makes a
 /// separate finding ([`served`]).
@@ -128,8 +129,8 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
 /// Returns the evidence that the server had the requests for the whole time.
 pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
     let text = format!(
-        "{} requests were with the server, nothing of them lost or held, for {} (median) before \
-         the response's first byte",
+        "the server had {} requests in full, with nothing lost or held back, for {} (median) \
+         before the first byte of the response",
         tally.affected,
         median(&tally.saved)
     );

@@ -80,9 +80,8 @@ impl Silences {
     /// Returns the evidence of our own requests.
     pub(super) fn evidence(&self) -> Evidence {
         let text = format!(
-            "while nothing was captured, all {} connections waited together {} for {}, none \
-             was answered meanwhile, and then all were; a thread of ours that only looked on \
-             went on",
+            "while nothing was captured, all {} connections waited together {} for {}, none was \
+             answered meanwhile, and then all were; lagtrace's own watchdog thread kept running",
             self.connections,
             times(self.count),
             typical(&self.lengths),
@@ -115,9 +114,9 @@ impl Silences {
         finding.predicted = None;
         finding.evidence.push(self.evidence());
         finding.summary = format!(
-            "The server as a whole stands still at times, for {}, {} before packets were \
-             captured; {} of {} requests met it, {} of all their time. All connections wait \
-             together and go on together.",
+            "The whole server stalls at times, for {}, {} before packets were captured; {} of {} \
+             requests were hit, {} of all their time. All connections wait together and resume \
+             together.",
             typical(&self.lengths),
             times(self.count),
             self.requests,

@@ -58,8 +58,8 @@ impl super::Rule for Rule {
         }
         let mut finding = evidence::finding(Id::SlowRequestUpload, Owner::Client, case, tally);
         let text = format!(
-            "{} requests stopped for {} (median) between two parts with nothing that held the \
-             second back",
+            "{} requests paused for {} (median) between two parts, although nothing held the \
+             second part back",
             tally.affected,
             median(&tally.saved)
         );

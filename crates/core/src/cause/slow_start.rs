@@ -15,7 +15,7 @@ use crate::report::Finding;
 
 /// The evidence on the wire.
 const SEEN: &str = "{stops} times the {from} had sent as many full segments as its congestion \
-    window allows (from {first} up to {most}) and went on with the ACKs for them";
+    window allows (from {first} up to {most}) and resumed when their ACKs arrived";
 
 const WORDING: Wording = Wording {
     summary: "A new connection may send ten segments at first and twice as many each round trip \
@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "client",
-            "keep connections and use them again: their window is open already",
+            "keep connections and reuse them: their window is open already",
         ),
         ("{from}", "send less: compress the {message}, or split it"),
         (
@@ -37,7 +37,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "path",
-            "serve from nearer: each round of slow start is a round trip",
+            "serve from a nearer place: each round of slow start is a round trip",
         ),
     ],
 };

@@ -13,11 +13,11 @@ use super::wording::Wording;
 use crate::exchange::delivery::Delivery;
 
 /// The evidence on the wire.
-const SEEN: &str = "after a rest of {rested} the {from} stopped with {first} in flight for ACKs, \
-    though the same connection had carried {earlier} at once before";
+const SEEN: &str = "after an idle time of {rested} the {from} stopped with {first} in flight to \
+    wait for ACKs, although the same connection had had {earlier} in flight before";
 
 const WORDING: Wording = Wording {
-    summary: "A connection that rested begins slow start anew, a round trip ({trip}) for each \
+    summary: "A connection that was idle begins slow start again, a round trip ({trip}) for each \
         doubling, although its window had been large: {cost}.",
     ruled_out: &[
         (
@@ -26,13 +26,16 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::PacketLoss,
-            "nothing was sent again that could have made it smaller",
+            "nothing was retransmitted that could have made it smaller",
         ),
     ],
     overturned_by: "net.ipv4.tcp_slow_start_after_idle = 0 at the {from}",
     fix: &[
         ("{from}", "sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),
-        ("client", "use fewer connections, so that each rests less"),
+        (
+            "client",
+            "use fewer connections, so that each is idle for less time",
+        ),
     ],
 };
 

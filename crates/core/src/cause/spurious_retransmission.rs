@@ -10,7 +10,7 @@ use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
 
 const WORDING: Wording = Wording {
-    summary: "Segments are sent again although they are not lost, and the sender slows down for \
+    summary: "Segments are retransmitted although they are not lost, and the sender slows down for \
         it: {saved} (median) in {affected} exchanges.",
     ruled_out: &[(
         Id::PacketLoss,

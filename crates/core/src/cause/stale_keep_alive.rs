@@ -18,9 +18,9 @@ use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The client uses connections again that were idle for {idle} or longer, and that \
-        {what} meanwhile. The request is lost for {lost} (median) and has to be asked again on a \
-        new one.",
+    summary: "The client reuses connections that were idle for {idle} or longer and that {what} in \
+        the meantime. The request is lost, and after {lost} (median) it has to be sent again on a \
+        new connection.",
     ruled_out: &[
         (
             Id::ConnectionClosed,
@@ -28,15 +28,17 @@ const WORDING: Wording = Wording {
         ),
         (Id::NoResponse, "the lost requests were not acknowledged"),
     ],
-    overturned_by: "requests that come to nothing on connections that were never idle",
+    overturned_by: "requests that fail on connections that were never idle",
     fix: &[
         (
             "client",
-            "forget idle connections before the others do: a pool's idle time below the server's and the path's",
+            "close idle connections first: set the pool's idle timeout below the server's and the \
+             path's",
         ),
         (
             "client",
-            "TCP keep-alive more often than the path forgets (TCP_KEEPIDLE), TCP_USER_TIMEOUT",
+            "send TCP keep-alives at intervals shorter than the path's idle timeout \
+             (TCP_KEEPIDLE); set TCP_USER_TIMEOUT",
         ),
         (
             "server or path",
@@ -186,8 +188,9 @@ impl Rule {
         };
         let idle = human(self.idle.min().unwrap_or_default());
         let text = format!(
-            "{} requests on connections idle for {idle} or longer came to nothing: {} after the \
-             server's FIN, {} reset, {} never acknowledged; {} such requests were answered",
+            "{} requests on connections idle for {idle} or longer failed: {} met the server's FIN, \
+             {} were reset, {} were never acknowledged; {} requests on such connections were \
+             answered",
             self.tally.affected, self.closed, self.reset, self.forgotten, self.alive
         );
         finding.evidence.push(
@@ -203,7 +206,7 @@ impl Rule {
                 (
                     "what",
                     &match culprit {
-                        Owner::Path => "something on the way has forgotten",
+                        Owner::Path => "a device on the path has forgotten",
                         _ => "the server has closed",
                     },
                 ),

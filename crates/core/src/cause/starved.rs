@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
         Id::NoResponse,
         "the same server answered requests on other connections all the time",
     )],
-    overturned_by: "answers on more connections side by side than the server has workers",
+    overturned_by: "answers on more connections in parallel than the server has workers",
     fix: &[
         (
             "server",
@@ -32,7 +32,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "let kept-alive connections go sooner: fewer requests on each, a shorter time idle",
+            "close kept-alive connections sooner: fewer requests on each, a shorter idle timeout",
         ),
         ("client", "fewer connections at once, each used more"),
     ],
@@ -135,8 +135,8 @@ impl Starved {
         packets.sort_unstable();
         packets.truncate(5);
         let text = format!(
-            "the first requests of {left} connections were left without an answer for {} \
-             (median); meanwhile {served} on others were answered, nearly all within {}",
+            "the first requests of {left} connections were left without an answer for {} (median); \
+             in that time {served} on others were answered, nearly all within {}",
             human(quantile(&passed_over, 0.5)),
             human(usual),
         );

@@ -16,8 +16,8 @@ const WORDING: Wording = Wording {
     summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
         started {late} (median) late. A lost SYN and a lost answer look the same from where this \
         was captured.",
-    ruled_out: &[(Id::FirewallDrop, "the repeated SYN was answered")],
-    overturned_by: "a capture on the server that shows every SYN answered at once",
+    ruled_out: &[(Id::FirewallDrop, "the retransmitted SYN was answered")],
+    overturned_by: "a capture on the server that shows every SYN answered immediately",
     fix: &[
         (
             "server",
@@ -40,8 +40,8 @@ const IGNORED: Wording = Wording {
 
 /// The wording for attempts that were all given up.
 const GIVEN_UP: Wording = Wording {
-    summary: "Connection attempts are lost: {given_up} of {attempts} were repeated for {waited} \
-        (median) and given up. From this side lost SYNs and lost answers look the same.",
+    summary: "Connection attempts are lost: {given_up} of {attempts} were retransmitted for \
+        {waited} (median) and given up. From this side lost SYNs and lost answers look the same.",
     ruled_out: &[],
     ..WORDING
 };
@@ -139,8 +139,8 @@ impl Rule {
     fn silence(&self) -> Option<Evidence> {
         let count = self.given_up.count();
         let text = format!(
-            "{count} of {} attempts repeated their SYN for {} (median) and were given up, though \
-             others were answered",
+            "{count} of {} attempts retransmitted their SYN for {} (median) and were given up, \
+             though others were answered",
             self.attempts(),
             evidence::median(&self.given_up)
         );
@@ -194,7 +194,7 @@ impl Rule {
         };
         if self.repeated > 0 {
             let text = format!(
-                "{} of {} connections were made only by a repeated SYN, {} (median) late",
+                "{} of {} connections were made only by a retransmitted SYN, {} (median) late",
                 self.repeated,
                 self.established,
                 evidence::median(&self.lost)
@@ -220,8 +220,8 @@ impl Rule {
 
     fn unanswered(&self) -> Evidence {
         let text = format!(
-            "of {} first SYNs that had to be repeated, {} were seen next to the server, and it \
-             sent no SYN/ACK to them",
+            "of {} first SYNs that had to be retransmitted, {} were seen next to the server, and \
+             it sent no SYN/ACK to them",
             self.repeated, self.ignored
         );
         Evidence::circumstance(EvidenceKind::Wire, text).count(self.ignored)
@@ -242,7 +242,7 @@ fn probed(case: &Case<'_>) -> Option<Evidence> {
                 .unwrap_or_default();
         }
     }
-    let text = format!("our own probes had to repeat {repeated} SYNs for {open} answers");
+    let text = format!("our own probes had to retransmit {repeated} SYNs for {open} answers");
     (repeated > 0 && open > 0)
         .then(|| Evidence::mechanism(EvidenceKind::OwnSocket, text).count(repeated))
 }

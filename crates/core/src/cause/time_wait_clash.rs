@@ -65,8 +65,8 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self.delays.finding(Id::TimeWaitClash, Owner::Client, case);
         let text = format!(
-            "{} of {} SYNs met an ACK of an earlier connection between the same ports; the client \
-             reset it and began again {} (median) later; {} never succeeded",
+            "{} of {} SYNs were answered by an ACK of an earlier connection between the same \
+             ports; the client reset it and began again {} (median) later; {} never succeeded",
             self.delays.count(),
             case.ledger.setups.count,
             self.delays.median(),

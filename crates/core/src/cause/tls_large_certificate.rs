@@ -14,15 +14,15 @@ use crate::service::tally::Cost;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The server's certificates fill {bytes} bytes, more than a new connection may have \
-        under way: the handshake waits {stall} (median) for an acknowledgement, {share} of the \
-        time including connections.",
+    summary: "The server's certificates fill {bytes} bytes, more than a new connection may have in \
+        flight: the handshake waits {stall} (median) for an acknowledgement, {share} of the \
+        request time including connection setup.",
     ruled_out: &[
         (
             Id::TlsSlowHandshake,
-            "the flight had begun; what stopped it was released by an acknowledgement",
+            "the flight had begun; the rest of it was released by an acknowledgement",
         ),
-        (Id::PacketLoss, "nothing of the flight was sent again"),
+        (Id::PacketLoss, "nothing of the flight was retransmitted"),
     ],
     overturned_by: "a handshake with the same certificates whose flight comes in one go",
     fix: &[
@@ -111,7 +111,7 @@ impl Rule {
         let bytes = self.bytes.quantile(0.5).unwrap_or_default().as_nanos();
         let text = format!(
             "in {} of {} TLS handshakes the server's flight with its certificates, {bytes} bytes \
-             (median), stopped in its midst and went on {stall} (median) later, when the client \
+             (median), stopped in the middle and resumed {stall} (median) later, when the client \
              had acknowledged the first part",
             tally.affected, case.gathered.bearing.handshakes,
         );

@@ -15,8 +15,8 @@ use crate::service::Stretches;
 use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
-    summary: "The client interrupts the TLS handshake to ask whether the certificate is revoked, \
-        {pause} (median), {share} of the time including connections.",
+    summary: "The client interrupts the TLS handshake to ask whether the certificate is revoked: \
+        {pause} (median), {share} of the request time including connection setup.",
     ruled_out: &[(
         Id::TlsSlowHandshake,
         "the server had answered; the next flight was the client's to send",

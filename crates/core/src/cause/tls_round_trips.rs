@@ -15,7 +15,7 @@ use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
     summary: "Each TLS handshake takes one round trip more than TLS 1.3 needs, {extra} (median), \
-        {share} of the time including connections.",
+        {share} of the request time including connection setup.",
     ruled_out: &[
         (
             Id::TlsSlowHandshake,
@@ -43,7 +43,7 @@ const OFFER: Wording = Wording {
 const ASK: Wording = Wording {
     fix: &[(
         "server",
-        "see first whether it speaks TLS 1.3, which nobody offered: `openssl s_client -tls1_3`",
+        "see first whether it speaks TLS 1.3, which no client offered: `openssl s_client -tls1_3`",
     )],
     ..Wording::NONE
 };
@@ -215,7 +215,8 @@ impl Rule {
         let extra = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "{} of {} TLS handshakes took a round trip more ({extra}, median): {} full ones of {}, \
-             {} with a HelloRetryRequest; {} times the client offered to resume a session in vain",
+             {} with a HelloRetryRequest; {} times the client offered in vain to resume a \
+             session",
             tally.affected,
             case.gathered.bearing.handshakes,
             self.full,

@@ -15,16 +15,16 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server takes {think} (median) before it answers within a TLS handshake, {share} \
-        of the time including connections: a costly key, or handshakes that queue for its \
-        processors.",
+        of the request time including connection setup: a costly key, or handshakes that queue for \
+        its processors.",
     ruled_out: &[
         (
             Id::TlsRoundTrips,
-            "travel is taken off: it is the server's time within a flight that is counted",
+            "network transit is subtracted: only the server's own time within a flight is counted",
         ),
         (
             Id::ServerThink,
-            "requests behind the handshakes were answered much sooner",
+            "requests after the handshakes were answered much faster",
         ),
     ],
     overturned_by: "the server's own trace showing that it answered the ClientHello sooner",
@@ -121,8 +121,8 @@ impl Rule {
             .finding(Id::TlsSlowHandshake, Owner::Server, case);
         let think = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "in {} of {} TLS handshakes the server had the client's flight and answered {think} \
-             (median) later; behind them it took {} (median) for a request",
+            "in {} of {} TLS handshakes the server answered {think} (median) after it had the \
+             client's flight; after the handshakes it took {} (median) to answer a request",
             tally.affected,
             case.gathered.bearing.handshakes,
             human(self.thinks.quantile(0.5).unwrap_or_default()),

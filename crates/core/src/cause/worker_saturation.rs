@@ -11,12 +11,12 @@ use crate::service::tally::Tally;
 const WORDING: Wording = Wording {
     summary: "The server serves one request at a time and needs {turn} for it; the others wait in \
         line, {saved} (median), {share} of all request time. The wait grows with each request that \
-        is made side by side.",
+        is made in parallel.",
     ruled_out: &[(
         Id::RateLimit,
         "no request was answered sooner than in {quickest}",
     )],
-    overturned_by: "requests that are answered side by side, or a limit in the server's \
+    overturned_by: "requests that are answered in parallel, or a limit in the server's \
         configuration that lets one through at a time (then raise it)",
     fix: &[
         ("server", "{change}"),
@@ -29,7 +29,8 @@ const WORDING: Wording = Wording {
 const IN_TURNS: Wording = Wording {
     summary: "The server answers one request at a time, {turn} after the one before; the others \
         wait in line, {saved} (median), {share} of all request time. It is work that takes a turn \
-        for each, or a limit on the rate: no request met the server idle, which would tell.",
+        for each, or a limit on the rate: no request reached an idle server, which would show \
+        which it is.",
     ruled_out: &[],
     ..WORDING
 };
@@ -38,12 +39,12 @@ const IN_TURNS: Wording = Wording {
 const SEVERAL: Wording = Wording {
     summary: "The server serves about {served} at a time and needs {alone} for each; the others \
         wait until it is their turn, {saved} (median), {share} of all request time. The wait grows \
-        with each request that is made side by side.",
+        with each request that is made in parallel.",
     ruled_out: &[(
         Id::ServerThink,
         "the work itself takes {alone} where no other request competes",
     )],
-    overturned_by: "answers that come faster when more requests are made side by side",
+    overturned_by: "answers that come faster when more requests are made in parallel",
     fix: &[
         ("server", "{change}"),
         ("server", "less work per request"),
@@ -54,7 +55,7 @@ const SEVERAL: Wording = Wording {
 /// The change at the client.
 const FEWER: (&str, &str) = (
     "client",
-    "fewer requests side by side: more of them only wait longer",
+    "fewer requests in parallel: more of them only wait longer",
 );
 
 /// The change at a server that may have more than one worker.
@@ -114,7 +115,7 @@ fn several(case: &Case<'_>) -> Option<Finding> {
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let text = format!(
-        "{} answers came at an even {:.0} a second while {:.0} requests at a time were with the \
+        "{} answers came at an even {:.0} a second while {:.0} requests at a time were open at the \
          server: each took {} (median)",
         capacity.answers,
         capacity.rate,
@@ -155,9 +156,10 @@ fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding.candidates.push(Candidate {
         cause: Id::RateLimit,
         because: format!("{:.1} requests a second may be a limit", gate.rate()),
-        decided_by: "one request to the idle server: at once behind a limit, a turn long where \
-                     it is work"
-            .to_owned(),
+        decided_by:
+            "one request to the idle server: with a limit it is answered immediately, with \
+                     work it takes one turn"
+                .to_owned(),
     });
     finding
 }
@@ -165,7 +167,7 @@ fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = of_gate(case, gate, tally);
     let text = format!(
-        "a request that met an idle server took {} as well",
+        "a request that reached an idle server took {} as well",
         human(gate.quickest)
     );
     finding

@@ -14,7 +14,7 @@ use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 
 /// The evidence on the wire.
-const SEEN: &str = "the {to} advertised a window of zero; the {from} stood still ({stopped} in the \
+const SEEN: &str = "the {to} advertised a window of zero; the {from} stalled ({stopped} in the \
     worst {message}) until the {to} opened it again";
 
 const WORDING: Wording = Wording {
@@ -22,9 +22,9 @@ const WORDING: Wording = Wording {
         closed, and the {from} may not send. It costs {cost}.",
     ruled_out: &[(
         Id::ServerPause,
-        "the {to}'s window update ended the silence, and the {from} went on with it",
+        "the {to}'s window update ended the silence: the {from} resumed as soon as it came",
     )],
-    overturned_by: "the {from} not sending for long after the window was open again",
+    overturned_by: "the {from} staying silent for a long time after the window had opened again",
     fix: &[
         (
             "{to}",

@@ -78,8 +78,8 @@ fn finding(
     );
     finding.verdict = Verdict::Possible;
     finding.summary = format!(
-        "{count} {times} to {endpoint} ended in silence: data was repeated by timers for {} in \
-         all, and no acknowledgement came. The other end is gone, or the path to it has stopped \
+        "{count} {times} to {endpoint} ended in silence: data was retransmitted by timers for {} \
+         in all, and no acknowledgement came. The other end is gone, or the path to it has stopped \
          passing these packets.",
         human(Duration::from_nanos(cost)),
     );
@@ -101,7 +101,7 @@ fn finding(
         ),
         fix(
             "client",
-            "bound the wait: `TCP_USER_TIMEOUT`, and keep-alive probes on connections that rest",
+            "bound the wait: `TCP_USER_TIMEOUT`, and keep-alive probes on idle connections",
         ),
     ];
     Some(finding)

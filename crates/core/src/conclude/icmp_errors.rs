@@ -114,7 +114,7 @@ fn said(word: &Word) -> String {
     let what = meaning(word.kind, word.target.is_ipv4());
     let (kind, code) = word.kind.wire(word.target.is_ipv4());
     format!(
-        "{who} said of packets to {}: {what} ({kind}/{code})",
+        "{who} answered packets to {} with ICMP: {what} ({kind}/{code})",
         word.target
     )
 }
@@ -164,7 +164,7 @@ fn remark(word: &Word) -> Remark {
     };
     let packets: Vec<String> = word.packets.iter().map(u64::to_string).collect();
     let text = format!(
-        "{} by ICMP; {} in all, packets {}{}.",
+        "{}; {} in all, packets {}{}.",
         said(word),
         word.count,
         packets.join(", "),
@@ -195,7 +195,7 @@ fn ping_remark(pings: &Pings) -> Remark {
         ));
     }
     if pings.turned_down > 0 {
-        text.push_str(&format!(", {} turned down by ICMP", pings.turned_down));
+        text.push_str(&format!(", {} rejected by ICMP", pings.turned_down));
     }
     if pings.lost > 0 {
         let share = percent(pings.lost as f64 / pings.sent.max(1) as f64);

@@ -133,8 +133,9 @@ fn is_renamed(kind: WaitKind, served: &Served) -> bool {
 
 fn withheld(finding: &Finding, said: &str) -> Remark {
     let text = format!(
-        "{}: {} is not said of it although the packets alone would show it: {said}. The rest went \
-         by between the server's network stack and where the packets were captured.",
+        "{}: {} is not reported for it although the packets alone would show it: {said}. The rest \
+         of the time passed between the server's network stack and where the packets were \
+         captured.",
         finding.service, finding.cause
     );
     remark("host-contradicts", text)
@@ -156,7 +157,8 @@ fn unsent(split: &Split) -> Option<Candidate> {
     (split.share(&[TurnStage::Sending]) >= EXPLAINED).then(|| Candidate {
         cause: Id::CorkHold,
         because: "its program had written the answers, and its kernel kept them".to_owned(),
-        decided_by: "TCP_CORK on the accepted sockets, MSG_MORE in the server's sends".to_owned(),
+        decided_by: "look for TCP_CORK on the accepted sockets and MSG_MORE in the server's sends"
+            .to_owned(),
     })
 }
 
@@ -254,10 +256,10 @@ fn beyond(case: &Case<'_>, served: &Served) -> String {
     let (tally, [said, _]) = (&served.beyond, &served.said);
     format!(
         "{}: packets and the server's kernel disagree in {} of {} requests. Its host had sent the \
-         whole answer {} (median) sooner than the packets have it, both by one clock: it took {} by \
-         its kernel, and {} by the packets (medians). The difference went by between the server's network stack and where the packets were captured (a \
-         device's queue, a virtual switch, the path), and the packets alone would call it the \
-         server's.",
+         whole answer {} (median) sooner than the packets have it, both by one clock: it took {} \
+         by its kernel, and {} by the packets (medians). The difference passed between the \
+         server's network stack and where the packets were captured (a device's queue, a virtual \
+         switch, the path), and the packets alone would call it the server's.",
         case.endpoint,
         tally.affected,
         served.exchanges,

@@ -22,7 +22,7 @@ const QUEUE_COUNTERS: [&str; 4] = [
 ];
 
 /// The basis of the verdict on most layers of a capture.
-const SEEN: &str = "seen in the packets";
+const SEEN: &str = "from the packets";
 /// The divisor of the connection attempts up to which failures do not make the layer suspect.
 const MOST_FAILED: u64 = 200;
 /// The divisor of the data segments, or connections, up to which irregular ones do not make the
@@ -129,7 +129,7 @@ fn name(facts: &Facts) -> Option<Layer> {
         None if resolution.took >= LONG_LOOKUP => (
             LayerState::Suspected,
             format!(
-                "{} took {} to resolve: who has not got it in a cache waits as long",
+                "{} took {} to resolve: clients without it in a cache wait as long",
                 resolution.name,
                 human(resolution.took)
             ),
@@ -284,12 +284,12 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let setups = &ledger.setups;
     let load = evidence.facts.loads.all(TargetId::Subject);
     if setups.count == 0 && load.connects == 0 {
-        let line = "no connection was seen being made".to_owned();
+        let line = "no connection setup was seen".to_owned();
         return layer(
             "connection",
             LayerState::NotMeasured,
             line,
-            "packets and own sockets",
+            "neither in packets nor in lagtrace's own sockets",
         );
     }
     let refused = setups.outcomes.of(SetupOutcome::Refused);
@@ -303,7 +303,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     // A SYN that was just sent may still be answered, but this cannot be so for all SYNs.
     if (setups.unheard + refused) * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
         let line = format!(
-            "of {} attempts to connect, unanswered: {unanswered}, refused: {refused}",
+            "connection attempts: {}, unanswered: {unanswered}, refused: {refused}",
             setups.count
         );
         return layer("connection", LayerState::Suspected, line, SEEN);
@@ -319,6 +319,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     }
     let line = match setups.count {
         0 => format!("{} connections made", load.connects),
+        1 => format!("1 connection seen, handshake {}", median(&setups.latency)),
         count => format!(
             "{count} connections seen, handshake {} (median)",
             median(&setups.latency)
@@ -404,9 +405,13 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     if ledger.count == 0 {
         return transport_of_data(evidence, ledger);
     }
+    let losses = match repaired {
+        0 => "no loss had to be repaired".to_owned(),
+        1 => "1 loss was repaired".to_owned(),
+        _ => format!("{repaired} losses were repaired"),
+    };
     let line = format!(
-        "{repaired} losses repaired within {} exchanges; windows, acknowledgements and \
-         retransmissions took {}",
+        "{losses} in {} exchanges; windows, acknowledgements and retransmissions took {}",
         ledger.count,
         at_most(ledger, &TRANSPORTS)
     );
@@ -423,7 +428,7 @@ fn transport_of_data(evidence: &Evidence, ledger: &Ledger) -> Layer {
     });
     if sum(ledger, &TRANSPORTS) > 0 || !has_transfers {
         let line = format!(
-            "no whole response was seen: windows, acknowledgements and retransmissions have {}",
+            "no complete response was seen; windows, acknowledgements and retransmissions took {}",
             at_most(ledger, &TRANSPORTS)
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
@@ -445,12 +450,12 @@ fn server(ledger: &Ledger) -> Layer {
         return layer("server", LayerState::Suspected, line, SEEN);
     }
     if ledger.count == 0 {
-        let line = "no whole response was seen".to_owned();
+        let line = "no complete response was seen".to_owned();
         return layer(
             "server",
             LayerState::NotMeasured,
             line,
-            "the waits of its exchanges",
+            "from the waits within its exchanges",
         );
     }
     if ledger.unread * 2 > ledger.count {
@@ -462,21 +467,21 @@ fn server(ledger: &Ledger) -> Layer {
         "server",
         LayerState::Cleared,
         line,
-        "the waits of its exchanges",
+        "from the waits within its exchanges",
     )
 }
 
 /// Returns the maximum time that these waits can have taken, including unexplained time: `at most
-/// 1.66 ms of each request, 2.8 % of the time`.
+/// 1.66 ms per request (2.8 % of the request time)`.
 fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> String {
     let sum = sum(ledger, kinds);
     if sum == 0 {
-        return "none of the time".to_owned();
+        return "no time".to_owned();
     }
     let mean = Duration::from_nanos(sum / ledger.latency.count().max(1));
     let share = sum as f64 / ledger.waits.total().max(1) as f64;
     format!(
-        "at most {} of each request, {} of the time",
+        "at most {} per request ({} of the request time)",
         human(mean),
         percent(share)
     )
@@ -501,10 +506,7 @@ fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
             });
             for layer in open {
                 layer.state = LayerState::NotMeasured;
-                layer.line = format!(
-                    "{} of the time has no place that could be told",
-                    percent(place.share)
-                );
+                layer.line = format!("{} of the time could not be located", percent(place.share));
                 layer.because.clone_from(&because);
             }
             continue;

@@ -109,8 +109,8 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     finding.evidence.extend(shown(
         retried,
         format!(
-            "{} of {} lookups were answered by {resolver} only when a query had been sent again, \
-             {} (median) later: {}",
+            "{} of {} lookups were answered by {resolver} only when a query had been retried, {} \
+             (median) later: {}",
             retried.count(),
             resolved.lookups,
             median(&retried.lost),
@@ -133,7 +133,7 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     finding.verdict = evidence::judge(&finding.evidence, all.count(), has_look_alike);
     finding.summary = format!(
         "Queries to the resolver {resolver}, or its answers, are lost: {} of {} lookups waited {} \
-         (median) until they were sent again{}.",
+         (median) until they were retried{}.",
         all.count(),
         resolved.lookups,
         median(&all),
@@ -180,8 +180,8 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     let about = (evidence, resolver, resolved);
     let mut finding = finding(about, Id::DnsSlowResolver, Owner::Resolver, &late)?;
     let text = format!(
-        "{} of {} lookups were answered {} (median) later than the way to {resolver} takes ({}), \
-         without any repetition",
+        "{} of {} lookups were answered {} (median) later than the round trip to {resolver} ({}) \
+         explains, with no query repeated",
         late.count(),
         resolved.lookups,
         median(&late),
@@ -191,8 +191,8 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     finding.evidence.push(shown.packets(&packets));
     finding.verdict = evidence::judge(&finding.evidence, late.count(), is_one_domain);
     finding.summary = format!(
-        "The resolver {resolver} takes {} (median) longer than the way to it for {} of {} lookups: \
-         it asks others first.",
+        "The resolver {resolver} takes {} (median) longer than the round trip to it for {} of {} \
+         lookups: it asks others first.",
         median(&late),
         late.count(),
         resolved.lookups,

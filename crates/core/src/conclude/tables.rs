@@ -316,7 +316,8 @@ fn meaning(result: &ExperimentResult<'_>) -> &'static str {
     let (helps, hurts) = (result.high < 0, result.low > 0);
     match (result.experiment, helps, hurts) {
         (Experiment::QuickAck, true, _) => {
-            "Requests are faster when we acknowledge at once: something waits for our ACK."
+            "Requests are faster when lagtrace acknowledges immediately: something waits for its \
+             ACK."
         }
         (Experiment::QuickAck, ..) => {
             "How soon we acknowledge makes no difference: nothing waits for our ACK."

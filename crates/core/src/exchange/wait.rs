@@ -84,7 +84,7 @@ impl WaitKind {
             Self::RequestTransfer => "sending the request",
             Self::RequestPause => "pause within the request",
             Self::RequestHeld => "request held for an ACK (Nagle)",
-            Self::RoundTrip => "travel",
+            Self::RoundTrip => "network transit",
             Self::ServerThink => "thinking before the response",
             Self::ResponseTransfer => "sending the response",
             Self::ServerPause => "pause within the response",

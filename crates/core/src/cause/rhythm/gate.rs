@@ -58,7 +58,8 @@ impl Gate {
     pub(in crate::cause) fn evidence(&self, packets: &[u64]) -> Evidence {
         let (even, of) = self.even;
         let text = format!(
-            "{even} of {of} answers to requests that waited side by side came {} after the one before",
+            "{even} of {of} answers to requests that waited in parallel came {} after the previous \
+             one",
             human(self.turn)
         );
         Evidence::mechanism(EvidenceKind::Wire, text)

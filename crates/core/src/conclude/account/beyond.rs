@@ -72,14 +72,14 @@ impl Beyond {
         let (count, by) = (self.tally.affected, median(&self.tally.saved));
         let text = match self.place {
             Place::Path => format!(
-                "{count} requests came, or their responses were acknowledged, {by} (median) later \
-                 than the least round trip, after the client's clock says that they were on the \
-                 way"
+                "{count} requests arrived, or their responses were acknowledged, {by} (median) \
+                 later than the minimum round trip allows, and by the client's timestamps they \
+                 spent that time on the path"
             ),
             _ => format!(
-                "{count} requests came after a silence of {by} (median), as long as the timer \
-                 that repeats what was lost on a way of {}; the clients' packets bear no numbers \
-                 that would tell whether they were sent before, and lost",
+                "{count} requests came after a silence of {by} (median), as long as the \
+                 retransmission timeout on a path with a round trip of {}; the clients' packets \
+                 carry no numbers that would show whether they had been sent before and lost",
                 human(self.least)
             ),
         };

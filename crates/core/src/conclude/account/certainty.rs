@@ -20,7 +20,10 @@ pub(crate) fn certainty(
     let (sure, because) = witness(finding, service, facts, is_from_packets);
     // Evidence of the cause is also evidence of the place.
     if finding.verdict > sure {
-        return (finding.verdict, "the evidence of its cause".to_owned());
+        return (
+            finding.verdict,
+            "the evidence of the cause shows it".to_owned(),
+        );
     }
     (sure, because)
 }
@@ -53,17 +56,21 @@ fn witness(
     match (is_from_packets, service.ledger.round_trip) {
         (true, Some(_)) => (
             Verdict::Strong,
-            "packets, with the round trip known from handshakes".to_owned(),
+            "the packets show it, with the round trip known from handshakes".to_owned(),
         ),
         (true, None) => (
             Verdict::Possible,
-            "packets, without a handshake that bounds the round trip".to_owned(),
+            "only packets show it, without a handshake that bounds the round trip".to_owned(),
         ),
         (false, _) if facts.round_trip(TargetId::Subject).is_some() => (
             Verdict::Strong,
-            "the requests' own stamps, with the round trip known from probes".to_owned(),
+            "the requests' own timestamps show it, with the round trip known from probes"
+                .to_owned(),
         ),
-        (false, _) => (Verdict::Possible, "the requests' own stamps".to_owned()),
+        (false, _) => (
+            Verdict::Possible,
+            "only the requests' own timestamps show it".to_owned(),
+        ),
     }
 }
 

@@ -176,18 +176,18 @@ fn summary(
     let place = match (spot.place, spot.culprit) {
         (Some(Place::Server), _) => "in the server",
         (Some(Place::Client), _) => "in the client",
-        (Some(Place::Path), _) => "on the way between client and server",
-        (Some(Place::Unknown), _) => "where these observations do not tell",
+        (Some(Place::Path), _) => "on the path between client and server",
+        (Some(Place::Unknown), _) => "at a place that these observations do not show",
         (None, Owner::Resolver) => "in name resolution",
-        (None, _) => "before the first request, while connections were made",
+        (None, _) => "before the first request, during connection setup",
     };
     let how = shape.map(shape::words).unwrap_or_default();
     let caveat = match spot.place {
-        Some(Place::Server | Place::Client) => "; it may be work that has to be done",
+        Some(Place::Server | Place::Client) => "; it may be necessary work",
         _ => "",
     };
     format!(
-        "On average {} of each {each} to {}, {} of all time, passed {place}{how}. No rule \
+        "On average {} of each {each} to {}, {} of all time, was spent {place}{how}. No rule \
          explains it{caveat}.",
         human(mean),
         case.endpoint,
@@ -242,10 +242,7 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
     } else {
         EvidenceKind::OwnSocket
     };
-    let text = format!(
-        "elsewhere, of each request on average: {}",
-        parts.join(", ")
-    );
+    let text = format!("elsewhere, on average per request: {}", parts.join(", "));
     Some(Evidence::circumstance(kind, text))
 }
 

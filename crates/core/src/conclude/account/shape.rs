@@ -51,11 +51,11 @@ pub(super) fn shape(case: &Case<'_>, ledger: &Ledger, place: Place) -> Option<Sh
 /// Returns the words for a shape, for use at the end of a clause.
 pub(super) fn words(shape: Shape) -> String {
     let words = match shape {
-        Shape::Constant => "about as much in each",
-        Shape::Spread => "little in some, much in others",
+        Shape::Constant => "about the same in each",
+        Shape::Spread => "but the amount varies widely between them",
         Shape::Rare => "nearly all of it in a few of them",
         Shape::Growing => "more and more as time went on",
-        Shape::Periodic => "at even distances in time",
+        Shape::Periodic => "at even intervals",
         Shape::ByRequest => "mostly in requests for a few of the targets",
         Shape::ByConnection => "mostly on a few of the connections",
     };

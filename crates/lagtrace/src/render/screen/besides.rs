@@ -89,15 +89,15 @@ fn found(report: &Report, length: Length) -> Vec<Line> {
     others.map(line).collect()
 }
 
-/// Returns title, culprit and share: `The path loses packets (path, 17 % of the time).`
+/// Returns title, culprit and share: `The path loses packets (path, 17 % of all time).`
 fn gist(finding: &Finding, report: &Report) -> String {
     let mut parts = vec![words::owner(finding.culprit).to_owned()];
     if finding.cost_ns > 0 {
         let share = quantity::share(finding.share);
         parts.push(if report.account.len() > 1 {
-            format!("{share} of the time at {}", finding.service)
+            format!("{share} of all time at {}", finding.service)
         } else {
-            format!("{share} of the time")
+            format!("{share} of all time")
         });
     }
     format!("{} ({}).", finding.title, parts.join(", "))
@@ -112,7 +112,7 @@ fn layers(report: &Report) -> Vec<Line> {
             .filter(move |layer| layer.state == state)
     };
     let suspected = of(LayerState::Suspected).map(|layer| {
-        let head = format!("Not cleared, {}:", layer.layer);
+        let head = format!("Not ruled out, {}:", layer.layer);
         (Tone::Caution, head, words::sentence(&layer.line))
     });
     let open: Vec<_> = of(LayerState::NotMeasured)

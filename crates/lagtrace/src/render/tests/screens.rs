@@ -208,7 +208,7 @@ fn what_a_capture_lacks_is_told_in_brief() {
     capture.dropped = Some(3);
     capture.points[0].damage = Some("a record is cut off".to_owned());
     let page = shown(&report, Length::Brief, 80);
-    for part in ["lost 3 packets", "ended early: a record is cut off"] {
+    for part in ["dropped 3 packets", "ended early: a record is cut off"] {
         assert!(page.contains(part), "{page}");
     }
 }
