@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use crate::attribution::LEAST_DELAYED_ACK;
 
-/// Error assumed of a round trip that was seen once or never varied: stamps of the two
-/// directions stray by as much.
+/// Assumed error of a round trip that was seen once or never varied: timestamps of the two
+/// directions differ by this much.
 pub(crate) const LEAST_ERROR: Duration = Duration::from_micros(50);
 /// The factor by which a sample above the least is the peer's delay, not the path's.
 const QUICK_FACTOR: u32 = 2;
