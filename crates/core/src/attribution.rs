@@ -257,7 +257,7 @@ impl Tiler<'_> {
     fn is_needless(&mut self, mark: &Mark, data: Data) -> bool {
         match data.arrival {
             Arrival::Copy => self.tiling.disorder.copied(mark.number),
-            // // Where the arrival of originals is visible, the arrival of a needless
+            // Where the arrival of originals is visible, the arrival of a needless
             // retransmission is too.
             Arrival::Repeat if data.need == Need::Spurious || !self.trace.is_near(mark.by) => {
                 self.tiling.disorder.resent(mark.number);

@@ -84,7 +84,7 @@ enum End {
 impl Connection {
     /// Begins a connection with this segment. Collects the connection's numbers if `stream`,
     /// Wireshark's index of the connection, is given.
-    // // Built in its final place, because it is large to move.
+    // Built in its final place, because it is large to move.
     #[inline(always)]
     pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
         Self {

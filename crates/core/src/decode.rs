@@ -206,7 +206,7 @@ impl Decoder {
             }
             Progress::Whole(whole) => whole,
         };
-        // // A fragmented tunnel packet may carry fragments of an inner packet.
+        // A fragmented tunnel packet may carry fragments of an inner packet.
         for _ in 0..tunnel::MAX_NESTING {
             let inner = tunnel::innermost(whole.datagram())?;
             if inner.fragment.is_some() {

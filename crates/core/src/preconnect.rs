@@ -112,7 +112,7 @@ impl Approaches {
             .unanswered
             .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
         if !asked.is_answered && self.lookups.asks_anybody() {
-            // // If none of many queries is answered, the point sees one direction only, or the
+            // If none of many queries is answered, the point sees one direction only, or the
             // traffic is synthetic.
             asked.unanswered.clear();
         }

@@ -141,7 +141,7 @@ impl Protocol {
             Self::Tls => Parser::Tls(Box::default()),
             Self::Redis => Parser::Redis(Box::new(redis::Messages::new(role))),
             Self::Postgres => Parser::Postgres(Box::new(postgres::Messages::new(role))),
-            // // Paired by turns: nothing is parsed in order.
+            // Paired by turns: nothing is parsed in order.
             Self::MySql | Self::Memcached | Self::Answered => Parser::Http(Messages::new(role)),
         }
     }

@@ -171,7 +171,7 @@ impl Search {
             }
             place
         });
-        // // The connection was either just found there or just inserted.
+        // The connection was either just found there or just inserted.
         &mut self.flows[place]
     }
 }

@@ -108,11 +108,11 @@ mod tests {
 
     #[test]
     fn connections_with_counters_of_their_own_share_none() {
-        // // Of many, two match by coincidence.
+        // Of many, two match by coincidence.
         let own = (0..40_u16).map(|n| (n % 2, 1000 * (n % 2) + n / 2));
         let packets: Vec<_> = [(0, 999)].into_iter().chain(own).collect();
         assert!(shared(&packets).iter().all(|is_shared| !is_shared));
-        // // A single connection shows nothing.
+        // A single connection shows nothing.
         let alone: Vec<_> = (0..10).map(|n| (1, n)).collect();
         assert!(shared(&alone).iter().all(|is_shared| !is_shared));
     }

@@ -38,7 +38,7 @@ impl Ruler {
         };
         let gap = at.nanos_since(last);
         self.count += 1;
-        // // Packets that came together have about the same timestamp from any clock.
+        // Packets that came together have about the same timestamp from any clock.
         let is_same = gap > SAME && gap.abs_diff(self.step) <= SAME;
         if is_same {
             self.votes += 1;

@@ -166,7 +166,7 @@ impl Common {
     fn server_made(&self, setup: &Setup) -> Option<Endpoint> {
         let (client, server) = setup.ends?;
         let phase = self.phase(client, server, setup.begin?);
-        // // A connection opened during warm-up counts like any other.
+        // A connection opened during warm-up counts like any other.
         let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
         Some(server).filter(|_| counts && self.is_meant(server))
     }
@@ -181,7 +181,7 @@ impl Common {
         match self.phase_of_flow(client, server, at) {
             None => Phase::Baseline,
             Some(phase) if self.facts.loads.covers(phase, at) => phase,
-            // // Traffic of our own flows outside their phase is not counted.
+            // Traffic of our own flows outside their phase is not counted.
             Some(_) => Phase::WarmUp,
         }
     }

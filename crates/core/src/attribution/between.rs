@@ -29,7 +29,7 @@ impl Tiler<'_> {
             return;
         };
         if let Some(until) = trace.behind.filter(|&until| until > from) {
-            // // The response would have needed its propagation time in any case.
+            // The response would have needed its propagation time in any case.
             let travel = trace.to_server.floor().unwrap_or_default();
             let (path, owner) = (WaitKind::RoundTrip, Owner::Path);
             self.push(until.min(from + travel), path, owner, None, Bound::Observed);
@@ -95,13 +95,13 @@ impl Tiler<'_> {
             });
             repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first.at
         });
-        // // An answer that came sooner than the path allows was to the first copy.
+        // An answer that came sooner than the path allows was to the first copy.
         let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
         let is_answered = |repeat: &&Mark| first.at.since(repeat.at) + LEAST_ERROR >= travel;
         let Some(repeat) = repeat.filter(is_answered) else {
             return Some(request_end).filter(|_| !trace.is_request_overdue());
         };
-        // // A packet that a router rejected was split to fit, which is not a silent loss.
+        // A packet that a router rejected was split to fit, which is not a silent loss.
         let is_loss = |data: Data| data.need == Need::Needed && !data.was_too_big;
         if !repeat.data.is_some_and(is_loss) {
             return None;
@@ -200,7 +200,7 @@ impl Tiler<'_> {
             return;
         };
         if first.queued.possible() > first.queued.known() + LEAST_DELAYED_ACK {
-            // // A queue, or a server whose clock has another tick.
+            // A queue, or a server whose clock has another tick.
             self.unexplained(first);
             return;
         }
@@ -227,7 +227,7 @@ impl Tiler<'_> {
                 .iter()
                 .any(|r| r.sender == Side::Client)
         {
-            // // The request was retransmitted: from here it is not visible whether the request was
+            // The request was retransmitted: from here it is not visible whether the request was
             // lost, or its response, which was then retransmitted too.
             self.unexplained(first);
             return;
@@ -354,7 +354,7 @@ impl Tiler<'_> {
     fn travel(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
         let floor = self.trace.to_server.floor()?;
         if self.trace.is_near(Side::Server) && !self.trace.is_near(Side::Client) {
-            // // There is no path in between: a kernel that is late there is busy.
+            // There is no path in between: a kernel that is late there is busy.
             return Some(floor);
         }
         let kernel_reply = self.trace.marks.iter().find(|mark| {
@@ -396,7 +396,7 @@ impl Tiler<'_> {
 fn is_repaired(first: &Mark, took: Duration, trip: Duration) -> bool {
     let least = match first.skipped {
         0 | 1 => return false,
-        // // Paths are at times slightly quicker than the minimum round trip seen.
+        // Paths are at times slightly quicker than the minimum round trip seen.
         2 => LEAST_TIMEOUT.min(trip * 2 * 7 / 8),
         _ => LEAST_TIMEOUT,
     };

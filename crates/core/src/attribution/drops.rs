@@ -169,7 +169,7 @@ fn spacing(trace: &Trace<'_>, sender: Side) -> (u64, u64) {
     let (mut at_once, mut timed) = (0, 0);
     let mut arrive = |at: Timestamp, bytes: u64| {
         let is_behind = last.is_some_and(|last| at.since(last) <= AT_ONCE);
-        // // The parts of a super-segment (GSO) came together.
+        // The parts of a super-segment (GSO) came together.
         at_once += if is_behind {
             bytes
         } else {

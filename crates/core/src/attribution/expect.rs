@@ -37,7 +37,7 @@ impl Tiler<'_> {
         if let Some((at, number)) = answer {
             let travel = travel.min(at.since(before.at));
             let inferred = Bound::Inferred(trace.to_server.split_error());
-            // // The permission's propagation is part of transferring the request.
+            // The permission's propagation is part of transferring the request.
             let (sending, server) = (WaitKind::RequestTransfer, WaitKind::ServerThink);
             self.push(before.at + travel / 2, sending, Owner::Path, None, inferred);
             self.push(at - travel / 2, server, Owner::Server, None, inferred);

@@ -59,7 +59,7 @@ pub(super) fn name(
     let sender = mark.by;
     match second.arrival {
         Arrival::KeepAlive | Arrival::Copy => Gap::default(),
-        // // A full receiver discards what arrives (`tcp_try_rmem_schedule()` in
+        // A full receiver discards what arrives (`tcp_try_rmem_schedule()` in
         // `net/ipv4/tcp_input.c`): this is not a loss on the path.
         Arrival::Repeat if flow.is_closed => closed(trace, before, mark, index),
         Arrival::Repeat => repeated(trace, before, mark, second),
@@ -70,11 +70,11 @@ pub(super) fn name(
             }
             let gap = mark.at.since(before.at);
             if second.span.start < first.span.end && gap > LEAST_RECOVERY {
-                // // The segment repeats earlier bytes together with new ones.
+                // The segment repeats earlier bytes together with new ones.
                 return recovered(trace, mark, gap, gap, false);
             }
             if mark.skipped > 0 && gap > LEAST_RECOVERY && is_too_soon(trace, sender, gap) {
-                // // Several that a router rejected by ICMP and that were immediately split to fit;
+                // Several that a router rejected by ICMP and that were immediately split to fit;
                 // one may have been a bare ACK.
                 return if mark.skipped > 1 && !trace.is_near(sender) {
                     Gap::named(transfer(sender), Owner::Path)
@@ -88,7 +88,7 @@ pub(super) fn name(
                 return Gap::named(WaitKind::Unknown, Owner::Unknown);
             }
             if mark.skipped > 0 && gap > LEAST_RECOVERY {
-                // // At the sender, only the capture can lose segments.
+                // At the sender, only the capture can lose segments.
                 return if trace.is_near(sender) {
                     Gap::named(WaitKind::Unknown, Owner::Unknown)
                 } else {
@@ -137,7 +137,7 @@ fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
 /// sooner was something else that the sender numbered.
 fn is_repair(trace: &Trace<'_>, mark: &Mark, gap: Duration) -> bool {
     let is_by_timer = gap >= LEAST_TIMEOUT && gap <= longest_repair(mark.skipped);
-    // // Paths are at times slightly quicker than the minimum round trip seen.
+    // Paths are at times slightly quicker than the minimum round trip seen.
     is_by_timer || (mark.skipped == 1 && gap >= trace.whole_trip() * 2 * 7 / 8)
 }
 
@@ -178,7 +178,7 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     if release.is_none() && may_be_probe(trace, sender, gap) && is_sent_again(trace, mark, first) {
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
-    // // Data that finds no room in the window waits for the window, whatever else would hold it.
+    // Data that finds no room in the window waits for the window, whatever else would hold it.
     let holder = holder.filter(|_| !stop::has_no_room(trace, mark, index, first, second));
     let hold = holder.and_then(|holder| nagle::hold(trace, holder, (before, mark), index));
     let flowing = FLOW.max(trace.round_trip(sender).error() * 2);
@@ -239,7 +239,7 @@ pub(super) fn queued_for(before: &Mark, mark: &Mark) -> Duration {
 /// Returns the marks between `before` and the one at `index`.
 pub(super) fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] {
     let marks = trace.marks.get(..index).unwrap_or_default();
-    // // Marks with the same time may be in a different order than in the capture.
+    // Marks with the same time may be in a different order than in the capture.
     let start = marks.partition_point(|m| m.at < before.at);
     let rest = marks.get(start..).unwrap_or_default();
     let is_it = |m: &Mark| m.number == before.number;
@@ -263,7 +263,7 @@ fn held_by(sender: Side) -> (WaitKind, Owner) {
 
 pub(super) fn paused(trace: &Trace<'_>, sender: Side) -> (WaitKind, Owner) {
     match sender {
-        // // It is unknown whether the server owed anything.
+        // It is unknown whether the server owed anything.
         _ if trace.is_unread => (WaitKind::Unknown, Owner::Unknown),
         Side::Client => (WaitKind::RequestPause, Owner::Client),
         // The path was late before, and may have been so again.

@@ -18,7 +18,7 @@ const TOGETHER: Duration = Duration::from_millis(2);
 /// client. `None` if no acknowledgement shows it: a delayed one says nothing about the path. The
 /// time for which the acknowledgement queued on its way back is subtracted, by its timestamp.
 pub(super) fn late(trace: &Trace<'_>) -> Option<Duration> {
-    // // At the client, packets reach it as they pass the point.
+    // At the client, packets reach it as they pass the point.
     if trace.is_near(Side::Client) {
         return None;
     }

@@ -38,7 +38,7 @@ pub(super) fn holder(
     index: usize,
 ) -> Option<Holder> {
     let sender = mark.by;
-    // // A congestion window of one segment holds the second segment just as well.
+    // A congestion window of one segment holds the second segment just as well.
     let has_room = trace.initial_window(sender, first) > 1;
     let is_partial = second.span.end - second.span.start < u64::from(trace.pipe(sender).mss);
     let may_be_held = second.is_small
@@ -129,14 +129,14 @@ pub(super) fn hold(
     }
     let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
     let gap = mark.at.signed_since(ack.at);
-    // // A reply as quick as this one bounds the path better than the programs' replies do.
+    // A reply as quick as this one bounds the path better than the programs' replies do.
     let travel = if trip.is_bounded() {
         travel
     } else {
         travel.min(mark.at.since(ack.at))
     };
     let reaction_ns = gap.saturating_sub(nanos(travel));
-    // // The path may be quicker than it was when its round trip was measured.
+    // The path may be quicker than it was when its round trip was measured.
     let slack = nanos(trip.error() + JITTER).max(nanos(QUICKER.min(travel / 8)));
     let release = if reaction_ns < -slack {
         HoldRelease::Eager
@@ -171,7 +171,7 @@ fn acknowledgement<'a>(
     index: usize,
 ) -> Option<&'a Mark> {
     let marks = if holder.is_behind_full {
-        // // At the receiver, the acknowledgement passes the point before the full segments do.
+        // At the receiver, the acknowledgement passes the point before the full segments do.
         trace.marks.get(..index).unwrap_or_default()
     } else {
         between(trace, before, index)

@@ -66,7 +66,7 @@ fn elsewhere(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
             && recovery.again
             && recovery.mechanism == RecoveryMechanism::Timeout
     })?;
-    // // Two small segments that came together may look like a full one.
+    // Two small segments that came together may look like a full one.
     let full = response(trace).filter(|(_, data)| !data.is_small).count();
     let (_, data) = response(trace).find(|(mark, _)| mark.number == repair.packet)?;
     let alike = response(trace)

@@ -24,7 +24,7 @@ impl Tiling {
         for &held in held {
             self.give(held);
         }
-        // // The segments that were then sent were not held by Nagle's algorithm either.
+        // The segments that were then sent were not held by Nagle's algorithm either.
         self.holds.retain(|hold| {
             let [_, _, second] = hold.packets;
             held.iter().all(|held| held.released != second)

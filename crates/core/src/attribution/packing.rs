@@ -47,7 +47,7 @@ fn length(data: &Data) -> u64 {
 /// wait for an acknowledgement: the ends of partial segments are the ends of writes.
 fn gathered(trace: &Trace<'_>) -> Option<Gathered> {
     let mss = trace.pipe(Side::Server).mss;
-    // // The head is a separate write.
+    // The head is a separate write.
     let write = length(new(trace).nth(1)?);
     let is_small = write > 0 && write <= u64::from(mss / SMALL_PART);
     if !is_small || trace.whole_trip() < LEAST_TRIP {
@@ -99,7 +99,7 @@ fn stride(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Option<u32> {
         }
     }
     strides.sort_unstable();
-    // // The last acknowledgement covers whatever is left.
+    // The last acknowledgement covers whatever is left.
     (strides.len() > 1)
         .then(|| strides.get(strides.len() / 2).copied())
         .flatten()

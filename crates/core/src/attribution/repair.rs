@@ -24,7 +24,7 @@ const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(220);
 /// Attributes the gap before a retransmission, seen at its sender.
 pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     if data.was_too_big {
-        // // Split to fit as soon as a router said so: this is not a silent loss.
+        // Split to fit as soon as a router said so: this is not a silent loss.
         return Gap::named(transfer(mark.by), Owner::Path);
     }
     if data.need != Need::Needed {
@@ -79,19 +79,19 @@ fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &M
 /// Attributes the gap before missing bytes that arrived: reordered, or retransmitted.
 pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     let noticed = noticed(trace, mark, data);
-    // // Without later data, the sender noticed the loss by missing ACKs.
+    // Without later data, the sender noticed the loss by missing ACKs.
     let late = mark.at.since(noticed.map_or(before.at, |m| m.at));
     if is_overtaken(trace, mark, data, late) {
         let took = late.min(mark.at.since(before.at));
         return Gap {
-            // // Within that time RACK waits too, so it is harmless.
+            // Within that time RACK waits too, so it is harmless.
             overtaken: (late >= patience(trace, mark.by)).then_some(took),
             ..Gap::named(transfer(mark.by), Owner::Path)
         };
     }
     let is_missed = |m: &Mark| is_hole_reported(trace, mark.by, m.at, mark);
     if trace.is_near(mark.by) && !noticed.is_some_and(is_missed) {
-        // // At the sender: the capture missed the first transmission, and the receiver did not
+        // At the sender: the capture missed the first transmission, and the receiver did not
         // report it missing too.
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
@@ -116,7 +116,7 @@ pub(super) fn is_overtaking(trace: &Trace<'_>, first: &Mark) -> bool {
 
 /// Returns the first segment that arrived from after the hole that `mark` fills.
 fn noticed<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark> {
-    // // A segment may also carry again what had arrived from after the hole.
+    // A segment may also carry again what had arrived from after the hole.
     let is_behind = |m: &Mark, d: Data| {
         let is_again = m.at < mark.at && d.span.start > data.span.start;
         d.span.start >= data.span.end || (is_again && d.span.end >= data.span.end)
@@ -223,7 +223,7 @@ pub(super) fn resumed(
     }
     let mut gap_of = recovered(trace, mark, gap, gap, false);
     if let Some(recovery) = &mut gap_of.recovery {
-        // // Each timeout is twice as long as the one before (RFC 6298 §5.5).
+        // Each timeout is twice as long as the one before (RFC 6298 §5.5).
         recovery.again |= gap >= timeout * 3;
     }
     Some(gap_of)
@@ -239,7 +239,7 @@ pub(super) fn recovery(
 ) -> Recovery {
     let floor = |side| trace.round_trip(side).floor().unwrap_or_default();
     let trip = floor(Side::Client) + floor(Side::Server);
-    // // The timer is the smoothed round trip plus at least 200 ms (RFC 6298 §2.3 with Linux's
+    // The timer is the smoothed round trip plus at least 200 ms (RFC 6298 §2.3 with Linux's
     // floor); a probe's is two round trips.
     let least = (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3));
     let is_by_word = is_revealed && follows_word(trace, mark);
@@ -308,7 +308,7 @@ fn is_behind_later_repair(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
         let is_further = fill.is_some_and(|d| d.span.start >= data.span.end);
         m.by == mark.by && m.at < mark.at && is_further
     };
-    // // The last such repair is sufficient for this.
+    // The last such repair is sufficient for this.
     let Some(later) = trace.marks.iter().rev().find(fills) else {
         return false;
     };
