@@ -196,8 +196,8 @@ fn tagged_header(bytes: &[u8], mut ethertype: [u8; 2], mut len: usize) -> Option
     None
 }
 
-/// Returns the offset of a packet behind the MPLS labels at `at`; that it is IP is told by its own
-/// version.
+/// Returns the offset of the packet after the MPLS labels at `at`; whether it is IP is determined
+/// from its own version field.
 fn mpls_header(bytes: &[u8], at: usize) -> Option<usize> {
     let mut labels = bytes.get(at..)?.chunks_exact(MPLS_LABEL);
     let bottom = labels
@@ -207,8 +207,8 @@ fn mpls_header(bytes: &[u8], at: usize) -> Option<usize> {
     Some(at + (bottom + 1) * MPLS_LABEL)
 }
 
-/// Returns the length of an address family. The capturing host's byte order is unknown, but no
-/// family needs more than one of the four bytes.
+/// Returns the length of an address family header. The capturing host's byte order is unknown, but
+/// every family fits into one of the four bytes.
 #[inline]
 fn family_header(bytes: &[u8]) -> Option<usize> {
     match bytes.first_chunk()? {
