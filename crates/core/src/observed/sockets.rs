@@ -302,7 +302,7 @@ pub enum Recovery {
 }
 
 impl Ends {
-    /// Returns the own end in words.
+    /// Returns the socket's own end as text.
     pub fn local(&self) -> String {
         match self {
             Self::Ip { local, .. } => local.to_string(),
@@ -312,7 +312,7 @@ impl Ends {
         }
     }
 
-    /// Returns the other end in words.
+    /// Returns the other end as text.
     pub fn remote(&self) -> String {
         match self {
             Self::Ip { remote, .. } => remote.to_string(),
@@ -322,7 +322,7 @@ impl Ends {
 }
 
 impl LiveSocket {
-    /// Returns the socket's own place.
+    /// Returns the identity of the socket's own end.
     pub fn place(&self) -> Place {
         match self.ends {
             Ends::Ip { local, remote } => Place::Ip(self.protocol, local, remote),
@@ -330,7 +330,7 @@ impl LiveSocket {
         }
     }
 
-    /// Returns the peer's place; `None` where the socket is no end of a connection.
+    /// Returns the identity of the peer's end; `None` if the socket is not an end of a connection.
     pub fn peer_place(&self) -> Option<Place> {
         match self.ends {
             Ends::Ip { local, remote } => {
@@ -340,11 +340,12 @@ impl LiveSocket {
         }
     }
 
-    /// Returns true if there is hardly room for more: for a listener in the accept queue, which is
-    /// full when it holds one more than its limit (`sk_acceptq_is_full()`, `unix_recvq_full()`);
-    /// for UDP in the receive buffer, of which less than an eighth or no room for a datagram is
-    /// left, for a Unix socket in the send buffer, of which more than a quarter waits for the peer
-    /// to read, so that `poll` no longer calls it writable (`unix_writable()`). `None` for others.
+    /// Returns true if there is hardly any room left. For a listener: in the accept queue, which is
+    /// full when it holds one more than its limit (`sk_acceptq_is_full()`, `unix_recvq_full()`).
+    /// For UDP: in the receive buffer, if less than an eighth of it is left, or no room for a
+    /// datagram. For a Unix socket: in the send buffer, if more than a quarter of it waits for the
+    /// peer to read, so that `poll` no longer reports it as writable (`unix_writable()`). `None`
+    /// for other sockets.
     pub fn is_full(&self) -> Option<bool> {
         if self.state == "LISTEN" {
             return Some(self.receive_queue > self.send_queue);
@@ -362,9 +363,9 @@ impl LiveSocket {
         }
     }
 
-    /// Returns true if its own stack holds bytes back at this instant: less than one segment
-    /// unsent, few in flight, windows open, so that neither congestion nor the peer explains it
-    /// (`tcp_nagle_check()`). `None` where the kernel tells too little.
+    /// Returns true if the host's own stack is holding bytes back at this instant: less than one
+    /// segment is unsent, few are in flight, and the windows are open, so neither congestion nor
+    /// the peer explains it (`tcp_nagle_check()`). `None` if the kernel reports too little.
     pub(crate) fn is_holding(&self) -> Option<bool> {
         let tcp = self.tcp.as_ref()?;
         let notsent = tcp.notsent_bytes?;

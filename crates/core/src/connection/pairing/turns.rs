@@ -1,5 +1,4 @@
-//! Messages by turns: a run of client bytes, then the run of server bytes that
-//! follows.
+//! Messages paired by turns: a run of client bytes, then the run of server bytes that follows.
 
 use core::time::Duration;
 
@@ -11,7 +10,7 @@ use crate::exchange::Side;
 use crate::protocol::Protocol;
 use crate::protocol::http::{self, Role};
 
-/// Longest time in which a program or a kernel goes on once it is released.
+/// Maximum time in which a program or a kernel continues once it is released.
 pub(super) const LULL: Duration = Duration::from_millis(3);
 /// The rest after which a server that goes on begins something new as likely as not: a program that
 /// pushes what comes up rests for as long as nothing does.
