@@ -29,9 +29,11 @@ pub(super) struct Counter {
     /// The number of that packet, and the maximum difference to the next number.
     last: u16,
     ahead: (u16, u16),
-    /// How many times the next packet belonged to a different connection, whatever number it had.
+    /// Number of times that the next packet belonged to a different connection, whatever number it
+    /// had.
     changes: u32,
-    /// How many times the next packet belonged to a different connection and had the next number.
+    /// Number of times that the next packet belonged to a different connection and had the next
+    /// number.
     steps: u32,
 }
 

@@ -88,7 +88,7 @@ pub(crate) struct Data {
     pub(crate) edge: u64,
     /// The segment's position, by its sender's IP identifications, among the segments seen before.
     pub(crate) order: Order,
-    /// Whether the transmission was necessary, if the bytes were sent before.
+    /// Necessity of the transmission, if the bytes were sent before.
     pub(crate) need: Need,
     /// True if the segment is the first after a wait that only a congestion window reduced by
     /// losses explains.

@@ -43,7 +43,7 @@ pub(crate) enum Order {
     Older,
 }
 
-/// Whether it was necessary to send bytes again.
+/// Necessity of sending bytes again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Need {
     /// The bytes were not sent before, or the copy before was lost.

@@ -55,7 +55,7 @@ impl Step {
 
 impl Tiler<'_> {
     /// Attributes the time up to `first` if the server's other responses were held back before it.
-    /// This response queues behind theirs, so the server is known to have been thinking only up to
+    /// The response queues behind theirs, so the server is known to have been thinking only up to
     /// the last instant at which it had nothing left to send. Returns false if that cannot be
     /// determined.
     pub(super) fn held_with_others(&mut self, from: Timestamp, first: &Mark) -> bool {

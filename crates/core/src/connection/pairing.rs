@@ -100,7 +100,7 @@ pub(crate) struct Pairing {
     /// Number of segments in this turn that continued after a pause, under TLS and for bytes that
     /// are not parsed.
     apart: u32,
-    /// How many times HTTP/2 frames were lost since an exchange was read.
+    /// Number of times that HTTP/2 frames were lost since an exchange was read.
     frames_lost: u8,
     /// The connection's flow control, if it uses HTTP/2.
     multiplex: Option<Box<http2::Multiplex>>,

@@ -10,9 +10,9 @@ const LEAST_TRIP: Duration = Duration::from_millis(1);
 
 /// Bytes that a sender sent before its first data could be acknowledged (RFC 6928: ten segments).
 ///
-/// They equal the initial window only if the flight ended with a full segment and more followed as
-/// soon as the acknowledgements arrived. Otherwise there was no more to send, and the window is at
-/// least as large.
+/// The bytes equal the initial window only if the flight ended with a full segment and more
+/// followed as soon as the acknowledgements arrived. Otherwise there was no more to send, and the
+/// window is at least as large.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FirstFlight {
     begun: Option<Timestamp>,

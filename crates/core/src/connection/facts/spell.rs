@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::observed::time::Timestamp;
 
-/// How many times a state was entered, and its total duration.
+/// Number of times that a state was entered, and its total duration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spell {
     pub(crate) times: u32,

@@ -102,7 +102,7 @@ proptest! {
         }
     }
 
-    /// The same for a datagram, whose payload is contiguous again.
+    /// A datagram likewise counts once, and its payload is contiguous again.
     #[test]
     fn a_datagram_counts_when_its_fragments_are_there(len in 0_usize..9_000, units in 1_usize..180) {
         let payload = drawn(len);
