@@ -46,7 +46,7 @@ use shard::{Common, Shard, Sum};
 /// evenly while one of them also reads, and few enough that merging the shards at the end costs
 /// little.
 const SHARDS: usize = 4;
-/// Minimum capacity of a shard, in connections.
+/// Minimum capacity of each shard, in connections, if there is more than one shard.
 const LEAST_SHARE: usize = 1024;
 
 /// Settings of an analyzer.

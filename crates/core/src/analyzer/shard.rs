@@ -33,7 +33,7 @@ pub(super) struct Common {
     /// Phases of our own flows, each with its start time.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     targets: Vec<(TargetId, Endpoint)>,
-    /// Ports known to belong to services.
+    /// Ports known to belong to services only.
     ports: Vec<u16>,
 }
 

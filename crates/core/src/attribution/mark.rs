@@ -101,8 +101,8 @@ pub(crate) struct Data {
     pub(crate) had_no_room: bool,
 }
 
-/// Minimum number of marks for looking for the serialization time: shorter exchanges do not stop
-/// for it.
+/// Minimum number of marks for determining the serialization time: in shorter exchanges no sender
+/// stops because of it.
 const LEAST_MARKS: usize = 6;
 /// Maximum serialization time of a full segment: on the slowest local network (10 Mbit/s), plus a
 /// little for the driver. Longer times are due to the path or the program.

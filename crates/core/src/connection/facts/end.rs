@@ -20,7 +20,7 @@ const MAX_GAPS: usize = 8;
 /// Maximum delay of a delayed acknowledgement: RFC 1122 §4.2.3.2 allows half a second; the rest
 /// allows for a tick of the timer.
 const MOST_DELAYED_ACK: Duration = Duration::from_millis(600);
-/// Maximum number of unacknowledged segments before a receiver acknowledges immediately (RFC 1122
+/// Number of unacknowledged segments beyond which a receiver acknowledges immediately (RFC 1122
 /// §4.2.3.2: every second full-sized segment).
 const DELAYED_SEGMENTS: u64 = 2;
 

@@ -229,7 +229,7 @@ impl Pairing {
 
 impl Draft {
     /// Returns the transfers that remain of an exchange that was cut: each of its messages
-    /// separately. The request is included only if `is_followed`.
+    /// separately. The request is left out if it `is_followed` as a transfer elsewhere.
     pub(super) fn remains(
         &self,
         around: Around<'_>,

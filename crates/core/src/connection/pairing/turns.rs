@@ -12,8 +12,8 @@ use crate::protocol::http::{self, Role};
 
 /// Maximum time in which a program or a kernel continues once it is released.
 pub(super) const LULL: Duration = Duration::from_millis(3);
-/// Pause after which a server that continues is as likely to be starting something new: a program
-/// that pushes events pauses for as long as there are none.
+/// Pause of a server after which what it sends next is as likely a new message as the rest of the
+/// previous one: a program that pushes events pauses for as long as there are none.
 pub(super) const PUSHED: Duration = Duration::from_secs(1);
 /// Maximum number of parts of one message that come after pauses; any more are separate messages.
 const MOST_PARTS: u32 = 8;
