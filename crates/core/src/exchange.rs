@@ -59,8 +59,8 @@ pub struct Exchange {
     pub travel: Travel,
     /// Full segments of the response that never get through, if there are any.
     pub narrow: Option<Narrow>,
-    /// Bytes of the exchange's messages that got through, by time, if more than one segment was
-    /// lost.
+    /// Bytes of the exchange's messages that got through and bytes that were lost, by time, if more
+    /// than one segment was lost.
     pub drops: Option<Box<Drops>>,
     /// Oddities of the response's segments that are harmless.
     pub packing: Packing,
@@ -199,9 +199,9 @@ impl fmt::Display for Outcome {
 /// The announcement that the connection ends with this exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closing {
-    /// True if the request said `Connection: close`.
+    /// True if the request had `Connection: close`.
     pub client_asked: bool,
-    /// True if the response said so, or the server sent its FIN first.
+    /// True if the response had `Connection: close`, or the server sent its FIN first.
     pub server_asked: bool,
 }
 

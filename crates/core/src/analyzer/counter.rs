@@ -18,7 +18,8 @@ const MOST: (u32, u32) = (3, 4);
 /// Maximum payload of a single segment on Ethernet, which most paths use. A longer segment was
 /// several on the wire, each with a number of its own.
 const USUAL_SEGMENT: u32 = 1460;
-/// The minimum and maximum payload of each wire segment that a longer captured segment stands for.
+/// The minimum and maximum payload per packet on the wire, for a captured segment longer than one
+/// packet (offload).
 const PIECES: (u32, u32) = (536, 8948);
 
 /// The numbering of a host's packets.

@@ -1,4 +1,4 @@
-//! The entrance of all packets, before flows are told apart.
+//! The entrance of all packets, before they are separated by flow.
 
 use core::net::IpAddr;
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! A share of the flows, and the figures of their servers.
+//! A shard: a share of the flows, and the figures of their servers.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -365,7 +365,7 @@ impl Shard {
     }
 
     /// Counts data transferred outside of exchanges, in a stand-alone capture or on a watched
-    /// server, where somebody may be waiting for it. An investigation waits only for the responses
+    /// server, where a program may be waiting for it. An investigation waits only for the responses
     /// to its own HTTP requests, which are exchanges by construction; other traffic on the same
     /// server during the investigation is not part of its figures.
     fn fold_transfers(&mut self, common: &Common) {

@@ -275,8 +275,8 @@ impl Tiler<'_> {
     /// Attributes the time to a response before which segments of the server are missing here. A
     /// single missing segment may be the server's bare ACK of the request, which the capture missed
     /// or the path lost; then the server's think time is unknown. Several missing segments are
-    /// first copies of the response. So is a single one if it was the beginning of the response, or
-    /// if the server's ACKs show that it was sent earlier.
+    /// first copies of the response. A single one is a first copy too if it was the beginning of
+    /// the response, or if the server's ACKs show that it was sent earlier.
     fn after_skipped(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
         let took = first.at.since(from).saturating_sub(travel);
         let is_lost =

@@ -158,9 +158,10 @@ fn may_be_by_timer(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
     sent.is_none_or(|sent| mark.at.since(sent.at) >= probe.min(LEAST_TIMEOUT))
 }
 
-/// Returns true if the bytes that filled a hole came once more, at about the time when the sender
-/// can have received the report of the hole, and sooner than a timer allows: the sender had
-/// retransmitted what was merely late. A path with queues takes up to twice its minimum round trip.
+/// Returns true if the bytes that filled a hole came once more within about the round trip after
+/// which the sender can have received the report of the hole, and sooner than a timer allows: the
+/// sender had retransmitted what was merely late. A path with queues takes up to twice its minimum
+/// round trip.
 fn is_repeated_behind(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
     let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
     let until = mark.at + travel.max((travel * 2).min(LEAST_TIMEOUT));
@@ -194,9 +195,9 @@ pub(super) fn recovered(
 }
 
 /// Returns the repair made by the first segment of a flight, `gap` after the preceding data, if
-/// none of the lost flight arrived. Its sender does not number segments, or its counter shows
-/// nothing, but it continued with what one acknowledgement releases, and further than what had
-/// arrived: the bytes in between had been sent before.
+/// nothing of the lost flight arrived. The sender does not number its segments, or its counter
+/// shows nothing. But it continued with as much as one acknowledgement releases, and beyond the
+/// bytes that had arrived: the bytes in between had been sent before.
 pub(super) fn resumed(
     trace: &Trace<'_>,
     (mark, data): (&Mark, Data),

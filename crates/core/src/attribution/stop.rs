@@ -79,7 +79,7 @@ pub(super) fn name(
         return ((super::gap::transfer(sender), Owner::Path), None);
     }
     if second.after_cut && !first.is_small && release(trace, mark, index).is_some() {
-        // It would have been sent immediately but for what was lost before.
+        // It would have been sent immediately if nothing had been lost before.
         return ((WaitKind::Recovery, Owner::Path), None);
     }
     if let Some(limit) = by_acknowledgement(trace, flow, (mark, index), first, &stop, may_be_held) {

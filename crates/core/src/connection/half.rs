@@ -72,8 +72,8 @@ pub(crate) struct Half {
     pub(crate) has_no_window: bool,
     /// Bytes that this side has in flight at a time.
     pub(crate) flight: Flight,
-    /// Bytes that a router reported as being in too big packets: it dropped the packets, and the
-    /// bytes are immediately retransmitted in smaller ones.
+    /// Bytes of packets that a router reported as too big: it dropped the packets, and the bytes
+    /// are immediately retransmitted in smaller ones.
     too_big: Option<Box<Span>>,
     /// Time for which this side's segments queued on their way to the observation point.
     pub(crate) transit: Transit,
@@ -116,9 +116,9 @@ impl Half {
         }
     }
 
-    /// Records that a router rejected the packet at `seq`: the bytes in flight from there on are in
-    /// packets as big, or are retransmitted with it (`tcp_simple_retransmit()` in
-    /// `net/ipv4/tcp_input.c`).
+    /// Records that a router rejected the packet at `seq` as too big: the bytes in flight from
+    /// there on are in packets just as big, or are retransmitted with it (`tcp_simple_retransmit()`
+    /// in `net/ipv4/tcp_input.c`).
     pub(crate) fn told_too_big(&mut self, seq: u32) {
         if self.base.is_none() {
             return;

@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_fills_a_gap_was_sent_before_whosever_the_counter_is() {
-        // Others send in between; the late ones arrived ahead of what is sent again as 40 and 41.
+        // Others send in between; the late ones arrived ahead of those retransmitted as 40 and 41.
         let ids = [1, 9, 10, 11, 13, 12, 14, 16, 18, 20, 15, 17, 19, 21, 40, 41];
         let orders = orders_of_others(&ids);
         let late: Vec<_> = (0..16).filter(|&n| orders[n] == Order::Older).collect();

@@ -82,7 +82,7 @@ pub(crate) struct Opening {
     pub(crate) has_data: bool,
     /// True if the SYN offered SACK and window scaling.
     offers_options: bool,
-    /// True if the SYN/ACK accepted neither of them, nor timestamps.
+    /// True if the SYN/ACK accepted neither SACK nor window scaling nor timestamps.
     is_bare_answer: bool,
     /// True if the server answered the SYN with an ACK of something else (RFC 9293 §3.10.7.3), and
     /// the client reset that connection.

@@ -47,7 +47,7 @@ const IDLE: Duration = Duration::from_secs(600);
 /// Connections by observation point and flow.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Open connections, stored separately from the graves, of which there are many times as many:
+    /// Open connections, stored separately from the graves, which are many times as numerous:
     /// nearly every segment belongs to an open connection, and a small table stays in the
     /// processor's cache.
     open: HashTable<Box<Open>>,

@@ -471,7 +471,7 @@ mod tests {
     fn a_first_stamp_that_is_off_by_years_spoils_nothing() {
         let script = [(1_000_000_000, 7), (0, 8), (600, 608), (900, 808)];
         assert_eq!(queued(&script), [0, 0, 0, 99]);
-        // A first stamp of zero does not either.
+        // Nor does a first timestamp of zero.
         let script = [
             (0, 0),
             (15, 12_200_461),

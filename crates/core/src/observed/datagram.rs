@@ -38,6 +38,6 @@ pub struct Neighbour {
     pub asker: IpAddr,
     /// The host whose address is wanted.
     pub target: IpAddr,
-    /// True if the target answers; false if the asker asks.
+    /// True for the target's answer; false for the asker's request.
     pub is_answer: bool,
 }

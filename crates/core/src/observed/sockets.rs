@@ -195,7 +195,7 @@ pub struct TcpInfo {
     pub rto_ns: u64,
     /// Number of doublings of that timeout.
     pub backoff: u8,
-    /// Retransmissions of the segment that is awaited.
+    /// Number of retransmissions of the segment whose acknowledgement is awaited.
     pub retransmits: u8,
     /// Number of unanswered probes of a closed window.
     pub probes: u8,

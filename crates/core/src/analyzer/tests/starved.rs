@@ -76,8 +76,8 @@ pub(super) fn segments(port: u16, steps: Vec<Step>) -> Vec<(Segment, &'static [u
     made
 }
 
-/// A connection whose requests are answered throughout, but of whose first response the capture has
-/// only the acknowledgement.
+/// A connection whose requests are answered throughout; the capture missed the first response
+/// except for its acknowledgement.
 fn missed() -> Vec<(bool, Step)> {
     let mut steps: Vec<_> = left().into_iter().map(|step| (true, step)).collect();
     steps.insert(5, (false, (40, false, ACK, RESPONSE)));

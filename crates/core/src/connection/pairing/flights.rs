@@ -32,8 +32,7 @@ pub(super) struct Flights {
     client: Option<Box<Hello>>,
     server: Option<Box<Hello>>,
     has_certificate: bool,
-    /// For the client and the server, true once its ChangeCipherSpec and Finished were seen (up to
-    /// TLS 1.2).
+    /// Per side, true once its ChangeCipherSpec and Finished were seen (up to TLS 1.2).
     changed: [bool; 2],
     finished: [bool; 2],
     /// True if the client has sent encrypted records whose length is not that of a Finished.

@@ -63,7 +63,7 @@ pub(super) struct Conversation {
 #[derive(Debug)]
 enum Phase {
     Handshake(Box<Flights>),
-    /// A handshake of which a part was not seen, so that its end has to be guessed.
+    /// A handshake that was seen only in part, so that its end has to be guessed.
     Torn,
     Application,
 }

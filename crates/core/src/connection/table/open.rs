@@ -16,7 +16,7 @@ pub(crate) struct Open {
     /// Number of segments without SYN by direction.
     pub(super) seen: [u32; 2],
     pub(super) connection: Connection,
-    /// Segments that came before what they answer.
+    /// Segments that came before the segment that they answer.
     early: Option<Box<Early>>,
 }
 
