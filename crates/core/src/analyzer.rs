@@ -312,7 +312,8 @@ impl fmt::Debug for SoFar {
     }
 }
 
-/// Returns the remark that the captures contain TLS keys, a warning to whoever shares the files.
+/// Returns a remark if the captures contain decryption keys, as a warning for whoever receives the
+/// files.
 fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, String)> {
     let holding = captures.iter().filter(|(_, summary)| summary.secrets > 0);
     let names: Vec<&str> = holding.map(|(_, each)| each.name.as_str()).collect();

@@ -121,8 +121,8 @@ impl Tiler<'_> {
     }
 
     /// Returns the time when the server's host finally accepted the request, as seen at the server.
-    /// A copy that arrives one timeout after a copy that was also seen there, with no segment of
-    /// the server in between, shows that the host had accepted none before.
+    /// If a copy arrives one timeout after an earlier copy that was also seen there, and the server
+    /// sent no segment in between, the host had accepted none of the earlier copies.
     fn ignored_request(&mut self, request_end: Timestamp, first: &Mark) -> Timestamp {
         let trace = self.trace;
         let is_between = |mark: &&Mark| mark.at >= request_end && mark.at < first.at;
@@ -390,8 +390,8 @@ impl Tiler<'_> {
     }
 }
 
-/// Returns true if the server's segments that are missing before `first`, which came `took` later
-/// than the path requires, may have been copies of it. If two are missing, one is a bare ACK and
+/// Returns true if the server's segments that are missing before `first` may have been copies of
+/// it; `first` came `took` later than the path requires. If two are missing, one is a bare ACK and
 /// the other was retransmitted by a probe; with more, a timer was needed.
 fn is_repaired(first: &Mark, took: Duration, trip: Duration) -> bool {
     let least = match first.skipped {

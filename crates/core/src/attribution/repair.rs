@@ -125,8 +125,8 @@ fn noticed<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark
     marks.find(|m| m.by == mark.by && m.data.is_some_and(|d| is_behind(m, d)))
 }
 
-/// Returns true if a segment that filled a hole `late` after it was noticed had been sent before
-/// the segment that arrived ahead of it.
+/// Returns true if a hole was filled by a segment that had been sent before the segment that
+/// arrived ahead of it; `late` is the time from noticing the hole to filling it.
 fn is_overtaken(trace: &Trace<'_>, mark: &Mark, data: Data, late: Duration) -> bool {
     let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
     match data.order {

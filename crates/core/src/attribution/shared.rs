@@ -54,10 +54,10 @@ impl Step {
 }
 
 impl Tiler<'_> {
-    /// Attributes the time up to `first` if the server's other responses were held back before it.
-    /// The response queues behind theirs, so the server is known to have been thinking only up to
-    /// the last instant at which it had nothing left to send. Returns false if that cannot be
-    /// determined.
+    /// Attributes the time up to `first` if other responses of the server were held back before
+    /// this one. This response queues after the others, so the server is known to have been
+    /// thinking only up to the last instant at which it had nothing left to send. Returns false if
+    /// that cannot be determined.
     pub(super) fn held_with_others(&mut self, from: Timestamp, first: &Mark) -> bool {
         let trace = self.trace;
         let Some(travel) = trace.to_server.floor() else {

@@ -100,9 +100,9 @@ pub(super) fn name(
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
     if mark.queued.possible() * 2 >= gap {
-        // The segment was in transit for most of the time, and the minimum lag may have been a
-        // queue's too: what came before it queued, and it is not visible whether its sender waited
-        // for that queue or for itself.
+        // The segment was in transit for most of the time, and the minimum lag may itself include a
+        // queue: the data before it queued, and it is not visible whether its sender waited for
+        // that queue or for its own reasons.
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
     (super::gap::paused(trace, sender), Some(stop))

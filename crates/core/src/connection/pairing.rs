@@ -350,7 +350,7 @@ impl Pairing {
             loose.end();
         }
         // A client that sends the first FIN has given up, whatever the server does afterwards; it
-        // may reset what it has itself ended.
+        // may reset a connection that it has ended itself.
         let left = self.fins.as_ref().and_then(|fin| fin.given_up());
         let left = left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {

@@ -105,8 +105,8 @@ impl Pairing {
         }
     }
 
-    /// Returns the index of the exchange that is finished: only the first in order can be, except
-    /// in HTTP/2.
+    /// Returns the index of the finished exchange: in HTTP/2 any exchange, otherwise only the first
+    /// one.
     #[inline]
     fn first_closed(&self) -> Option<usize> {
         match self.mode {
