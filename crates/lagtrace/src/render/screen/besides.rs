@@ -76,8 +76,13 @@ fn found(report: &Report, length: Length) -> Vec<Line> {
         };
         let best = finding.fix.iter().chain(&finding.next).next();
         let text = match best.filter(|_| length != Length::Brief) {
-            Some(best) => format!("{} → {}: {}", gist(finding), best.r#where, best.change),
-            None => gist(finding),
+            Some(best) => format!(
+                "{} → {}: {}",
+                gist(finding, report),
+                best.r#where,
+                best.change
+            ),
+            None => gist(finding, report),
         };
         (tone, word.to_owned(), text)
     };
@@ -85,16 +90,17 @@ fn found(report: &Report, length: Length) -> Vec<Line> {
 }
 
 /// Returns title, culprit and share: `The path loses packets (path, 17 % of the time).`
-fn gist(finding: &Finding) -> String {
-    let owner = words::owner(finding.culprit);
-    match finding.cost_ns {
-        0 => format!("{} ({owner}).", finding.title),
-        _ => format!(
-            "{} ({owner}, {} of the time).",
-            finding.title,
-            quantity::share(finding.share)
-        ),
+fn gist(finding: &Finding, report: &Report) -> String {
+    let mut parts = vec![words::owner(finding.culprit).to_owned()];
+    if finding.cost_ns > 0 {
+        let share = quantity::share(finding.share);
+        parts.push(if report.account.len() > 1 {
+            format!("{share} of the time at {}", finding.service)
+        } else {
+            format!("{share} of the time")
+        });
     }
+    format!("{} ({}).", finding.title, parts.join(", "))
 }
 
 /// Returns lines on the layers that were not cleared or not measured.
