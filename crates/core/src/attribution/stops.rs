@@ -159,8 +159,8 @@ fn largest(stops: &[Stop]) -> Option<(Limit, Duration)> {
     sums.max_by_key(|&(_, sum)| sum)
 }
 
-/// Returns the time that slow start takes for the message: a sender begins with ten segments (RFC
-/// 6928) plus what was acknowledged before, and doubles that each round trip (RFC 5681 §3.1).
+/// Returns the time that slow start takes for the message. A sender begins with ten segments (RFC
+/// 6928), plus what was acknowledged before, and doubles that each round trip (RFC 5681 §3.1).
 fn slow_start(trace: &Trace<'_>, sender: Side, rested: Option<Duration>) -> Duration {
     let span = trace.span(sender);
     let pipe = trace.pipe(sender);
