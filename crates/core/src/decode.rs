@@ -90,7 +90,7 @@ pub enum Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Returns the time of the capture; `None` for packets that belong to no flow.
+    /// Returns the time of the capture; `None` for [`Packet::Other`], which belongs to no flow.
     pub fn at(&self) -> Option<Timestamp> {
         match self {
             Self::Tcp(segment, _) => Some(segment.at),
