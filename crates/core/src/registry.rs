@@ -1,4 +1,4 @@
-//! The registry of causes: one row for each, with everything that is said of a cause outside its
+//! The registry of causes: one row for each, with all texts and properties of a cause except its
 //! rule and its page.
 //!
 //! A new cause needs a row; there is no other table and no default.
@@ -40,7 +40,7 @@ macro_rules! ids {
         }
 
         impl Id {
-            /// Every cause that this version knows, in the order they are weighed.
+            /// Every cause that this version knows, in the order in which causes are weighed.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Returns the kebab-case id.
@@ -135,9 +135,9 @@ macro_rules! causes {
                 waits: [ServerThink],
                 stages: [Backlog, Stack, Unread, WakeUp, RunQueue, Program, Waiting],
                 // Requests queue behind handshakes for the same processors. A cork's timer or a
-                // configured rate is not the program's own time; where the path to the server is
-                // late, its answers are; connections that wait to be accepted look like a server
-                // that thinks.
+                // configured rate is not the program's own time. If the path to the server delays
+                // requests, answers are late too. If connections wait in the accept queue, the
+                // server seems to think.
                 follows: [
                     Besides TlsSlowHandshake, Within CorkHold, Within CompressionCost,
                     Within RadioPowerSave, Within PathJitter, Within QdiscDwell,
@@ -182,8 +182,8 @@ macro_rules! causes {
                 waits: [ServerPause],
                 stages: [Program, Waiting, WakeUp, RunQueue],
                 // A cork's timer, or a configured rate, is not the program's own time. A program
-                // that waits for room in its buffer goes on with an acknowledgement, which the size
-                // of its last part does not always show. Throttled threads stop wherever they are.
+                // that waits for space in its buffer continues after an acknowledgement, which the
+                // size of its last part does not always show. Throttled threads stop at any point.
                 follows: [
                     Within CorkHold, Within CompressionCost, Within RateLimit, Within SendBuffer,
                     Besides CpuQuota, Besides CpuIdleWakeup,
@@ -200,8 +200,8 @@ macro_rules! causes {
                 title: "The client takes its time to send its request",
                 layer: Client,
                 waits: [RequestPause],
-                // Where most parts of requests are held, those whose release the capture shows badly are
-                // held too.
+                // If most parts of requests are held, so are those whose release is not clear from
+                // the capture.
                 follows: [Within NagleDelayedAckRequest, Within SocketMemoryPressure],
                 may_be_work: true,
                 says_only_where: true,
@@ -253,8 +253,8 @@ macro_rules! causes {
                 title: "Packets queue on the path",
                 layer: RoundTrip,
                 waits: [RoundTrip],
-                // Traffic that fills a link or a device queues before it; delays after pauses only
-                // are no queue.
+                // Traffic that fills a link or a device queues before it. If delays occur only
+                // after pauses, there is no queue.
                 follows: [Within BandwidthLimit, Within RadioPowerSave, Within QdiscDwell],
                 route: Delay,
             }
@@ -273,7 +273,8 @@ macro_rules! causes {
                 title: "The path loses packets",
                 layer: Transport,
                 waits: [Recovery],
-                // Losses on one member of the path, or of one size of packet, are not losses of the path.
+                // Losses on one member of the path, or of one packet size, are not losses of the
+                // whole path.
                 follows: [
                     Within MtuBlackHole, Within PathMemberFault, Within Policer,
                     Within SocketMemoryPressure, Within AcceptQueueOverflow, Within StaleKeepAlive,
@@ -413,8 +414,8 @@ macro_rules! causes {
                 layer: Transport,
                 waits: [ServerThink, ServerPause],
                 stages: [Sending],
-                // Data that a socket has no room for comes again by a timer, at a window that is
-                // closed by then.
+                // Data for which a socket has no room is retransmitted by a timer; by then, the
+                // window is closed.
                 follows: [Within SocketMemoryPressure],
                 option: Cork,
             }
@@ -713,7 +714,7 @@ mod tests {
     #[test]
     fn what_a_servers_kernel_can_show_lengthens_a_wait() {
         for cause in Id::ALL.iter().map(|id| id.cause()) {
-            // Stages are held against the waits of a finding: without any, they say nothing.
+            // Stages are compared with the waits of a finding: without waits they are no evidence.
             let is_held = cause.stages.is_empty() || !cause.waits.is_empty();
             assert!(is_held, "{} has stages and no waits", cause.id);
         }

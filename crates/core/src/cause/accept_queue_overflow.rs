@@ -43,11 +43,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches connections that are established for the client and not for the server, which ignores
+/// Watches connections that are established for the client but not for the server, which ignores
 /// the client's first data until its program accepts other connections.
 ///
-/// A full queue ignores new SYNs too. Told from a lossy path by the retransmissions: only packets
-/// that open a connection are retransmitted (`tcp_check_req()` and `tcp_conn_request()` in
+/// A full queue ignores new SYNs too. The retransmissions distinguish it from a lossy path: only
+/// packets that open a connection are retransmitted (`tcp_check_req()` and `tcp_conn_request()` in
 /// `net/ipv4/`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
@@ -97,8 +97,8 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Adds the wait for being accepted to the cost of repeated SYNs: the time that first exchanges
-    /// take beyond the quickest.
+    /// Adds the wait in the accept queue to the cost of retransmitted SYNs: the time by which first
+    /// exchanges exceed the quickest one.
     fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
         let syns = case.ledger.setups.waits.of(WaitKind::Recovery);
         let quickest = self.first.min().unwrap_or_default().as_nanos();

@@ -7,7 +7,7 @@ use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::Remark;
 
-/// Segments per acknowledgement from which a note is made.
+/// Minimum number of segments per acknowledgement for a note.
 const MANY: u32 = 4;
 
 /// Counts responses with few acknowledgements.
@@ -15,7 +15,7 @@ const MANY: u32 = 4;
 pub(crate) struct Rule {
     rarely: u64,
     all: u64,
-    /// The largest number of segments per acknowledgement, by a response's median.
+    /// The largest median, over responses, of the number of segments per acknowledgement.
     most: u32,
 }
 

@@ -1,7 +1,7 @@
 //! `bandwidth-limit`.
 //!
-//! Told from `pacing` and from limits by configuration by its queue: data sent faster than the rate
-//! queues on the path, and arrives evenly spaced, or its ACKs do.
+//! Its queue distinguishes it from `pacing` and from configured limits: data sent faster than the
+//! rate queues on the path and arrives evenly spaced, or the ACKs of that data do.
 
 use core::time::Duration;
 
@@ -46,7 +46,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a queue that holds a receiver's whole window.
+/// The wording for a queue that contains a receiver's whole window.
 const FULL_WINDOW: Wording = Wording {
     ruled_out: &[
         QUEUEING,
@@ -58,7 +58,7 @@ const FULL_WINDOW: Wording = Wording {
     ..WORDING
 };
 
-/// The exclusion of a sender that paces itself.
+/// The evidence against a sender that paces itself.
 const QUEUEING: (Id, &str) = (
     Id::Pacing,
     "segments left faster than they came through: they queued",

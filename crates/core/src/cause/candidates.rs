@@ -1,4 +1,4 @@
-//! Candidate causes of a server's own time that packets cannot tell apart, the likeliest first,
+//! Candidate causes of a server's own time that packets cannot distinguish, the likeliest first,
 //! each with its evidence and the observation that would decide.
 
 use core::time::Duration;
@@ -13,27 +13,27 @@ use crate::service::timeline::Moment;
 
 /// The kernel's default period of a CPU quota (`cpu.max`).
 pub(super) const QUOTA_PERIOD: Duration = Duration::from_millis(100);
-/// Maximum distance of an end from that grid: the scheduler's tick and the work done until the
-/// answer.
+/// Maximum deviation of a wait's end from the grid of quota periods: the scheduler's tick plus the
+/// work done until the response.
 const QUOTA_STRAY: Duration = Duration::from_millis(12);
-/// Maximum time that a group runs before its quota is used up again.
+/// Maximum time that a control group runs before its quota is used up again.
 const QUOTA_RUN: Duration = Duration::from_millis(30);
-/// Minimum share of ends on the grid that speaks for a quota; a quarter is chance.
+/// Minimum share of ends on the grid that suggests a quota; a quarter is expected by chance.
 const ON_GRID: f64 = 0.7;
 /// Minimum number of late answers for which a share of them is significant.
 const LEAST_LATE: usize = 5;
 /// Maximum relative spread, from the 10th to the 90th percentile, of think times that count as
-/// the same each time.
+/// constant.
 const ALIKE: f64 = 0.15;
-/// The factor by which requests that meet many others take longer.
+/// Minimum ratio by which requests that meet many others take longer.
 const GROWN: f64 = 1.5;
-/// Maximum gap between answers on different connections that were released together.
+/// Maximum gap between responses on different connections that count as released together.
 const TOGETHER: Duration = Duration::from_millis(3);
 
-/// The candidate of a request that lies in the socket's queue until the program reads it.
+/// The candidate for a request that waits in the socket's queue until the program reads it.
 const UNREAD: Id = Id::SocketQueueDwell;
 
-/// Returns the candidates for the time of a server before or within its answers.
+/// Returns the candidates for a server's time before or within its responses.
 pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     let Some(fitting) = case.rhythm.fitting(fitting) else {
         return Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
         asked,
         "a capture on the server with `-i any`, or its log of upstream and query times",
     ));
-    // The view of the server's kernel decides between causes that otherwise only fit.
+    // The view of the server's kernel decides between causes that otherwise would only fit.
     if let Some(passed) = served::passed(case) {
         let may_be: &[Id] = match passed.place {
             Place::RunQueue => &[Id::CpuQuota, Id::WorkerSaturation, Id::CpuIdleWakeup],
@@ -63,15 +63,15 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     list
 }
 
-/// Returns the candidates that the instants of the server's answers fit; `None` where none of them
-/// is clear.
+/// Returns the candidates that fit the instants of the server's responses; `None` if no candidate
+/// fits clearly.
 fn fitting(clear: &[Moment]) -> Option<Vec<Candidate>> {
     if clear.is_empty() {
         return None;
     }
     let times = thinks(clear);
     Some(match alike(&times) {
-        // A wait that is the same each time is no shortage that comes and goes.
+        // A constant wait is not a shortage of a resource that comes and goes.
         Some(alike) => compressed(clear).into_iter().chain([alike]).collect(),
         None => {
             let fitting = [
@@ -86,8 +86,8 @@ fn fitting(clear: &[Moment]) -> Option<Vec<Candidate>> {
     })
 }
 
-/// Returns the candidates for the pauses of a client between its requests, which end at these
-/// times.
+/// Returns the candidates for a client's pauses between its requests, given the instants at which
+/// the pauses end.
 pub(super) fn of_client(ends: Vec<Timestamp>) -> Vec<Candidate> {
     let quota = ending_on_quota_grid(ends);
     let others = [
@@ -128,7 +128,7 @@ fn compressed(clear: &[Moment]) -> Option<Candidate> {
     })
 }
 
-/// Looks for waits whose ends lie whole periods of a CPU quota apart.
+/// Looks for waits whose ends are whole periods of a CPU quota apart.
 fn on_quota_grid(clear: &[Moment]) -> Option<Candidate> {
     ending_on_quota_grid(clear.iter().map(|moment| moment.resumed).collect())
 }
@@ -159,8 +159,8 @@ fn ending_on_quota_grid(mut ends: Vec<Timestamp>) -> Option<Candidate> {
     })
 }
 
-/// Looks for late answers of which the server's kernel gave no sign: packets do not show whether it
-/// had the requests itself by then, and its own shortages come and go.
+/// Looks for late responses without a sign of the server's kernel: packets do not show whether the
+/// kernel had the requests by then, and its own shortages come and go.
 fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
     let late = || clear.iter().filter(|moment| moment.think() >= NOTABLE);
     let (count, acked) = (
@@ -226,8 +226,8 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
     })
 }
 
-/// Looks for late answers on different connections within moments of each other, where half of the
-/// think times stay below `usual`.
+/// Looks for late responses on different connections at nearly the same instant, where half of the
+/// think times are below `usual`.
 fn released_together(clear: &[Moment], usual: Duration) -> Option<Candidate> {
     let late = clear.iter().filter(|m| m.think() >= NOTABLE.max(usual));
     let mut late: Vec<&Moment> = late.collect();
@@ -253,7 +253,7 @@ fn released_together(clear: &[Moment], usual: Duration) -> Option<Candidate> {
     })
 }
 
-/// Looks for waits, sorted in ascending order, that are the same each time, whatever was asked for.
+/// Looks for waits, sorted in ascending order, that are constant whatever was requested.
 fn alike(times: &[Duration]) -> Option<Candidate> {
     let [low, middle, high] = [0.1, 0.5, 0.9].map(|share| quantile(times, share));
     let spread = (high - low).as_secs_f64() / middle.as_secs_f64().max(1e-9);
@@ -274,7 +274,7 @@ fn alike(times: &[Duration]) -> Option<Candidate> {
 mod tests {
     use super::*;
 
-    /// Returns a request asked and answered at these milliseconds, on connection `n`.
+    /// Returns a request sent and answered at these milliseconds, on connection `n`.
     fn moment(n: u16, asked: i64, answered: i64) -> Moment {
         let at = |ms: i64| Timestamp::from_nanos(ms * 1_000_000);
         Moment::between(40_000 + n, at(asked), at(answered))

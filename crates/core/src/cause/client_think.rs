@@ -36,27 +36,27 @@ const WORDING: Wording = Wording {
 
 /// Minimum pause that counts: shorter ones are a client's ordinary work between two requests.
 const NOTABLE: Duration = Duration::from_millis(20);
-/// Maximum pause that counts: longer ones are a person's, or a timer's.
+/// Maximum pause that counts: longer ones are due to a person or a timer.
 const LONGEST: Duration = Duration::from_secs(2);
-/// Share of the median by which pauses of the same work may differ.
+/// Maximum deviation of pauses for the same work, as a share of their median.
 const ALIKE: f64 = 0.2;
-/// Minimum share of the pauses that are alike, and of all gaps that are either such a pause or
-/// none.
+/// Minimum share of the pauses that are alike, and of the gaps that are either such a pause or no
+/// pause at all.
 const MOST: f64 = 0.8;
-/// Minimum number of pauses.
+/// Minimum number of pauses for a finding.
 const LEAST_PAUSES: usize = 10;
-/// Minimum number of requests without a pause.
+/// Minimum number of requests without a pause before them.
 const LEAST_AT_ONCE: usize = 3;
-/// Minimum share of the requests that follow at once: fewer are those that a client's timer finds
-/// late.
+/// Minimum share of the requests that follow immediately: a smaller share are requests that a
+/// client's timer was late for.
 const LEAST_SHARE: f64 = 0.1;
 
-/// Watches clients that send some requests right after a response and mostly pause for about the
-/// same time before others: work of their own between the requests of one action.
+/// Watches clients that send some requests right after a response and pause for about the same time
+/// before most others: work of their own between the requests of one action.
 ///
-/// The discriminator is both kinds in one connection, the pauses in runs of the same length: a
-/// connection that idles, a person, and a client that asks by a timer pause before every request,
-/// and a chatty action pauses only before its first one.
+/// The discriminator is that one connection has both kinds, with the pauses in runs of the same
+/// length. On an idle connection, with a person, or with a client that uses a timer, there is a
+/// pause before every request; a chatty action pauses only before its first request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -149,7 +149,7 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
     finding
         .evidence
         .push(Evidence::mechanism(EvidenceKind::Wire, text).count(pauses.lengths.len() as u64));
-    // That the requests belong together is read from their rhythm only.
+    // Only the rhythm of the requests shows that they belong together.
     finding.verdict = evidence::judge(&finding.evidence, pauses.lengths.len() as u64, true);
     finding.candidates = candidates::of_client(pauses.ends.clone());
     WORDING.tell(

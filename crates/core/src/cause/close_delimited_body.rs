@@ -32,22 +32,23 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum time until the close that counts: a server that closes after its last byte needs less.
+/// Minimum time until the close that counts: a server that closes right after its last byte needs
+/// less.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Watches responses whose last byte had come and whose end was told by the connection's end only:
-/// no length, or a longer one than there were bytes.
+/// Watches responses whose last byte had arrived but whose end was shown only by the end of the
+/// connection: the length was not announced, or was larger than the number of bytes.
 ///
-/// The discriminator is that nothing but a FIN follows: a server that pauses
-/// within its answer sends more of it.
+/// The discriminator is that only a FIN follows: a server that pauses within its response sends
+/// more of the response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Latencies of the affected responses, with the wait and without: some are not whole and in no
-    /// ledger.
+    /// Latencies of the affected responses, with the wait and without it: some responses are not
+    /// whole and so in no ledger.
     before: Distribution,
     after: Distribution,
-    /// Responses that announced more bytes than they had, and the most bytes missing.
+    /// Responses that announced more bytes than they had, and the maximum number of bytes missing.
     too_long: u64,
     missing: u64,
 }
@@ -99,7 +100,7 @@ impl Rule {
         let mut finding = evidence::finding(Id::CloseDelimitedBody, Owner::Server, case, tally);
         finding.affected.of = all.max(tally.affected);
         if self.too_long > 0 {
-            // Responses cut short are in no ledger that could be predicted from.
+            // Responses cut short are in no ledger from which a latency could be predicted.
             finding.predicted = None;
             let total = u64::try_from(self.before.sum_ns())
                 .unwrap_or(u64::MAX)

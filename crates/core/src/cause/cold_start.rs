@@ -36,10 +36,11 @@ const CONNECTED: Wording = Wording {
     ..WORDING
 };
 
-/// Watches a server's first requests, which wait together, while no later one does.
+/// Watches a server's first requests, which wait together, while no later request does.
 ///
-/// The discriminator is that the server begins, not the connections: later first requests of
-/// connections are quick, and the first ones on all connections are answered at the same instant.
+/// The discriminator is that the server starts, not the connections: the first requests of later
+/// connections are quick, and the first requests on all early connections are answered at the same
+/// instant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -70,7 +71,7 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
             .count(stall.requests as u64)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    // It happened once: a stand-still that met the first requests looks the same.
+    // It happened once: a stall during the first requests looks the same.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, true);
     let setups = &case.ledger.setups;
     let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;

@@ -32,8 +32,8 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches lookups that lost the second of two queries, again and again, and never the first:
-/// chance would lose either.
+/// Watches lookups that repeatedly lost the second of two queries and never the first: random loss
+/// would affect either.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: dns_retry::Rule,

@@ -40,19 +40,19 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of lookups in which the second of two queries was lost and the first was not,
-/// that is no chance: were queries lost at random, the first would be in half of the cases.
+/// Minimum number of lookups that lost the second of two queries but not the first for this not to
+/// be chance: with random loss, half of the cases would lose the first.
 const ALWAYS_SECOND: u64 = 3;
 
 /// Watches lookups whose queries were retransmitted.
 ///
-/// The path (or the resolver) loses queries if any may be lost; if it is always the second of two
-/// from one socket, that is `dns-parallel-query-loss`.
+/// The path (or the resolver) loses queries if any query may be lost. If only the second of two
+/// queries from one socket is lost, the cause is `dns-parallel-query-loss`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,
     pub(super) all: Delays,
-    /// Lookups of these in which the second query alone was lost.
+    /// Number of these lookups in which only the second query was lost.
     pub(super) second: Delays,
 }
 
@@ -86,7 +86,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns true if the losses are those of `dns-parallel-query-loss`.
+    /// Returns true if the losses are explained by `dns-parallel-query-loss`.
     pub(super) fn is_parallel(&self) -> bool {
         self.second.count() >= ALWAYS_SECOND && self.second.count() == self.all.count()
     }

@@ -31,12 +31,12 @@ const WORDING: Wording = Wording {
 };
 
 /// Watches lookups that began with nonexistent names: one name with the suffixes of a search list,
-/// each asked for when the one before was denied.
+/// each queried after the previous one did not exist.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,
     delays: Delays,
-    /// Number of denied names, a nanosecond each.
+    /// Number of nonexistent names, stored as nanoseconds.
     suffixes: Distribution,
 }
 
@@ -49,7 +49,7 @@ impl super::Rule for Rule {
         if lookup.suffixes == 0 {
             return;
         }
-        // Time lost by queries lost on the path is another cause's.
+        // Time lost to queries lost on the path belongs to another cause.
         let searched = lookup.searched.saturating_sub(lookup.retried);
         self.delays.add(searched, &lookup.packets);
         self.suffixes

@@ -32,15 +32,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of lookups remembered, the first ones.
+/// Maximum number of lookups remembered: the first ones.
 const MAX_LOOKUPS: usize = 4096;
-/// Minimum time beyond the round trip for which a response is late: a resolver answers from its
+/// Minimum time beyond the round trip for a response to count as late: a resolver answers from its
 /// cache within a millisecond.
 const LATE: Duration = Duration::from_millis(5);
 
 /// Watches the response times of queries that were not retransmitted. A response is late from twice
-/// the round trip to the resolver, by its quickest response or its SYN/ACK: a distance is the same
-/// for every response.
+/// the round trip to the resolver, known from its quickest response or its SYN/ACK: distance is the
+/// same for all responses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: BTreeMap<u64, Waited>,

@@ -52,12 +52,12 @@ const CONFIGURED: Wording = Wording {
     ..WORDING
 };
 
-/// Watches servers whose think time is the time of a request that they make themselves and that the
-/// same capture holds.
+/// Watches servers whose think time is the time of their own upstream request, which the same
+/// capture contains.
 ///
-/// The discriminator is the server's own request: it begins right after the one in front came, it
-/// takes most of its time, and its own server thinks. Without that leg in the capture it is
-/// `server-think`.
+/// The discriminator is the server's own request: it begins right after the client's request
+/// arrived, takes most of the client's request's time, and its upstream thinks. Without that leg in
+/// the capture the cause is `server-think`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -89,8 +89,8 @@ const PASSING: [&str; 6] = [
     "memcached_pass",
 ];
 
-/// Returns the line of the server's configuration that passes these requests on, where nothing
-/// shows that their time passes elsewhere.
+/// Returns the line of the server's configuration that passes these requests on, if nothing shows
+/// that their time passes elsewhere.
 pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
     let target = case.target?;
     let mut lines = PASSING
@@ -102,8 +102,8 @@ pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
     (!is_elsewhere).then_some(line)
 }
 
-/// Returns the finding on a proxy by its configuration: handing a request on is microseconds of
-/// work.
+/// Returns the finding on a proxy known by its configuration: passing a request on takes only
+/// microseconds of work.
 fn configured(case: &Case<'_>) -> Option<Finding> {
     let line = passes_on(case)?;
     if worker_saturation::has_limit(case) || rate_limit::is_configured(case) {
@@ -138,7 +138,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
         finding.evidence.push(Evidence::circumstance(kind, text));
     }
     finding.evidence.extend(served::shown(case));
-    // Connection setup to the server behind is a part of it that is not told apart.
+    // The setup of upstream connections is included and cannot be separated.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     CONFIGURED.tell(
         &mut finding,
@@ -147,7 +147,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Adapts the finding to a server whose own kernel showed whom its threads asked.
+/// Adapts the finding to a server whose own kernel showed which upstream its threads called.
 fn watched(mut finding: Finding, place: Place) -> Finding {
     let behind = match place {
         Place::Asked(Some(whom)) => whom.to_string(),

@@ -23,11 +23,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of lost SYNs with data.
+/// Minimum number of lost SYNs with data for a finding.
 const LOST: u64 = 2;
 
 /// Watches SYNs with data (TCP Fast Open, RFC 7413) that are never answered, while the same SYN
-/// without the data is answered at once.
+/// without data is answered immediately.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

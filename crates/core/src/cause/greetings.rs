@@ -1,4 +1,4 @@
-//! Late greetings of servers that speak first: the client may send nothing before.
+//! Late greetings of servers that send first: the client may send nothing before the greeting.
 
 use core::time::Duration;
 
@@ -11,8 +11,9 @@ use crate::protocol::greeting::Greeting;
 use crate::report::{Finding, Unit};
 use crate::service::Counts;
 
-/// Minimum time for which a greeting is late: a program that is started for a connection has
-/// greeted by then; one that looks up the client's name, or waits on purpose, takes longer.
+/// Minimum time after which a greeting is late: a program that is started for a connection has sent
+/// its greeting by then; a server that looks up the client's name, or waits on purpose, takes
+/// longer.
 const LATE: Duration = Duration::from_millis(100);
 
 /// The greetings of one service.
@@ -23,7 +24,7 @@ pub(super) struct Greetings {
 }
 
 impl Greetings {
-    /// Takes in a handshake and the server's greeting after it.
+    /// Records a handshake and the server's greeting after it.
     pub(super) fn observe(&mut self, setup: &Setup) {
         let Some((greeting, waited, packet)) = setup.greeted() else {
             return;

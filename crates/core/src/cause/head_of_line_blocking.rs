@@ -36,14 +36,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum wait that counts: shorter ones are the bytes of the responses before.
+/// Minimum wait that counts: shorter waits are the transmission of earlier responses.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Watches requests that were sent while an earlier one on their connection was unanswered, and
-/// whose responses had to wait for that one's (RFC 9112 §9.3.2).
+/// Watches requests that were sent while an earlier request on their connection was unanswered, and
+/// whose responses had to wait for the response to the earlier request (RFC 9112 §9.3.2).
 ///
-/// The discriminator is that the request was on its way already: a client that sends the next one
-/// only after a response shows no such wait, and packets do not show whether it had it ready.
+/// The discriminator is that the request had already been sent. If a client sends its next request
+/// only after a response, there is no such wait, and packets do not show whether the client had the
+/// request ready before.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule(Tally);
 

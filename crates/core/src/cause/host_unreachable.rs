@@ -26,7 +26,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for packets that open no connection.
+/// The wording for packets that do not open a connection.
 const TOLD: Wording = Wording {
     fix: &[
         WORDING.fix[0],
@@ -39,13 +39,13 @@ const TOLD: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for such packets that a packet filter rejected.
+/// The wording for such packets if a packet filter rejected them.
 const REJECTED: Wording = Wording {
     summary: "A packet filter rejects packets to {host}, and says so by ICMP.",
     ..TOLD
 };
 
-/// Looks at attempts that the network itself rejected: ICMP errors about SYNs, other than those of
+/// Watches attempts that the network itself rejected: ICMP errors about SYNs, except those of
 /// packet filters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
@@ -91,9 +91,9 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the finding, under `id`, that a router or host rejected packets that open no connection:
-/// `said` quotes it, and `asked` is the number of such packets sent. A packet filter has its own
-/// wording.
+/// Returns the finding, under `id`, that a router or host rejected packets that do not open a
+/// connection: `said` quotes the error, and `asked` is the number of such packets sent. Errors of a
+/// packet filter have their own wording.
 pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64) -> Finding {
     let mut finding = evidence::bare_finding(id, Owner::Path, case);
     finding.service = word.target.to_string();

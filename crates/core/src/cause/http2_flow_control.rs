@@ -41,7 +41,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a server's windows, which hold up the bodies of requests.
+/// The wording for a server's windows, which delay the bodies of requests.
 const OF_THE_SERVER: Wording = Wording {
     fix: &[(
         "server",
@@ -54,13 +54,14 @@ const OF_THE_SERVER: Wording = Wording {
 /// Minimum wait for a window that counts: shorter ones are ordinary.
 const NOTABLE: Duration = Duration::from_millis(2);
 
-/// Watches data of a stream that came only with an update of HTTP/2's windows, its own or the
-/// connection's, and would not have fitted into the window left before. TCP's own window is another
-/// matter, and data that a sender had not written yet does not come with an update.
+/// Watches data of a stream that was sent only after a flow-control window update of HTTP/2, for
+/// the stream or for the connection, and that would not have fit into the previous window. TCP's
+/// own window is another cause, and data that a sender had not written yet does not follow an
+/// update.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Time lost by owner of the windows.
+    /// Time lost, by the owner of the windows.
     owners: BTreeMap<Owner, u64>,
     stalls: u64,
     packets: Option<[u64; 2]>,
@@ -105,7 +106,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the owner of the windows, the receiver.
+    /// Returns the owner of the windows: the receiver.
     fn culprit(&self) -> Owner {
         let most = self.owners.iter().max_by_key(|&(_, &time)| time);
         most.map_or(Owner::Unknown, |(&owner, _)| owner)

@@ -1,8 +1,8 @@
 //! `low-congestion-window`.
 //!
-//! Told from `slow-start` by its size: fewer segments than the initial window, round after round;
-//! from `send-buffer` by full segments at each stop; from the effects of losses by the lack of
-//! losses.
+//! Its size distinguishes it from `slow-start`: fewer segments than the initial window, round after
+//! round. Full segments at each stop distinguish it from `send-buffer`, and the lack of losses from
+//! the effects of losses.
 
 use core::time::Duration;
 

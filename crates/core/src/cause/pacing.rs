@@ -1,8 +1,8 @@
 //! `pacing`.
 //!
-//! Told from `bandwidth-limit` by the absence of a queue: the time on the path stays at its minimum
-//! (the sender's own timestamps, or the ACKs at the sender, show it). Told from a program that
-//! writes at a rate by full segments.
+//! The absence of a queue distinguishes it from `bandwidth-limit`: the time on the path stays at
+//! its minimum, as shown by the sender's own timestamps, or by the ACKs at the sender. Full
+//! segments distinguish it from a program that writes at a constant rate.
 
 use core::time::Duration;
 
@@ -44,8 +44,8 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The years in which captures were made and no kernel paced: Linux does since version 3.12, of
-/// November 2013. Older timestamps are of a clock that was not set.
+/// The years in which captures existed and no kernel paced: Linux paces since version 3.12, of
+/// November 2013. Older timestamps are from a clock that was not set.
 const BEFORE_PACING: [Timestamp; 2] = [
     Timestamp::from_nanos(631_152_000_000_000_000),
     Timestamp::from_nanos(1_383_436_800_000_000_000),
@@ -77,7 +77,7 @@ impl Kind for Paced {
     fn complete(finding: &mut Finding, case: &Case<'_>, _: &Delivery) {
         let begin = case.ledger.span.map(|(begin, _)| begin);
         if begin.is_some_and(is_before_pacing) {
-            // A slow device of the sender's, or a hub, spaced them.
+            // A slow device at the sender, or a hub, may have set the intervals.
             finding.verdict = Verdict::Possible;
         }
     }

@@ -1,6 +1,6 @@
 //! `path-jitter`: some round trips take far longer than the minimum, by the sender's own clock,
-//! while most do not, and without a pattern: no queue that load fills, no step, and no pause
-//! before.
+//! while most do not, and without a pattern: there is no queue that load fills, no step, and no
+//! pause before the late ones.
 
 use super::evidence::{self, human, median, percent};
 use super::path_queueing::grown_handshakes;
@@ -26,7 +26,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for delays that the sender's clock shows too.
+/// The wording for delays that are also visible by the sender's clock.
 const BY_CLOCK: Wording = Wording {
     ruled_out: &[
         WORDING.ruled_out[0],
@@ -47,9 +47,9 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let trips = &case.gathered.trips;
-        // Delays on the path to the server are charged too, but only replies that came back late,
-        // by the server's clock, show that it was the path. A client that stands still for a moment
-        // hears late of all packets that were on their way.
+        // Delays on the path to the server are counted as well, but only replies that came back
+        // late, by the server's clock, show that the path was the reason. A client that stalls for
+        // a moment receives all packets in flight late.
         let is_seen = trips.tally.affected >= evidence::REPEATS
             && trips.is_material(case, &trips.tally)
             && evidence::recurs(case, &trips.tally);

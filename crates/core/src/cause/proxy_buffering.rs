@@ -40,12 +40,12 @@ const UPLOAD: Wording = Wording {
     ..WORDING
 };
 
-/// Watches proxies that receive a whole upload before they ask their upstream, or keep a response
-/// back that their upstream has begun.
+/// Watches proxies that receive a whole upload before they send a request to their upstream, or
+/// that hold back a response that their upstream has begun.
 ///
-/// The discriminator is both legs in one capture: the request behind begins
-/// when the one in front has ended, though that took long; or the answer behind
-/// has begun long before the one in front does.
+/// The discriminator is both legs in one capture: the upstream request begins when the client's
+/// request has ended, although that took long; or the upstream's response begins long before the
+/// response to the client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -67,7 +67,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool)
     let mut finding = evidence::finding(Id::ProxyBuffering, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     if !is_upload {
-        // It is the first byte that would come sooner, not the last.
+        // The first byte would arrive sooner, not the last.
         finding.cost_low_ns = 0;
         finding.predicted = None;
     }

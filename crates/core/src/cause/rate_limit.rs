@@ -45,8 +45,8 @@ const ASK_LESS: (&str, &str) = (
     "ask no faster than the limit: what is above it only waits",
 );
 
-/// Watches for answers one at a time, a fixed time apart, by a server that answers a request which
-/// meets no other at once: the distance is a limit, not work.
+/// Watches for responses one at a time, at a fixed interval, by a server that answers immediately
+/// when a request meets no other: the interval is a limit, not work.
 ///
 /// The discriminator is the quick answer: a worker that needs a turn for each
 /// request needs it for the first one too. And its rate is a round number, as
@@ -88,26 +88,26 @@ pub(super) fn is_configured(case: &Case<'_>) -> bool {
     limit(case).is_some()
 }
 
-/// Returns the line that limits, the turns that it makes, and their cost.
+/// Returns the configuration line of the limit, the turns that it causes, and their cost.
 fn limit<'a>(case: &Case<'a>) -> Option<(&'a ConfigurationLine, Gate, Tally)> {
     let line = case.facts.setting(case.target?, "limit_req")?;
     let is_set = !line.value.is_empty() && line.set_at.is_some();
-    // With `nodelay` nothing waits: requests in excess are refused.
+    // With `nodelay` no request waits: excess requests are refused.
     let delays = line.value.split(' ').all(|word| word != "nodelay");
     let gate = case.rhythm.turns().filter(|_| is_set && delays)?;
     let tally = case.rhythm.tally(Moment::think);
     evidence::is_material(case, &tally).then_some((line, gate, tally))
 }
 
-/// Returns the finding on a limit by the server's configuration: requests are answered at even
-/// distances, and a directive asks for that.
+/// Returns the finding on a limit set in the server's configuration: requests are answered at even
+/// intervals, and a directive requires that.
 fn configured(case: &Case<'_>) -> Option<Finding> {
     let (line, gate, tally) = limit(case)?;
     let place = line
         .set_at
         .as_ref()
         .map(|at| format!("{}:{}", at.file, at.line));
-    // Whether it could answer sooner was not seen: the configuration says it.
+    // Whether the server could answer sooner was not seen; its configuration shows the limit.
     let mut finding = of_gate(case, &gate, &tally);
     let text = format!(
         "{} has `limit_req {}` for this server and location ({})",

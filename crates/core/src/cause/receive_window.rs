@@ -1,9 +1,9 @@
 //! `receive-window`.
 //!
-//! Told from a congestion window and a send buffer by the window that the receiver advertises: the
-//! data in flight reaches its edge, and the next segment leaves with the ACK that moves the edge.
-//! Told from `zero-window` by its never closing, and from a window that is still growing by its
-//! size.
+//! The window that the receiver advertises distinguishes it from a congestion window and a send
+//! buffer: the data in flight reaches the window's edge, and the next segment leaves with the ACK
+//! that moves the edge. Unlike `zero-window`, the window never closes. Its size distinguishes it
+//! from a window that is still growing.
 
 use core::time::Duration;
 
@@ -55,9 +55,9 @@ const UNREAD: Wording = Wording {
     ..WORDING
 };
 
-/// Minimum number of full windows in a message: a single one may just be growing.
+/// Minimum number of times that a message filled the window: a single time may be a growing window.
 const LEAST_STOPS: u32 = 2;
-/// The factor of growth from which a window is being tuned while a message is sent
+/// Minimum growth factor of a window that is being tuned while a message is sent
 /// (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`).
 const GROWING: f64 = 1.5;
 
@@ -74,8 +74,8 @@ impl Kind for SmallWindow {
         is_window(delivery).then(|| beyond_slow_start(delivery))
     }
 
-    /// Returns false for a window that later exchanges do not fill: it is being tuned and gets its
-    /// size that way.
+    /// Returns false for a window that later exchanges do not fill: such a window is being tuned,
+    /// and filling it is how it gets its size.
     fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
         !limited.is_of_openings(case)
     }

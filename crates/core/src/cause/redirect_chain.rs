@@ -35,16 +35,16 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum time within which a client follows a redirect: later it was a person.
+/// Maximum time within which a client follows a redirect by itself: later requests are a person's.
 const FOLLOWED: Duration = Duration::from_secs(1);
-/// Minimum number of successive redirects in a chain: a single one, from a form to its result or
-/// from a name to its page, is how sites are made.
+/// Minimum number of successive redirects in a chain: a single redirect, from a form to its result
+/// or from a name to its page, is normal.
 const CHAIN: usize = 2;
 
-/// Watches redirects that were followed to the place that they name, and led to another redirect.
+/// Watches redirects whose target was requested and led to another redirect.
 ///
-/// The discriminator is that each request asks for what the response before
-/// named: many redirects of many clients are no chain.
+/// The discriminator is that each request asks for the target of the previous response: many
+/// redirects of many clients are not a chain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -55,7 +55,7 @@ struct Chains {
     whole: Distribution,
     /// Times of the last exchange alone.
     direct: Distribution,
-    /// Times of each redirect until the request that followed it.
+    /// Times from each redirect to the request that followed it.
     turns: Distribution,
     redirects: Tally,
     count: u64,

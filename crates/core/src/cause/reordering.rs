@@ -1,7 +1,7 @@
-//! `reordering`: a hole was filled by a segment that its sender had sent before those that arrived
-//! first (an older IP identification or TSval, or too soon for a retransmission), and the sender
-//! retransmitted such segments or the data that had arrived waited for them. A retransmission
-//! carries newer numbers than the data it follows.
+//! `reordering`: a hole was filled by a segment that its sender had sent before the segments that
+//! arrived first: it has an older IP identification or TSval, or came too soon for a
+//! retransmission. The sender retransmitted such segments, or the data that had arrived waited for
+//! them. A retransmission would carry newer numbers than the data it follows.
 
 use super::evidence::{self, human};
 use super::wording::Wording;
@@ -37,7 +37,7 @@ const WORDING: Wording = Wording {
 /// Maximum percentage of losses among the late segments.
 const LOSSES: u64 = 20;
 
-/// Counts segments that others overtook.
+/// Counts segments that were overtaken by others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -1,5 +1,5 @@
-//! `retransmission-timeout`: the retransmission came a round trip and 200 ms after the copy before
-//! it, or later, whatever the receiver reported meanwhile.
+//! `retransmission-timeout`: the retransmission was sent at least a round trip plus 200 ms after
+//! the previous copy, whatever the receiver reported during that time.
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;

@@ -1,5 +1,5 @@
 //! `route-change`: at one instant the round-trip times of all connections change to another level
-//! and stay there. A queue wavers; a route does not.
+//! and stay there. The delay of a queue fluctuates; that of a route does not.
 
 use super::evidence::{self, human};
 use super::wording::Wording;

@@ -1,8 +1,8 @@
 //! `send-buffer`.
 //!
-//! Told from the windows by where the sender stops: at the end of a write, with
-//! a segment that is not full, while the receiver's window is open. A full
-//! congestion window stops behind a full segment, as the next is there already.
+//! The place where the sender stops distinguishes it from the windows: at the end of a write, with
+//! a segment that is not full, while the receiver's window is open. A full congestion window stops
+//! the sender after a full segment, because the next data is already there.
 
 use core::time::Duration;
 
@@ -45,7 +45,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of stops: one behind a partial segment may be chance.
+/// Minimum number of stops: a single stop after a partial segment may be chance.
 const LEAST_STOPS: u32 = 2;
 
 /// Watches messages whose sender's buffer is full.

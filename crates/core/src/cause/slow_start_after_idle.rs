@@ -1,8 +1,8 @@
 //! `slow-start-after-idle`.
 //!
-//! Told from `slow-start` by the connection's past: it had more in flight
-//! before it rested for longer than a retransmission timeout. A window never
-//! shrinks otherwise, but for losses.
+//! The connection's past distinguishes it from `slow-start`: the connection had more in flight
+//! before it was idle for longer than a retransmission timeout. Otherwise, a window shrinks only
+//! after losses.
 
 use core::time::Duration;
 
@@ -36,7 +36,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches messages that begin anew on a reused connection.
+/// Watches messages with which slow start begins again on a reused connection.
 pub(crate) type Rule = Limited<StartingAnew>;
 
 #[derive(Clone, Debug, Default)]
@@ -45,8 +45,9 @@ pub(crate) struct StartingAnew;
 impl Kind for StartingAnew {
     const ID: Id = Id::SlowStartAfterIdle;
 
-    /// Minimum number of messages, lower than for other causes: only those after a rest can meet
-    /// it, and rests are few; each that does shows the same connection with a larger window before.
+    /// Minimum number of messages, lower than for other causes: only messages after an idle period
+    /// can be affected, and there are few. Each such message shows the same connection with a
+    /// larger window before.
     const REPEATS: u64 = evidence::OCCASIONS;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {

@@ -1,5 +1,5 @@
-//! `socket-memory-pressure`: packets show that data came, and that it came again; only the
-//! receiver's kernel tells that it discarded the data.
+//! `socket-memory-pressure`: packets show that data arrived, and that it was retransmitted; only
+//! the receiver's kernel shows that it discarded the data.
 
 use super::evidence::{self, human, median};
 use super::wording::Wording;
@@ -45,7 +45,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches requests with data that came again.
+/// Watches requests with data that was retransmitted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     repeated: u64,

@@ -30,12 +30,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches proxies near the client whose think time is the path to the server behind.
+/// Watches proxies near the client whose think time is the path to their upstream.
 ///
-/// The discriminator is the leg behind, in the same capture: its handshakes
-/// and answers take the time that the one in front spends thinking, and the
-/// server there does not think. At the client's side alone it is
-/// `server-think`.
+/// The discriminator is the upstream leg in the same capture: its handshakes and responses take as
+/// long as the proxy thinks, and the upstream itself does not think. In a capture of the client's
+/// side alone the cause is `server-think`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -55,7 +54,7 @@ impl super::Rule for Rule {
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::SplitConnectionProxy, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
-    // Without the proxy the path would be as long.
+    // Without the proxy the path would be equally long.
     finding.cost_low_ns = 0;
     finding.predicted = None;
     let behind = upstream.endpoint;

@@ -45,11 +45,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of instants remembered of each kind, the first ones.
+/// Maximum number of instants remembered of each kind: the first ones.
 const MAX_INSTANTS: usize = 4096;
-/// Minimum time after which a client gives a request up.
+/// Minimum time after which a client gives up a request.
 const SOONEST: Duration = Duration::from_millis(100);
-/// Maximum time until its next connection: a later one is for something else.
+/// Maximum time until the client's next connection: a later connection has another purpose.
 const PATIENCE: Duration = Duration::from_secs(130);
 /// Minimum number of failed requests.
 const REPEATS: u64 = 2;
@@ -57,8 +57,8 @@ const REPEATS: u64 = 2;
 /// Watches requests on connections that had been idle and turned out to be dead: reset within a
 /// round trip, or retransmitted and never acknowledged.
 ///
-/// A server that fails resets requests on busy connections too; one that does
-/// not answer acknowledges them.
+/// A server that fails resets requests on busy connections too; a server that does not respond
+/// still acknowledges them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
@@ -68,7 +68,7 @@ pub(crate) struct Rule {
     closed: u64,
     reset: u64,
     forgotten: u64,
-    /// The clients and times of requests that got no reaction.
+    /// The clients and times of requests without any reaction.
     ignored: Instants,
     /// The clients and times of new connections.
     openings: Instants,
@@ -157,8 +157,8 @@ impl Rule {
             Owner::Client
         };
         let mut finding = evidence::finding(Id::StaleKeepAlive, culprit, case, &self.tally);
-        // Each has to be asked again on a connection of its own. A reset, seen
-        // where it was made, still has its way to the client before it.
+        // Each request must be sent again on a connection of its own. A reset that is captured
+        // where it was sent still has to reach the client.
         let trip = case.round_trip().unwrap_or_default();
         let seen = self.tally.saved.quantile(0.5).unwrap_or_default();
         let unseen = if self.reset > 0 {

@@ -33,13 +33,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for silences, whose summary has been written by then.
+/// The wording for silences, whose summary is already written.
 const OF_SILENCES: Wording = Wording {
     summary: "",
     ..WORDING
 };
 
-/// The look-alike that stand-stills longer than a quota's period rule out.
+/// The look-alike that stalls longer than a quota's period rule out.
 const LONG: Wording = Wording {
     ruled_out: &[(
         Id::CpuQuota,
@@ -53,12 +53,12 @@ const LONG: Wording = Wording {
 const NOTHING_LONG: &str = "where a collector stops it: a concurrent one, a heap that fits; where \
     one thread serves all: nothing that blocks or takes long in it";
 
-/// Watches for times in which nothing is answered on any connection, and then everything at once,
-/// whenever it was asked.
+/// Watches for times in which no request is answered on any connection, followed by responses to
+/// all of them, whenever they were sent.
 ///
-/// The discriminator is that the wait is common and rare: at least three connections wait together,
-/// nothing is answered meanwhile, and most requests are quick. A single slow request on one
-/// connection is another matter.
+/// The discriminator is that the wait affects all connections and is rare: at least three
+/// connections wait together, no request is answered during the wait, and most requests are quick.
+/// A single slow request on one connection is another cause.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -119,7 +119,7 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     finding
         .evidence
         .extend(silences.as_ref().map(Silences::evidence));
-    // Any host may stand still once for a reason that does not come again.
+    // Any host may stall once for a reason that does not recur.
     let is_rare = stalls.len() + before < OCCASIONS;
     finding.verdict = if is_rare {
         Verdict::Possible
@@ -149,7 +149,7 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     finding
 }
 
-/// Completes a finding of silences with the rest of its wording.
+/// Completes a finding on silences with the rest of its wording.
 fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
     OF_SILENCES.tell(&mut finding, &[("change", &change(case))]);
     finding
@@ -160,7 +160,7 @@ fn change(case: &Case<'_>) -> &'static str {
     one_thread::change_for(case, NOTHING_LONG)
 }
 
-/// Formats the typical one of these lengths, shortest first, for a sentence.
+/// Formats the typical length of a list, shortest first, for a sentence.
 pub(super) fn typical(lengths: &[Duration]) -> String {
     let length = human(quantile(lengths, 0.5));
     if lengths.len() > 1 {
@@ -170,7 +170,7 @@ pub(super) fn typical(lengths: &[Duration]) -> String {
     }
 }
 
-/// Formats a count of times for a sentence.
+/// Formats a number of times for a sentence.
 pub(super) fn times(count: usize) -> String {
     match count {
         1 => "once".to_owned(),

@@ -31,7 +31,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for SYNs seen beside a server that did not answer them.
+/// The wording for SYNs captured at a server that did not answer them.
 const IGNORED: Wording = Wording {
     summary: "The server's host ignores connection attempts: on {odd} of the connections the first \
         SYN reached it and was not answered, so that they started {late} (median) late.",
@@ -46,7 +46,7 @@ const GIVEN_UP: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for losses that only our own probes met.
+/// The wording for losses that only our own probes had.
 const PROBED: Wording = Wording {
     summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
         started {late} (median) late. Our own probes show it.",
@@ -57,20 +57,19 @@ const PROBED: Wording = Wording {
 /// Minimum share of late connections that matters.
 const SHARE: f64 = 0.01;
 
-/// Watches SYNs that were answered only when retransmitted.
+/// Watches SYNs that were answered only after a retransmission.
 ///
-/// The reason follows from all handshakes of the service together: it is loss only if none of the
-/// queues of the server explains it, and if the SYN was one that any path lets through.
+/// The reason follows from all handshakes of the service together: it is loss only if no queue of
+/// the server explains it, and if the SYN was one that any path lets through.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     established: u64,
     repeated: u64,
-    /// Attempts whose first SYN was seen next to the server, which did not answer it.
+    /// Number of attempts whose first SYN was captured at the server, which did not answer it.
     ignored: u64,
     lost: Distribution,
     packets: Vec<u64>,
-    /// Attempts that retransmitted their SYN and were never answered, with the time that they
-    /// waited.
+    /// Attempts that retransmitted their SYN and were never answered, by the time that they waited.
     given_up: Distribution,
 }
 
@@ -112,7 +111,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let probed = probed(case);
         let odd = self.repeated + self.given_up.count();
-        // Where none is answered, that is another cause's.
+        // If no attempt is answered, another cause reports that.
         let is_answered = self.established > 0;
         let is_frequent = is_answered && odd > 0 && odd as f64 >= self.attempts() as f64 * SHARE;
         let is_lost = || case.ledger.setups.handshakes.why(case.ledger) == Why::Loss;
@@ -135,8 +134,8 @@ impl Rule {
         self.packets.truncate(5);
     }
 
-    /// Returns the evidence of attempts that nothing answered, beside others that were answered: a
-    /// filter or a server that was away for a while would look the same.
+    /// Returns the evidence of attempts that were never answered while others were: a filter, or a
+    /// server that was down for a while, would look the same.
     fn silence(&self) -> Option<Evidence> {
         let count = self.given_up.count();
         let text = format!(

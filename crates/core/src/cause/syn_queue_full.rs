@@ -41,8 +41,8 @@ const WORDING: Wording = Wording {
 };
 
 /// Watches SYNs that are ignored exactly while a certain number of handshakes are pending: a lossy
-/// path does not count them. SYN cookies, the SYN/ACKs of a server whose table is full, count too
-/// where they make handshakes late.
+/// path does not depend on that number. SYN cookies, the SYN/ACKs of a server whose table is full,
+/// count too if they make handshakes late.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

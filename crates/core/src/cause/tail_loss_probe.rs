@@ -1,5 +1,5 @@
-//! `tail-loss-probe`: the retransmission came sooner than a timer, and the receiver had reported
-//! nothing that would have asked for it.
+//! `tail-loss-probe`: the retransmission was sent sooner than a timer would have, and the receiver
+//! had reported nothing that requires one.
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;

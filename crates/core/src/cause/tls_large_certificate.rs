@@ -46,15 +46,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum flight that stalls: one below the initial window before RFC 6928 (RFC 3390) never
-/// does.
+/// Minimum size of a flight that can stall: a flight below the initial window before RFC 6928 (RFC
+/// 3390) never does.
 const LEAST_FLIGHT: u64 = 4380;
 /// Minimum stall that counts.
 const NOTABLE: Duration = Duration::from_millis(2);
 
 /// Watches server flights that stop for a round trip: the initial congestion window (ten segments,
-/// RFC 6928) was full, and the client's ACK let the rest go. A lost segment is retransmitted and no
-/// such stall; a slow link spreads the flight evenly.
+/// RFC 6928) was full, and the client's ACK released the rest. A lost segment is retransmitted and
+/// is not such a stall; a slow link spreads the flight evenly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -93,7 +93,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the flight that waited for an ACK in its midst.
+/// Returns the flight that waited for an ACK in the middle.
 fn stalled(handshake: &Handshake) -> Option<&Leg> {
     let half = (handshake.round_trip? / 2).max(NOTABLE);
     handshake.legs.iter().find(|leg| {

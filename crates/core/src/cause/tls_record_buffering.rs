@@ -35,15 +35,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum size of a long record: a shorter one fits into an initial window before RFC 6928 (RFC
-/// 3390), with its header.
+/// Minimum size of a long record: a shorter record, with its header, fits into an initial window
+/// before RFC 6928 (RFC 3390).
 const LONG_RECORD: u64 = 4380;
 /// Minimum stall that counts.
 const NOTABLE: Duration = Duration::from_millis(2);
 
-/// Watches first records of responses that stop for a round trip in their midst: the congestion
-/// window was full, and as a record can be read only as a whole, the client's program has nothing
-/// until the rest comes.
+/// Watches first records of responses that stop for a round trip in the middle: the congestion
+/// window was full, and because a record can only be read as a whole, the client's program receives
+/// nothing until the rest arrives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -81,7 +81,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if the window, and not the program or a loss, held up the record's end.
+/// Returns true if the window, and not the program or a loss, delayed the record's end.
 fn is_stalled(exchange: &Exchange, record: &FirstRecord) -> bool {
     let Some(trip) = record.round_trip else {
         return false;

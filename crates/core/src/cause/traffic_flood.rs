@@ -34,10 +34,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of packets shown.
+/// Maximum number of packet numbers shown.
 const PACKETS: usize = 5;
 
-/// Watches abandoned attempts, far more than connections made: a client that is in earnest
+/// Watches abandoned attempts that far outnumber the connections established: a genuine client
 /// retransmits its SYN or sends the last ACK.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {

@@ -29,13 +29,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches proxies that open a connection to their upstream for every request, and an upstream that
-/// accepts connections slower than requests.
+/// Watches proxies that open a connection to their upstream for every request, with an upstream
+/// that accepts connections more slowly than requests.
 ///
-/// The discriminator is both: each request behind is the first of its
-/// connection while those in front share theirs, and new connections are
-/// served one at a time at even distances though one that meets no other is
-/// served at once. A slow upstream behind new connections is `downstream-wait`.
+/// The discriminator is both together: each upstream request is the first of its connection while
+/// client requests share theirs; and new connections are served one at a time at even intervals,
+/// although a connection that meets no other is served immediately. A slow upstream with new
+/// connections is `downstream-wait`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -1,7 +1,8 @@
 //! `zero-window`.
 //!
-//! Told from `receive-window` by a window of zero: the receiver had no room at all, as its program
-//! read nothing. Told from `server-pause` by the end of the silence: the receiver's window update.
+//! A window of zero distinguishes it from `receive-window`: the receiver had no room at all,
+//! because its program read nothing. The end of the silence, the receiver's window update,
+//! distinguishes it from `server-pause`.
 
 use core::time::Duration;
 
