@@ -23,7 +23,9 @@ use lagtrace_core::observed::time::Timestamp;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, RingBuffer, RingBufferBuilder};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use self::object::{Attached, Wanted, attached, close_open_turns, of_look, what_is_missing};
+use self::object::{
+    Attached, OPEN_TURNS, Wanted, attached, close_open_turns, of_look, what_is_missing,
+};
 pub(super) use self::object::{configure, refused};
 use self::quota::Quotas;
 use self::record::{Told, is_turn, read};
@@ -120,10 +122,16 @@ impl Watch {
             links,
             missing,
         } = attached(&config(options)?, &options.without, wanted)?;
-        if options.ports.is_empty() && !missing.is_empty() {
+        // A process is known by what its tracepoints show; the iterator adds last requests only.
+        let needed: Vec<&str> = missing
+            .iter()
+            .map(String::as_str)
+            .filter(|name| *name != OPEN_TURNS)
+            .collect();
+        if options.ports.is_empty() && !needed.is_empty() {
             let source = io::ErrorKind::NotFound.into();
             return Err(KernelError::Refused {
-                program: missing.join(", "),
+                program: needed.join(", "),
                 source,
             });
         }

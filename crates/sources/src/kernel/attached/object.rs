@@ -28,7 +28,7 @@ const OPTIONAL: [(&str, &str); 7] = [
 ];
 
 /// A program that runs once, over the storage of all sockets, when watching ends.
-const OPEN_TURNS: &str = "open_turns";
+pub(super) const OPEN_TURNS: &str = "open_turns";
 
 /// Programs that report single segments and threads; attached only during a look at the sample.
 const OF_LOOK: [&str; 4] = [
