@@ -27,7 +27,7 @@ pub enum CaptureError {
         /// The kind of file it is instead, recognized by its first bytes.
         found: Foreign,
     },
-    /// A capture of an unsupported kind.
+    /// The file is a capture of an unsupported kind.
     #[error("{name} cannot be read: {fault}")]
     Unsupported {
         /// The file's name.

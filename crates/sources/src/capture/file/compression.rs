@@ -21,10 +21,10 @@ const AHEAD: usize = 512;
 /// Length of the longest magic number looked for here, in bytes.
 const MAGIC: usize = 4;
 
-/// An input of any kind.
+/// A boxed input stream.
 pub(crate) type Input = Box<dyn Read + Send>;
 
-/// The bytes read ahead of a compressed input, followed by the rest of it.
+/// A compressed input: the bytes already read ahead, followed by the remaining input.
 type Whole = BufReader<io::Chain<io::Cursor<Vec<u8>>, Input>>;
 
 /// A supported compression format.
@@ -52,7 +52,7 @@ enum Fault {
 /// Returns the input itself, or its decompressed contents.
 ///
 /// # Errors
-/// When its first bytes cannot be read.
+/// When the first bytes of the input cannot be read.
 pub(crate) fn undo(mut input: Input) -> io::Result<Input> {
     let begin = read_ahead(&mut input)?;
     let compression = Compression::recognize(&begin);
@@ -68,7 +68,7 @@ pub(crate) fn undo(mut input: Input) -> io::Result<Input> {
     })
 }
 
-/// Reads the first bytes, at least [`MAGIC`] unless there are fewer.
+/// Reads the first bytes of the input: at least [`MAGIC`] bytes unless the input is shorter.
 fn read_ahead(input: &mut Input) -> io::Result<Vec<u8>> {
     let mut begin = vec![0; AHEAD];
     let mut len = 0;
