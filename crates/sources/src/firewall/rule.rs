@@ -196,7 +196,7 @@ mod tests {
         nested(&[(NFTA_LIST_ELEM, &element)])
     }
 
-    /// Builds `tcp dport PORT drop` as `nft` lays it out.
+    /// Builds the rule `tcp dport PORT drop` with the expressions that `nft` generates.
     fn drop_of_port(protocol: u8, port: u16) -> Vec<u8> {
         let equals = |value: &[u8]| {
             let data = nested(&[(NFTA_DATA_VALUE, value)]);

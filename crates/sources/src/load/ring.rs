@@ -1,9 +1,8 @@
-//! A worker on io_uring: it does what the engine on epoll does, with fewer system calls per
-//! request.
+//! A worker on io_uring: like the epoll engine, with fewer system calls per request.
 //!
-//! Responses are read by the kernel before this thread runs again, so all responses of a batch bear
-//! the same timestamp; requests are submitted together, and the sends' timestamps are spread evenly
-//! between two readings of the clock around them.
+//! The kernel reads responses before this thread runs again, so all responses of a batch have the
+//! same timestamp. Requests are submitted together; the timestamps of their sends are spread evenly
+//! between two clock readings, one before and one after the submission.
 
 mod answers;
 mod pace;
@@ -35,9 +34,9 @@ use queue::Answer;
 
 pub(super) use queue::Queue;
 
-/// Sends that share two readings of the clock.
+/// Maximum number of sends that share two clock readings.
 const SENDS: usize = 32;
-/// Requests up to this length go into a socket's empty buffer at once.
+/// Maximum length of a request that is assumed to fit completely into a socket's empty buffer.
 const SHORT_REQUEST: usize = 2 * 1024;
 
 /// A worker and its sockets.
@@ -50,7 +49,7 @@ pub(super) struct RingEngine<'a> {
     sockets: Vec<Option<Socket>>,
     /// Requests to be sent, by socket and generation.
     unsent: Vec<(Slot, u32)>,
-    /// Time at which the kernel's alarm ends any wait.
+    /// Time at which a kernel timer ends any wait.
     alarm: Option<Timestamp>,
     answers: Vec<Answer>,
     generation: u32,
@@ -65,7 +64,8 @@ pub(super) struct RingEngine<'a> {
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
-    /// Number that tells completions of this socket from those of its predecessors in the slot.
+    /// Number that distinguishes completions of this socket from those of earlier sockets in the
+    /// slot.
     generation: u32,
     is_connected: bool,
     /// True if a long request is still being sent.

@@ -1,8 +1,8 @@
 //! Decompression of captures while they are read.
 //!
-//! Input: any stream. Output: its contents, decompressed if its first bytes are those of a known
-//! format. Memory is bounded by the formats' windows, whatever size a stream claims to unpack to.
-//! All data before damage or an early end is handed out before the error that reports it.
+//! Takes any stream as input. Returns its contents, decompressed if the first bytes are those of a
+//! known format. Memory is bounded by the formats' windows, whatever decompressed size a stream
+//! claims. All data before damage or an early end is returned before the error that reports it.
 
 mod gzip;
 mod lz4;

@@ -52,7 +52,7 @@ pub struct ServerBlock {
 pub struct LocationBlock {
     /// Place where the block begins.
     pub at: SourceLocation,
-    /// The URIs it takes.
+    /// The URIs that the location matches.
     pub pattern: LocationPattern,
     /// The blocks around it, `http > server a.org`.
     pub scope: String,
