@@ -85,7 +85,8 @@ impl NetlinkSocket {
     /// breaks off, the remaining messages are read and discarded.
     ///
     /// # Errors
-    /// The kernel's refusal, or no complete answer within three seconds.
+    /// The error with which the kernel rejected the request, or no complete answer within three
+    /// seconds.
     pub fn dump(
         &mut self,
         kind: u16,
@@ -99,7 +100,8 @@ impl NetlinkSocket {
     /// Requests one object and passes the answer to `visit`.
     ///
     /// # Errors
-    /// The kernel's refusal (such as "no such socket"), or no answer.
+    /// The error with which the kernel rejected the request (such as "no such socket"), or no
+    /// answer.
     pub fn request(
         &mut self,
         kind: u16,

@@ -43,7 +43,7 @@ pub enum OriginError {
 /// among equally small ones, the first.
 ///
 /// # Errors
-/// The file cannot be read to its end, or is no such table.
+/// The file cannot be read to its end, or is not such a table.
 pub fn find(
     path: &Path,
     addresses: &BTreeSet<IpAddr>,

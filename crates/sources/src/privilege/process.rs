@@ -64,7 +64,7 @@ impl ProcessHandle {
 /// descriptors are read.
 ///
 /// # Errors
-/// It is another user's process and `CAP_SYS_PTRACE` is missing, or it ended.
+/// The process belongs to another user and `CAP_SYS_PTRACE` is missing, or the process has ended.
 pub fn sockets_of(pid: u32, most: usize) -> Result<Vec<(u32, u32)>, HostError> {
     let path = format!("/proc/{pid}/fd");
     let refuse = |e| HostError::new(format!("reading {path}"), e, Capability::SysPtrace);

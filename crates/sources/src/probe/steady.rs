@@ -78,7 +78,7 @@ fn identity() -> u32 {
 /// was retransmitted). If the kernel provides no measurement, this program's own time is used,
 /// which errs upward; `ProbeSample::stamp` says which was used.
 /// # Errors
-/// [`ProbeError::NotPermitted`] where the method needs a privilege that this user lacks.
+/// [`ProbeError::NotPermitted`] if the method needs a privilege that this user lacks.
 pub fn steady(
     plan: &SteadyPlan,
     stop: &AtomicBool,

@@ -99,7 +99,7 @@ impl DiagSocket {
     /// that carry IPv4 are reported with their IPv4 addresses.
     ///
     /// # Errors
-    /// The kernel refused, or gave no complete answer.
+    /// The kernel rejected the request, or gave no complete answer.
     pub fn dump(
         &mut self,
         selection: &Selection,

@@ -97,7 +97,7 @@ impl Queue {
     ///
     /// # Safety
     ///
-    /// `bytes` must stay unchanged until the completion, or while this queue lives.
+    /// `bytes` must stay unchanged until the completion, or as long as this queue exists.
     pub(super) unsafe fn send(
         &mut self,
         place: usize,

@@ -25,13 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// because the kernel reports no changes of other sockets.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Searches this host for the server behind `target`: without `connection` by its address and
-/// listener; with a live connection of ours by that connection's remote end, which is exact also
-/// where the address is translated.
+/// Searches this host for the server of `target`. Without `connection`, the server is found by its
+/// address and listener. With a live connection of ours, it is found by that connection's remote
+/// end, which is exact even with NAT.
 ///
-/// Hosts in network namespaces of their own may have equal addresses and, as the kernel chooses
-/// their ports alike, connections with equal ends. Where several hold one, ours is closed for
-/// writing: its remote end is the one that reacts, within a second.
+/// Hosts in separate network namespaces may have equal addresses and, because the kernel chooses
+/// their ports in the same way, connections with equal ends. If several namespaces hold such a
+/// connection, ours is closed for writing: its remote end is the one whose state changes, within a
+/// second.
 pub fn find_server(target: Endpoint, connection: Option<&TcpStream>) -> Search {
     let mut namespaces = Namespaces::new();
     let (server, mut refusals) = look_into(namespaces.by_ref(), target, connection);
