@@ -1,38 +1,5 @@
-//! Causes of latency on demand: two real hosts, a path between them, real and faulty servers.
-//!
-//! A [`Scenario`] describes hosts, path and servers, and the truth about them; [`Lab::bring_up`]
-//! makes it so:
-//!
-//! * each host is a network namespace that `ip netns` knows, with IPv4 and IPv6;
-//! * with nothing to emulate they are joined by a veth pair, otherwise by a process that carries
-//!   packets between two TUN devices and delays, polices, queues or loses them ([`path`]);
-//! * the server runs real nginx, haproxy, Redis and PostgreSQL, and small servers of the lab's own
-//!   for what none of them does ([`server`]).
-//!
-//! ```no_run
-//! use lagtrace_lab::{Family, Helper, Lab, Scenario};
-//!
-//! # fn main() -> Result<(), lagtrace_lab::Error> {
-//! let scenario = Scenario::by_name("nagle-delayed-ack")?;
-//! let lab = Lab::bring_up(&scenario, &Helper::this_program("lab-helper"))?;
-//! let url = lab.url(scenario.target(), Family::V4);
-//! let status = lab.client().command("curl")?.arg(url).status();
-//! # let _ = status;
-//! lab.take_down()?;
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! A lab consists of processes besides the caller's: a keeper, the path's emulator, servers.
-//! All but nginx are the calling program itself, started again ([`Helper`]); it passes their
-//! arguments to [`helper_main`]. The keeper takes the lab down when its owner ends, however
-//! it ends. Should the keeper be killed too, the record in `/run/lagtrace-lab` tells the next
-//! run what to remove.
-//!
-//! The machine's own network is never touched: no device, address, route, rule or setting of
-//! it is made or changed, not for a moment.
-//!
-//! The lab makes faults and knows the truth; it never analyses.
+//! Reproducible causes of latency: two real hosts, a path between them, and servers that are real
+//! or have faults.
 
 mod bring_up;
 pub mod client;

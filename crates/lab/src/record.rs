@@ -1,8 +1,8 @@
-//! Recording a scenario at both ends, with the truth beside it.
+//! Recording of a scenario at both ends, together with the truth.
 //!
-//! A recording is worth something only if the fault was really there. So the scenario runs
-//! twice, with the fault and with the fault switched off, and something other than lagtrace has
-//! to tell the two apart ([`crate::scenario::Proof`]); otherwise there is no recording.
+//! A recording is useful only if the fault was really present. So the scenario runs twice, with the
+//! fault and with the fault switched off, and a measurement independent of lagtrace must
+//! distinguish the two runs ([`crate::scenario::Proof`]). Otherwise no recording is made.
 
 mod drawn;
 mod files;
@@ -22,25 +22,25 @@ use crate::scenario::{Proof, Scenario, Service, Witness, quantity};
 pub use drawn::Drawn;
 use side::Side;
 
-/// A recording to be made of a scenario, as far as it differs from the scenario's own settings.
+/// The parameters of a recording that differ from the scenario's own settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The service; the scenario's case if `None`.
+    /// The service; `None`: the scenario's case.
     pub service: Option<String>,
     /// The path's round trip.
     pub round_trip: Option<Duration>,
-    /// True if segments cross the path in large frames.
+    /// True if segments cross the path as large offload (TSO/GRO) packets.
     pub offload: Option<bool>,
     /// The seed of the path's random events.
     pub seed: Option<u64>,
-    /// True if the client asks over IPv6.
+    /// True if the client sends requests over IPv6.
     pub ipv6: bool,
-    /// The other parameters that were drawn by chance.
+    /// The other randomly drawn parameters.
     pub drawn: Option<Drawn>,
 }
 
 impl Request {
-    /// Returns the recordings that the scenario itself asks for.
+    /// Returns the recordings that the scenario itself specifies.
     pub fn all_of(scenario: &Scenario) -> Vec<Self> {
         let spec = &scenario.recording;
         let offload: Vec<_> = if spec.offload.is_empty() {

@@ -24,9 +24,9 @@
 //! machine. Run the tests with three times as many threads as there are processors, because some of
 //! them wait.
 //!
-//! If `LAGTRACE_VOID_LOG` names a file, each test appends `run NAME` when it begins, `took SECONDS
-//! NAME` when it has ended, and `void NAME REASON` if it is void. The log can be used to count runs
-//! and void tests and to find the longest test.
+//! If `LAGTRACE_VOID_LOG` names a file, each test appends `run NAME` when it begins,
+//! `took SECONDS NAME` when it has ended, and `void NAME REASON` if it is void. The log can be used
+//! to count runs and void tests and to find the longest test.
 
 mod log;
 mod machine;
