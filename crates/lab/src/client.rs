@@ -1,8 +1,10 @@
 //! Small clients of the lab's own, for behaviour that no real client has: requests in several
 //! writes with Nagle's algorithm on, responses that are read slowly or not at all for a while,
 //! connections that are reused after a long idle time, and requests that wait for a connection.
-//! With its defaults a client is a healthy one: `TCP_NODELAY`, each request in one write, one after
-//! the other. It measures itself: it writes one [`Asked`] for each action to its output.
+//!
+//! With its default settings, a client has no fault: it sets `TCP_NODELAY`, sends each request in
+//! one write, and sends one request after the other. The client measures itself: for each action it
+//! writes one [`Asked`] to its output.
 
 mod ask;
 mod incoming;

@@ -1,6 +1,6 @@
-//! Faults of a service's processes while it serves: a quota of CPU time by a control group of the
-//! run's own, and stops by signal. This module describes them; [`group`] makes the groups,
-//! [`watch`] is the process that stops others and writes into the service's log what happened.
+//! Faults of a service's processes while it serves: a quota of CPU time through a control group of
+//! the run, and stops by signal. This module describes these faults. [`group`] creates the control
+//! groups; [`watch`] is the process that stops others and writes the events to the service's log.
 
 pub(crate) mod group;
 pub(crate) mod watch;

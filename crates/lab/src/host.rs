@@ -84,6 +84,7 @@ impl Host {
     /// Returns a command that will run on this host. A bare name is searched in `PATH` and in the
     /// system's folders. The command sees the host's own files (such as `/etc/resolv.conf`) in
     /// place of the machine's. Its process gets SIGTERM when the thread that starts it ends.
+    ///
     /// # Errors
     /// [`Error::Namespace`] if the lab is down.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, Error> {

@@ -103,7 +103,6 @@ impl Request {
 /// # Errors
 /// [`Error::NotShown`] if the witness of the fault does not confirm it, and every error of bringing
 /// a lab up, running its load and recording. After an error, nothing is left in `corpus`.
-/// lab up, running its load and recording. Nothing is left in `corpus` then.
 pub fn record(
     scenario: &Scenario,
     request: &Request,

@@ -1,10 +1,10 @@
 //! The kernel's network counters before and after a load: `/proc/net/netstat`, `/proc/net/snmp` and
 //! `/proc/net/snmp6`; also `/proc/net/softnet_stat` and `/proc/net/stat/nf_conntrack`, summed over
 //! all processors.
-//! Every network namespace has its own counters, except `Softnet`, which is the
-//! whole host's. If the target runs on this host in another namespace, the
-//! counters of that one are read too, under the same names; [`CounterScope`]
-//! tells them apart.
+//!
+//! Every network namespace has its own counters, except `Softnet`, which is the whole host's. If
+//! the target runs on this host in another namespace, the counters of that namespace are read too,
+//! under the same names; [`CounterScope`] distinguishes them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,9 @@
 //! The autonomous systems of addresses, from a table that the user provides.
+//!
+//! Each line of the table holds a range (iptoasn.com: first address, last address, number, country
+//! and name, separated by tabs) or a prefix (prefix, number and name, separated by commas or tabs).
+//! The table may be compressed. The file is read once from start to end, and only the entries of
+//! the requested addresses are kept, so memory does not depend on the size of the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -117,7 +117,6 @@ impl<'a> Live<'a> {
     ///
     /// With the body's own panic, if the body panics and the machine had not stalled; and if the
     /// log cannot be written or the machine cannot be watched.
-    /// log cannot be written or the machine cannot be watched.
     pub fn run(self, body: impl FnOnce()) {
         log::run(self.name);
         match self.judge(body) {

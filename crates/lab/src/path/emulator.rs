@@ -1,8 +1,9 @@
 //! The process that carries real packets between the two hosts' TUN devices.
 //!
-//! One thread does it all: it reads what the hosts send, asks the [`Transit`] when to deliver, and
-//! sleeps until just before the earliest due time; the rest it spends reading, since a timer
-//! alone is late by tens of microseconds. A second thread writes the counters to a file.
+//! One thread does all the work: it reads the packets that the hosts send, asks the [`Transit`] for
+//! their delivery times, and sleeps until just before the earliest due time. The remaining time it
+//! spends reading, because a timer alone is late by tens of microseconds. A second thread writes
+//! the counters to a file.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -102,9 +102,9 @@ impl LiveCapture {
     /// Starts the capture. Every packet that arrives after this function returns is captured.
     /// Setting `stop` ends the capture as [`stop`](Self::stop) does.
     ///
+    /// # Errors
     /// When an interface cannot be opened, the filter cannot be compiled, the file cannot be
     /// created, or the thread cannot be started.
-    /// file not be created, or the thread not be started.
     pub fn start(options: &LiveOptions, stop: Arc<AtomicBool>) -> Result<Self, CaptureError> {
         let open = |(name, point): &(String, PointId)| Handle::open(name, *point, options);
         let handles: Vec<_> = options

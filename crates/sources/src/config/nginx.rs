@@ -73,6 +73,9 @@ pub struct Request<'r> {
 }
 
 /// Returns the configuration that a running nginx has for one request.
+///
+/// # Errors
+/// When the main configuration file cannot be read.
 pub fn resolve(master: &Master, request: &Request<'_>) -> Result<Resolved, Error> {
     Ok(Configuration::read(master)?.resolve(request))
 }

@@ -71,12 +71,13 @@ fn identity() -> u32 {
 /// Probes `plan.address` until all probes are sent and answered or given up, the target is given
 /// up, or `stop` is set. For a target without a route, a single probe is reported, which could not
 /// reach the target.
-/// Round trips lie between the kernel's timestamps of the probe at the device and of its answer;
+///
 /// A round trip is the difference between two kernel timestamps: of the probe at the device, and of
 /// its answer. For [`SteadyMethod::Connect`] it is the kernel's measurement of the handshake
 /// (`tcpi_min_rtt`, in microseconds, accurate to some ten microseconds; in milliseconds if the SYN
 /// was retransmitted). If the kernel provides no measurement, this program's own time is used,
 /// which errs upward; `ProbeSample::stamp` says which was used.
+///
 /// # Errors
 /// [`ProbeError::NotPermitted`] if the method needs a privilege that this user lacks.
 pub fn steady(

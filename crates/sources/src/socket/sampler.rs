@@ -73,7 +73,6 @@ impl Sampler {
     /// # Errors
     /// The kernel has no `sock_diag`, `CAP_SYS_ADMIN` is missing for the server's namespace, or no
     /// thread can be started.
-    /// started.
     pub fn start(plan: SamplerPlan, server: Option<&Server>) -> Result<Self, HostError> {
         let own = OwnWatch::open(plan.remotes.clone())?;
         let peer = server.map(PeerWatch::open).transpose()?;
