@@ -1,4 +1,4 @@
-//! Output of results: the options for it that all commands have.
+//! Output of results: the options that all commands have for it.
 
 use std::path::PathBuf;
 
