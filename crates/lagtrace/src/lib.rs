@@ -1,4 +1,4 @@
-//! A program that finds where the milliseconds of slow requests went, and what to change.
+//! A program that determines what slow requests spend their time on, and what to change.
 //!
 //! This crate combines the other parts: it parses the arguments, runs the sources, passes their
 //! observations to the analyzer and prints the report. Protocols and thresholds are not known here.

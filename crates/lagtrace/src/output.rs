@@ -69,7 +69,7 @@ pub(crate) enum Form {
 }
 
 impl Output {
-    /// Returns how much of a report is to be printed as text.
+    /// Returns the length of the report to print as text.
     pub(crate) fn length(&self) -> Length {
         if self.brief {
             Length::Brief

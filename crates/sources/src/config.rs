@@ -64,7 +64,7 @@ pub enum Error {
         /// The error from the kernel.
         source: io::Error,
     },
-    /// The process does not run the program asked for.
+    /// The process does not run the expected program.
     #[error("process {pid} is no nginx process: {title:?}")]
     NotNginx {
         /// The process.
@@ -75,7 +75,7 @@ pub enum Error {
     /// The process is an orphan: its master has ended.
     #[error("the master of nginx process {pid} has ended")]
     NoMaster {
-        /// The process that was asked for.
+        /// The requested process.
         pid: u32,
     },
     /// The program runs in a file system that may not be read.

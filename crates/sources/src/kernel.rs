@@ -34,9 +34,9 @@ pub use calls::Calls;
 
 use crate::socket::survey::Choice;
 
-/// Maximum number of ports that can be watched at once.
+/// Maximum number of ports that can be watched in parallel.
 pub const MAX_PORTS: usize = 16;
-/// Maximum number of processes that can be chosen at once.
+/// Maximum number of processes that can be selected.
 pub(crate) const MAX_PIDS: usize = 1024;
 
 /// The choice of the connections to watch and of the data to report about them.
@@ -119,7 +119,7 @@ pub enum KernelError {
     /// The cgroup does not exist.
     #[error("no cgroup {} (version 2)", .path.display())]
     NoCgroup {
-        /// The path that was asked for.
+        /// The requested path.
         path: PathBuf,
     },
     /// The process does not exist.

@@ -46,7 +46,7 @@ pub enum CaptureError {
     /// There is no such interface in this network namespace.
     #[error("there is no interface {interface}")]
     NoSuchInterface {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
         /// The names of the interfaces that exist.
         known: Vec<String>,

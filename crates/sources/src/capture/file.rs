@@ -18,7 +18,7 @@ use self::compression::Input;
 pub(crate) use self::compression::undo as decompressed;
 use super::{CaptureError, Foreign, Packets, count, count_beside};
 
-/// Bytes read at once. A block larger than the second-level cache would be read from memory twice.
+/// Number of bytes in one read. A block larger than the second-level cache would be read from memory twice.
 const BLOCK: usize = 512 * 1024;
 
 /// Bytes read first, to recognize the file format.

@@ -33,7 +33,7 @@ pub(super) struct Record {
     pub(super) first_byte: Option<Timestamp>,
     /// Time at which the last byte was read, or the request was given up.
     pub(super) ended: Timestamp,
-    /// Longest time between two reads.
+    /// Maximum time between two reads.
     pub(super) longest_gap: Duration,
     /// Time to connect, including the TLS handshake; only for the first request on a connection.
     pub(super) setup: Option<Duration>,

@@ -12,13 +12,13 @@ use std::io::{self, BufReader, Read};
 
 use thiserror::Error;
 
-/// Compressed bytes read at once.
+/// Number of compressed bytes in one read.
 const BLOCK: usize = 256 * 1024;
 
 /// Bytes read ahead: enough to recognize any format, even an unsupported one.
 const AHEAD: usize = 512;
 
-/// Length of the longest magic number looked for here, in bytes.
+/// Length of the longest magic number that is checked here, in bytes.
 const MAGIC: usize = 4;
 
 /// A boxed input stream.

@@ -1,7 +1,7 @@
 //! The options that nginx was started with, taken from its arguments or from the process title that
 //! the master writes over them.
 
-/// The options that decide where the configuration is.
+/// The options that determine the location of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The program as it was called, argument zero.

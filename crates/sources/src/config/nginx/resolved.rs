@@ -86,7 +86,7 @@ pub struct Setting {
 pub struct NewerFile {
     /// The path as nginx names it.
     pub path: PathBuf,
-    /// The kind of change.
+    /// The kind of the change.
     pub change: Change,
 }
 

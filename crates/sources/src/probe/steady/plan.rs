@@ -72,7 +72,7 @@ pub struct PacketPlan {
     pub tos: Option<u8>,
     /// Payload sizes in bytes: of data in a SYN, of a datagram, or of an echo request.
     pub sizes: Sizes,
-    /// True if packets are never fragmented, whatever the path MTU that the kernel knows.
+    /// True if packets are never fragmented, regardless of the path MTU known to the kernel.
     pub dont_fragment: bool,
     /// Control bits of segments, in turn; empty for a SYN ([`SteadyMethod::Syn`] only).
     pub flags: Vec<TcpFlags>,
