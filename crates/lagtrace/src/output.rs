@@ -80,7 +80,8 @@ impl Output {
         }
     }
 
-    /// Returns the output with its format known; `None` if CSV is asked of a command without it.
+    /// Returns the output with its final format; `None` if CSV is requested for a command that does
+    /// not support it.
     pub(crate) fn settled(mut self, has_csv: bool) -> Option<Self> {
         self.format = match self.form {
             Form::Text => Format::Text,

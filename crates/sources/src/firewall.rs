@@ -20,7 +20,7 @@ mod ruleset;
 pub struct FilteredTraffic {
     /// The target.
     pub target: Endpoint,
-    /// True if this namespace forwards them, as a host does for its containers.
+    /// True if this namespace forwards the packets, as a host does for its containers.
     pub is_forwarded: bool,
     /// The lowest ephemeral port of our own connections (`net.ipv4.ip_local_port_range`).
     pub first_ephemeral_port: u16,

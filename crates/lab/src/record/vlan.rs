@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// The lengths of the file's header and of each record's (draft-ietf-opsawg-pcap §4, §5).
+/// The lengths of the file header and of each record header (draft-ietf-opsawg-pcap §4, §5).
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 

@@ -18,7 +18,8 @@ use self::compression::Input;
 pub(crate) use self::compression::undo as decompressed;
 use super::{CaptureError, Foreign, Packets, count, count_beside};
 
-/// Number of bytes in one read. A block larger than the second-level cache would be read from memory twice.
+/// Number of bytes in one read. A block larger than the second-level cache would be read from
+/// memory twice.
 const BLOCK: usize = 512 * 1024;
 
 /// Bytes read first, to recognize the file format.
@@ -52,7 +53,7 @@ impl FileCapture {
     /// point.
     ///
     /// # Errors
-    /// When the file cannot be read, or begins like no capture.
+    /// When the file cannot be read, or does not begin like a capture.
     pub fn open(path: &Path, point: PointId) -> Result<Self, CaptureError> {
         if path == Path::new("-") {
             let input = rustix::io::dup(rustix::stdio::stdin());
@@ -359,7 +360,7 @@ enum Next {
 enum Place {
     /// In the buffer.
     Read(Range<usize>),
-    /// In the decoder, which put it together from fragments.
+    /// In the decoder, which reassembled the payload from fragments.
     PutTogether,
 }
 

@@ -197,7 +197,7 @@ fn expand_name(
 enum Shared {
     /// Every mount: the same namespace and the same root directory.
     Exactly,
-    /// The root file system, in namespaces of their own (a sandboxed service).
+    /// Only the root file system, in separate namespaces (a sandboxed service).
     RootOnly,
     /// Not even the root file system, or the mounts cannot be determined.
     No,

@@ -225,7 +225,7 @@ impl Connection {
         waiting.next().map_or(0, |request| request.part)
     }
 
-    /// Returns the cookies of a request of this part; `None` for none.
+    /// Returns the cookies of a request of this part; `None` if there are none.
     pub(super) fn cookies(&self, part: u16) -> Option<String> {
         match &self.speech {
             Speech::Http1(_, Some(jar)) => jar.field(part),

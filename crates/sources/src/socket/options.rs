@@ -6,7 +6,7 @@ use std::time::Duration;
 use lagtrace_core::observed::sockets::LiveOptions;
 use rustix::net::sockopt;
 
-/// Flags that the application has set the send buffer and the receive buffer
+/// Flags for buffers whose size the application has set: send buffer, receive buffer
 /// (`include/uapi/linux/socket.h`).
 const SOCK_SNDBUF_LOCK: u32 = 1;
 const SOCK_RCVBUF_LOCK: u32 = 2;

@@ -9,8 +9,8 @@ pub type Version = (u32, u32, u32);
 pub(crate) enum Inheritance {
     /// The innermost block that has the directive decides.
     Single,
-    /// Several lines make up one value; the innermost block that has any
-    /// replaces all of the outer ones.
+    /// Several lines make up one value; the lines of the innermost block with such lines replace
+    /// the lines of all outer blocks.
     List,
     /// The directive applies in its own block only.
     Own,

@@ -43,7 +43,7 @@ pub struct ServerBlock {
     pub chosen_by: NameMatch,
     /// The certainty of the choice.
     pub certainty: Certainty,
-    /// True if its file is newer than the workers; `None` if that is unknown.
+    /// True if the block's file is newer than the workers; `None` if that is unknown.
     pub is_newer_than_workers: Option<bool>,
 }
 
@@ -56,9 +56,9 @@ pub struct LocationBlock {
     pub pattern: LocationPattern,
     /// The blocks around it, `http > server a.org`.
     pub scope: String,
-    /// The certainty of the choice, that of the server included.
+    /// The certainty of the choice, including the choice of the server.
     pub certainty: Certainty,
-    /// True if its file is newer than the workers; `None` if that is unknown.
+    /// True if the block's file is newer than the workers; `None` if that is unknown.
     pub is_newer_than_workers: Option<bool>,
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct ConfigurationFile {
     pub(crate) is_directory: bool,
     /// Time when the content was last written; `None` for `-g`.
     pub(crate) modified: Option<SystemTime>,
-    /// Time when it was last written, renamed into place or its permissions
+    /// Time when the file was last written or renamed into place, or when its permissions
     /// changed; `None` for `-g`.
     pub(crate) changed: Option<SystemTime>,
 }

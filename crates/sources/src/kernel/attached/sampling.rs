@@ -36,7 +36,7 @@ pub(super) struct Sampling {
     pub(super) looks: u32,
     /// True if there are pauses between looks.
     has_pauses: bool,
-    /// The beginning of the present look or pause, and the length of a look.
+    /// The beginning of the current look or pause, and the length of a look.
     since: Instant,
     length: Duration,
     judged: Instant,

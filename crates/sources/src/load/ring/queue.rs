@@ -66,7 +66,7 @@ impl Queue {
         })
     }
 
-    /// Registers a descriptor at `place`, or unregisters the one there.
+    /// Registers a descriptor at `place`; `None` unregisters the descriptor at that place.
     pub(super) fn set_file(&self, place: usize, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let place = u32::try_from(place).unwrap_or(u32::MAX);
         let fd = fd.map_or(-1, |fd| fd.as_raw_fd());
