@@ -1,9 +1,9 @@
 //! The fold from observations to a report.
 //!
-//! The [`Entrance`], which comes before flows are told apart, sees all packets in their order. Each
-//! flow then belongs to one of a few shards, which know nothing of each other: [`Analyzer::split`]
-//! lets several threads work on them. The number of shards and the flows of each depend on neither
-//! the threads nor the hash's seed.
+//! The [`Entrance`], which all packets pass before they are separated by flow, sees them in order.
+//! Each flow then belongs to one of a few shards, which share no state: [`Analyzer::split`] lets
+//! several threads work on them. The number of shards and the assignment of flows to shards depend
+//! neither on the threads nor on the hash's seed.
 
 mod clock;
 mod counter;
@@ -42,11 +42,11 @@ use crate::views::connections::{Collected, ConnectionSink, Wanted};
 use entrance::Seen;
 use shard::{Common, Shard, Sum};
 
-/// Shards that flows are dealt to: enough for two threads to share the work
-/// evenly while one of them reads, and few enough that adding them up in the
-/// end costs little.
+/// Number of shards among which the flows are distributed: enough for two threads to share the work
+/// evenly while one of them also reads, and few enough that merging the shards at the end costs
+/// little.
 const SHARDS: usize = 4;
-/// Minimum number of connections that a shard has room for.
+/// Minimum capacity of each shard, in connections, if there is more than one shard.
 const LEAST_SHARE: usize = 1024;
 
 /// Settings of an analyzer.
@@ -57,11 +57,11 @@ pub struct Options {
     pub hash_seed: u64,
     /// The servers under investigation. Empty for captures: every server counts.
     pub targets: Vec<(TargetId, Endpoint)>,
-    /// Ports that are known to be services': on a connection that was under way
-    /// before it was seen, the end with one of them is the server.
+    /// Ports known to belong to services. On a connection that was already open when the capture
+    /// began, the end with such a port is the server.
     pub service_ports: Vec<u16>,
-    /// The most connections followed at a time; beyond that those idle longest are given up and
-    /// counted. Each shard has an even share. `None`: 65,536, about 100 MB.
+    /// Maximum number of connections followed at a time, shared evenly among the shards. Beyond
+    /// that, the connections idle longest are dropped and counted. `None`: 65,536, about 100 MB.
     pub max_connections: Option<usize>,
     /// The connections whose numbers are collected.
     pub connections: Wanted,
@@ -76,7 +76,7 @@ impl Options {
 /// Receiver of each exchange as it closes.
 pub type Sink = Box<dyn FnMut(&Exchange) + Send>;
 
-/// Folds segments and events; concludes once.
+/// Folds segments and events into a report, and concludes once.
 pub struct Analyzer {
     options: Options,
     common: Common,
@@ -123,9 +123,9 @@ impl Analyzer {
         self
     }
 
-    /// Returns the parts that threads may share: the entrance, which sees all packets in their
-    /// order, and the workers, each of which sees the packets of its own flows in theirs. What
-    /// workers tell must be [gathered](Entrance::gather) and [delivered](Entrance::deliver).
+    /// Returns the parts that threads may share: the entrance, which sees all packets in order, and
+    /// the workers, each of which sees the packets of its own flows in order. What the workers
+    /// report must be [gathered](Entrance::gather) and [delivered](Entrance::deliver).
     pub fn split(&mut self) -> (&mut Entrance, Vec<Worker<'_>>) {
         let common = &self.common;
         let shards = self.shards.iter_mut();
@@ -133,7 +133,8 @@ impl Analyzer {
         (&mut self.entrance, workers)
     }
 
-    /// Takes in one decoded packet. Packets of one point come in its order.
+    /// Takes in one decoded packet. The packets of an observation point must be passed in the order
+    /// in which it saw them.
     pub fn packet(&mut self, packet: &Packet<'_>) {
         match packet {
             Packet::Tcp(segment, payload) => self.segment(segment, payload),
@@ -145,7 +146,7 @@ impl Analyzer {
         }
     }
 
-    /// Takes in what a router or host says about a packet of a flow.
+    /// Takes in an ICMP error from a router or host about a packet of a flow.
     pub fn icmp(&mut self, error: &IcmpError) {
         let index = self.entrance.icmp(error);
         if let Some(shard) = self.shards.get_mut(index) {
@@ -153,7 +154,7 @@ impl Analyzer {
         }
     }
 
-    /// Takes in a ping, its answer, or what is said about it.
+    /// Takes in a ping, a ping reply, or an ICMP error about a ping.
     pub fn echo(&mut self, echo: &Echo) {
         self.entrance.echo(echo);
     }
@@ -164,13 +165,13 @@ impl Analyzer {
         self.entrance.deliver(u64::MAX);
     }
 
-    /// Takes in a step of the search for a hardware address.
+    /// Takes in a step of the resolution of a hardware address (ARP, NDP).
     pub fn neighbour(&mut self, step: &Neighbour) {
         self.entrance.neighbour(step);
     }
 
-    /// Takes in one TCP segment and as much of its payload as was captured.
-    /// Segments of one point come in its order.
+    /// Takes in one TCP segment and as much of its payload as was captured. The segments of an
+    /// observation point must be passed in the order in which it saw them.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) {
         let admission = self.entrance.segment(segment, payload);
         if let Some(shard) = self.shards.get_mut(admission.shard()) {
@@ -208,8 +209,8 @@ impl Analyzer {
         }
     }
 
-    /// Returns the interventions that would tell the remaining hypotheses apart, the most telling
-    /// first; none where nothing is slow.
+    /// Returns the experiments that would distinguish the remaining hypotheses, the most conclusive
+    /// one first; an empty list if nothing is slow.
     pub fn next_experiments(&mut self) -> Vec<Experiment> {
         self.shards.iter_mut().for_each(Shard::settle);
         let mut targets = self.options.targets.iter();
@@ -222,8 +223,8 @@ impl Analyzer {
         conclude::next_experiments(&self.common.facts, services.map(|service| &service.ledger))
     }
 
-    /// Returns the state to conclude from so far: what has closed, while more comes. Takes a copy
-    /// of the counts, about as long as concluding from them.
+    /// Returns the current state to conclude from: everything that has closed, while more packets
+    /// are still to come. Copies the counts, which takes about as long as concluding from them.
     pub fn so_far(&mut self) -> SoFar {
         let mut sum = Sum::default();
         for shard in &mut self.shards {
@@ -311,7 +312,8 @@ impl fmt::Debug for SoFar {
     }
 }
 
-/// Returns the remark that captures hold keys, of which their recipients should be warned.
+/// Returns a remark if the captures contain decryption keys, as a warning for whoever receives the
+/// files.
 fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, String)> {
     let holding = captures.iter().filter(|(_, summary)| summary.secrets > 0);
     let names: Vec<&str> = holding.map(|(_, each)| each.name.as_str()).collect();

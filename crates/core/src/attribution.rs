@@ -1,8 +1,8 @@
 //! Cuts a closed exchange into waits, each named after what released it.
 //!
 //! The input is the marks of one exchange and the round trips from the observation point to both
-//! ends; the output is waits that tile it. Only single waits are judged: whether they add up to a
-//! cause is for the rules to say.
+//! ends; the output is waits that tile the exchange. Only single waits are judged here; the rules
+//! decide whether they add up to a cause.
 
 mod between;
 mod drops;
@@ -44,16 +44,17 @@ use stop::Stop;
 pub(crate) use stops::Before;
 pub(crate) use trace::Trace;
 
-/// Minimum delay by which an acknowledgement counts as delayed: a kernel that acknowledges at
-/// once does so well below the least delayed ACK (40 ms on Linux, `TCP_DELACK_MIN` in
+/// Minimum delay for an acknowledgement to count as delayed: a kernel that acknowledges immediately
+/// does so well below the shortest delayed ACK (40 ms on Linux, `TCP_DELACK_MIN` in
 /// `include/net/tcp.h`).
 pub(crate) const LEAST_DELAYED_ACK: Duration = Duration::from_millis(20);
 
-/// The least time after which a retransmission timer expires ([`TCP_RTO_MIN`] less a tick and what timers err).
+/// Minimum time after which a retransmission timer expires: [`TCP_RTO_MIN`] less a tick and the
+/// timers' error.
 pub(crate) const LEAST_TIMEOUT: Duration = TCP_RTO_MIN.saturating_sub(Duration::from_millis(20));
 
-/// The most that reordered data comes behind later data: what comes later was lost (RFC 8985 §6.2
-/// step 4 waits a quarter of the round trip).
+/// Maximum delay of reordered data relative to later data: data that arrives later than this was
+/// lost (RFC 8985 §6.2 step 4 waits a quarter of the round trip).
 const REORDERING: Duration = Duration::from_millis(1);
 
 /// The outcome of tiling.
@@ -74,12 +75,12 @@ pub(crate) struct Tiling {
     pub(crate) close_wait: Option<Duration>,
 }
 
-/// Maximum number of lists of exchanges kept for their memory.
+/// Maximum number of lists of exchanges kept for reuse of their memory.
 const MAX_SPARE: usize = 256;
-/// The longest list kept; longer ones are rare.
+/// Maximum length of a list that is kept; longer lists are rare.
 const MAX_SPARE_WAITS: usize = 64;
 
-/// Lists whose memory is used again for the next exchange.
+/// Lists whose memory is reused for the next exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
     waits: Vec<Vec<Wait>>,
@@ -89,7 +90,7 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Takes back the memory of an exchange that is done with.
+    /// Takes back the memory of an exchange that is no longer needed.
     pub(crate) fn take_back(&mut self, exchange: &mut Exchange) {
         let mut waits = take(&mut exchange.waits);
         if self.waits.len() < MAX_SPARE && waits.capacity() <= MAX_SPARE_WAITS {
@@ -107,7 +108,7 @@ impl Spare {
 }
 
 impl Tiling {
-    /// Returns the time that went to this kind.
+    /// Returns the total time of waits of this kind.
     pub(crate) fn took(&self, kind: WaitKind) -> Duration {
         let of_kind = self.waits.iter().filter(|wait| wait.kind == kind);
         of_kind.map(Wait::duration).sum()
@@ -146,8 +147,9 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     tiler.tiling
 }
 
-/// Tiles a message of `sender` alone, which answers nothing and is not answered: the time behind
-/// its last segment has no owner, unless its receiver was shut. The end is then when that opened.
+/// Tiles a message of `sender` alone, which neither is a response nor gets one. The time after its
+/// last segment has no owner, unless the receiver's window was closed: then the message ends when
+/// that window opens.
 pub(crate) fn tile_message(
     trace: Trace<'_>,
     sender: Side,
@@ -188,8 +190,8 @@ struct Tiler<'a> {
 }
 
 impl Tiler<'_> {
-    /// Appends a wait up to `end`, clamped to what is left; empty ones vanish
-    /// and equal neighbours merge.
+    /// Appends a wait up to `end`, clamped to the time that is left. Empty waits are dropped, and
+    /// equal neighbours are merged.
     fn push(
         &mut self,
         end: Timestamp,
@@ -220,8 +222,8 @@ impl Tiler<'_> {
         }
     }
 
-    /// Walks one side's data marks and names the gaps between them. Returns the time of the last
-    /// one, at which the message was whole here.
+    /// Walks through one side's data marks and attributes the gaps between them. Returns the time
+    /// of the last mark, at which the message was complete at the observation point.
     fn walk(&mut self, sender: Side) -> Timestamp {
         let span = self.trace.span(sender);
         self.flow = Flow::of(self.trace, sender, &mut self.pieces);
@@ -255,7 +257,8 @@ impl Tiler<'_> {
     fn is_needless(&mut self, mark: &Mark, data: Data) -> bool {
         match data.arrival {
             Arrival::Copy => self.tiling.disorder.copied(mark.number),
-            // Where an original is seen to arrive, its needless repetition is too.
+            // Where the arrival of originals is visible, the arrival of a needless
+            // retransmission is too.
             Arrival::Repeat if data.need == Need::Spurious || !self.trace.is_near(mark.by) => {
                 self.tiling.disorder.resent(mark.number);
             }
@@ -304,7 +307,7 @@ fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
     })
 }
 
-/// Returns what the packets tell of the travel of request and response.
+/// Returns what the packets show about the propagation of request and response.
 fn travel(
     trace: &Trace<'_>,
     request_end: Timestamp,
@@ -341,7 +344,8 @@ fn travel(
     }
 }
 
-/// Returns a delayed ACK of the response's last bytes, with nothing left to hold back.
+/// Returns the delay of a delayed ACK of the response's last bytes, if there was one and it held
+/// nothing back.
 fn harmless_delay(trace: &Trace<'_>) -> Option<Duration> {
     let travel = trace.to_client.floor()?;
     let end = trace.response.end;

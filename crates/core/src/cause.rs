@@ -1,8 +1,7 @@
 //! Causes of latency: one file and one page each.
 //!
-//! A rule is an accumulator: it is fed exchanges and setups as they close, and
-//! concludes once, when everything that was observed is known, so that
-//! evidence that arrives later can retract what earlier evidence suggested.
+//! A rule is an accumulator: it is fed exchanges and setups as they close, and concludes once, when
+//! all observations are known, so that later evidence can retract what earlier evidence suggested.
 
 mod accept_queue_overflow;
 mod ack_thinning;
@@ -160,14 +159,14 @@ impl From<Option<Finding>> for Conclusion {
     }
 }
 
-/// The input of a rule's conclusion: everything that it may look at.
+/// The input of a rule's conclusion: everything that a rule may use.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
     pub(crate) endpoint: Endpoint,
-    /// The service as a target of the run; `None` in a capture on its own.
+    /// The service as a target of the run; `None` for a capture made without a run.
     pub(crate) target: Option<TargetId>,
     pub(crate) ledger: &'a Ledger,
-    /// The measures of the ledger's latencies.
+    /// Measures of the ledger's latencies.
     pub(crate) latency: Measures,
     pub(crate) gathered: &'a Gathered,
     /// Fetches that a certificate's validity depends on, at any service.
@@ -181,8 +180,8 @@ pub(crate) struct Case<'a> {
     pub(crate) upstream: Option<&'a Upstream>,
     /// True if the ledger was made from packets, false if from our own timestamps.
     pub(crate) has_packets: bool,
-    /// Number of requests for each exchange of the ledger: more than one where our own timestamps
-    /// are a sample.
+    /// Number of requests that each exchange of the ledger represents: more than one where our own
+    /// timestamps are a sample.
     pub(crate) weight: f64,
 }
 
@@ -192,8 +191,8 @@ impl Case<'_> {
         (sum as f64 * self.weight).round() as u64
     }
 
-    /// Returns the minimum round-trip time between the ends: of a handshake, or of an exchange or a
-    /// connection's end where the capture begins later.
+    /// Returns the minimum round-trip time between the ends: that of a handshake, or, if the
+    /// capture begins later, of an exchange or a connection's end.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         let later = || {
             let trips = self.gathered.trips.least().into_iter();
@@ -205,24 +204,24 @@ impl Case<'_> {
 
 /// The accumulator of one cause.
 pub(crate) trait Rule: Clone + Default + fmt::Debug {
-    /// The features that concern the rule: an exchange without any of them does not change its
-    /// state.
+    /// The features that concern the rule: an exchange without any of these features does not
+    /// change the rule's state.
     const CONCERNS: Features = Features::ANY;
 
-    /// Takes in a closed exchange that concerns the rule.
+    /// Records a closed exchange that concerns the rule.
     fn observe(&mut self, exchange: &Exchange) {
         let _ = exchange;
     }
 
-    /// Takes in a finished handshake.
+    /// Records a finished handshake.
     fn observe_setup(&mut self, setup: &Setup) {
         let _ = setup;
     }
 
-    /// Takes over the state of another shard.
+    /// Adds the state of another shard.
     fn merge(&mut self, other: Self);
 
-    /// Weighs everything and returns the conclusion.
+    /// Weighs all observations and returns the conclusion.
     fn conclude(&self, case: &Case<'_>) -> Conclusion;
 }
 

@@ -63,9 +63,9 @@ use crate::service::{Counts, Ledger, Stretches, Uploads};
 use crate::stats::histogram::Distribution;
 use account::Booked;
 
-/// Minimum wait that is worth an experiment.
+/// Minimum wait in a request for which an experiment is worth its time.
 const WORTH_TRYING: Duration = Duration::from_millis(5);
-/// The pause after which the kernel acknowledges at once again, where the delayed ACK takes 40 ms.
+/// The pause after which the kernel acknowledges immediately again; a delayed ACK takes 40 ms.
 const LONGER_THAN_DELAYED_ACK: Duration = Duration::from_millis(60);
 /// Maximum number of findings reported.
 const MAX_FINDINGS: usize = 32;
@@ -77,31 +77,31 @@ pub(crate) struct Evidence {
     pub(crate) targets: Vec<(TargetId, Endpoint)>,
     pub(crate) services: BTreeMap<Endpoint, Service>,
     pub(crate) facts: Facts,
-    /// Hosts that never told their hardware address.
+    /// Hosts that never answered a request for their hardware address.
     pub(crate) silent: Vec<Silent>,
     pub(crate) asked: Asked,
     pub(crate) told: Told,
-    /// Turns whose exchanges did not close among the packets.
+    /// Turns that have not been matched to an exchange of the packets.
     pub(crate) waiting: Waiting,
-    /// Figures of all connections, with exchanges or without.
+    /// Figures of all connections, with or without exchanges.
     pub(crate) tallied: Tallied,
     pub(crate) capture: Option<crate::report::Capture>,
     pub(crate) connections: Option<crate::report::Connections>,
-    /// True if no clock gave the packets' timestamps.
+    /// True if the packets' timestamps are made up rather than read from a clock.
     pub(crate) is_drawn: bool,
-    /// True if data of both ends came at one and the same distance.
+    /// True if the data of both ends arrived at the same constant interval.
     pub(crate) is_at_one_pace: bool,
 }
 
-/// Makes findings of time possible only, where no clock gave the timestamps.
+/// Lowers findings that cost time to possible, because the timestamps are made up.
 fn doubt_times(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|finding| finding.cost_ns > 0) {
         finding.verdict = Verdict::Possible;
     }
 }
 
-/// Makes pacing possible only: neither end's kernel spaced data that comes at the same distances
-/// from both.
+/// Lowers findings of pacing to possible: if the data of both ends arrives at the same intervals,
+/// neither end's kernel set them.
 fn doubt_pacing(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|f| f.cause == Id::Pacing) {
         finding.verdict = Verdict::Possible;
@@ -111,7 +111,7 @@ fn doubt_pacing(findings: &mut [Finding]) {
     }
 }
 
-/// Returns the remark on timestamps that no clock gave.
+/// Returns the remark on timestamps that are made up.
 fn drawn() -> Remark {
     Remark {
         id: "stamps-made-up".to_owned(),
@@ -202,14 +202,14 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     report
 }
 
-/// Returns true if the packets are those that a kernel handed up: an investigation captures its
-/// own.
+/// Returns true if all packets were handed up by a kernel that was watched; an investigation
+/// captures its own packets instead.
 fn is_only_watched(evidence: &Evidence) -> bool {
     evidence.facts.turns.tally.is_some() && evidence.targets.is_empty()
 }
 
-/// Returns the interventions worth trying on the subject, whose figures `ledgers` are: none where a
-/// request is as quick as the path allows.
+/// Returns the interventions worth trying on the subject, whose figures are in `ledgers`; empty if
+/// requests are as quick as the path allows.
 pub(crate) fn next_experiments<'a>(
     facts: &Facts,
     ledgers: impl Iterator<Item = &'a Ledger>,
@@ -242,8 +242,8 @@ fn is_long(duration: Option<Duration>) -> bool {
     duration.is_some_and(|duration| duration >= WORTH_TRYING)
 }
 
-/// Makes sure that every target has a service: from packets, else from our own timestamps. Returns
-/// the services from packets.
+/// Makes sure that every target has a service, from packets or else from our own timestamps.
+/// Returns the services known from packets.
 fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
     let from_packets: Vec<Endpoint> = evidence
         .services
@@ -255,7 +255,7 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
         let service = evidence.services.entry(endpoint).or_default();
         if !service.ledger.has_exchanges() {
             for mut exchange in client_timings::exchanges(&evidence.facts, target, endpoint) {
-                // Turns are taken in while we are observed only.
+                // Turns are only recorded while the load is observed.
                 if evidence.facts.loads.is_observed(exchange.begin) {
                     let turn = evidence.waiting.take(&exchange);
                     service.served.take(&mut exchange, turn);
@@ -267,12 +267,12 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
     from_packets
 }
 
-/// All services side by side, on which the case of each rests.
+/// All services together; the case of each service refers to the others.
 struct Scene<'a> {
     evidence: &'a Evidence,
     from_packets: &'a [Endpoint],
     fetches: Stretches,
-    /// Uploads by server: whatever the port, the path is the same.
+    /// Uploads by server, whatever the port: all ports of a server share the path.
     uploads: BTreeMap<IpAddr, Uploads>,
     rhythms: BTreeMap<Endpoint, Rhythm>,
 }
@@ -349,7 +349,8 @@ fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> 
     rank(findings, evidence, |finding| {
         account::weight(finding, &booked)
     });
-    // How sure the place is has been noted by now; why, they do not say.
+    // The certainty of the place has been noted by now. These causes do not explain the time, so
+    // they are possible at most.
     for finding in findings.iter_mut() {
         if finding.cause.cause().says_only_where {
             finding.verdict = Verdict::Possible;
@@ -417,7 +418,7 @@ fn weigh_all(scene: &Scene<'_>) -> (Vec<Finding>, Vec<Remark>) {
     (findings, notes)
 }
 
-/// Returns the number of requests that an exchange of the ledger stands for.
+/// Returns the number of requests that each exchange of the ledger represents.
 fn weight(
     evidence: &Evidence,
     target: Option<TargetId>,
@@ -444,14 +445,14 @@ fn twin_remark(finding: &Finding) -> Remark {
     }
 }
 
-/// Returns the findings on hosts that the kernel could send nothing to, if they bear on the subject
-/// of the capture: a link is full of searches for hosts that are long gone.
+/// Returns the findings on hosts to which the kernel could send nothing, if those hosts are a
+/// subject of the capture: on any link, kernels keep searching for hosts that are long gone.
 fn silent(evidence: &Evidence) -> Vec<Finding> {
     let servers = || evidence.services.keys().map(|endpoint| endpoint.addr);
-    // Of a host that no connection was to, nobody knows that it is missed.
+    // If there were no connections to a host, nothing shows that the host is missed.
     let is_missed = evidence.tallied.connections > 0 || !evidence.services.is_empty();
     let is_meant = |addr| !is_missed || servers().any(|server| server == addr);
-    // Who answers a connection has an address.
+    // A host that answers connections has a known hardware address.
     let is_alive = |addr| {
         let mut services = evidence.services.iter().filter(|(at, _)| at.addr == addr);
         services.any(|(_, service)| {
@@ -469,15 +470,15 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     meant.map(finding).collect()
 }
 
-/// The divisor of the requests below which connection attempts count as a stranger's, if they are
-/// fewer than [`FEW_ATTEMPTS`] as well.
+/// The divisor of the requests below which failed connection attempts count as a stranger's,
+/// provided that there are fewer than [`FEW_ATTEMPTS`].
 const STRANGERS: u64 = 100;
 const FEW_ATTEMPTS: u64 = 10;
-/// Minimum share of a finding's cost from which a path that loses packets comes before it: its
-/// repair changes the other's figures too.
+/// Minimum share of the dearest finding's cost at which a path that loses packets is reported
+/// before that finding: repairing the path changes the finding's figures too.
 const GROUND_SHARE: f64 = 0.1;
 
-/// Puts a lossy path before the service's dearest finding, blocking ones aside.
+/// Puts a lossy path before the service's dearest finding, not counting blocking findings.
 fn put_ground_first(findings: &mut Vec<Finding>) {
     let Some(at) = findings.iter().position(|f| f.cause == Id::PacketLoss) else {
         return;
@@ -498,10 +499,11 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
     }
 }
 
-/// Sorts the findings. Causes without which no request succeeds come first, unless they are a
-/// stranger's among many that succeed, or few attempts at a service that never answered and that
-/// took less time than something more certain did; then by weight: the cost, and once it is known
-/// the time that they claim, which another of equal cost may have explained already.
+/// Sorts the findings. Causes that let no request succeed come first, unless they concern a
+/// stranger's attempts among many requests that succeed, or a few attempts at a service that never
+/// answered and that took less time than a more certain cause did. The others are sorted by weight:
+/// the cost or, once known, the time that a finding claims, because another finding of equal cost
+/// may have explained the same time already.
 fn rank(findings: &mut Vec<Finding>, evidence: &Evidence, weight: impl Fn(&Finding) -> u64) {
     let costs: Vec<_> = findings.iter().map(|f| (f.verdict, f.cost_ns)).collect();
     let dearest = |than| {
@@ -541,7 +543,7 @@ fn is_strangers(attempts: u64, requests: u64) -> bool {
     attempts < FEW_ATTEMPTS && attempts * STRANGERS < requests
 }
 
-/// Returns the figures of a target, or of every service of a capture.
+/// Returns the figures of a target, or of all services of a capture together.
 fn ledger(evidence: &Evidence, target: TargetId) -> Ledger {
     let mut sum = Ledger::default();
     for (endpoint, service) in &evidence.services {

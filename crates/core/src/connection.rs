@@ -47,11 +47,11 @@ use crate::preconnect::Approach;
 pub(crate) struct Connection {
     flow: FlowKey,
     point: PointId,
-    /// The direction that the client sends in; `None` until something tells.
+    /// The direction in which the client sends; `None` until it can be determined.
     client: Option<Direction>,
     /// True if `client` was only guessed, by the ports.
     is_client_guessed: bool,
-    /// The last sender of data, as long as that matters.
+    /// The last sender of data, as long as this matters.
     last_spoke: Option<Direction>,
     forward: Half,
     backward: Half,
@@ -62,7 +62,7 @@ pub(crate) struct Connection {
     /// Time of the last segment.
     pub(crate) last_seen: Timestamp,
     end: Option<End>,
-    /// True if the connection is over, and nothing was sent since its memory was freed.
+    /// True if the connection is over and nothing was sent since its memory was freed.
     is_retired: bool,
     /// Time to live of the server's last data; 0 before there was any.
     server_ttl: u8,
@@ -82,9 +82,9 @@ enum End {
 }
 
 impl Connection {
-    /// Begins a connection with this segment, with its numbers collected if `stream`, Wireshark's
-    /// number of it, is wanted.
-    // Made where it is kept: it is large to move.
+    /// Begins a connection with this segment. Collects the connection's numbers if `stream`,
+    /// Wireshark's index of the connection, is given.
+    // Built in its final place, because it is large to move.
     #[inline(always)]
     pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
         Self {
@@ -108,12 +108,12 @@ impl Connection {
         }
     }
 
-    /// Notes the steps before its first SYN, if that was seen at `at`.
+    /// Records the steps before the connection's first SYN, if that SYN was seen at `at`.
     pub(crate) fn follows(&mut self, approach: Box<Approach>, at: Timestamp) {
         self.setup.follows(approach, at);
     }
 
-    /// Notes the direction that the client is known to send in, unless a SYN says otherwise.
+    /// Records the direction in which the client is known to send, unless a SYN says otherwise.
     pub(crate) fn is_asked_by(&mut self, client: Direction) {
         self.client.get_or_insert(client);
     }
@@ -129,7 +129,7 @@ impl Connection {
         self.flow == *flow && self.point == point
     }
 
-    /// Returns the sequence number at which one direction begins, the SYN not counted.
+    /// Returns the sequence number at which one direction begins, without the SYN.
     pub(crate) fn begin_of(&self, direction: Direction) -> Option<u32> {
         self.half(direction).base()
     }
@@ -142,9 +142,9 @@ impl Connection {
             && !self.is_second_answer(segment)
     }
 
-    /// Returns true for another answer to the SYN that this connection began with, where its client
-    /// has taken another answer: a server behind several doors answers each copy of a SYN by
-    /// itself, and counts from another number.
+    /// Returns true for another answer to the SYN with which this connection began, if the client
+    /// has already accepted an answer. A server behind several load balancers answers each copy of
+    /// a SYN separately, with different initial sequence numbers.
     fn is_second_answer(&self, segment: &Segment) -> bool {
         if !segment.flags.contains(TcpFlags::SYN.with(TcpFlags::ACK)) {
             return false;
@@ -157,15 +157,15 @@ impl Connection {
             && self.half(segment.direction).is_other_syn(segment)
     }
 
-    /// Counts a copy of a segment that was taken in already, and does nothing else.
+    /// Counts a duplicate of a segment that was already taken in, and does nothing else.
     pub(crate) fn doubled(&mut self, segment: &Segment) {
         if let Some(facts) = &mut self.facts {
             facts.doubled(segment);
         }
     }
 
-    /// Returns true if a segment answers what was not seen yet: it acknowledges or echoes it,
-    /// or takes up a SYN.
+    /// Returns true if a segment answers something that was not seen yet: it acknowledges or echoes
+    /// an unseen segment, or answers an unseen SYN.
     #[inline]
     pub(crate) fn is_early(&self, segment: &Segment) -> bool {
         let (own, peer) = (
@@ -184,7 +184,7 @@ impl Connection {
         }
     }
 
-    /// Notes that this segment, which came after others, was the first.
+    /// Records that this segment, though seen after others, is the connection's first.
     pub(crate) fn begins_with(&mut self, first: &Segment) {
         if let Some(facts) = &mut self.facts {
             facts.begins_with(first);
@@ -322,19 +322,19 @@ impl Connection {
         self.pairing.data(&mark, data, payload, &view, scratch);
     }
 
-    /// Notes that the connections of the host that sends in this direction share a counter of
-    /// identifications.
+    /// Records that the host that sends in this direction uses one counter of IP identifications
+    /// for all its connections.
     pub(crate) fn shares_counter(&mut self, direction: Direction) {
         self.half_mut(direction).shares_counter();
     }
 
-    /// Notes that the clock of the host that sends in this direction is known to tick so slowly on
-    /// other connections.
+    /// Records that the timestamp clock of the host that sends in this direction ticks this slowly
+    /// on its other connections.
     pub(crate) fn may_tick(&mut self, direction: Direction, tick_ns: u32) {
         self.half_mut(direction).transit.may_tick(tick_ns);
     }
 
-    /// Takes in what a router says about one of its packets.
+    /// Takes in an ICMP error about one of the connection's packets.
     pub(crate) fn take_icmp(&mut self, error: &IcmpError) {
         if let (IcmpKind::TooBig(_), Some(seq)) = (error.kind, error.seq) {
             self.half_mut(error.direction).told_too_big(seq);
@@ -345,7 +345,7 @@ impl Connection {
         }
     }
 
-    /// Hands a segment after the handshake to the facts, as it was understood.
+    /// Passes a segment after the handshake to the facts, as the connection interpreted it.
     fn note(
         &mut self,
         segment: &Segment,
@@ -384,8 +384,9 @@ impl Connection {
         self.end.is_some()
     }
 
-    /// Returns the place of the point: 0 at the client, 1 at the server, 2 between the two, 3
-    /// unknown. An end's own kernel answers within a tenth of the whole round trip.
+    /// Returns the vantage point: 0 at the client, 1 at the server, 2 between the two, 3 unknown.
+    /// If the observation point is at an end, the kernel there answers within a tenth of the whole
+    /// round trip.
     fn vantage(&self) -> usize {
         let Some(client) = self.client else { return 3 };
         let floor = |direction| self.half(direction).to_peer.floor();
@@ -425,7 +426,7 @@ impl Connection {
         }
     }
 
-    /// Returns the half that sends in this direction, and the other one.
+    /// Returns the half that sends in this direction, and the opposite half.
     fn both_mut(&mut self, direction: Direction) -> (&mut Half, &mut Half) {
         match direction {
             Direction::Forward => (&mut self.forward, &mut self.backward),

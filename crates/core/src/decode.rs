@@ -2,13 +2,12 @@
 //! [`IcmpError`]s about them; and to what comes before them, [`Datagram`]s and the search for
 //! [`Neighbour`]s.
 //!
-//! A [`Container`] is fed the bytes of a capture file, split anywhere, and
-//! yields [`Record`]s; a [`Decoder`] turns a record of a file or of a live
-//! capture into a segment and its payload, borrowed from the record. Tunnels
-//! are looked into: what counts is the innermost packet. Nothing here allocates
-//! per packet, but for fragments, or does I/O, and no byte sequence makes it
-//! panic or keep more than [`Container::LONGEST`] bytes waiting. What cannot be read is
-//! [`Packet::Other`] or a [`Damage`], never an `Err`.
+//! A [`Container`] is fed the bytes of a capture file, split anywhere, and yields [`Record`]s. A
+//! [`Decoder`] turns a record of a file or of a live capture into a segment and its payload,
+//! borrowed from the record. Tunnels are unwrapped: the innermost packet counts. Nothing here does
+//! I/O or allocates per packet, except for fragments, and no byte sequence causes a panic or makes
+//! it buffer more than [`Container::LONGEST`] bytes. What cannot be read is [`Packet::Other`] or a
+//! [`Damage`], never an `Err`.
 
 mod byte_order;
 mod container;
@@ -46,12 +45,12 @@ use crate::observed::icmp::{Echo, IcmpError};
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
-/// A captured frame, its bytes borrowed from the buffer they were read into.
+/// A captured frame, borrowing its bytes from the buffer that they were read into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Number of the record in its source, from 1, as Wireshark shows it.
     pub number: u64,
-    /// Time of the capture; `None` where the container does not say (simple packet blocks of
+    /// Time of the capture; `None` if the container does not record it (simple packet blocks of
     /// pcapng).
     pub at: Option<Timestamp>,
     /// Link-layer type of the frame.
@@ -77,13 +76,13 @@ impl Record<'_> {
 pub enum Packet<'a> {
     /// A TCP segment and what was captured of its payload.
     Tcp(Segment, &'a [u8]),
-    /// An ICMP error: what a router or host says about a packet of a TCP or UDP flow.
+    /// An ICMP error from a router or host about a packet of a TCP or UDP flow.
     Icmp(IcmpError),
-    /// A ping, its answer, or what a router or host says about it.
+    /// A ping, a ping reply, or an ICMP error about a ping.
     Echo(Echo),
     /// A UDP datagram and what was captured of its payload.
     Udp(Datagram, &'a [u8]),
-    /// A search for a neighbour's hardware address: a host asks for it, or is told.
+    /// A step of the resolution of a neighbour's hardware address: a host's request, or the answer.
     Neighbour(Neighbour),
     /// Anything else: another protocol, a later fragment, malformed or cut
     /// within the fixed TCP header.
@@ -91,7 +90,7 @@ pub enum Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Returns the time of the capture; `None` for what bears on no flow.
+    /// Returns the time of the capture; `None` for [`Packet::Other`], which belongs to no flow.
     pub fn at(&self) -> Option<Timestamp> {
         match self {
             Self::Tcp(segment, _) => Some(segment.at),
@@ -126,11 +125,11 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Reads the headers of a record seen at `point`, without regard to others.
+/// Reads the headers of a record seen at `point`, independently of other records.
 ///
-/// A first fragment counts as a packet of what it holds; later fragments have
-/// no header and are [`Packet::Other`]. Checksums are not verified: on the
-/// sending host they are mostly filled in after the capture.
+/// A first fragment counts as a packet with its own content; later fragments have no header and are
+/// [`Packet::Other`]. Checksums are not verified, because on the sending host most of them are
+/// filled in after the capture.
 #[inline]
 pub fn packet<'a>(record: &Record<'a>, point: PointId) -> Packet<'a> {
     let network = link::network(record);
@@ -142,12 +141,11 @@ pub fn packet<'a>(record: &Record<'a>, point: PointId) -> Packet<'a> {
 
 /// Reads the headers of one source's records, one after the other.
 ///
-/// Unlike [`packet`] it puts fragments together: a packet counts when the last
-/// one of its fragments has come.
+/// Unlike [`packet`] it reassembles fragments: a packet counts when its last fragment has arrived.
 #[derive(Debug, Default)]
 pub struct Decoder {
     fragments: Fragments,
-    /// The last packet that was put together, and where its payload lies.
+    /// The last reassembled packet, and the position of its payload.
     whole: Vec<u8>,
     last: Range<usize>,
 }
@@ -158,8 +156,8 @@ impl Decoder {
         Self::default()
     }
 
-    /// Reads the headers of a record seen at `point`. The payload is a part of
-    /// the record's bytes, unless the packet was cut into fragments.
+    /// Reads the headers of a record seen at `point`. The payload is a slice of the record's bytes,
+    /// unless the packet was fragmented.
     #[inline]
     pub fn packet<'a>(&'a mut self, record: &Record<'a>, point: PointId) -> Packet<'a> {
         let network = link::network(record);
@@ -169,12 +167,12 @@ impl Decoder {
         }
     }
 
-    /// Returns the payload of the last packet that was put together from fragments.
+    /// Returns the payload of the last reassembled packet.
     pub fn last_whole(&self) -> &[u8] {
         self.whole.get(self.last.clone()).unwrap_or_default()
     }
 
-    /// Reads the headers of any record that holds this IP packet, if one.
+    /// Reads the headers of any record; `network` is the IP packet that it holds, if it holds one.
     #[inline(never)]
     fn read<'a>(
         &'a mut self,
@@ -208,7 +206,7 @@ impl Decoder {
             }
             Progress::Whole(whole) => whole,
         };
-        // A tunnel's packet that was cut may carry parts of one that was.
+        // A fragmented tunnel packet may carry fragments of an inner packet.
         for _ in 0..tunnel::MAX_NESTING {
             let inner = tunnel::innermost(whole.datagram())?;
             if inner.fragment.is_some() {

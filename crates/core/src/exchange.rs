@@ -24,74 +24,74 @@ use crate::observed::kernel_span::RequestSpan;
 
 /// A request and its response at one observation point.
 ///
-/// Begins at the request's first byte, first transmission; ends when the
-/// response's last byte was contiguously seen (where the point stands on the
-/// sender's side and bytes had to be sent again: when they last were), never
-/// at its ACK.
+/// Begins at the first transmission of the request's first byte. Ends when the response's last byte
+/// was contiguously seen, never at its ACK. If the observation point is on the sender's side and
+/// bytes had to be retransmitted, ends at their last transmission.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     /// The requesting end of the connection.
     pub client: Endpoint,
     /// The answering end of the connection.
     pub server: Endpoint,
-    /// The observation point that saw it.
+    /// The observation point that saw the exchange.
     pub point: PointId,
-    /// Number of the exchange on its connection, from 0, as far as seen.
+    /// Number of the exchange on its connection, from 0, among those seen.
     pub ordinal: u32,
-    /// Time of the exchange's begin.
+    /// Start time of the exchange.
     pub begin: Timestamp,
-    /// Time of the exchange's end.
+    /// End time of the exchange.
     pub end: Timestamp,
     /// Outcome of the exchange.
     pub outcome: Outcome,
-    /// Method and path of the request, such as `GET /path`, where they could be read.
+    /// Method and path of the request, such as `GET /path`, if they could be read.
     pub request: Option<String>,
     /// Waits that tile the exchange.
     pub waits: Vec<Wait>,
-    /// Small parts that followed, or did not follow, an acknowledgement.
+    /// Small segments that waited for an acknowledgement, or did not.
     pub holds: Vec<Hold>,
-    /// Losses repaired within it.
+    /// Losses repaired within the exchange.
     pub recoveries: Vec<Recovery>,
-    /// Limits of its messages, where they stood still for a time worth naming.
+    /// Rate and window limits of the exchange's messages, if they stalled for a notable time.
     pub deliveries: Vec<Delivery>,
     /// Segments that arrived out of order or more than once.
     pub disorder: Disorder,
-    /// Travel of its messages, as its packets tell it.
+    /// Propagation of the exchange's messages, as far as its packets show it.
     pub travel: Travel,
-    /// Full segments of its response that do not get through at all, if there are any.
+    /// Full segments of the response that never get through, if there are any.
     pub narrow: Option<Narrow>,
-    /// Bytes of its messages that got through by time, where more than one segment did not.
+    /// Bytes of the exchange's messages that got through and bytes that were lost, by time, if more
+    /// than one segment was lost.
     pub drops: Option<Box<Drops>>,
     /// Oddities of the response's segments that are harmless.
     pub packing: Packing,
-    /// A delayed ACK that held nothing back, if one was seen in it.
+    /// The delay of a delayed ACK that held nothing back, if one was seen in the exchange.
     pub harmless_delay: Option<Duration>,
-    /// Number of its first packet.
+    /// Number of the exchange's first packet.
     pub first_packet: u64,
-    /// Number of its last packet.
+    /// Number of the exchange's last packet.
     pub last_packet: u64,
     /// Bytes of the response on the wire.
     pub response_bytes: u64,
-    /// Minimum round trip from where it was seen to the server, as far as
-    /// its connection had shown when it closed.
+    /// Minimum round trip from the observation point to the server, as far as the connection had
+    /// shown when the exchange closed.
     pub(crate) least_trip: Option<Duration>,
-    /// The time its connection took, TLS included, where this exchange has to
-    /// bear it.
+    /// The time that setting up the connection took, TLS included, if it counts towards this
+    /// exchange.
     pub setup: Option<Duration>,
-    /// The TLS handshake before it, if it is the first behind one.
+    /// The TLS handshake before the exchange, if this is the first exchange after one.
     pub handshake: Option<Box<Handshake>>,
-    /// True if it fetched what a certificate's validity rests on: an OCSP response, a revocation
-    /// list, an issuer's certificate.
+    /// True if the exchange fetched something that a certificate's validity depends on: an OCSP
+    /// response, a revocation list, an issuer's certificate.
     pub is_revocation: bool,
-    /// The first TLS record of its response, which can be read only as a whole.
+    /// The first TLS record of the response, which can be decrypted only as a whole.
     pub first_record: Option<FirstRecord>,
-    /// The sides whose message asked to close the connection after it.
+    /// The sides whose message asked to close the connection after the exchange.
     pub closing: Closing,
-    /// Particulars of its messages, as far as a rule asks.
+    /// Details of the exchange's messages that a rule needs.
     pub particulars: Particulars,
-    /// Signs of why it failed.
+    /// Indications of why the exchange failed.
     pub(crate) signs: Signs,
-    /// Times that its server's kernel measured, by [`RequestSpan::STAGES`].
+    /// Times measured by the server's kernel, indexed as in [`RequestSpan::STAGES`].
     pub(crate) at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
 }
 
@@ -101,7 +101,8 @@ impl Exchange {
         self.end.since(self.begin)
     }
 
-    /// Returns the latency less travel and transfer: the time that somebody made it wait.
+    /// Returns the latency without propagation and transfer: the time that an end or the path
+    /// added.
     pub fn cost(&self) -> Duration {
         let is_held = |wait: &&Wait| {
             !matches!(
@@ -113,40 +114,40 @@ impl Exchange {
     }
 }
 
-/// Particulars of an exchange's messages that are evidence.
+/// Details of an exchange's messages that serve as evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Particulars {
     /// The expectation, if the request announced its body with `Expect: 100-continue` and waited
-    /// for leave to send it.
+    /// for permission to send the body.
     pub expectation: Option<Expectation>,
-    /// The time from the response's last byte to the server's FIN that alone told the client that
-    /// there was no more.
+    /// The time from the response's last byte to the server's FIN, if only the FIN told the client
+    /// that the response was complete.
     pub close_wait: Option<Duration>,
-    /// Number of bytes that the response announced and never had.
+    /// Number of bytes that the response announced but did not contain.
     pub missing_bytes: u64,
-    /// Fingerprint of the request's target; 0 where it is not HTTP.
+    /// Fingerprint of the request's target; 0 if the protocol is not HTTP.
     pub target: u64,
-    /// Fingerprint of the origin that the request names; 0 where none was read.
+    /// Fingerprint of the origin that the request names; 0 if none could be read.
     pub origin: u64,
     /// Fingerprint of the target that a redirect leads to.
     pub redirect: Option<u64>,
     /// True if the response was compressed while it was sent.
     pub is_encoded_on_the_fly: bool,
-    /// True if the response's parts come when something happens (server-sent events and the like):
-    /// the time between them has no owner.
+    /// True if the response's parts are sent as events occur (server-sent events and the like): the
+    /// time between the parts has no owner.
     pub is_stream: bool,
 }
 
-/// The wait of a client for leave to send the body that it had announced.
+/// A client's wait for permission to send the body that it had announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expectation {
-    /// The time from the head's end to the body.
+    /// The time from the end of the head to the body.
     pub waited: Duration,
     /// True if `100 Continue` came before the body left.
     pub is_answered: bool,
-    /// The path's part of that time: the least that leave takes to come.
+    /// The path's part of that time: the minimum time in which the permission can arrive.
     pub travel: Duration,
-    /// Number of the packet that began the body.
+    /// Number of the packet with which the body began.
     pub packet: u64,
 }
 
@@ -155,21 +156,21 @@ pub struct Expectation {
 pub struct FirstRecord {
     /// Length of the record, header included.
     pub bytes: u64,
-    /// The time from its first segment to its last.
+    /// The time from the record's first segment to its last.
     pub took: Duration,
     /// The longest gap between two of its segments.
     pub longest_gap: Duration,
-    /// The whole round trip between the ends, where it is known.
+    /// The whole round trip between the ends, if it is known.
     pub round_trip: Option<Duration>,
 }
 
 /// The outcome of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// The response is whole; its status where it is HTTP.
+    /// The response is complete. Holds the status if the protocol is HTTP.
     Complete(Option<u16>),
-    /// The response is whole, and an error by its protocol (other than HTTP,
-    /// whose status says so).
+    /// The response is complete and reports an error by its protocol (other than HTTP, whose status
+    /// shows it).
     Failed,
     /// The client gave up: it closed before the response was whole.
     TimedOut,
@@ -177,7 +178,7 @@ pub enum Outcome {
     Reset,
     /// The server closed before the response was whole.
     Closed,
-    /// The capture misses its beginning, its end or bytes between.
+    /// The capture lacks the exchange's beginning, its end or bytes in between.
     Cut,
 }
 
@@ -198,9 +199,9 @@ impl fmt::Display for Outcome {
 /// The announcement that the connection ends with this exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closing {
-    /// True if the request said `Connection: close`.
+    /// True if the request had `Connection: close`.
     pub client_asked: bool,
-    /// True if the response did, or the server sent its FIN first.
+    /// True if the response had `Connection: close`, or the server sent its FIN first.
     pub server_asked: bool,
 }
 
@@ -233,9 +234,9 @@ impl Side {
 
 /// A small segment sent after another small one, and what released it.
 ///
-/// Times are what they were at the sender, as far as the observation point can
-/// tell: its own stamps less the travel between (RFC 896; `tcp_nagle_check()`
-/// in `net/ipv4/tcp_output.c`).
+/// Times are those at the sender, as far as they can be computed at the observation point: its own
+/// timestamps minus the propagation between (RFC 896; `tcp_nagle_check()` in
+/// `net/ipv4/tcp_output.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The sender of both segments.
@@ -244,86 +245,90 @@ pub struct Hold {
     pub release: HoldRelease,
     /// The time from the first segment to the second.
     pub held: Duration,
-    /// The time that the receiver took to acknowledge the first, travel excluded.
+    /// The time that the receiver took to acknowledge the first segment, propagation excluded.
     pub ack_delay: Duration,
     /// The time from the acknowledgement's arrival at the sender to the second segment, in
-    /// nanoseconds; negative when that was on its way already.
+    /// nanoseconds; negative if that segment had been sent already.
     pub reaction_ns: i64,
-    /// Numbers of three packets: the first, the acknowledgement (0: none), the second.
+    /// Packet numbers of the first segment, the acknowledgement (0: none) and the second segment.
     pub packets: [u64; 3],
 }
 
 /// The event that released the second small segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HoldRelease {
-    /// The acknowledgement of the first: the second left at once then.
+    /// The acknowledgement of the first segment: the second left immediately after it arrived.
     Acknowledgement,
-    /// No event: the second left while the first was unacknowledged, so Nagle's algorithm is off.
+    /// Nothing: the second segment left while the first was unacknowledged, so Nagle's algorithm is
+    /// off.
     Eager,
-    /// The program, which was late: the second left some time after the acknowledgement.
+    /// The program, which wrote late: the second segment left some time after the acknowledgement.
     Program,
-    /// The end of a hold that the sender's kernel timed, whatever the packets say.
+    /// The end of a hold that the sender's kernel measured, regardless of the packets.
     Timed,
-    /// The program: the second left with an acknowledgement by chance, and the sender's kernel saw
-    /// the program write it only then.
+    /// The program: the second segment left together with an acknowledgement by coincidence, and
+    /// the sender's kernel saw the program write only then.
     Written,
 }
 
-/// A loss that was repaired, by what repaired it.
+/// A repaired loss, and the mechanism that repaired it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The side whose data was lost.
     pub sender: Side,
     /// The way in which the loss was noticed.
     pub mechanism: RecoveryMechanism,
-    /// True if a repetition of the same bytes was lost before.
+    /// True if a retransmission of the same bytes was lost before.
     pub again: bool,
-    /// True if it may have been none: its sender's numbers alone say so, and no byte came twice
-    /// or was missing; or it was repeated before its receiver had to acknowledge it.
+    /// True if this may not have been a loss: only the sender's IP identifications indicate it, and
+    /// no byte came twice or was missing; or the bytes were retransmitted before the receiver had
+    /// to acknowledge them.
     pub(crate) is_doubtful: bool,
-    /// Payload of the segment that repaired it.
+    /// Payload of the segment that repaired the loss.
     pub bytes: u32,
-    /// Time that the exchange lost by it.
+    /// Time that the loss cost the exchange.
     pub took: Duration,
-    /// Number of the packet that repaired it.
+    /// Number of the packet that repaired the loss.
     pub packet: u64,
 }
 
 /// The way in which a sender noticed a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoveryMechanism {
-    /// The sender's retransmission timer expired (RFC 6298), or a probe that waited as long.
+    /// The sender's retransmission timer expired (RFC 6298), or a probe that waited as long as that
+    /// timer.
     Timeout,
-    /// The sender received nothing for two round trips and sent the last segment again (RFC 8985
+    /// The sender received nothing for two round trips and retransmitted the last segment (RFC 8985
     /// §7).
     Probe,
-    /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
+    /// The receiver reported that it has later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
 }
 
-/// Travel of an exchange's messages between the ends, as its packets tell it.
+/// Propagation of an exchange's messages between the ends, as its packets show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Travel {
-    /// The time for which its connection had been silent before the request; `None` where that was
-    /// not seen.
+    /// The time for which the connection had been silent before the request; `None` if that was not
+    /// seen.
     pub idle: Option<Duration>,
-    /// The time from the whole request to the response's first byte, nothing of it lost.
+    /// The time from the complete request to the response's first byte, if nothing in between was
+    /// lost.
     pub reply: Option<Duration>,
-    /// True if the server's kernel acknowledged the request before that.
+    /// True if the server's kernel acknowledged the request before the response.
     pub is_acked_first: bool,
-    /// Times that request and response queued on their way to the point, as far as their senders'
-    /// clocks tell.
+    /// Times for which request and response queued on their way to the observation point, as far as
+    /// their senders' clocks show.
     pub queued: [Duration; 2],
-    /// The time beyond the path's least travel that the response's end took to reach the client,
-    /// seen from a point before it; `None` where its acknowledgements do not tell.
+    /// The time beyond the path's minimum that the response's end took to reach the client from an
+    /// observation point before it; `None` if the client's acknowledgements do not show it.
     pub heard_late: Option<Duration>,
-    /// Minimum round trip from the point to the client.
+    /// Minimum round trip from the observation point to the client.
     pub beyond: Duration,
-    /// The time to live that the response arrived with; 0 where none did.
+    /// The time to live with which the response arrived; 0 if none arrived.
     pub ttl: u8,
-    /// Segments of the client missing just before the request, by its numbers.
+    /// Number of the client's segments missing just before the request, by its IP identifications.
     pub skipped: u16,
-    /// True if the client's identifications tell what is missing.
+    /// True if the client's IP identifications show which segments are missing.
     pub is_numbered: bool,
 }
 
@@ -331,29 +336,31 @@ pub struct Travel {
 /// arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Narrow {
-    /// Number of times that the first one was sent again in full, where that can be seen.
+    /// Number of times that the first full segment was retransmitted at full size, if that can be
+    /// seen.
     pub copies: u32,
     /// Payload of the smaller segments that arrived instead; 0: none.
     pub passed: u32,
-    /// Number of the last copy's packet, or of the first smaller segment's.
+    /// Packet number of the last retransmission, or of the first smaller segment.
     pub packet: u64,
 }
 
 /// Segments that came out of order or more than once, none of them lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disorder {
-    /// Segments that others overtook on the way.
+    /// Segments that later ones overtook on the path.
     pub overtaken: u32,
-    /// Segments sent again although an earlier copy arrived.
+    /// Segments retransmitted although an earlier copy arrived.
     pub resent: u32,
-    /// Segments of earlier exchanges of the connection, taken for lost there, of which the
-    /// receiver said since that their first copies had arrived too (D-SACK, RFC 2883).
+    /// Segments of the connection's earlier exchanges that were counted as lost there, but for
+    /// which the receiver has since reported that the first copies had arrived too (D-SACK, RFC
+    /// 2883).
     pub taken_back: u32,
-    /// Segments that the path or the capture doubled.
+    /// Segments that the path or the capture duplicated.
     pub copied: u32,
-    /// The time for which what had arrived waited for what was overtaken.
+    /// The time for which data that had arrived waited for overtaken segments.
     pub took: Duration,
-    /// Numbers of the first packet of each: overtaken, resent, copied; 0 where none.
+    /// Numbers of the first packet of each kind: overtaken, resent, copied; 0 if there was none.
     pub packets: [u64; 3],
 }
 

@@ -1,6 +1,6 @@
-//! Observations besides packets, folded.
+//! Observations from sources other than packets, folded into totals.
 //!
-//! Bounded: groups and counts, never lists that grow with the load.
+//! Memory is bounded: groups and counts are kept, never lists that grow with the load.
 
 pub(crate) mod host;
 pub(crate) mod icmp_errors;
@@ -34,10 +34,10 @@ use crate::report::Remark;
 use crate::route::RouteTally;
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of entries kept of each list.
+/// Maximum number of entries kept in each list.
 const MAX_ENTRIES: usize = 512;
 
-/// Facts known besides packets.
+/// Facts known from sources other than packets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) resolutions: Vec<Resolution>,
@@ -55,13 +55,13 @@ pub(crate) struct Facts {
     pub(crate) configuration: Vec<ConfigurationLine>,
     pub(crate) timers: Option<KernelTimers>,
     pub(crate) firewall: Option<FirewallState>,
-    /// Summaries of the sources, with each one's first observation point.
+    /// Summaries of the sources, each with the source's first observation point.
     pub(crate) captures: Vec<(PointId, CaptureSummary)>,
     pub(crate) notes: Vec<Remark>,
     pub(crate) hosts: Hosts,
 }
 
-/// Probes that are compared with each other.
+/// The key of probes whose results are comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProbeKey {
     pub(crate) target: TargetId,
@@ -72,7 +72,7 @@ pub(crate) struct ProbeKey {
 }
 
 impl ProbeKey {
-    /// Returns the name of the target that they ask: an echo has no port.
+    /// Returns the name of the target that the probes go to; an echo request has no port.
     pub(crate) fn target_name(&self) -> String {
         match self.method {
             ProbeMethod::Icmp => self.endpoint.addr.to_string(),
@@ -95,16 +95,17 @@ pub(crate) struct ProbeGroup {
     pub(crate) reordered: u64,
     pub(crate) noticed: Distribution,
     pub(crate) queued: Distribution,
-    /// The rest of each one's `noticed` without its round trip and queue.
+    /// The part of each answer's `noticed` that is neither its round trip nor its queue time.
     pub(crate) own: Distribution,
     pub(crate) sweep: Sweep,
-    /// Times that the answered ones spent, as `ProbePhases::NAMES` names them.
+    /// Times of the answered probes by phase, in the order of `ProbePhases::NAMES`.
     pub(crate) phases: [Distribution; 6],
     pub(crate) tls: Option<ProbeTls>,
-    /// Maximum number of a probe that was answered.
+    /// The highest number of a probe that was answered.
     newest: Option<u32>,
     last_rtt: Option<Duration>,
-    /// The sum of the differences of one round trip to the next, and their number.
+    /// The sum of the differences between successive round trips, and the count of these
+    /// differences.
     differences: (Duration, u32),
 }
 
@@ -115,7 +116,7 @@ impl ProbeGroup {
         match sample.coming {
             Coming::InTime => self.sent += 1,
             Coming::Late => {
-                // The probe was counted as silence before.
+                // The probe was counted as unanswered before.
                 self.late += 1;
                 if let Some(silent) = self.answers.get_mut(&ProbeAnswer::Silence) {
                     *silent = silent.saturating_sub(1);
@@ -135,7 +136,7 @@ impl ProbeGroup {
         else {
             return;
         };
-        // A single stamp of the program's makes all of them no better than that.
+        // A single timestamp of this program makes the whole group no better than that.
         self.stamp = self.stamp.max(Some(sample.stamp));
         self.rtt.record(rtt);
         if let Some(noticed) = sample.noticed {
@@ -161,15 +162,15 @@ impl ProbeGroup {
         }
     }
 
-    /// Returns the mean difference between the round trips of one answer and the next.
+    /// Returns the mean difference between successive round trips.
     pub(crate) fn jitter(&self) -> Option<Duration> {
         let (sum, count) = self.differences;
         sum.checked_div(count)
     }
 }
 
-/// Returns true if the target itself answered. That nobody listens on a UDP port is an answer of
-/// the host's (RFC 1122 §4.1.3.1); other ICMP errors are routers'.
+/// Returns true if the target itself answered. The ICMP error for a closed UDP port is an answer of
+/// the host (RFC 1122 §4.1.3.1); other ICMP errors come from routers.
 pub(crate) fn is_by_target(method: ProbeMethod, answer: ProbeAnswer) -> bool {
     match answer {
         ProbeAnswer::Unreachable(3, 3) | ProbeAnswer::Unreachable(1, 4) => {
@@ -219,7 +220,7 @@ impl Facts {
                     push(&mut self.notes, remark);
                 }
             }
-            // Told to the flow table.
+            // The flow table handles these events.
             EventBody::FlowPhase(_) | EventBody::Turn(_) => {}
         }
     }
@@ -244,7 +245,7 @@ impl Facts {
         }
     }
 
-    /// Returns the facts on sockets of the server's processes, as one.
+    /// Returns the facts on the sockets of all of the server's processes together.
     pub(crate) fn server_sockets(&self, target: TargetId) -> SocketFacts {
         let mut all = SocketFacts::default();
         for ((_, owner), facts) in self.sockets.iter().filter(|((t, _), _)| *t == target) {
@@ -255,7 +256,7 @@ impl Facts {
         all
     }
 
-    /// Returns the name of the program that has the server's sockets, where it was seen.
+    /// Returns the name of the program that owns the server's sockets, if known.
     pub(crate) fn server_program(&self, target: TargetId) -> Option<&str> {
         let owners = self.sockets.keys().filter(|(t, _)| *t == target);
         owners
@@ -270,7 +271,7 @@ impl Facts {
             .find(|line| line.target == target && line.directive == directive)
     }
 
-    /// Returns the amount by which a counter of this side's kernel rose.
+    /// Returns the increase of a counter of this side's kernel.
     pub(crate) fn counter(&self, name: &str) -> Option<u64> {
         let is_ours =
             |change: &&CounterChange| change.name == name && change.scope != CounterScope::Target;
@@ -293,7 +294,7 @@ impl Facts {
             .map(|(_, group)| group)
     }
 
-    /// Returns the path's round trip: the least that any kernel-answered probe saw.
+    /// Returns the path's round trip: the minimum over all probes that a kernel answered.
     pub(crate) fn round_trip(&self, target: TargetId) -> Option<core::time::Duration> {
         [ProbeMethod::TcpSyn, ProbeMethod::TcpConnect]
             .into_iter()

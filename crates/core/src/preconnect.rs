@@ -1,9 +1,9 @@
 //! Steps before a connection's first SYN: the lookup of a name, the search for a neighbour's
 //! hardware address, an attempt at another address.
 //!
-//! The input is DNS messages, neighbour searches and SYNs of all flows in the order in which one
-//! point saw them; the output is what a connection waited for before it began. Flows only meet
-//! here: what is told apart by flow knows nothing of this.
+//! The input is DNS messages, neighbour searches and SYNs of all flows, in the order in which one
+//! observation point saw them; the output is what a connection waited for before it began. This is
+//! the only place where flows are related to each other: per-flow state knows nothing of it.
 
 pub(crate) mod chain;
 pub(crate) mod elsewhere;
@@ -26,17 +26,17 @@ pub(crate) use neighbour::{Search, Silent};
 /// The steps that a connection waited for before its first SYN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Approach {
-    /// The lookup of its server's name.
+    /// The lookup of the server's name.
     pub(crate) lookup: Option<Lookup>,
-    /// Questions that were asked on its link before that lookup.
+    /// DNS queries asked on the same link before that lookup.
     pub(crate) chain: Option<Chain>,
-    /// The search for its next hop's hardware address.
+    /// The resolution of the next hop's hardware address.
     pub(crate) search: Option<Search>,
-    /// The attempt at another address of the same server.
+    /// The attempt to connect to another address of the same server.
     pub(crate) elsewhere: Option<Elsewhere>,
 }
 
-/// Lookups, searches and attempts under way that a connection may follow.
+/// Lookups, neighbour searches and connection attempts in progress that a connection may follow.
 #[derive(Debug, Default)]
 pub(crate) struct Approaches {
     lookups: lookup::Lookups,
@@ -78,8 +78,8 @@ impl Approaches {
         self.searches.take(step);
     }
 
-    /// Takes in a segment, most of which are of no interest; returns what the connection waited for
-    /// if this is its SYN.
+    /// Takes in a segment; most segments are of no interest. Returns what the connection waited for
+    /// if the segment is its SYN.
     #[inline]
     pub(crate) fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Option<Box<Approach>> {
         if segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::RST.0) != 0 {
@@ -94,8 +94,8 @@ impl Approaches {
         None
     }
 
-    /// Returns the hosts that were searched for and never told their address. Only searches whose
-    /// answer the capture would show count: it goes to the asker alone.
+    /// Returns the hosts whose hardware addresses were asked for but never answered. Only searches
+    /// whose answer would be in the capture count, because the answer goes to the asker alone.
     pub(crate) fn silent(&self) -> Vec<Silent> {
         let mut list = self.searches.silent();
         list.retain(|&(point, silent)| {
@@ -104,15 +104,16 @@ impl Approaches {
         list.into_iter().map(|(_, silent)| silent).collect()
     }
 
-    /// Returns the lookups in all, with a connection after them or without, and the unanswered.
+    /// Returns the number of lookups in total, with or without a following connection, and the
+    /// unanswered ones.
     pub(crate) fn asked(&self) -> Asked {
         let mut asked = self.lookups.asked();
         asked
             .unanswered
             .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
         if !asked.is_answered && self.lookups.asks_anybody() {
-            // There is no answer to any of many queries: the point sees one direction only, or the
-            // traffic is made up.
+            // If none of many queries is answered, the point sees one direction only, or the
+            // traffic is synthetic.
             asked.unanswered.clear();
         }
         let shows_answers = asked.is_answered || !asked.unanswered.is_empty();
@@ -120,7 +121,7 @@ impl Approaches {
         asked
     }
 
-    /// Returns the resolvers and the least time in which each answered.
+    /// Returns the resolvers and the minimum time in which each answered.
     pub(crate) fn resolvers(&self) -> BTreeMap<IpAddr, Duration> {
         self.lookups.resolvers.clone()
     }

@@ -1,9 +1,10 @@
-//! Application protocols: recognizes the one that a connection speaks, and finds the begin and end
-//! of its messages.
+//! Application protocols: recognizes the protocol of a connection, and finds where its messages
+//! begin and end.
 //!
-//! The input is a direction's contiguous bytes, where captured, and the count of those that were
-//! not; the output is steps. One parser for each direction, with no knowledge of packets, times or
-//! the other direction. A parser that loses its place says so, and its caller goes by turns.
+//! The input is a direction's contiguous bytes, as far as captured, and the count of bytes that
+//! were not captured; the output is steps. There is one parser for each direction, which knows
+//! nothing of packets, times or the other direction. A parser that loses its place says so; its
+//! caller then pairs messages by turns.
 
 mod answered;
 pub(crate) mod dns;
@@ -20,27 +21,28 @@ pub(crate) mod tls;
 
 use self::http::{Head, Messages, RequestLine, Role};
 
-/// A step that feeding bytes brought about, in order.
+/// A step of parsing, in the order of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A message's first byte.
     Began,
-    /// A message's whole head. For a response the caller may now say that it has no body.
+    /// A message's complete head. After a response's head the caller may declare that the response
+    /// has no body.
     Head(Head),
     /// A message's last byte.
     Ended,
-    /// The bytes are of another protocol, or a hole tore a head: boundaries are
-    /// unknown until [`Parser::reset`].
+    /// The bytes belong to another protocol, or a gap interrupted a head: boundaries are unknown
+    /// until [`Parser::reset`].
     Lost,
-    /// Everything given was used up.
+    /// All input was consumed.
     NeedMore,
-    /// A TLS record went on.
+    /// Progress in a TLS record.
     Tls(tls::Event),
-    /// An HTTP/2 frame went on.
+    /// Progress in an HTTP/2 frame.
     Http2(http2::Event),
 }
 
-/// A protocol that is read.
+/// A protocol that can be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// HTTP/1.x (RFC 9112).
@@ -53,17 +55,18 @@ pub(crate) enum Protocol {
     Redis,
     /// PostgreSQL (protocol 3).
     Postgres,
-    /// MySQL and MariaDB (classic protocol): half duplex, so by turns.
+    /// MySQL and MariaDB (classic protocol): half duplex, so messages are paired by turns.
     MySql,
-    /// memcached (text and meta commands): its quiet commands have no reply
-    /// of their own, so by turns.
+    /// memcached (text and meta commands): its quiet commands have no reply of their own, so
+    /// messages are paired by turns.
     Memcached,
-    /// A protocol of which no more is known than that its requests are answered.
+    /// A protocol of which it is only known that its requests are answered.
     Answered,
 }
 
 impl Protocol {
-    /// Returns the protocol of a client whose first bytes are these; `None`: not known.
+    /// Returns the protocol of a client that begins with these bytes; `None` if it is not
+    /// recognized.
     pub(crate) fn of_client(bytes: &[u8]) -> Option<Self> {
         if http::begins_message(Role::Request, bytes) {
             Some(Self::Http)
@@ -89,8 +92,8 @@ impl Protocol {
         mysql::is_greeting(bytes).then_some(Self::MySql)
     }
 
-    /// Returns what a request's first bytes ask for, where it goes by turns; `None`: no request
-    /// that is answered.
+    /// Returns what the first bytes of a request ask for, in protocols paired by turns; `None` if
+    /// the request gets no answer.
     pub(crate) fn asks(self, bytes: &[u8]) -> Option<RequestLine> {
         let step = match self {
             Self::Http => return http::cut_request(bytes),
@@ -104,22 +107,24 @@ impl Protocol {
         }
     }
 
-    /// Returns the status that a reply's first bytes name, by turns.
+    /// Returns the status in a reply's first bytes, in protocols paired by turns.
     pub(crate) fn status(self, bytes: &[u8]) -> Option<u16> {
         (self == Self::Http).then(|| http::cut_status(bytes))?
     }
 
-    /// Returns true if a request that says nothing readable is none that is answered.
+    /// Returns true if a request that cannot be read is one that gets no answer.
     pub(crate) fn has_silent_requests(self) -> bool {
         matches!(self, Self::MySql | Self::Memcached)
     }
 
-    /// Returns true if these bytes ask for what may come up at any time, where it goes by turns.
+    /// Returns true if these bytes ask for events that may occur at any time, in protocols paired
+    /// by turns.
     pub(crate) fn waits_for_news(self, bytes: &[u8]) -> bool {
         self == Self::Answered && answered::waits_for_news(bytes)
     }
 
-    /// Returns true if a reply's first bytes say that the request failed, by turns.
+    /// Returns true if a reply's first bytes report that the request failed, in protocols paired by
+    /// turns.
     pub(crate) fn is_error(self, bytes: &[u8]) -> bool {
         match self {
             Self::MySql => mysql::is_error(bytes),
@@ -136,7 +141,7 @@ impl Protocol {
             Self::Tls => Parser::Tls(Box::default()),
             Self::Redis => Parser::Redis(Box::new(redis::Messages::new(role))),
             Self::Postgres => Parser::Postgres(Box::new(postgres::Messages::new(role))),
-            // By turns: nothing is read in order.
+            // Paired by turns: nothing is parsed in order.
             Self::MySql | Self::Memcached | Self::Answered => Parser::Http(Messages::new(role)),
         }
     }
@@ -153,8 +158,8 @@ pub(crate) enum Parser {
 }
 
 impl Parser {
-    /// Goes on with `bytes`, the captured part at their front used up step by step; `missing`
-    /// uncaptured bytes follow them.
+    /// Continues with `bytes`, whose captured part is consumed from the front step by step;
+    /// `missing` uncaptured bytes follow.
     pub(crate) fn step(&mut self, bytes: &mut &[u8], missing: &mut u64) -> Step {
         match self {
             Self::Http(messages) => messages.step(bytes, missing),
@@ -165,8 +170,8 @@ impl Parser {
         }
     }
 
-    /// Passes over `length` bytes at once, if all of them lie within a body and do not end it;
-    /// returns true if they do.
+    /// Skips `length` bytes in one go if all of them are within a body and do not end it; returns
+    /// true if so.
     pub(crate) fn pass(&mut self, length: u64) -> bool {
         match self {
             Self::Http(messages) => messages.pass(length),
@@ -174,7 +179,7 @@ impl Parser {
         }
     }
 
-    /// Begins afresh at a message's first byte.
+    /// Starts over at a message's first byte.
     pub(crate) fn reset(&mut self) {
         match self {
             Self::Http(messages) => messages.reset(),
@@ -195,8 +200,8 @@ impl Parser {
         }
     }
 
-    /// Returns the number of body bytes that the message in progress has announced and that are
-    /// still to come, where its length was given.
+    /// Returns how many of the body bytes announced by the current message are still to come, if
+    /// its length was given.
     pub(crate) fn awaited_bytes(&self) -> Option<u64> {
         match self {
             Self::Http(messages) => messages.awaited_bytes(),
@@ -204,8 +209,8 @@ impl Parser {
         }
     }
 
-    /// Returns true if a request of its protocol may begin with these bytes, to find its place
-    /// again.
+    /// Returns true if a request of this protocol may begin with these bytes; used to
+    /// resynchronize.
     pub(crate) fn may_resume(&self, bytes: &[u8]) -> bool {
         match self {
             Self::Http(_) => http::begins_message(Role::Request, bytes),
@@ -223,7 +228,7 @@ impl Parser {
         }
     }
 
-    /// Notes that the response whose head was just read has no body.
+    /// Records that the response whose head was just read has no body.
     pub(crate) fn no_body(&mut self) {
         if let Self::Http(messages) = self {
             messages.no_body();
@@ -231,7 +236,7 @@ impl Parser {
     }
 }
 
-/// Takes up to `left` bytes, captured or not; returns the number of those still to come.
+/// Consumes up to `left` bytes, captured or not; returns how many of them are still to come.
 pub(crate) fn skip(left: u64, bytes: &mut &[u8], missing: &mut u64) -> u64 {
     let captured = left.min(bytes.len() as u64);
     *bytes = bytes.get(captured as usize..).unwrap_or_default();

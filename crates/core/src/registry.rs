@@ -1,4 +1,4 @@
-//! The registry of causes: one row for each, with everything that is said of a cause outside its
+//! The registry of causes: one row for each, with all texts and properties of a cause except its
 //! rule and its page.
 //!
 //! A new cause needs a row; there is no other table and no default.
@@ -40,7 +40,7 @@ macro_rules! ids {
         }
 
         impl Id {
-            /// Every cause that this version knows, in the order they are weighed.
+            /// Every cause that this version knows, in the order in which causes are weighed.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Returns the kebab-case id.
@@ -130,14 +130,14 @@ macro_rules! causes {
                 waits: [],
             }
             ServerThink: "server-think" by server_think {
-                title: "The server takes its time before it answers",
+                title: "The server is slow to start its answer",
                 layer: Server,
                 waits: [ServerThink],
                 stages: [Backlog, Stack, Unread, WakeUp, RunQueue, Program, Waiting],
                 // Requests queue behind handshakes for the same processors. A cork's timer or a
-                // configured rate is not the program's own time; where the path to the server is
-                // late, its answers are; connections that wait to be accepted look like a server
-                // that thinks.
+                // configured rate is not the program's own time. If the path to the server delays
+                // requests, answers are late too. If connections wait in the accept queue, the
+                // server seems to think.
                 follows: [
                     Besides TlsSlowHandshake, Within CorkHold, Within CompressionCost,
                     Within RadioPowerSave, Within PathJitter, Within QdiscDwell,
@@ -182,8 +182,8 @@ macro_rules! causes {
                 waits: [ServerPause],
                 stages: [Program, Waiting, WakeUp, RunQueue],
                 // A cork's timer, or a configured rate, is not the program's own time. A program
-                // that waits for room in its buffer goes on with an acknowledgement, which the size
-                // of its last part does not always show. Throttled threads stop wherever they are.
+                // that waits for space in its buffer continues after an acknowledgement, which the
+                // size of its last part does not always show. Throttled threads stop at any point.
                 follows: [
                     Within CorkHold, Within CompressionCost, Within RateLimit, Within SendBuffer,
                     Besides CpuQuota, Besides CpuIdleWakeup,
@@ -197,11 +197,11 @@ macro_rules! causes {
                 waits: [ServerThink, ServerPause],
             }
             SlowRequestUpload: "slow-request-upload" by slow_request_upload {
-                title: "The client takes its time to send its request",
+                title: "The client is slow to send its request",
                 layer: Client,
                 waits: [RequestPause],
-                // Where most parts of requests are held, those whose release the capture shows badly are
-                // held too.
+                // If most parts of requests are held, so are those whose release is not clear from
+                // the capture.
                 follows: [Within NagleDelayedAckRequest, Within SocketMemoryPressure],
                 may_be_work: true,
                 says_only_where: true,
@@ -212,7 +212,7 @@ macro_rules! causes {
                 waits: [RequestPause],
             }
             CloseDelimitedBody: "close-delimited-body" by close_delimited_body {
-                title: "Only the connection's end tells that the response is whole",
+                title: "Only the connection's close marks the end of the response",
                 layer: Server,
                 waits: [ServerPause],
             }
@@ -239,7 +239,7 @@ macro_rules! causes {
                 waits: [],
             }
             RedirectChain: "redirect-chain" by redirect_chain {
-                title: "Redirects lead to redirects",
+                title: "Redirects lead to further redirects",
                 layer: Server,
                 waits: [],
             }
@@ -253,8 +253,8 @@ macro_rules! causes {
                 title: "Packets queue on the path",
                 layer: RoundTrip,
                 waits: [RoundTrip],
-                // Traffic that fills a link or a device queues before it; delays after pauses only
-                // are no queue.
+                // Traffic that fills a link or a device queues before it. If delays occur only
+                // after pauses, there is no queue.
                 follows: [Within BandwidthLimit, Within RadioPowerSave, Within QdiscDwell],
                 route: Delay,
             }
@@ -273,7 +273,8 @@ macro_rules! causes {
                 title: "The path loses packets",
                 layer: Transport,
                 waits: [Recovery],
-                // Losses on one member of the path, or of one size of packet, are not losses of the path.
+                // Losses on one member of the path, or of one packet size, are not losses of the
+                // whole path.
                 follows: [
                     Within MtuBlackHole, Within PathMemberFault, Within Policer,
                     Within SocketMemoryPressure, Within AcceptQueueOverflow, Within StaleKeepAlive,
@@ -404,7 +405,7 @@ macro_rules! causes {
                 waits: [CongestionWindow],
             }
             Pacing: "pacing" by pacing {
-                title: "The sender's kernel spaces its segments to a rate",
+                title: "The sender's kernel paces its segments",
                 layer: Transport,
                 waits: [Paced],
             }
@@ -413,8 +414,8 @@ macro_rules! causes {
                 layer: Transport,
                 waits: [ServerThink, ServerPause],
                 stages: [Sending],
-                // Data that a socket has no room for comes again by a timer, at a window that is
-                // closed by then.
+                // Data for which a socket has no room is retransmitted by a timer; by then, the
+                // window is closed.
                 follows: [Within SocketMemoryPressure],
                 option: Cork,
             }
@@ -425,7 +426,7 @@ macro_rules! causes {
                 route: Delay,
             }
             RateLimit: "rate-limit" by rate_limit {
-                title: "The server keeps to a rate that was set",
+                title: "The server enforces a rate limit",
                 layer: Server,
                 waits: [ServerThink, ServerPause],
             }
@@ -441,7 +442,7 @@ macro_rules! causes {
                 stages: [Unread],
             }
             StopTheWorld: "stop-the-world" by stop_the_world {
-                title: "The whole server stands still at times",
+                title: "The whole server stalls at times",
                 layer: Server,
                 waits: [ServerThink],
             }
@@ -469,7 +470,7 @@ macro_rules! causes {
                 particular_to: [ConnectionNotReused],
             }
             TlsSlowHandshake: "tls-slow-handshake" by tls_slow_handshake {
-                title: "The server takes its time for TLS handshakes",
+                title: "The server is slow in TLS handshakes",
                 layer: Tls,
                 waits: [],
                 particular_to: [ConnectionNotReused],
@@ -488,7 +489,7 @@ macro_rules! causes {
                 particular_to: [SlowStart],
             }
             DownstreamWait: "downstream-wait" by downstream_wait {
-                title: "The server waits for another server that it asks",
+                title: "The server waits for another server that it calls",
                 layer: Server,
                 waits: [ServerThink],
                 may_be_work: true,
@@ -516,7 +517,7 @@ macro_rules! causes {
                 follows: [Within StaleKeepAlive],
             }
             SynLoss: "syn-loss" by syn_loss {
-                title: "Connection attempts are lost and repeated",
+                title: "Connection attempts are lost and retransmitted",
                 layer: Connection,
                 waits: [],
                 // A path that loses data segments loses SYNs too.
@@ -537,7 +538,7 @@ macro_rules! causes {
                 waits: [],
             }
             DnsParallelQueryLoss: "dns-parallel-query-loss" by dns_parallel_query_loss {
-                title: "Lookups lose the second of two queries sent side by side",
+                title: "Lookups lose the second of two queries sent in parallel",
                 layer: Name,
                 waits: [],
             }
@@ -547,7 +548,7 @@ macro_rules! causes {
                 waits: [],
             }
             DnsSlowResolver: "dns-slow-resolver" by dns_slow_resolver {
-                title: "The resolver takes its time to find a name",
+                title: "The resolver is slow to resolve a name",
                 layer: Name,
                 waits: [],
             }
@@ -567,7 +568,7 @@ macro_rules! causes {
                 waits: [],
             }
             AcceptQueueOverflow: "accept-queue-overflow" by accept_queue_overflow {
-                title: "The queue of connections to be accepted is full",
+                title: "The accept queue is full",
                 layer: Connection,
                 waits: [],
             }
@@ -603,7 +604,7 @@ macro_rules! causes {
                 waits: [],
             }
             StaleKeepAlive: "stale-keep-alive" by stale_keep_alive {
-                title: "Requests go into connections that are dead",
+                title: "Requests are sent on connections that are dead",
                 layer: Connection,
                 waits: [],
             }
@@ -614,7 +615,7 @@ macro_rules! causes {
                 is_blocking: true,
             }
             FirewallDrop: "firewall-drop" by firewall_drop {
-                title: "Connection attempts are dropped silently",
+                title: "Connection attempts are dropped or filtered",
                 layer: Firewall,
                 waits: [],
                 is_blocking: true,
@@ -651,31 +652,31 @@ macro_rules! causes {
                 waits: [],
             }
             TimeInServer: "time-in-server" {
-                title: "Time in the server that no cause explains",
+                title: "Unexplained time in the server",
                 layer: Server,
                 waits: [],
                 is_place: true,
             }
             TimeInClient: "time-in-client" {
-                title: "Time in the client that no cause explains",
+                title: "Unexplained time in the client",
                 layer: Client,
                 waits: [],
                 is_place: true,
             }
             TimeOnPath: "time-on-path" {
-                title: "Time on the path that no cause explains",
+                title: "Unexplained time on the path",
                 layer: Transport,
                 waits: [],
                 is_place: true,
             }
             TimeInResolver: "time-in-resolver" {
-                title: "Time in name resolution that no cause explains",
+                title: "Unexplained time in name resolution",
                 layer: Name,
                 waits: [],
                 is_place: true,
             }
             TimeInSetup: "time-in-setup" {
-                title: "Time in making connections that no cause explains",
+                title: "Unexplained time in connection setup",
                 layer: Connection,
                 waits: [],
                 is_place: true,
@@ -713,7 +714,7 @@ mod tests {
     #[test]
     fn what_a_servers_kernel_can_show_lengthens_a_wait() {
         for cause in Id::ALL.iter().map(|id| id.cause()) {
-            // Stages are held against the waits of a finding: without any, they say nothing.
+            // Stages are compared with the waits of a finding: without waits they are no evidence.
             let is_held = cause.stages.is_empty() || !cause.waits.is_empty();
             assert!(is_held, "{} has stages and no waits", cause.id);
         }

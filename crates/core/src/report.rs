@@ -4,10 +4,10 @@
 //! lists is fixed, so equal input gives equal bytes. Adding a field keeps
 //! [`SCHEMA`]; changing a field's meaning raises it.
 //!
-//! Changes in schema 2: `findings` ends with places of time that no cause explains (`locates`),
-//! which accuse nobody and leave the exit code at 0; a finding's `location` tells where its time is
-//! and how certain that is, and `verdict` only how certain the cause is; `account` books all time;
-//! a layer is `cleared` by its own account only.
+//! Changes in schema 2: `findings` ends with findings that only locate time that no cause explains
+//! (`locates`), which accuse nobody and leave the exit code at 0; a finding's `location` tells
+//! where its time passed and how certain the place is, and `verdict` only how certain the cause is;
+//! `account` books all time; a layer is `cleared` by its own account only.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,18 +55,19 @@ pub use watch::{
 pub const SCHEMA: u32 = 2;
 
 impl Report {
-    /// Returns the findings that name a cause, without the places of unexplained time.
+    /// Returns the findings that name a cause, without those that only locate unexplained time.
     pub fn causes(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| !finding.locates)
     }
 
-    /// Returns the findings that accuse somebody: causes that tell why, and not only where.
+    /// Returns the findings that accuse somebody: those whose cause tells why time was lost, and
+    /// not only where.
     pub fn accusations(&self) -> impl Iterator<Item = &Finding> {
         self.causes()
             .filter(|finding| !finding.cause.cause().says_only_where)
     }
 
-    /// Returns the places of time that no cause explains.
+    /// Returns the findings that only locate time that no cause explains.
     pub fn places(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.locates)
     }
@@ -85,7 +86,8 @@ pub struct Report {
     pub started: String,
     /// The totals of the packet sources; `None` when no packets were captured.
     pub capture: Option<Capture>,
-    /// The joint view of two captures of the same connections; `None` without two such captures.
+    /// The joint view of two captures of the same connections; `None` unless there are two such
+    /// captures.
     #[serde(default)]
     pub joined: Option<Joined>,
     /// The phases of the investigation, in nanoseconds since the epoch.
@@ -98,7 +100,7 @@ pub struct Report {
     /// The results of our own load; `None` where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadRun>,
-    /// Load in steps, of which `load` is one.
+    /// Results of the load run in steps; `load` holds the results of one of the steps.
     #[serde(default)]
     pub sweep: Option<Sweep>,
     /// Requests and responses in the baseline.
@@ -120,10 +122,10 @@ pub struct Report {
     /// Calls that set up sockets; `None` where they were not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<SocketCalls>,
-    /// The results of watching the kernel; `None` where nothing was watched.
+    /// The results of watching the kernel; `None` where the kernel was not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,
-    /// Kernel settings that bound the sockets of `live`, where requested.
+    /// Kernel settings that limit the sockets of `live`, where requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
     /// Kernel counters that changed.
@@ -134,8 +136,8 @@ pub struct Report {
     pub experiments: Vec<ExperimentOutcome>,
     /// The state of each layer: cleared, accused, suspected, not measured.
     pub layers: Vec<Layer>,
-    /// Causes, root cause first, then by cost; behind them places of time that no cause
-    /// explains ([`Finding::locates`]).
+    /// Causes, root cause first, then by cost; after the causes, findings that only locate time
+    /// that no cause explains ([`Finding::locates`]).
     pub findings: Vec<Finding>,
     /// The time of each service: inherent, claimed by a finding, unclaimed.
     #[serde(default)]
@@ -153,12 +155,12 @@ pub struct Capture {
     pub packets: u64,
     /// Bytes of the packets on the wire.
     pub bytes: u64,
-    /// Time of the first TCP segment, nanoseconds since the epoch; of the first
-    /// record where there is none; `None` where there is no record either.
+    /// Time of the first TCP segment, nanoseconds since the epoch; time of the first record if
+    /// there is no TCP segment; `None` if there are no records.
     pub start_ns: Option<i64>,
-    /// Time of the last TCP segment, or record, likewise.
+    /// Time of the last TCP segment, or of the last record if there is no TCP segment.
     pub end_ns: Option<i64>,
-    /// Packets that the capture itself lost; `None` where it does not say.
+    /// Packets that the capture itself lost; `None` where the capture does not report the number.
     pub dropped: Option<u64>,
     /// Records cut by the snap length.
     pub truncated: u64,
@@ -173,7 +175,7 @@ pub struct CapturePoint {
     pub name: String,
     /// Records read.
     pub packets: u64,
-    /// Records that held no TCP segment that could be decoded.
+    /// Records without a TCP segment that could be decoded.
     pub undecoded: u64,
     /// The records of link types that are not decoded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -182,7 +184,7 @@ pub struct CapturePoint {
     pub connections: u64,
     /// Position of the observation point: `client`, `server`, `both`, `middle` or `unknown`.
     pub vantage: String,
-    /// The reason that reading ended early; `None` when it did not.
+    /// The reason that reading ended early; `None` when all was read.
     pub damage: Option<String>,
 }
 
@@ -212,7 +214,7 @@ pub struct PhaseSpan {
     pub experiment: Option<Experiment>,
     /// Requests per second offered; `None` in closed loop.
     pub offered_rate: Option<f64>,
-    /// True if packets were captured meanwhile.
+    /// True if packets were captured during the phase.
     pub is_observed: bool,
 }
 
@@ -247,7 +249,8 @@ pub struct Exchanges {
     pub errors: u64,
     /// Exchanges given up by the client.
     pub timeouts: u64,
-    /// Exchanges begun before or ended after the capture, or torn by its holes: in no figure.
+    /// Exchanges begun before or ended after the capture, or torn by its holes: excluded from all
+    /// figures.
     pub cut: u64,
     /// Whole exchanges per second, over the time in which exchanges ran.
     pub rate: f64,
@@ -257,17 +260,17 @@ pub struct Exchanges {
     pub latency_ns: Figures,
     /// The time of the exchanges by kind of wait; shares add up to 1.
     pub waits: Vec<WaitShare>,
-    /// Number of exchanges behind `waits`, timeouts included: those whose packets were seen, which
-    /// need not be the ones behind `count` and the latency. 0: not recorded (reports of older
-    /// versions), about as many as `count`.
+    /// Number of exchanges that `waits` covers, timeouts included: those whose packets were seen,
+    /// which need not be the exchanges that `count` and the latency cover. 0: not recorded (reports
+    /// of older versions), about as many as `count`.
     #[serde(default)]
     pub waits_of: u64,
     /// The slowest exchanges, worst first.
     pub slowest: Vec<Exemplar>,
     /// Responses by status or failure.
     pub statuses: Vec<StatusCount>,
-    /// Peaks of the latency distribution by packets, or by our own timestamps, fastest first; none
-    /// for a few exchanges.
+    /// Peaks of the latency distribution by packets, or by our own timestamps, fastest first; empty
+    /// for few exchanges.
     #[serde(default)]
     pub modes: Vec<LatencyMode>,
 }
@@ -315,8 +318,8 @@ pub struct Exemplar {
     pub last_packet: Option<u64>,
     /// The waits in order, tiling the exchange.
     pub waits: Vec<WaitSpan>,
-    /// The time at the server's host by stage, as that kernel saw it, in order; empty where that
-    /// was not seen.
+    /// The time at the server's host by stage, in order, as observed by the host's kernel; empty
+    /// where the kernel was not observed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_host: Vec<HostStage>,
 }
@@ -350,9 +353,10 @@ pub struct WaitSpan {
     pub owner: Owner,
     /// Duration of the wait.
     pub duration_ns: u64,
-    /// Half-width of the error where its bounds are inferred; `None` where they were observed.
+    /// Half-width of the error where the bounds of the wait are inferred; `None` where they were
+    /// observed.
     pub error_ns: Option<u64>,
-    /// The packet that ended it; `None` without one.
+    /// The packet that ended the wait; `None` without one.
     pub released_by_packet: Option<u64>,
 }
 
@@ -370,15 +374,15 @@ pub struct Probe {
     pub sent: u64,
     /// Answers received from the target, late ones included.
     pub received: u64,
-    /// Answers of `received` that came after the time allowed.
+    /// Answers of `received` that came after the timeout.
     pub late: u64,
-    /// Probes that nothing answered.
+    /// Probes that nobody answered.
     pub lost: u64,
     /// Answers that came more than once.
     pub duplicates: u64,
     /// Answers that came after those of later probes.
     pub reordered: u64,
-    /// Time to live of the first answer, where it was seen.
+    /// Time to live of the first answer, where known.
     pub ttl: Option<u8>,
     /// Answers by kind: `open`, `refused`, `silence`, a status.
     pub answers: Vec<StatusCount>,
@@ -388,14 +392,15 @@ pub struct Probe {
     pub rtt_ns: ProbeFigures,
     /// Mean difference between the round-trip times of successive answers.
     pub jitter_ns: u64,
-    /// Time from the call that sent a probe to when this program had its answer, where `rtt_ns` is
-    /// by the kernel's timestamps: the difference is this host's own queues and wake-ups.
+    /// Time from the call that sent a probe to the moment at which this program received the
+    /// answer, where `rtt_ns` is by the kernel's timestamps: the difference is this host's own
+    /// queues and wake-ups.
     pub noticed_ns: Option<ProbeFigures>,
-    /// Time of probes in this host's own queue before the device had them, where the kernel stamps
-    /// both; not part of `rtt_ns`.
+    /// Time of probes in this host's own queue before they reached the device, where the kernel
+    /// timestamps both instants; not part of `rtt_ns`.
     pub queued_ns: Option<ProbeFigures>,
-    /// The part of `noticed_ns` that is neither the round trip nor that queue: this program's own
-    /// calls and wake-ups.
+    /// The part of `noticed_ns` that is neither the round trip nor the time in `queued_ns`: this
+    /// program's own calls and wake-ups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_ns: Option<ProbeFigures>,
     /// Results by value, where the probes differ in one parameter.
@@ -441,7 +446,7 @@ pub struct ProbeStepRow {
     pub value: String,
     /// Probes sent.
     pub sent: u64,
-    /// Probes that anybody answered.
+    /// Probes that were answered by any host.
     pub received: u64,
     /// The most frequent answer.
     pub answer: String,
@@ -460,13 +465,13 @@ pub struct SocketGroup {
     pub sockets: u64,
     /// Number of samples of these sockets.
     pub samples: u64,
-    /// Samples with `TCP_NODELAY` set, of those where it was read.
+    /// Samples with `TCP_NODELAY` set, out of those in which the option was read.
     pub nodelay: Option<Tally>,
     /// Samples with `TCP_CORK` set.
     pub cork: Option<Tally>,
     /// Samples with `TCP_QUICKACK` reading 1: not in ping-pong mode.
     pub quickack: Option<Tally>,
-    /// Samples holding unsent data while something small was unacknowledged.
+    /// Samples with unsent data while a small segment was unacknowledged.
     pub holding: Option<Tally>,
 }
 
@@ -503,7 +508,7 @@ pub struct Setting {
     pub value: String,
     /// File and line, `nginx.conf:12`; `None` for the built-in default.
     pub set_at: Option<String>,
-    /// The blocks around it.
+    /// The configuration blocks around the setting.
     pub scope: String,
     /// True if the file is newer than the workers, which may run on an older one.
     pub is_newer_than_process: Option<bool>,
@@ -552,13 +557,13 @@ pub struct Layer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LayerState {
-    /// Looked at and innocent.
+    /// The layer was examined and is not responsible for lost time.
     Cleared,
-    /// A finding lies here.
+    /// A finding accuses this layer.
     Accused,
-    /// Something happened here that no finding weighs.
+    /// Something happened in this layer that no finding covers.
     Suspected,
-    /// Could not be looked at.
+    /// The layer could not be examined.
     NotMeasured,
 }
 
@@ -570,7 +575,7 @@ pub enum LayerState {
 pub enum Verdict {
     /// The cause fits what was seen.
     Possible,
-    /// The cause was seen repeatedly by one kind of evidence, no look-alike left.
+    /// The cause was seen repeatedly by one kind of evidence, and all look-alikes are excluded.
     Strong,
     /// The mechanism was seen by two kinds of evidence, or vanished and
     /// returned with a controlled intervention.
@@ -588,8 +593,8 @@ pub struct Finding {
     pub verdict: Verdict,
     /// The party that has to change something.
     pub culprit: Owner,
-    /// The kinds of wait that the cause lengthens, for marking them in a timeline; empty where its
-    /// time is in no wait (a refused connection).
+    /// The kinds of wait that the cause lengthens, for marking them in a timeline; empty where the
+    /// time of the cause is in no wait (a refused connection).
     #[serde(default)]
     pub waits: Vec<WaitKind>,
     /// The address and port of the server where the cause was found.
@@ -614,12 +619,13 @@ pub struct Finding {
     /// The evidence for the finding.
     pub evidence: Vec<Evidence>,
     /// A Wireshark display filter for the packets that show the cause best: a few whole exchanges
-    /// and the packets of the evidence; `None` without any.
+    /// and the packets of the evidence; `None` if there are no such packets.
     #[serde(default)]
     pub display_filter: Option<String>,
     /// Look-alikes that were excluded.
     pub ruled_out: Vec<RuledOut>,
-    /// The possible causes behind this one, the likeliest first, where packets cannot tell.
+    /// Causes that may explain this finding, the likeliest first, where packets cannot distinguish
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
     /// The observation that would overturn the finding.
@@ -630,17 +636,17 @@ pub struct Finding {
     pub predicted: Option<Prediction>,
     /// The exchanges that show the cause best.
     pub exemplars: Vec<Exemplar>,
-    /// True for a place of time that no cause explains: nobody is accused of it.
+    /// True if the finding only locates time that no cause explains: nobody is accused.
     #[serde(default)]
     pub locates: bool,
-    /// The place of the finding's time and how certain that is; `None` where it has no time of its
-    /// own, and in reports of schema 1.
+    /// The place of the finding's time and how certain that place is; `None` where the finding has
+    /// no time of its own, and in reports of schema 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
     /// The statement of each kind of evidence; empty in reports of schema 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub witnesses: Vec<Witness>,
-    /// The measurement that would tell more, as a command; empty for a cause.
+    /// The measurement that would give more information, as a command; empty for a cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<Fix>,
 }
@@ -674,7 +680,7 @@ pub enum Unit {
     /// Requests and their responses.
     #[default]
     Requests,
-    /// Stretches of one side's data that no request asked for, or that is no answer.
+    /// Stretches of one side's data that no request asked for, or that are not a response.
     Transfers,
     /// Lookups of names.
     Lookups,
@@ -730,7 +736,7 @@ pub struct Evidence {
     /// The kind of evidence.
     pub kind: EvidenceKind,
     /// True if the mechanism itself was seen (counts towards `proven`); false if only a
-    /// circumstance that fits it was.
+    /// circumstance that fits the mechanism was seen.
     pub shows_mechanism: bool,
     /// The observation, with its figures.
     pub text: String,
@@ -738,22 +744,22 @@ pub struct Evidence {
     pub count: Option<u64>,
     /// Typical duration.
     pub median_ns: Option<u64>,
-    /// The numbers of a few packets that show it.
+    /// The numbers of a few packets that show the observation.
     pub packets: Vec<u64>,
-    /// A Wireshark display filter that shows it.
+    /// A Wireshark display filter for packets that show the observation.
     pub display_filter: Option<String>,
     /// File and line for configuration.
     pub location: Option<String>,
 }
 
-/// A cause that fits and that these observations cannot tell from others.
+/// A cause that fits the observations, which cannot distinguish it from the other candidates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// The cause's id.
     pub cause: Id,
-    /// The evidence for it.
+    /// The evidence for the candidate.
     pub because: String,
-    /// The observation that would decide.
+    /// The observation that would confirm or exclude the candidate.
     pub decided_by: String,
 }
 
@@ -762,7 +768,7 @@ pub struct Candidate {
 pub struct RuledOut {
     /// The id of the excluded cause.
     pub cause: Id,
-    /// The evidence that excludes it.
+    /// The evidence that excludes the cause.
     pub because: String,
 }
 
@@ -824,7 +830,7 @@ pub struct Cluster {
     pub group: u16,
     /// The latencies.
     pub latency: Distribution,
-    /// Requests that failed; one that timed out is in `latency` too, with its age.
+    /// Requests that failed; a request that timed out is also in `latency`, with its age.
     #[serde(default)]
     pub failures: u64,
 }

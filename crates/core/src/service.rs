@@ -29,11 +29,11 @@ pub(crate) use places::{Place, Places};
 pub(crate) use stretches::Stretches;
 pub(crate) use uploads::Uploads;
 
-/// Minimum number of messages that cross another for both sides to send at any time: a single one
-/// is a connection's end, or chance.
+/// Minimum number of messages that cross another one for both sides to count as sending at any
+/// time: a single such message is a connection's end, or chance.
 const CROSSED: u64 = 2;
-/// Minimum part of the exchanges, as one in so many, that such messages must be: fewer are chance
-/// too.
+/// Minimum share of the exchanges, as one in this many, that must have crossing messages: a smaller
+/// share is chance too.
 const CROSSED_PART: u64 = 10;
 
 /// Figures of a service.
@@ -45,53 +45,53 @@ pub(crate) struct Ledger {
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
     pub(crate) cut: u64,
-    /// Number of exchanges of a protocol that is not read.
+    /// Number of exchanges of a protocol that cannot be parsed.
     pub(crate) unread: u64,
-    /// Number of exchanges of connections of which too few bytes were captured to tell a protocol.
+    /// Number of exchanges on connections of which too few bytes were captured to identify the
+    /// protocol.
     pub(crate) unseen: u64,
-    /// Number of exchanges whose server spoke before it had heard of the request, or when it liked.
+    /// Number of exchanges whose server sent before it had received the request, or at any time.
     pub(crate) crossed: u64,
-    /// Number of exchanges whose server lies behind a device that acknowledges for it.
+    /// Number of exchanges whose server is behind a device that acknowledges on its behalf.
     pub(crate) relayed: u64,
-    /// Times that the server thought before responses that the capture cut off.
+    /// Think times of the server before responses that the capture cuts off.
     pub(crate) broken_off: Distribution,
     pub(crate) latency: Distribution,
-    /// Least round trip to the client plus that to the server.
+    /// Minimum round trip to the client plus minimum round trip to the server.
     pub(crate) round_trip: Option<Duration>,
-    /// Minimum round trip between the ends by the FINs of connections whose handshake was not
+    /// Minimum round trip between the ends, from the FINs of connections whose handshake was not
     /// seen.
     pub(crate) fin_trip: Option<Duration>,
     pub(crate) waits: Shares,
     pub(crate) places: Places,
-    /// The time that slow start takes of messages that stood still, whatever their sender
-    /// does.
+    /// The time that slow start takes of stalled messages, whatever their sender does.
     pub(crate) slow_start: Duration,
     /// The waits of TLS handshakes.
     pub(crate) secured: Shares,
-    /// Lookups that connections followed.
+    /// Waits for lookups that connections followed.
     pub(crate) resolving: Shares,
     pub(crate) slowest: Worst,
     pub(crate) bands: Bands,
-    /// Outcomes of exchanges, those cut by the capture aside.
+    /// Outcomes of exchanges, except of those cut by the capture.
     pub(crate) outcomes: Counts<Outcome>,
     pub(crate) span: Option<(Timestamp, Timestamp)>,
     pub(crate) setups: SetupLedger,
-    /// Number of requests on connections that had been idle and were dead.
+    /// Number of requests on idle connections that turned out to be dead.
     pub(crate) stale: u64,
     /// Number of losses repaired, by the side whose data was lost.
     pub(crate) recoveries: Counts<Side>,
     /// Number of losses on connections that had carried an exchange before, whichever side's data
     /// was lost.
     pub(crate) later_losses: u64,
-    /// Delays of ACKs that held nothing back.
+    /// Delays of ACKs that delayed nothing else.
     pub(crate) harmless_delays: Distribution,
-    /// Fetches of what a certificate's validity rests on.
+    /// Fetches that a certificate's validity depends on.
     pub(crate) fetches: Stretches,
-    /// Requests that stood in a queue on the way to the server.
+    /// Requests that filled a queue on the path to the server.
     pub(crate) uploads: Uploads,
 }
 
-/// Figures of connections made.
+/// Figures of connection setups.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SetupLedger {
     pub(crate) count: u64,
@@ -159,7 +159,7 @@ impl Ledger {
             self.harmless_delays.record(delay);
         }
         if exchange.is_revocation {
-            // Its connection was made for it.
+            // The fetch's connection was made for this fetch.
             let before = exchange.setup.unwrap_or_default();
             let begin = exchange.begin - before;
             self.fetches.add(exchange.client.addr, begin, exchange.end);
@@ -187,7 +187,7 @@ impl Ledger {
         self.setups.handshakes.take(setup);
     }
 
-    /// Takes in the round trip that the end of a connection tells.
+    /// Records the round trip shown by the end of a connection.
     pub(crate) fn take_fin_trip(&mut self, trip: Duration) {
         self.fin_trip = self.fin_trip.into_iter().chain([trip]).min();
     }
@@ -233,21 +233,21 @@ impl Ledger {
         self.uploads.merge(other.uploads);
     }
 
-    /// Returns true if nothing says who owes whom an answer: the protocol is not known, or both
-    /// sides send at any time, so that apparent turns may not be answers.
+    /// Returns true if it cannot be determined which side owes a response: the protocol is not
+    /// known, or both sides send at any time, so that apparent turns may not be responses.
     pub(crate) fn is_unowed(&self) -> bool {
         let is_crossed = self.crossed >= CROSSED && self.crossed * CROSSED_PART >= self.uncut();
         self.unread * 2 > self.uncut() || is_crossed
     }
 
-    /// Returns true if nothing says which bytes are one message: nobody owes an answer, or
-    /// too little of them was captured.
+    /// Returns true if it cannot be determined which bytes form a message: no side owes a response,
+    /// or too few bytes were captured.
     pub(crate) fn is_untold(&self) -> bool {
         self.is_unowed() || (self.unread + self.unseen) * 2 > self.uncut()
     }
 
-    /// Returns true if a part of the path that does not show may lie behind the host that
-    /// acknowledges: the server's time may be that.
+    /// Returns true if a part of the path that is not visible may be behind the host that
+    /// acknowledges: what looks like the server's time may be time on that part.
     pub(crate) fn is_relayed(&self) -> bool {
         self.relayed * 2 > self.uncut()
     }

@@ -1,4 +1,4 @@
-//! Bounded statistics: distributions, samples, and maps that hold no more than they may.
+//! Bounded statistics: distributions, samples, and maps with a maximum size.
 
 pub(crate) mod bounded;
 pub mod histogram;

@@ -1,4 +1,4 @@
-//! Views of what was analysed: connections one by one, streams, two points, two reports.
+//! Views of the analysis: connections one by one, streams, two points, two reports.
 
 pub mod compare;
 pub mod connections;

@@ -45,49 +45,73 @@ use listing::{Listing, Target};
 use merge::Merged;
 use stream::View;
 
-const HELP: &str = "\
-Files that go on where another one ends are one capture (as of tcpdump -C or
+const HELP: &str = "Files that go on where another one ends are one capture (as of tcpdump -C \
+or
 -G), in any order; files that overlap, or where nothing goes on, are captures
-of their own. Two that hold the same connections, such as one from the client
-and one from the server, are held against each other: how their clocks differ,
-what each way took and lost, and on which host or way the time went. Files that
-gzip, zstd or lz4 compressed are read as they are. Damaged files are analysed as
+of their own. Two \
+that hold the same connections, such as one from the client
+and one from the server, are held \
+against each other: how their clocks differ,
+what each way took and lost, and on which host or way \
+the time went. Files that
+gzip, zstd or lz4 compressed are read as they are. Damaged files are \
+analysed as
 far as they go.
 
---format ndjson prints each exchange as it closes, one JSON object a line
+--format ndjson prints each exchange as it closes, one JSON object a \
+line
 (schema/exchange-1.json), and the report's lines after them.
 
-Conditions are made of tests with `and`, `or`, `not` and parentheses. A test is
-a field, one of = != < <= > >=, or ~ and !~ for contains, and a value:
-  durations  latency, cost (latency less travel and transfer), setup (of its
+Conditions are made of tests \
+with `and`, `or`, `not` and parentheses. A test is
+a field, one of = != < <= > >=, or ~ and !~ for \
+contains, and a value:
+  durations  latency, cost (latency less network transit and transfer), \
+setup (of its
              connection), and what the time went to: resolve, connect,
-             request-transfer, request-pause, request-held, round-trip,
-             server-think, response-transfer, server-pause, response-held,
-             window-full, recovery, behind, unknown; and whose it is:
-             client-time, server-time, path-time, resolver-time, proxy-time,
+             \
+request-transfer, request-pause, request-held, round-trip,
+             server-think, \
+response-transfer, server-pause, response-held,
+             window-full, recovery, behind, \
+unknown; and whose it is:
+             client-time, server-time, path-time, resolver-time, \
+proxy-time,
              unknown-time
-  numbers    status, bytes (of the response), packet (any within it), stream
+  numbers    status, bytes (of the response), packet (any \
+within it), stream
              (Wireshark's tcp.stream), ordinal (in its connection, from 0),
-             losses (repaired in it)
+    \
+         losses (repaired in it)
   text       request (`GET /path`), outcome, capture (the file)
-  addresses  client, server: 10.0.0.2:80, 10.0.0.2, :80, [::1]:80
+  \
+addresses  client, server: 10.0.0.2:80, 10.0.0.2, :80, [::1]:80
 
 Examples:
-  lagtrace analyze slow.pcap
+  lagtrace analyze \
+slow.pcap
   lagtrace analyze client.pcapng server.pcapng
-  lagtrace analyze slow.pcap --format json -o report.json
+  lagtrace analyze slow.pcap --format \
+json -o report.json
   lagtrace analyze slow.pcap.zst
   lagtrace analyze slow.pcap --connections
-  lagtrace analyze slow.pcap --connections 5 --connections-by retransmissions -v
-  lagtrace analyze rotated.pcap*
+  \
+lagtrace analyze slow.pcap --connections 5 --connections-by retransmissions -v
+  lagtrace analyze \
+rotated.pcap*
   lagtrace analyze slow.pcap --exchanges 10 --sort server-think
-  lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
-  lagtrace analyze slow.pcap --format ndjson --where 'server=:80 and status!=200'
+  lagtrace analyze \
+slow.pcap --where 'latency>50ms and request~\"/api\"'
+  lagtrace analyze slow.pcap --format ndjson \
+--where 'server=:80 and status!=200'
   lagtrace analyze slow.pcap --annotate commented.pcapng
-  lagtrace analyze slow.pcap --stream 3
+  \
+lagtrace analyze slow.pcap --stream 3
   lagtrace analyze slow.pcap --stream 3 --show text
-  lagtrace analyze slow.pcap --stream 3 --show round-trip,in-flight,window
-  ssh server tcpdump -U -w - tcp port 8080 | lagtrace analyze -c 100000 -";
+  \
+lagtrace analyze slow.pcap --stream 3 --show round-trip,in-flight,window
+  ssh server tcpdump -U \
+-w - tcp port 8080 | lagtrace analyze -c 100000 -";
 
 /// The default number of exchanges that are listed.
 const LISTED: u32 = 20;

@@ -1,50 +1,51 @@
-//! The clock of a host, where its timestamps tick slower than in milliseconds.
+//! The timestamp clock of a host, if it ticks more slowly than every millisecond.
 //!
-//! A connection tells its sender's tick only after some segments. A host has one for all its
-//! connections: where these together tell it, each goes by it sooner.
+//! A connection alone reveals its sender's tick only after some segments. A host has one clock for
+//! all its connections: if the connections together reveal the tick, each of them can use it
+//! sooner.
 
 use crate::connection::transit::{self, Coarse};
 use crate::observed::flow::Tag;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
-/// The connections of a host that are followed at a time, the latest.
+/// Maximum number of connections followed per host at a time; the latest ones are kept.
 const MAX_FLOWS: usize = 8;
 
-/// Segments of a host after which its tick is sought no longer: its connections are too many at
-/// a time, or too short.
+/// Number of a host's segments after which the search for its tick ends: it has too many concurrent
+/// connections, or they are too short.
 const MAX_LOOKS: u32 = 4096;
 
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
 
-/// The tick of a host, as far as its connections at one point show it.
+/// The tick of a host, as far as its connections at one observation point reveal it.
 #[derive(Debug, Default)]
 pub(super) enum Clock {
     #[default]
     Unseen,
-    /// The only connection so far looks for it by itself.
+    /// The host has one connection so far, which looks for the tick on its own.
     Single(Followed),
     Sought(Box<Search>),
     Coarse(u32),
-    /// A millisecond, or none that is known.
+    /// The tick is a millisecond, or could not be determined.
     Other,
 }
 
-/// The search for the tick of a host, by its connections together.
+/// The search for a host's tick across its connections.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     flows: Vec<Followed>,
-    /// The place of the next one.
+    /// The index at which the next connection is placed.
     next: usize,
-    /// Segments looked at.
+    /// Number of segments examined.
     looks: u32,
     coarse: Coarse,
-    /// The last segment that was looked at.
+    /// The last segment that was examined.
     last: Option<(Timestamp, u32, Tag)>,
 }
 
-/// A connection of the host: its first stamps, and its ticks since then.
+/// A connection of the host: its first timestamp, and its ticks since then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Followed {
     flow: Tag,
@@ -54,8 +55,8 @@ pub(super) struct Followed {
 }
 
 impl Clock {
-    /// Takes in a segment of the flow with this tag, and returns its sender's tick in
-    /// nanoseconds where that is known to be longer than a millisecond.
+    /// Takes in a segment of the flow with this tag. Returns its sender's tick in nanoseconds if
+    /// that is known to be longer than a millisecond.
     #[inline]
     pub(super) fn take(&mut self, segment: &Segment, flow: Tag) -> Option<u32> {
         let (tsval, _) = segment.options.timestamps?;
@@ -72,7 +73,7 @@ impl Clock {
         }
     }
 
-    /// Looks for the tick by the stamps of several connections together.
+    /// Looks for the tick in the timestamps of several connections together.
     #[inline]
     fn seek(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> Option<u32> {
         match *self {
@@ -103,14 +104,15 @@ impl Followed {
         }
     }
 
-    /// Returns the nanoseconds and ticks since the first stamps.
+    /// Returns the nanoseconds and ticks since the connection's first timestamp.
     #[inline]
     fn passed(&self, at: Timestamp, tsval: u32) -> (i64, i64) {
         let ticks = tsval.wrapping_sub(self.base) as i32;
         (at.signed_since(self.begin), i64::from(ticks))
     }
 
-    /// Returns true if a segment shows that the ticks are milliseconds, or none of a clock.
+    /// Returns true if a segment shows that the ticks are milliseconds, or do not come from a
+    /// clock.
     #[inline]
     fn is_of_milliseconds(&self, at: Timestamp, tsval: u32) -> bool {
         let (passed_ns, ticks) = self.passed(at, tsval);
@@ -127,8 +129,8 @@ impl Search {
         }
     }
 
-    /// Returns true unless the segment comes within a moment of the last one of its connection
-    /// and with the same stamp: then it tells what that one did.
+    /// Returns true unless the segment comes within a moment of the previous segment of its
+    /// connection and with the same timestamp: it then adds no information.
     #[inline]
     fn is_due(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> bool {
         let is_told = self.last.is_some_and(|(last, stamp, of)| {
@@ -140,7 +142,7 @@ impl Search {
         !is_told
     }
 
-    /// Takes in a segment of the host; its tick, if that is told now.
+    /// Takes in a segment of the host; returns the host's clock if the segment settles it.
     fn take(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> Option<Clock> {
         self.looks += 1;
         let flow = self.flow(at, tsval, flow);
@@ -156,7 +158,7 @@ impl Search {
         self.coarse.tick(false).map(Clock::Coarse)
     }
 
-    /// Returns the connection of the segment; one that was not followed begins with it.
+    /// Returns the connection of the segment, after adding it if it was not followed yet.
     fn flow(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> &mut Followed {
         let known = self.flows.iter().position(|one| one.flow == flow);
         let place = known.unwrap_or_else(|| {
@@ -169,7 +171,7 @@ impl Search {
             }
             place
         });
-        // Either was just found there, or put.
+        // The connection was either just found there or just inserted.
         &mut self.flows[place]
     }
 }
@@ -180,7 +182,7 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::segment::TcpOptions;
 
-    /// Returns the ticks told with segments given as (connection, milliseconds, stamp).
+    /// Returns the ticks found for segments given as (connection, milliseconds, timestamp).
     fn told(stamps: &[(u16, i64, u32)]) -> Vec<Option<u32>> {
         let mut clock = Clock::default();
         let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);

@@ -1,23 +1,25 @@
 //! The counter by which a host numbers the packets of all its connections.
 //!
-//! A gap in the identifications of a connection is a loss only where the connection has a
-//! counter of its own. Where all of a host's share one, a packet of one connection bears
-//! the number that follows the last packet of another: that is seen only where connections
-//! meet.
+//! A gap in a connection's IP identifications means a loss only if the connection has a counter of
+//! its own. If all connections of a host share one counter, a packet of one connection carries the
+//! number after that of the last packet of another; this is visible only where connections are
+//! compared.
 
 use crate::observed::flow::Tag;
 use crate::observed::segment::Segment;
 
-/// Minimum numbers in a row, from one connection to another, that are no chance: each has a
-/// chance of one in 65,536.
+/// Minimum run of consecutive numbers, each on a different connection from the last, that cannot be
+/// coincidence: each has a chance of 1 in 65,536.
 const LEAST_STEPS: u32 = 3;
-/// The share of changes of connection that go on, at least: three of four. The rest are losses, and
-/// what the host sends to others. Counters of their own that run side by side meet at every second.
+/// Minimum share of changes from one connection to another at which the numbers continue, as a
+/// fraction. The rest are losses and packets to other hosts. Separate counters that run in parallel
+/// would match at every second change.
 const MOST: (u32, u32) = (3, 4);
-/// The most payload that one segment carries on Ethernet, which most paths have. A longer one
-/// was several on the wire, each of which has a number of its own.
+/// Maximum payload of a single segment on Ethernet, which most paths use. A longer segment was
+/// several on the wire, each with a number of its own.
 const USUAL_SEGMENT: u32 = 1460;
-/// The least and the most payload of each segment on the wire that a longer one stands for.
+/// The minimum and maximum payload per packet on the wire, for a captured segment longer than one
+/// packet (offload).
 const PIECES: (u32, u32) = (536, 8948);
 
 /// The numbering of a host's packets.
@@ -25,19 +27,20 @@ const PIECES: (u32, u32) = (536, 8948);
 pub(super) struct Counter {
     /// The connection of the last numbered packet.
     flow: Option<Tag>,
-    /// The number of that packet, and by how many the next may differ.
+    /// The number of that packet, and the maximum difference to the next number.
     last: u16,
     ahead: (u16, u16),
-    /// The number of times that the next packet was another connection's, whatever its
-    /// number.
+    /// Number of times that the next packet belonged to a different connection, whatever number it
+    /// had.
     changes: u32,
-    /// The number of times that the next packet was another connection's and had the next number.
+    /// Number of times that the next packet belonged to a different connection and had the next
+    /// number.
     steps: u32,
 }
 
 impl Counter {
-    /// Takes in a segment of the flow with this tag, and returns true if its sender's
-    /// connections share a counter.
+    /// Takes in a segment of the flow with this tag. Returns true if its sender's connections share
+    /// a counter.
     #[inline]
     pub(super) fn take(&mut self, segment: &Segment, flow: Tag) -> bool {
         let Some(id) = segment.ip.id.filter(|&id| id != 0) else {
@@ -52,7 +55,7 @@ impl Counter {
             && self.steps.saturating_mul(of) >= self.changes.saturating_mul(part)
     }
 
-    /// Takes in the number of another connection than the last.
+    /// Takes in the number of a packet of a different connection from the last.
     #[inline]
     fn change(&mut self, id: u16, flow: Tag) {
         if self.flow.replace(flow).is_some() {
@@ -64,7 +67,7 @@ impl Counter {
     }
 }
 
-/// Returns the least and the most numbers that a segment takes.
+/// Returns the minimum and maximum count of numbers that a segment uses up.
 #[inline]
 fn ahead(segment: &Segment) -> (u16, u16) {
     if segment.payload_len <= USUAL_SEGMENT {
@@ -81,8 +84,8 @@ mod tests {
     use crate::observed::segment::IpFacts;
     use crate::observed::time::Timestamp;
 
-    /// Returns true for each of these packets (port, identification) whose host is known to have
-    /// one counter.
+    /// Returns for each of these packets (port, identification) whether its host is known by then
+    /// to use one counter.
     fn shared(packets: &[(u16, u16)]) -> Vec<bool> {
         let mut counter = Counter::default();
         let take = |&(port, id): &(u16, u16)| {
@@ -108,11 +111,11 @@ mod tests {
 
     #[test]
     fn connections_with_counters_of_their_own_share_none() {
-        // Two of many meet by chance.
+        // Of many, two match by coincidence.
         let own = (0..40_u16).map(|n| (n % 2, 1000 * (n % 2) + n / 2));
         let packets: Vec<_> = [(0, 999)].into_iter().chain(own).collect();
         assert!(shared(&packets).iter().all(|is_shared| !is_shared));
-        // A single connection says nothing.
+        // A single connection shows nothing.
         let alone: Vec<_> = (0..10).map(|n| (1, n)).collect();
         assert!(shared(&alone).iter().all(|is_shared| !is_shared));
     }

@@ -1,4 +1,4 @@
-//! The entrance of all packets, before flows are told apart.
+//! The entrance of all packets, before they are separated by flow.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -18,7 +18,7 @@ use crate::preconnect::{Approach, Approaches, Asked, Silent};
 use crate::report::Connections;
 use crate::views::connections::{Collected, ConnectionSink};
 
-/// The entrance that all packets pass in their order; tells in that order what closed.
+/// The entrance that all packets pass in order; reports in the same order what closed.
 pub struct Entrance {
     shards: usize,
     /// Number of packets so far.
@@ -27,24 +27,25 @@ pub struct Entrance {
     ruler: Ruler,
     strides: Strides,
     hosts: Hosts,
-    /// The lookups and other steps that connections followed; the only place where flows meet.
+    /// The lookups and other steps that connections followed; the only state shared between flows.
     approaches: Approaches,
-    /// Pings, and the ICMP errors about packets.
+    /// Pings, and ICMP errors about packets.
     words: Words,
-    /// Connections one by one, if they are wanted.
+    /// The individual connections, if they are wanted.
     collected: Collected,
     sink: Option<Sink>,
-    /// Exchanges and connections still to be told, in the order in which they closed.
+    /// Exchanges and connections still to be delivered, in the order in which they closed.
     told: VecDeque<shard::Told>,
 }
 
-/// A segment's admission: the worker it belongs to, and what its flow alone does not say about it.
+/// A segment's admission: the worker that handles it, and facts about it that its flow alone does
+/// not show.
 #[derive(Debug)]
 pub struct Admission {
     shard: usize,
     /// The segment's number among all packets, from 1.
     pub(super) ordinal: u64,
-    /// Wireshark's number of the segment's connection, if that is wanted.
+    /// Wireshark's index of the segment's connection (`tcp.stream`), if it is wanted.
     pub(super) stream: Option<u32>,
     /// The steps before the connection, if the segment opens one.
     pub(super) approach: Option<Box<Approach>>,
@@ -58,7 +59,7 @@ impl Admission {
     }
 }
 
-/// The sums of an entrance at the end.
+/// The totals of an entrance at the end.
 pub(super) struct Seen {
     pub(super) points: Points,
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
@@ -66,9 +67,9 @@ pub(super) struct Seen {
     pub(super) asked: Asked,
     pub(super) told: Told,
     pub(super) connections: Option<Connections>,
-    /// True if no clock gave the packets' timestamps.
+    /// True if the packets' timestamps are made up rather than read from a clock.
     pub(super) is_drawn: bool,
-    /// True if data of both ends came at the same distance.
+    /// True if data of both ends came at the same constant interval.
     pub(super) is_at_one_pace: bool,
 }
 
@@ -97,7 +98,7 @@ impl Entrance {
         self.collected.set_sink(sink);
     }
 
-    /// Returns the number of packets that came by so far, which is the number of the last one.
+    /// Returns the number of packets seen so far, which is also the last packet's number.
     pub fn packets(&self) -> u64 {
         self.packets
     }
@@ -125,8 +126,7 @@ impl Entrance {
         }
     }
 
-    /// Takes in what a router or host says about a packet; returns the index of the worker that
-    /// must hear it.
+    /// Takes in an ICMP error about a packet; returns the index of the worker to pass it to.
     pub fn icmp(&mut self, error: &IcmpError) -> usize {
         self.packets += 1;
         self.collected.number_quoted(error);
@@ -134,7 +134,7 @@ impl Entrance {
         error.flow.share(self.shards)
     }
 
-    /// Takes in a ping, its answer, or what is said about it.
+    /// Takes in a ping, a ping reply, or an ICMP error about a ping.
     pub fn echo(&mut self, echo: &Echo) {
         self.packets += 1;
         self.words.echo(echo);
@@ -153,13 +153,13 @@ impl Entrance {
         }
     }
 
-    /// Takes in a step of the search for a hardware address.
+    /// Takes in a step of the resolution of a hardware address.
     pub fn neighbour(&mut self, step: &Neighbour) {
         self.packets += 1;
         self.approaches.neighbour(step);
     }
 
-    /// Takes in what a worker has to tell. Those of all workers on the same packets must be
+    /// Takes in what a worker reports. The reports of all workers on the same packets must be
     /// gathered before they are delivered.
     pub fn gather(&mut self, Tidings(told): Tidings) {
         self.hear(told);
@@ -173,7 +173,7 @@ impl Entrance {
         }
     }
 
-    /// Tells what closed up to packet `last`, in the order in which it closed.
+    /// Delivers what closed up to packet `last`, in the order in which it closed.
     pub fn deliver(&mut self, last: u64) {
         while self.told.front().is_some_and(|told| told.ordinal <= last) {
             match self.told.pop_front().map(|told| told.news) {
@@ -189,7 +189,7 @@ impl Entrance {
         }
     }
 
-    /// Returns the sums so far, without the connections one by one.
+    /// Returns the totals so far, without the individual connections.
     pub(super) fn so_far(&self, vantages: Vantages) -> Seen {
         let mut points = self.points.clone();
         points.finish(vantages);

@@ -1,4 +1,4 @@
-//! Hosts, as all their connections together show them.
+//! Properties of hosts, derived from all their connections together.
 
 use core::net::IpAddr;
 
@@ -8,10 +8,10 @@ use crate::observed::event::PointId;
 use crate::observed::flow::Tag;
 use crate::observed::segment::Segment;
 
-/// The number of hosts remembered; of two that fall on one place, the later one stays.
+/// Number of hosts remembered; if two hosts map to the same place, the later one is kept.
 const PLACES: usize = 512;
 
-/// The hosts that send, each as the connections of one point show it.
+/// The sending hosts, each as the connections at one observation point show it.
 #[derive(Debug)]
 pub(super) struct Hosts {
     places: Box<[Option<Host>]>,
@@ -25,10 +25,10 @@ struct Host {
     clock: Clock,
 }
 
-/// The sender of a segment, as all its connections show it.
+/// Properties of a segment's sender, as all its connections show them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sender {
-    /// True if the host's packets are numbered by one counter.
+    /// True if one counter numbers all of the host's packets.
     pub(super) shares_counter: bool,
     /// The tick of the host's timestamps in nanoseconds, if it is known to be longer than a
     /// millisecond.
@@ -73,7 +73,7 @@ impl Host {
     }
 }
 
-/// Returns the place of an address, which depends on nothing but the address.
+/// Returns the index for an address, which depends on the address alone.
 #[inline]
 fn place_of(address: IpAddr) -> usize {
     let bits = match address {

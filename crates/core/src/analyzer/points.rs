@@ -8,15 +8,16 @@ use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::report::{Capture, CapturePoint, UnreadLink};
 
-/// The number of connections by place of the point that saw them: at the client, at the server,
-/// between the two, and unknown.
+/// Number of connections by the vantage point that saw them: at the client, at the server, between
+/// the two, and unknown.
 pub(super) type Vantages = BTreeMap<PointId, [u64; 4]>;
 
-/// The points of all sources.
+/// The observation points of all sources.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Points {
     all: BTreeMap<PointId, Point>,
-    /// The point of the last segment: most segments are of the same.
+    /// The point of the last segment, cached because most segments have the same point as the one
+    /// before.
     current: Option<(PointId, Point)>,
 }
 
@@ -48,7 +49,7 @@ impl Points {
         self.current = Some((segment.point, point));
     }
 
-    /// Takes in the vantages: nothing more comes.
+    /// Takes in the vantage points at the end, when no more packets come.
     pub(super) fn finish(&mut self, vantages: Vantages) {
         self.all.extend(self.current.take());
         for (id, counts) in vantages {
@@ -60,13 +61,13 @@ impl Points {
         }
     }
 
-    /// Returns the number of segments in all.
+    /// Returns the total number of segments.
     pub(super) fn segments(&self) -> u64 {
         self.all.values().map(|point| point.segments).sum()
     }
 
-    /// Returns the sum of the points of the source whose first one this is: each source has those
-    /// up to the next one's first.
+    /// Returns the sum of the points of the source whose first point this is. A source owns the
+    /// points from its first up to the first of the next source.
     fn of_source(&self, first: PointId, sources: &[(PointId, CaptureSummary)]) -> Option<Point> {
         let starts = sources.iter().map(|&(start, _)| start);
         let next = starts.filter(|&start| start > first).min();
@@ -77,8 +78,8 @@ impl Points {
         of_source.map(|(_, point)| *point).reduce(Point::with)
     }
 
-    /// Describes what `sources` delivered, each with its first point; `None` where there was
-    /// neither a source nor a segment.
+    /// Describes what `sources` delivered, each with its first point; `None` if there was neither a
+    /// source nor a segment.
     pub(super) fn describe(&self, sources: &[(PointId, CaptureSummary)]) -> Option<Capture> {
         if self.all.is_empty() && sources.is_empty() {
             return None;
@@ -176,7 +177,7 @@ impl Point {
         }
     }
 
-    /// Returns the place where most connections say the point stands.
+    /// Returns the vantage point indicated by most connections.
     fn vantage(&self) -> &'static str {
         let [client, server, neither, _] = self.vantages;
         let most = client.max(server).max(neither);

@@ -1,22 +1,23 @@
-//! Stamps that no clock gave: all packets at even distances.
+//! Timestamps that do not come from a clock: all packets at even intervals.
 //!
-//! Programs that make a capture out of bytes, or remove what is private from one, often stamp its
-//! packets one step after the other. What such times tell is how the file was made.
+//! Programs that build a capture from bytes, or remove private data from one, often give packets
+//! timestamps at fixed steps. Such times only show how the file was made.
 
 use crate::observed::time::Timestamp;
 
-/// Distances that differ by no more are the same: times are written in microseconds.
+/// Maximum difference, in nanoseconds, between two intervals that count as equal: times are written
+/// in microseconds.
 const SAME: u64 = 1_000;
-/// Packets below which an even row may be chance.
+/// Minimum number of packets for a verdict: with fewer, even intervals may be coincidence.
 const LEAST: u64 = 30;
-/// Packets after which evenness is judged.
+/// Number of packets after which evenness is judged.
 const ENOUGH: u64 = 65_536;
-/// Minimum share of the votes that the most frequent distance keeps ([`Ruler::take`]): eight
-/// in ten, where nine in ten of the distances are that one.
+/// Minimum share of the votes that the most frequent interval must keep ([`Ruler::take`]): eight in
+/// ten, which means that nine in ten of the intervals are equal to it.
 const EVEN: (u64, u64) = (8, 10);
 
-/// Finds the distance between packets that most have, by counting votes for and against
-/// (Boyer and Moore's majority).
+/// Finds the interval that most packets have, by counting votes for and against (Boyer and Moore's
+/// majority vote).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ruler {
     last: Option<Timestamp>,
@@ -37,7 +38,7 @@ impl Ruler {
         };
         let gap = at.nanos_since(last);
         self.count += 1;
-        // Packets that came together were stamped together by whatever clock.
+        // Packets that came together have about the same timestamp from any clock.
         let is_same = gap > SAME && gap.abs_diff(self.step) <= SAME;
         if is_same {
             self.votes += 1;
@@ -48,7 +49,7 @@ impl Ruler {
         }
     }
 
-    /// Returns true if nearly all packets came one step after the other.
+    /// Returns true if nearly all packets came at a fixed interval.
     pub(super) fn is_even(&self) -> bool {
         let (part, of) = EVEN;
         self.count >= LEAST && self.votes.saturating_mul(of) >= self.count.saturating_mul(part)

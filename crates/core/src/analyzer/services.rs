@@ -1,4 +1,4 @@
-//! The services of a share of the flows.
+//! The services of a shard's flows.
 
 use core::time::Duration;
 
@@ -13,22 +13,21 @@ use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
 use crate::service::kernel_join::Served;
 
-/// The most servers with figures of their own; those beyond count nowhere.
+/// Maximum number of servers with figures of their own; any further servers are not counted.
 const MAX_SERVICES: usize = 256;
-/// The number of closed exchanges or connections counted at a time: one rule after the other looks
-/// at all of them, so that the code and the sums of each come into the processor's caches once for
-/// many.
+/// Number of closed exchanges or connections counted in one batch. Each rule in turn looks at the
+/// whole batch, so that its code and sums are loaded into the processor's caches once for many.
 const BATCH: usize = 128;
 
-/// Services by their address and port, with the places of what they have yet to count.
+/// Services by their address and port, with the indices of what each still has to count.
 #[derive(Debug)]
 pub(super) struct Services {
     places: HashMap<Endpoint, usize, SeedableRandomState>,
     list: Vec<(Endpoint, Box<Service>)>,
-    /// The place of the service of each closed exchange; `None`: it counts nowhere. The exchanges
-    /// stay where they closed: they are large.
+    /// The index of the service of each closed exchange; `None` if the exchange is not counted. The
+    /// exchanges stay where they closed, because they are large.
     exchanges: Vec<Option<usize>>,
-    /// The place of the service of each connection that was made.
+    /// The index of the service of each newly opened connection.
     setups: Vec<Option<usize>>,
 }
 
@@ -42,7 +41,7 @@ impl Services {
         }
     }
 
-    /// Returns the place of this server's service; `None`: there is no room for it.
+    /// Returns the index of this server's service; `None` if there is no room for it.
     pub(super) fn place(&mut self, server: Endpoint) -> Option<usize> {
         let has_room = self.list.len() < MAX_SERVICES;
         match self.places.entry(server) {
@@ -61,23 +60,23 @@ impl Services {
         self.list.get(place).map(|(_, service)| &**service)
     }
 
-    /// Returns the result of joining turns for the service at a place.
+    /// Returns the result of joining turns for the service at this index.
     pub(super) fn served(&mut self, place: usize) -> Option<&mut Served> {
         let service = self.list.get_mut(place);
         service.map(|(_, service)| &mut service.served)
     }
 
-    /// Queues the next closed exchange for the service at that place, if it counts anywhere.
+    /// Queues the next closed exchange for the service at this index; `None` if it is not counted.
     pub(super) fn take(&mut self, place: Option<usize>) {
         self.exchanges.push(place);
     }
 
-    /// Queues the next connection that was made for the service at that place.
+    /// Queues the next opened connection for the service at this index.
     pub(super) fn take_setup(&mut self, place: Option<usize>) {
         self.setups.push(place);
     }
 
-    /// Counts the data that its server sent or received outside of exchanges.
+    /// Counts data that the service's server sent or received outside of exchanges.
     pub(super) fn take_transfer(&mut self, transfer: &Exchange) {
         let place = self.place(transfer.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
@@ -85,7 +84,7 @@ impl Services {
         }
     }
 
-    /// Counts the end of a connection of its server on which one side fell silent.
+    /// Counts the end of a connection to the service on which one side went silent.
     pub(super) fn take_dead_peer(&mut self, dead_peer: &DeadPeer) {
         let place = self.place(dead_peer.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
@@ -93,7 +92,7 @@ impl Services {
         }
     }
 
-    /// Takes in the round trip that the end of a connection to this server shows.
+    /// Takes in the round trip measured at the end of a connection to this server.
     pub(super) fn take_fin_trip(&mut self, server: Endpoint, trip: Duration) {
         let place = self.places.get(&server);
         if let Some((_, service)) = place.and_then(|&place| self.list.get_mut(place)) {
@@ -101,7 +100,7 @@ impl Services {
         }
     }
 
-    /// Notes an exchange that began before the figures are taken and lasted until then.
+    /// Records an exchange that began before the measurement and lasted into it.
     pub(super) fn take_early(&mut self, exchange: &Exchange) {
         let place = self.place(exchange.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
@@ -109,18 +108,17 @@ impl Services {
         }
     }
 
-    /// Returns the numbers of exchanges and of connections made that were taken and not counted
-    /// yet.
+    /// Returns how many exchanges and how many opened connections were queued but not counted yet.
     pub(super) fn taken(&self) -> (usize, usize) {
         (self.exchanges.len(), self.setups.len())
     }
 
-    /// Returns true if it is time to count.
+    /// Returns true if the queue should be counted now.
     pub(super) fn is_due(&self) -> bool {
         self.exchanges.len() >= BATCH || self.setups.len() >= BATCH
     }
 
-    /// Counts what was taken.
+    /// Counts everything that is queued.
     pub(super) fn settle(&mut self, exchanges: &[Exchange], setups: &[Setup]) {
         for_each_service(&mut self.list, &self.setups, setups, Service::take_setups);
         for_each_service(&mut self.list, &self.exchanges, exchanges, Service::take);
@@ -128,20 +126,20 @@ impl Services {
         self.exchanges.clear();
     }
 
-    /// Iterates over the services; what was taken and not counted yet is missing.
+    /// Iterates over the services; queued items that were not counted yet are missing.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Endpoint, &Service)> {
         self.list
             .iter()
             .map(|(server, service)| (*server, &**service))
     }
 
-    /// Iterates over the services by value; what was taken and not counted yet is missing.
+    /// Iterates over the services by value; queued items that were not counted yet are missing.
     pub(super) fn into_iter(self) -> impl Iterator<Item = (Endpoint, Box<Service>)> {
         self.list.into_iter()
     }
 }
 
-/// Hands each service its own part of `closed`, in the order in which it closed.
+/// Passes to each service its own part of `closed`, in the order of closing.
 fn for_each_service<T>(
     services: &mut [(Endpoint, Box<Service>)],
     places: &[Option<usize>],

@@ -1,4 +1,4 @@
-//! A share of the flows, and the figures of their servers.
+//! A shard: a share of the flows, and the figures of their servers.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,17 +23,17 @@ use crate::observed::time::Timestamp;
 use crate::protocol::quic;
 use crate::service::kernel_join::Waiting;
 
-/// Maximum number of flows whose phase is remembered.
+/// Maximum number of flows whose phase is stored.
 const MAX_FLOWS: usize = 1 << 20;
 
-/// The facts that all shards know and none changes.
+/// Facts that all shards know and none of them changes.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) facts: Facts,
-    /// Phases of our own flows, each from an instant on.
+    /// Phases of our own flows, each with its start time.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     targets: Vec<(TargetId, Endpoint)>,
-    /// Ports that belong to services only.
+    /// Ports known to belong to services only.
     ports: Vec<u16>,
 }
 
@@ -44,11 +44,11 @@ pub(super) struct Shard {
     pub(super) services: Services,
     pub(super) hosts: Hosts,
     pub(super) vantages: Vantages,
-    /// Turns of its flows whose exchanges did not close yet.
+    /// Turns of the shard's flows whose exchanges have not closed yet.
     pub(super) waiting: Waiting,
-    /// Exchanges and connections that closed and were not counted yet.
+    /// Exchanges and connections that closed but were not counted yet.
     closed: Closed,
-    /// True if exchanges are wanted one by one.
+    /// True if individual exchanges are wanted.
     pub(super) tells_exchanges: bool,
     /// True if the numbers of connections are wanted.
     pub(super) is_collecting: bool,
@@ -62,14 +62,14 @@ pub(super) struct Sum {
     pub(super) vantages: Vantages,
     pub(super) hosts: Hosts,
     pub(super) tallied: Tallied,
-    /// Turns whose exchanges never closed: none while they may.
+    /// Turns whose exchanges never closed; empty as long as they still may.
     pub(super) waiting: Waiting,
 }
 
-/// An exchange or connection that closed and that somebody wants to see.
+/// A closed exchange or connection to deliver to a sink.
 #[derive(Debug)]
 pub(super) struct Told {
-    /// Number of the packet that it came with; at the end of everything, that of its connection's
+    /// Number of the packet that closed it; at the end of the input, the number of its connection's
     /// first packet.
     pub(super) ordinal: u64,
     pub(super) news: News,
@@ -82,11 +82,11 @@ pub(super) enum News {
     Quic(Box<quic::Flow>),
 }
 
-/// Exchanges and connections that closed, as a worker tells them.
+/// Exchanges and connections that closed, as a worker reports them.
 #[derive(Debug, Default)]
 pub struct Tidings(pub(super) Vec<Told>);
 
-/// Works on one share of the flows; several may at the same time.
+/// Works on one shard of the flows; several workers may run in parallel.
 #[derive(Debug)]
 pub struct Worker<'a> {
     shard: &'a mut Shard,
@@ -103,13 +103,13 @@ impl<'a> Worker<'a> {
         Tidings(core::mem::take(&mut self.shard.told))
     }
 
-    /// Takes in one segment of its flows, in their order.
+    /// Takes in one segment of the shard's flows, in order.
     #[inline]
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], admission: Admission) {
         self.shard.segment(self.common, segment, payload, admission);
     }
 
-    /// Takes in what a router or host says about a packet of one of its flows.
+    /// Takes in an ICMP error about a packet of one of the shard's flows.
     pub fn icmp(&mut self, error: &IcmpError) {
         self.shard.icmp(error);
     }
@@ -134,7 +134,7 @@ impl Common {
         }
     }
 
-    /// Returns the direction that the client sends in, if one end's port alone says so.
+    /// Returns the direction in which the client sends, if the port of one end alone determines it.
     #[inline]
     fn client_of(&self, segment: &Segment) -> Option<Direction> {
         if self.ports.is_empty() {
@@ -150,7 +150,7 @@ impl Common {
         }
     }
 
-    /// Notes that the flow is of this phase from then on.
+    /// Records that the flow belongs to this phase from then on.
     pub(super) fn begin_phase(&mut self, flow: FlowKey, at: Timestamp, phase: Phase) {
         if self.phases.len() < MAX_FLOWS || self.phases.contains_key(&flow) {
             self.phases.entry(flow).or_default().push((at, phase));
@@ -162,11 +162,11 @@ impl Common {
         targets.is_empty() || targets.iter().any(|(_, endpoint)| *endpoint == server)
     }
 
-    /// Returns the server that a connection was made to, if that counts.
+    /// Returns the server to which a connection was opened, if the connection counts.
     fn server_made(&self, setup: &Setup) -> Option<Endpoint> {
         let (client, server) = setup.ends?;
         let phase = self.phase(client, server, setup.begin?);
-        // A connection made while warming up is one like the others.
+        // A connection opened during warm-up counts like any other.
         let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
         Some(server).filter(|_| counts && self.is_meant(server))
     }
@@ -181,12 +181,12 @@ impl Common {
         match self.phase_of_flow(client, server, at) {
             None => Phase::Baseline,
             Some(phase) if self.facts.loads.covers(phase, at) => phase,
-            // Traffic of our own flows before or after their phase is counted nowhere.
+            // Traffic of our own flows outside their phase is not counted.
             Some(_) => Phase::WarmUp,
         }
     }
 
-    /// Returns the phase that a flow of our own was made for.
+    /// Returns the phase for which one of our own flows was opened.
     fn phase_of_flow(&self, client: Endpoint, server: Endpoint, at: Timestamp) -> Option<Phase> {
         let (flow, _) = FlowKey::new(Transport::Tcp, client, server);
         let phases = self.phases.get(&flow)?;
@@ -195,8 +195,7 @@ impl Common {
         Some(phase.unwrap_or_default())
     }
 
-    /// Returns true if an exchange began while its load warmed up and the baseline began
-    /// meanwhile.
+    /// Returns true if an exchange began during warm-up and was still open when the baseline began.
     fn reaches_baseline(&self, exchange: &Exchange) -> bool {
         let phase = self.phase_of_flow(exchange.client, exchange.server, exchange.begin);
         let reaches = |phase| {
@@ -284,7 +283,7 @@ impl Shard {
         self.settle();
     }
 
-    /// Counts what closed and was not counted yet.
+    /// Counts what closed but was not counted yet.
     pub(super) fn settle(&mut self) {
         let closed = &mut self.closed;
         self.services.settle(&closed.exchanges, &closed.setups);
@@ -315,7 +314,7 @@ impl Shard {
         !self.told.is_empty()
     }
 
-    /// Hands on what closed with the packet `ordinal`.
+    /// Passes on what closed with the packet `ordinal`.
     fn fold_closed(&mut self, common: &Common, ordinal: u64) {
         self.fold_setups(common);
         self.fold_exchanges(common, ordinal);
@@ -365,10 +364,10 @@ impl Shard {
         }
     }
 
-    /// Counts what passed outside of exchanges, in a capture on its own or on a server that is
-    /// watched: there it may be what somebody waits for. An investigation waits for nothing
-    /// but the answers to its own HTTP requests, which are exchanges by construction; what
-    /// others move on the same server meanwhile is no part of its figures.
+    /// Counts data transferred outside of exchanges, in a stand-alone capture or on a watched
+    /// server, where a program may be waiting for it. An investigation waits only for the responses
+    /// to its own HTTP requests, which are exchanges by construction; other traffic on the same
+    /// server during the investigation is not part of its figures.
     fn fold_transfers(&mut self, common: &Common) {
         for transfer in &self.closed.transfers {
             if common.targets.is_empty() {

@@ -1,8 +1,8 @@
-//! The pace of a replay or a recorder: data of both ends at the same distance from the packet
+//! The pace of a replay or a recorder: data of both ends at the same interval after the packet
 //! before.
 //!
-//! A kernel that paces spaces what its own side sends. Where the other side's answers keep the
-//! same distance, it was neither of the two that spaced them.
+//! A kernel that paces spaces only what its own side sends. If the other side's answers keep the
+//! same interval, neither end did the spacing.
 
 use core::time::Duration;
 
@@ -10,25 +10,26 @@ use crate::observed::flow::Direction;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
-/// Packets nearer together came together.
+/// Maximum interval between packets that count as one group.
 const TOGETHER: Duration = Duration::from_micros(200);
-/// Buckets of distances, four to each doubling; those beyond the last (13 s) count there.
+/// Number of interval buckets, four per doubling; longer intervals (over 13 s) count in the last
+/// one.
 const BUCKETS: usize = 64;
-/// Packets after which evenness is judged.
+/// Number of packets after which evenness is judged.
 const ENOUGH: u32 = 65_536;
-/// Distances of one side below which an even row may be chance.
+/// Minimum number of intervals per side: with fewer, even intervals may be coincidence.
 const LEAST: u32 = 4;
-/// Minimum share of the distances of each side that are about the same, in parts of eight.
+/// Minimum share, in eighths, of each side's intervals that must be about the same.
 const SAME: u32 = 7;
 
-/// Counts distances from the packets before, by the side whose data ended them.
+/// Counts the intervals to the preceding packets, by the side whose data ended them.
 #[derive(Clone, Debug)]
 pub(super) struct Strides {
     packets: u32,
     last: Option<Timestamp>,
-    /// The distance before the packets that came together with the last one.
+    /// The interval before the group of packets to which the last one belongs.
     gap: Option<Duration>,
-    /// The sides of which data came with them and was counted.
+    /// The sides whose data in that group was already counted.
     has_counted: [bool; 2],
     counts: [[u32; BUCKETS]; 2],
 }
@@ -75,7 +76,7 @@ impl Strides {
         }
     }
 
-    /// Returns true if nearly all data of both sides came at the same distance from the packet
+    /// Returns true if nearly all data of both sides came at the same interval after the packet
     /// before.
     pub(super) fn are_even(&self) -> bool {
         let [one, other] = &self.counts;
@@ -89,7 +90,7 @@ impl Strides {
     }
 }
 
-/// Returns the quarter of a doubling in which a distance from [`TOGETHER`] on lies.
+/// Returns the bucket, a quarter of a doubling, of an interval of at least [`TOGETHER`].
 fn bucket(gap: Duration) -> usize {
     let quarters = (gap.as_secs_f64() / TOGETHER.as_secs_f64()).log2() * 4.0;
     (quarters as usize).min(BUCKETS - 1)
@@ -100,8 +101,8 @@ mod tests {
     use super::*;
     use crate::observed::flow::Endpoint;
 
-    /// Returns the verdict on packets: true if by the client, microseconds after the one before,
-    /// and payload.
+    /// Returns the verdict on packets given as: true if sent by the client, microseconds since the
+    /// packet before, payload.
     fn are_even(packets: impl Iterator<Item = (bool, i64, u32)>) -> bool {
         let client = Endpoint::new([10, 0, 0, 1].into(), 40_000);
         let server = Endpoint::new([10, 0, 0, 2].into(), 25);
@@ -121,8 +122,8 @@ mod tests {
         strides.are_even()
     }
 
-    /// Returns data of one side every 2.5 ms, acknowledged at once; in every tenth the other side
-    /// answers, `after` microseconds later.
+    /// Returns data of one side every 2.5 ms, acknowledged immediately; after every tenth the other
+    /// side answers, `after` microseconds later.
     fn served(after: i64) -> impl Iterator<Item = (bool, i64, u32)> {
         (0..100).flat_map(move |n| {
             let answer = [(false, after, 30), (true, 30, 0)].into_iter();

@@ -24,7 +24,7 @@ const FIN: TcpFlags = TcpFlags::ACK.with(TcpFlags::FIN);
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: example\r\n\r\n";
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A connection's packets: true if by the client, flags, numbers, payload.
+/// A connection's packets: true if sent by the client, flags, numbers, payload.
 fn script() -> [(bool, TcpFlags, u32, u32, &'static [u8]); 9] {
     let (asked, told) = (1 + REQUEST.len() as u32, 1 + RESPONSE.len() as u32);
     [
@@ -40,7 +40,7 @@ fn script() -> [(bool, TcpFlags, u32, u32, &'static [u8]); 9] {
     ]
 }
 
-/// The packets of so many connections, one packet of each in turn.
+/// The packets of this many connections, one packet of each in turn.
 fn traffic(connections: u16) -> Vec<(Segment, &'static [u8])> {
     let server = Endpoint::new([10, 0, 0, 2].into(), 80);
     let mut list = Vec::new();
@@ -68,7 +68,7 @@ fn traffic(connections: u16) -> Vec<(Segment, &'static [u8])> {
     list
 }
 
-/// Returns the causes found with segments, taken in by their time.
+/// Returns the causes found with these segments, taken in by their time.
 fn causes(mut analyzer: Analyzer, mut all: Vec<(Segment, &'static [u8])>) -> Vec<Id> {
     all.sort_by_key(|(segment, _)| segment.at);
     for (number, (mut segment, payload)) in (1..).zip(all) {
@@ -106,8 +106,8 @@ fn conversation(
     })
 }
 
-/// The report, and ports of exchanges and numbers of connections as they were
-/// told.
+/// The report, the ports of the exchanges, and the indices of the connections, in the order of
+/// delivery.
 type Told = (Report, Vec<u16>);
 
 fn analyzer(hash_seed: u64, told: &Arc<Mutex<Vec<u16>>>) -> Analyzer {
@@ -142,8 +142,7 @@ fn one_by_one(traffic: &[(Segment, &[u8])]) -> Told {
     (report, told)
 }
 
-/// Returns the report and what was told with each batch taken by all workers, the last worker
-/// first.
+/// Returns the report and what was delivered if all workers take each batch, the last worker first.
 fn by_batches(traffic: &[(Segment, &[u8])], size: usize) -> Told {
     let told = Arc::default();
     let mut analyzer = analyzer(2, &told);

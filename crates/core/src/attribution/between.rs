@@ -13,8 +13,8 @@ use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::observed::time::Timestamp;
 
 impl Tiler<'_> {
-    /// Names the time from the whole request to the response's first byte: loss of the request,
-    /// time behind other responses, travel, and the server.
+    /// Attributes the time from the complete request to the response's first byte: loss of the
+    /// request, waiting for other responses, propagation, and the server.
     pub(super) fn between(&mut self, request_end: Timestamp, first: &Mark) {
         let trace = self.trace;
         self.push(
@@ -29,7 +29,7 @@ impl Tiler<'_> {
             return;
         };
         if let Some(until) = trace.behind.filter(|&until| until > from) {
-            // By itself too the response would have had to travel.
+            // The response would have needed its propagation time in any case.
             let travel = trace.to_server.floor().unwrap_or_default();
             let (path, owner) = (WaitKind::RoundTrip, Owner::Path);
             self.push(until.min(from + travel), path, owner, None, Bound::Observed);
@@ -51,8 +51,9 @@ impl Tiler<'_> {
         self.travel_and_think(from, first);
     }
 
-    /// Returns the time from which on the request may be whole at the server, by the client's
-    /// clock: an acknowledgement of a part of it says that the rest stood in a queue until then.
+    /// Returns the earliest time, by the client's clock, at which the request may be complete at
+    /// the server: an acknowledgement of only a part of the request shows that the rest was queued
+    /// until then.
     fn still_coming(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
         let trace = self.trace;
         let Some(travel) = trace
@@ -75,8 +76,8 @@ impl Tiler<'_> {
         until
     }
 
-    /// Names the retransmissions of the request, seen where the client sends them. Returns the time
-    /// at which the last necessary one left, `None` where that cannot be told.
+    /// Attributes retransmissions of the request, seen where the client sends them. Returns the
+    /// time at which the last necessary one was sent, `None` if that cannot be determined.
     fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Option<Timestamp> {
         let trace = self.trace;
         if !trace.pipe(Side::Client).has_repeats {
@@ -94,13 +95,13 @@ impl Tiler<'_> {
             });
             repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first.at
         });
-        // An answer sooner than the path allows was to the first copy.
+        // An answer that came sooner than the path allows was to the first copy.
         let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
         let is_answered = |repeat: &&Mark| first.at.since(repeat.at) + LEAST_ERROR >= travel;
         let Some(repeat) = repeat.filter(is_answered) else {
             return Some(request_end).filter(|_| !trace.is_request_overdue());
         };
-        // A packet that a router refused was cut to size, and not lost unawares.
+        // A packet that a router rejected was split to fit, which is not a silent loss.
         let is_loss = |data: Data| data.need == Need::Needed && !data.was_too_big;
         if !repeat.data.is_some_and(is_loss) {
             return None;
@@ -119,9 +120,9 @@ impl Tiler<'_> {
         Some(repeat.at)
     }
 
-    /// Returns the time when the server's host had the request for good, seen beside it: a copy
-    /// that came a timeout after one that the host saw, with no segment of the server between, says
-    /// that it took none before.
+    /// Returns the time when the server's host finally accepted the request, as seen at the server.
+    /// If a copy arrives one timeout after an earlier copy that was also seen there, and the server
+    /// sent no segment in between, the host had accepted none of the earlier copies.
     fn ignored_request(&mut self, request_end: Timestamp, first: &Mark) -> Timestamp {
         let trace = self.trace;
         let is_between = |mark: &&Mark| mark.at >= request_end && mark.at < first.at;
@@ -157,7 +158,8 @@ impl Tiler<'_> {
         taken.at
     }
 
-    /// Names the wait of a pipelined response: what let it go once the one before was out.
+    /// Attributes the wait of a pipelined response to what released it once the response before it
+    /// was sent.
     fn after_other_response(&mut self, first: &Mark) {
         let found = self
             .trace
@@ -198,7 +200,7 @@ impl Tiler<'_> {
             return;
         };
         if first.queued.possible() > first.queued.known() + LEAST_DELAYED_ACK {
-            // A queue, or a server whose clock ticks otherwise.
+            // A queue, or a server whose clock has another tick.
             self.unexplained(first);
             return;
         }
@@ -225,8 +227,8 @@ impl Tiler<'_> {
                 .iter()
                 .any(|r| r.sender == Side::Client)
         {
-            // The request was sent again: whether it or its response was lost,
-            // and the response again, cannot be told from here.
+            // The request was retransmitted: from here it is not visible whether the request was
+            // lost, or its response, which was then retransmitted too.
             self.unexplained(first);
             return;
         }
@@ -249,8 +251,8 @@ impl Tiler<'_> {
         );
     }
 
-    /// Names the time for which the client's window was closed when it asked, so that an answer had
-    /// to wait until it opened. Returns the time when it did.
+    /// Attributes the time for which the client's window was closed when it sent the request, so
+    /// that the response had to wait. Returns the time when the window opened.
     fn shut_out(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
         let words = self
             .trace
@@ -270,10 +272,11 @@ impl Tiler<'_> {
         open.at
     }
 
-    /// Names the time to a response before which segments of the server were missed here. One may
-    /// be its bare ACK of the request, which the capture missed or the path lost, and then nothing
-    /// tells how long the server took. More are the response's first copies, and so is one that was
-    /// the response's begin, or that the server's ACKs say was sent before.
+    /// Attributes the time to a response before which segments of the server are missing here. A
+    /// single missing segment may be the server's bare ACK of the request, which the capture missed
+    /// or the path lost; then the server's think time is unknown. Several missing segments are
+    /// first copies of the response. A single one is a first copy too if it was the beginning of
+    /// the response, or if the server's ACKs show that it was sent earlier.
     fn after_skipped(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
         let took = first.at.since(from).saturating_sub(travel);
         let is_lost =
@@ -285,8 +288,8 @@ impl Tiler<'_> {
         self.unexplained(first);
     }
 
-    /// Returns true if the response's first byte, or what follows it, is known to have been sent
-    /// before `first` came.
+    /// Returns true if the response's first byte, or the bytes after it, are known to have been
+    /// sent before `first` arrived.
     fn was_sent_before(&self, first: &Mark) -> bool {
         first.data.is_some_and(|data| {
             matches!(data.arrival, Arrival::PastHole | Arrival::Fill)
@@ -294,8 +297,8 @@ impl Tiler<'_> {
         })
     }
 
-    /// Returns true if the capture, beside the client, missed a segment of it: that may have been
-    /// the request, sent again.
+    /// Returns true if the capture was taken at the client and missed one of its segments, which
+    /// may have been the retransmitted request.
     fn misses_request(&self) -> bool {
         self.trace.is_near(Side::Client)
             && self
@@ -315,7 +318,7 @@ impl Tiler<'_> {
         );
     }
 
-    /// Names the time to a response whose first copy was lost before it came here.
+    /// Attributes the wait for a response whose first copy was lost before the observation point.
     fn recover_response(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
         let took = first.at.since(from).saturating_sub(travel);
         let inferred = Bound::Inferred(self.trace.to_server.split_error());
@@ -345,13 +348,13 @@ impl Tiler<'_> {
             .push(repair::recovery(self.trace, first, took, took, false));
     }
 
-    /// Returns the travel's part in the time to the first response byte: the round trip's floor, or
-    /// what a bare ACK by the server's kernel says it was this time. Such an ACK may itself be
-    /// delayed, by 40 ms or more.
+    /// Returns the propagation part of the time to the first response byte: the minimum round trip,
+    /// or this exchange's round trip as shown by a bare ACK of the server's kernel. Such an ACK may
+    /// itself be delayed, by 40 ms or more.
     fn travel(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
         let floor = self.trace.to_server.floor()?;
         if self.trace.is_near(Side::Server) && !self.trace.is_near(Side::Client) {
-            // No path lies between: a kernel that is late there is busy.
+            // There is no path in between: a kernel that is late there is busy.
             return Some(floor);
         }
         let kernel_reply = self.trace.marks.iter().find(|mark| {
@@ -367,16 +370,17 @@ impl Tiler<'_> {
         Some(quick.map_or(floor, |quick| quick.max(floor)))
     }
 
-    /// Returns the time of the segment that a segment of the server's answers: the last one of the
-    /// client's that passed by `until`. A FIN behind a request, for one, is acknowledged at once,
-    /// with the request, whose own acknowledgement would have waited for a timer.
+    /// Returns the time of the segment that a given segment of the server answers: the client's
+    /// last segment that passed by `until`. A FIN after a request, for example, is acknowledged
+    /// immediately together with the request, whose own acknowledgement would have waited for a
+    /// timer.
     fn asked_for(&self, from: Timestamp, until: Timestamp) -> Timestamp {
         let marks = self.trace.marks.iter();
         let own = marks.filter(|mark| mark.by == Side::Client && mark.at <= until);
         own.map(|mark| mark.at).max().unwrap_or(from).max(from)
     }
 
-    /// Names the gap between two responses: a pause there is the next one's think time.
+    /// Attributes the gap between two responses: a pause there is the think time of the second one.
     fn name_gap_between(&mut self, before: &Mark, first: &Mark, index: usize) {
         let mut gap = gap::name(self.trace, &self.flow, before, first, index);
         if let Some((kind @ WaitKind::ServerPause, _)) = &mut gap.wait {
@@ -386,13 +390,13 @@ impl Tiler<'_> {
     }
 }
 
-/// Returns true if the segments of the server that are missing before `first`, which came `took`
-/// later than the way takes, can have been copies of it: of two one is a bare ACK, and the other
-/// was repeated by a probe; more of them take a timer.
+/// Returns true if the server's segments that are missing before `first` may have been copies of
+/// it; `first` came `took` later than the path requires. If two are missing, one is a bare ACK and
+/// the other was retransmitted by a probe; with more, a timer was needed.
 fn is_repaired(first: &Mark, took: Duration, trip: Duration) -> bool {
     let least = match first.skipped {
         0 | 1 => return false,
-        // Paths get a little quicker than the least round trip seen.
+        // Paths are at times slightly quicker than the minimum round trip seen.
         2 => LEAST_TIMEOUT.min(trip * 2 * 7 / 8),
         _ => LEAST_TIMEOUT,
     };

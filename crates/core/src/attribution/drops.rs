@@ -1,5 +1,5 @@
-//! Bytes of a message that passed the path and that were lost, by time: whether a path polices the
-//! rate (a token bucket) shows only over all messages that it carries.
+//! Bytes of a message that passed the path and bytes that were lost, by time: a path that polices
+//! the rate (a token bucket) can be recognized only over all messages that it carries.
 
 use core::time::Duration;
 
@@ -12,16 +12,17 @@ use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::{DropSlot, Drops, Recovery, Side};
 use crate::observed::time::Timestamp;
 
-/// Minimum repairs of one message that tell of a policed rate.
+/// Minimum number of repairs in one message that may indicate a policed rate.
 const LEAST_REPAIRS: usize = 2;
-/// Maximum number of slots kept of one message.
+/// Maximum number of time slots kept per message.
 const MAX_SLOTS: usize = 512;
-/// The most stretches still to be found among what was sent before.
+/// Maximum number of retransmitted stretches that still have to be found among the earlier
+/// transmissions.
 const MAX_PENDING: usize = 64;
-/// The longest gap that nothing spaced: a full segment takes as long at 100 Mbit/s.
+/// Maximum gap that counts as unspaced: a full segment takes that long at 100 Mbit/s.
 const AT_ONCE: Duration = Duration::from_micros(120);
 
-/// The bytes of one segment that passed the path, and those that did not.
+/// The bytes of one segment that passed the path, and those that were lost.
 #[derive(Clone, Copy, Debug)]
 struct Passage {
     at: Timestamp,
@@ -29,8 +30,8 @@ struct Passage {
     lost: u64,
 }
 
-/// Returns the bytes that the path let through of the message that lost most, and those that it
-/// dropped.
+/// Returns the bytes that the path passed and those that it dropped, for the message with the most
+/// losses.
 pub(super) fn drops(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Box<Drops>> {
     if recoveries.len() < LEAST_REPAIRS {
         return None;
@@ -67,8 +68,8 @@ fn sent<'a>(
     data.filter(|(_, data)| !matches!(data.arrival, Arrival::Copy | Arrival::KeepAlive))
 }
 
-/// Returns the passages seen beside the sender, where each copy is seen: what was sent again did
-/// not get through when it was sent before.
+/// Returns the passages as seen at the sender, where every copy is visible: bytes that were
+/// retransmitted did not get through at the transmission before.
 fn beside_sender(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     let mut pending: Vec<Span> = Vec::new();
     let mut passages = Vec::new();
@@ -93,7 +94,7 @@ fn beside_sender(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     passages
 }
 
-/// Cuts `span` out of the stretches; returns the number of bytes cut.
+/// Removes `span` from the stretches; returns the number of bytes removed.
 fn take_from(stretches: &mut Vec<Span>, span: Span) -> u64 {
     let mut taken = 0;
     let mut left = Vec::with_capacity(stretches.len());
@@ -112,8 +113,8 @@ fn take_from(stretches: &mut Vec<Span>, span: Span) -> u64 {
     taken
 }
 
-/// Returns the passages seen elsewhere: what did not come shows in the sender's numbers, or as a
-/// hole.
+/// Returns the passages as seen elsewhere: lost segments show in the sender's IP identifications,
+/// or as a hole.
 fn elsewhere(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     let mss = u64::from(trace.pipe(sender).mss);
     let mut next = trace.span(sender).start;
@@ -138,7 +139,7 @@ fn elsewhere(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     passages
 }
 
-/// Sums passages by slots of time.
+/// Sums passages by time slots.
 fn slots(passages: &[Passage]) -> Vec<DropSlot> {
     let mut slots: Vec<DropSlot> = Vec::new();
     for passage in passages {
@@ -160,15 +161,15 @@ fn slots(passages: &[Passage]) -> Vec<DropSlot> {
     slots
 }
 
-/// Returns the bytes that arrived right behind others, and all bytes: beside the sender by what
-/// acknowledges them.
+/// Returns the number of bytes that arrived directly after others, and of all bytes; at the sender,
+/// judged by the acknowledgements.
 fn spacing(trace: &Trace<'_>, sender: Side) -> (u64, u64) {
     let mss = u64::from(trace.pipe(sender).mss.max(1));
     let mut last: Option<Timestamp> = None;
     let (mut at_once, mut timed) = (0, 0);
     let mut arrive = |at: Timestamp, bytes: u64| {
         let is_behind = last.is_some_and(|last| at.since(last) <= AT_ONCE);
-        // A super-segment's parts came together.
+        // The parts of a super-segment (GSO) came together.
         at_once += if is_behind {
             bytes
         } else {

@@ -1,4 +1,4 @@
-//! The time between a request's head and a body that asked for leave to follow.
+//! The time between a request's head and a body that waited for permission (`100 Continue`).
 
 use super::{Tiler, gap::Gap};
 use crate::attribution::mark::Mark;
@@ -7,8 +7,9 @@ use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::exchange::{Expectation, Side};
 
 impl Tiler<'_> {
-    /// Names the gap where the request stopped for `100 Continue` (RFC 9110 §10.1.1), and returns
-    /// true if it was that. What loss or the capture had a part in keeps the name that it has.
+    /// Attributes the gap where the request stopped for `100 Continue` (RFC 9110 §10.1.1), and
+    /// returns true if that was the reason. A gap caused in part by loss or by the capture keeps
+    /// its attribution.
     pub(super) fn awaited_leave(&mut self, before: &Mark, mark: &Mark, gap: &Gap) -> bool {
         let trace = self.trace;
         let (Some(first), Some(second)) = (before.data, mark.data) else {
@@ -36,7 +37,7 @@ impl Tiler<'_> {
         if let Some((at, number)) = answer {
             let travel = travel.min(at.since(before.at));
             let inferred = Bound::Inferred(trace.to_server.split_error());
-            // Leave's travel is part of getting the request across.
+            // The permission's propagation is part of transferring the request.
             let (sending, server) = (WaitKind::RequestTransfer, WaitKind::ServerThink);
             self.push(before.at + travel / 2, sending, Owner::Path, None, inferred);
             self.push(at - travel / 2, server, Owner::Server, None, inferred);

@@ -1,4 +1,4 @@
-//! Constant rates of messages, and what keeps them.
+//! Constant rates of messages, and what limits them.
 
 mod rate;
 
@@ -12,49 +12,50 @@ use crate::observed::time::Timestamp;
 use rate::even;
 pub(super) use rate::{Even, Keeper, has_queue};
 
-/// Minimum time that a message takes to send for its rate to be looked into.
+/// Minimum send time of a message for its rate to be examined.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Segments nearer together belong to one piece: a kernel sends what it may
-/// send at once, microseconds apart.
+/// Maximum gap between segments of one piece: a kernel sends everything that it may send in one go,
+/// microseconds apart.
 const PIECE: Duration = Duration::from_micros(500);
-/// Minimum number of pieces that tell a rate.
+/// Minimum number of pieces for determining a rate.
 const PIECES: usize = 6;
-/// The number of full segments that the least send buffer holds, about (`SOCK_MIN_SNDBUF`); less
-/// before a stop is a program's own piece, which met an ACK by chance.
+/// Approximate number of full segments that the smallest send buffer holds (`SOCK_MIN_SNDBUF`). If
+/// less was sent before a stop, the program wrote just that much, and the ACK coincided by chance.
 const LEAST_BUFFER: u64 = 2;
-/// Minimum number of writes in a full send buffer: a buffer is overshot by one, while a program
-/// that writes by a timer writes one at a time.
+/// Minimum number of writes in a full send buffer: one write may overshoot a buffer, and a program
+/// that writes on a timer writes one at a time.
 const LEAST_WRITES: u32 = 2;
-/// Minimum number of stops that look like a full buffer: a single one is chance.
+/// Minimum number of stops that look like a full buffer: a single one may be coincidence.
 const LEAST_STOPS: usize = 2;
-/// Minimum number of small segments in a row, at most half a round trip apart, that is no chance.
+/// Minimum number of consecutive small segments, at most half a round trip apart, that cannot be
+/// coincidence.
 const EAGER: u32 = 3;
 
 /// The flow of a message's bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
-    /// The constant rate at which most of its bytes came.
+    /// The constant rate at which most of the message's bytes came.
     pub(super) even: Option<Even>,
-    /// True if ACKs released the message's stops though its last segment before was not full: its
-    /// program could not write more.
+    /// True if ACKs released the message's stops although the last segment before each was not
+    /// full: the program could not write more.
     pub(super) is_buffered: bool,
     /// True if several small segments in a row left before an ACK could come: Nagle's algorithm is
     /// off.
     pub(super) is_eager: bool,
-    /// True if the receiver closed its window meanwhile.
+    /// True if the receiver closed its window during the message.
     pub(super) is_closed: bool,
 }
 
-/// Segments sent at once.
+/// Segments sent in one go.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     start: Timestamp,
     last: Timestamp,
     bytes: u64,
     ends_small: bool,
-    /// Number of small segments in a row at its end.
+    /// Number of consecutive small segments at the end of the piece.
     small: u32,
-    /// Number of small segments in all.
+    /// Total number of small segments.
     partial: u32,
     /// Bytes in segments that are shorter than a full one.
     short: u64,
@@ -63,12 +64,12 @@ pub(super) struct Piece {
 }
 
 impl Flow {
-    /// Returns true if a queue lets the message through at its own rate, however fast that is.
+    /// Returns true if a queue passes the message on at the queue's own rate, however fast that is.
     pub(super) fn is_drained(&self) -> bool {
         self.even.is_some_and(|even| even.keeper == Keeper::Queue)
     }
 
-    /// Measures the whole message of `sender`; `pieces` is memory to use.
+    /// Measures the whole message of `sender`; `pieces` is scratch memory.
     pub(super) fn of(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) -> Self {
         if trace.marks.len() < PIECES || trace.end.since(trace.begin) < NOTABLE {
             return Self::default();
@@ -89,7 +90,7 @@ impl Flow {
     }
 }
 
-/// Cuts the message into its segments, those sent at once together.
+/// Cuts the message into pieces: segments that were sent in one go.
 fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
     pieces.clear();
     let span = trace.span(sender);
@@ -147,9 +148,9 @@ fn is_released(trace: &Trace<'_>, piece: &Piece) -> bool {
     mark.is_some_and(|mark| bare_release(trace, mark, piece.index).is_some())
 }
 
-/// Returns true if the message fills its send buffer. Partial segments are the ends of writes: with
-/// more than one before stops that ACKs end, and most of those stops being so, it is room for the
-/// next write that each ACK makes.
+/// Returns true if the message fills its send buffer. Partial segments are the ends of writes. If
+/// there is more than one of them before stops that ACKs end, and most of those stops are of this
+/// kind, each ACK makes room for the next write.
 fn is_buffered(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     let mss = u64::from(trace.pipe(sender).mss);
     let ends_writes = |piece: &Piece| {

@@ -1,4 +1,4 @@
-//! Names the gap between two data segments of one sender by what ended it.
+//! Attributes the gap between two data segments of one sender to what ended it.
 
 use core::time::Duration;
 
@@ -13,26 +13,26 @@ use crate::attribution::packet::longest_repair;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Hold, HoldRelease, Recovery, Side};
 
-/// The longest gap in the normal flow of a message.
+/// Maximum gap in the normal flow of a message.
 const FLOW: Duration = Duration::from_micros(500);
 
-/// Minimum time that a repair takes: a segment that was lost on its way here shows by a gap in
-/// its sender's identifications.
+/// Minimum time that a repair takes, for a segment lost before the observation point, whose loss
+/// shows as a gap in its sender's IP identifications.
 const LEAST_RECOVERY: Duration = Duration::from_millis(2);
 
-/// Minimum round trip of a path on which a retransmission timeout is told from timers of the same
-/// length that nothing is added to.
+/// Minimum round trip of a path on which a retransmission timeout can be distinguished from timers
+/// of the same length to which no round trip is added.
 const LEAST_APART: Duration = Duration::from_millis(10);
 
-/// A gap between two segments, as named.
+/// A gap between two segments, and its attribution.
 #[derive(Debug, Default)]
 pub(super) struct Gap {
-    /// Kind and owner of the wait; `None` when the second segment ended nothing.
+    /// Kind and owner of the wait; `None` if the second segment ended no wait.
     pub(super) wait: Option<(WaitKind, Owner)>,
     pub(super) hold: Option<Hold>,
     pub(super) recovery: Option<Recovery>,
     pub(super) stop: Option<Stop>,
-    /// The time for which what had arrived waited for a segment that it overtook.
+    /// The time for which data that had arrived waited for a segment that it had overtaken.
     pub(super) overtaken: Option<Duration>,
 }
 
@@ -45,7 +45,7 @@ impl Gap {
     }
 }
 
-/// Names the gap between `before` and `mark`, the mark at `index`.
+/// Attributes the gap between `before` and `mark`, the mark at `index`.
 pub(super) fn name(
     trace: &Trace<'_>,
     flow: &Flow,
@@ -59,8 +59,8 @@ pub(super) fn name(
     let sender = mark.by;
     match second.arrival {
         Arrival::KeepAlive | Arrival::Copy => Gap::default(),
-        // A full receiver discards what comes (`tcp_try_rmem_schedule()` in
-        // `net/ipv4/tcp_input.c`): no loss of the path's.
+        // A full receiver discards what arrives (`tcp_try_rmem_schedule()` in
+        // `net/ipv4/tcp_input.c`): this is not a loss on the path.
         Arrival::Repeat if flow.is_closed => closed(trace, before, mark, index),
         Arrival::Repeat => repeated(trace, before, mark, second),
         Arrival::Fill => filled(trace, before, mark, second),
@@ -70,12 +70,12 @@ pub(super) fn name(
             }
             let gap = mark.at.since(before.at);
             if second.span.start < first.span.end && gap > LEAST_RECOVERY {
-                // The segment repeats what came before together with what did not.
+                // The segment repeats earlier bytes together with new ones.
                 return recovered(trace, mark, gap, gap, false);
             }
             if mark.skipped > 0 && gap > LEAST_RECOVERY && is_too_soon(trace, sender, gap) {
-                // Several that a router on the way refused by ICMP and that were
-                // cut to size at once; one may have been a bare ACK.
+                // Several that a router rejected by ICMP and that were immediately split to fit;
+                // one may have been a bare ACK.
                 return if mark.skipped > 1 && !trace.is_near(sender) {
                     Gap::named(transfer(sender), Owner::Path)
                 } else {
@@ -88,7 +88,7 @@ pub(super) fn name(
                 return Gap::named(WaitKind::Unknown, Owner::Unknown);
             }
             if mark.skipped > 0 && gap > LEAST_RECOVERY {
-                // Beside its sender nothing is lost but by the capture.
+                // At the sender, only the capture can lose segments.
                 return if trace.is_near(sender) {
                     Gap::named(WaitKind::Unknown, Owner::Unknown)
                 } else {
@@ -104,11 +104,11 @@ pub(super) fn name(
     }
 }
 
-/// Returns true if what came last of a message may have been lost before it came here, and its
-/// sender does not number what it sends. Full segments before it and none behind it are one
-/// write's: a program that stops does so behind a whole write, which hardly ever fills its last
-/// segment. A probe comes before the timeout, two round trips after the end (RFC 8985 §7.2);
-/// what is shorter, as on short paths it is, may be a timer of the program's kernel.
+/// Returns true if the last data of a message may have been lost before the observation point, and
+/// the sender does not number its segments. Full segments before the gap, without a partial one
+/// after them, belong to one write: a program that pauses does so after a whole write, which hardly
+/// ever fills its last segment. A probe is sent before the timeout, two round trips after the end
+/// (RFC 8985 §7.2); on short paths a shorter gap may also be a timer of the program's kernel.
 fn may_be_repaired(
     trace: &Trace<'_>,
     sender: Side,
@@ -124,24 +124,24 @@ fn may_be_repaired(
     is_tail && !is_told && trip >= LEAST_APART && gap >= LEAST_TIMEOUT + trip * 3 * 7 / 8
 }
 
-/// Returns true if what is missing came again sooner than the receiver's ACK of the hole can have
-/// reached `sender`: then it was not that ACK that released it.
+/// Returns true if the missing bytes came again sooner than the receiver's ACK that reports the
+/// hole can have reached `sender`: then that ACK did not trigger the retransmission.
 fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
     let travel = trace.round_trip(sender).floor().unwrap_or_default();
     gap < travel * 7 / 8
 }
 
-/// Returns true if segments lost just before `mark`, behind which no byte is missing, can
-/// have been retransmitted by it after `gap`. The end of a flight is repeated as a probe
-/// after two round trips; all of it, or what was lost twice, waits for the timer
-/// (RFC 8985 §7.2). Anything sooner was something else that its sender numbered.
+/// Returns true if segments lost just before `mark`, with no byte missing after them, may have been
+/// retransmitted by it after `gap`. The end of a flight is retransmitted as a probe after two round
+/// trips; a whole flight, or what was lost twice, waits for the timer (RFC 8985 §7.2). Anything
+/// sooner was something else that the sender numbered.
 fn is_repair(trace: &Trace<'_>, mark: &Mark, gap: Duration) -> bool {
     let is_by_timer = gap >= LEAST_TIMEOUT && gap <= longest_repair(mark.skipped);
-    // Paths get a little quicker than the least round trip seen.
+    // Paths are at times slightly quicker than the minimum round trip seen.
     is_by_timer || (mark.skipped == 1 && gap >= trace.whole_trip() * 2 * 7 / 8)
 }
 
-/// Returns the gap of data that waited for a receiver that had no room.
+/// Returns the gap of data that waited because the receiver had no room.
 fn closed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
     let (wait, stop) = stop::closed(trace, before, mark, index);
     Gap {
@@ -151,7 +151,7 @@ fn closed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
     }
 }
 
-/// Names a gap before new data: held, blocked, paused, or simply on its way.
+/// Attributes a gap before new data: held, blocked, paused, or simply in transit.
 fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index: usize) -> Gap {
     let sender = mark.by;
     let (Some(first), Some(second)) = (before.data, mark.data) else {
@@ -178,7 +178,7 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     if release.is_none() && may_be_probe(trace, sender, gap) && is_sent_again(trace, mark, first) {
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
-    // Data that finds no room in the window waits for that, whatever else would hold it.
+    // Data that finds no room in the window waits for the window, whatever else would hold it.
     let holder = holder.filter(|_| !stop::has_no_room(trace, mark, index, first, second));
     let hold = holder.and_then(|holder| nagle::hold(trace, holder, (before, mark), index));
     let flowing = FLOW.max(trace.round_trip(sender).error() * 2);
@@ -199,22 +199,22 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     }
 }
 
-/// Returns the longest time without an acknowledgement: after longer either was lost, or the
-/// capture missed it.
+/// Returns the maximum time without an acknowledgement: if it took longer, either the ACK was lost
+/// or the capture missed it.
 fn longest_unacknowledged(trace: &Trace<'_>, sender: Side) -> Duration {
     LEAST_TIMEOUT + trace.round_trip(sender.peer()).floor().unwrap_or_default()
 }
 
-/// Returns true if the gap is long enough for a tail loss probe, which sends what is new if there
-/// is anything: two round trips and more (RFC 8985 §7.2). Nothing tells that from a program that
-/// went on just then.
+/// Returns true if the gap is long enough for a tail loss probe, which sends new data if there is
+/// any: two round trips or more (RFC 8985 §7.2). Such a probe cannot be distinguished from a
+/// program that continued just then.
 fn may_be_probe(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
     let floor = |side| trace.round_trip(side).floor().unwrap_or_default();
     gap >= LEAST_RECOVERY + (floor(sender) + floor(sender.peer())) * 2
 }
 
-/// Returns true if the bytes of `first` are sent again after `mark`: then it was a tail loss probe
-/// that let `mark` go (new data passes Nagle's algorithm with it; `tcp_send_loss_probe()` in
+/// Returns true if the bytes of `first` are retransmitted after `mark`: then `mark` was released by
+/// a tail loss probe (with which new data passes Nagle's algorithm; `tcp_send_loss_probe()` in
 /// `net/ipv4/tcp_output.c`).
 fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
     trace.marks.iter().any(|m| {
@@ -228,7 +228,8 @@ fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
     })
 }
 
-/// Returns the time by which the second queued longer on its way here than the first.
+/// Returns how much longer the second segment queued on its way to the observation point than the
+/// first.
 pub(super) fn queued_for(before: &Mark, mark: &Mark) -> Duration {
     mark.queued
         .possible()
@@ -238,7 +239,7 @@ pub(super) fn queued_for(before: &Mark, mark: &Mark) -> Duration {
 /// Returns the marks between `before` and the one at `index`.
 pub(super) fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] {
     let marks = trace.marks.get(..index).unwrap_or_default();
-    // Marks of the same time may stand in another order than in the capture.
+    // Marks with the same time may be in a different order than in the capture.
     let start = marks.partition_point(|m| m.at < before.at);
     let rest = marks.get(start..).unwrap_or_default();
     let is_it = |m: &Mark| m.number == before.number;
@@ -262,7 +263,7 @@ fn held_by(sender: Side) -> (WaitKind, Owner) {
 
 pub(super) fn paused(trace: &Trace<'_>, sender: Side) -> (WaitKind, Owner) {
     match sender {
-        // Nobody knows that it owed anything.
+        // It is unknown whether the server owed anything.
         _ if trace.is_unread => (WaitKind::Unknown, Owner::Unknown),
         Side::Client => (WaitKind::RequestPause, Owner::Client),
         // The path was late before, and may have been so again.

@@ -1,5 +1,5 @@
-//! The time at which the client received a response that passed the point long before, by what its
-//! acknowledgements tell of the way there.
+//! The time at which the client received a response that had passed the observation point long
+//! before, derived from the client's acknowledgements.
 
 use core::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::attribution::packet::Need;
 use crate::exchange::Side;
 use crate::observed::tcp::TCP_DELACK_MAX;
 
-/// The most between segments sent so near together that they also arrive so: each was the next
-/// thing that the client's kernel saw.
+/// Maximum gap between segments that also arrive close together, so that the client's kernel
+/// handled them one directly after the other.
 const TOGETHER: Duration = Duration::from_millis(2);
 
-/// Returns the time, beyond the path's least travel, that the end of the response took to reach the
-/// client; `None` where no acknowledgement tells, for one that was delayed says nothing of the
-/// path. The time that the acknowledgement queued on its own way back is taken off by its stamp.
+/// Returns the time, beyond the path's minimum, that the end of the response took to reach the
+/// client. `None` if no acknowledgement shows it: a delayed one says nothing about the path. The
+/// time for which the acknowledgement queued on its way back is subtracted, by its timestamp.
 pub(super) fn late(trace: &Trace<'_>) -> Option<Duration> {
-    // Here the client hears what passes as it passes.
+    // At the client, packets reach it as they pass the point.
     if trace.is_near(Side::Client) {
         return None;
     }
@@ -30,8 +30,9 @@ pub(super) fn late(trace: &Trace<'_>) -> Option<Duration> {
     Some(took.saturating_sub(floor))
 }
 
-/// Returns the time told by the acknowledgement that covers the last segment but one and not the
-/// last, sent right behind it: a kernel or program that waits has both.
+/// Returns the delay shown by the acknowledgement that covers the last segment but one but not the
+/// last, which was sent directly after it: a kernel or program that delays its ACK has received
+/// both.
 fn apart(trace: &Trace<'_>, before: &Mark, last: &Mark) -> Option<Duration> {
     let covered = before.data?.span.end;
     let mut acks = after(trace, last);
@@ -47,8 +48,8 @@ fn apart(trace: &Trace<'_>, before: &Mark, last: &Mark) -> Option<Duration> {
     Some(took.saturating_sub(first.queued.known()))
 }
 
-/// Returns the time told by the acknowledgement of a copy that the server gave up before it came,
-/// later than any kernel waits with one.
+/// Returns the delay shown by the acknowledgement of a copy that the server retransmitted before
+/// this acknowledgement came, later than any kernel delays one.
 fn outlasted(trace: &Trace<'_>, last: &Mark, floor: Duration) -> Option<Duration> {
     let own = after(trace, last).find(|ack| ack.ack >= trace.response.end)?;
     let is_needless = |mark: &&Mark| {
@@ -70,7 +71,7 @@ fn after<'t>(trace: &Trace<'t>, mark: &'t Mark) -> impl Iterator<Item = &'t Mark
     trace.marks.iter().filter(is_after)
 }
 
-/// Returns the response's last segment as it was sent first, and the one before it.
+/// Returns the first transmission of the response's last segment, and the segment before it.
 fn last_two<'t>(trace: &Trace<'t>) -> Option<(Option<&'t Mark>, &'t Mark)> {
     let mut sent = trace
         .marks

@@ -1,4 +1,4 @@
-//! The segments of open exchanges, boiled down to what tiling needs.
+//! The segments of open exchanges, reduced to what tiling needs.
 
 use core::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::observed::time::Timestamp;
 
 /// Maximum number of marks kept for one connection's open exchanges.
 const MAX_MARKS: usize = 4096;
-/// Marks of a short exchange.
+/// Typical number of marks of a short exchange.
 const USUAL_MARKS: usize = 16;
-/// The most lists kept for their memory: about as many connections have an exchange open at a time
-/// where the memory is hot.
+/// Maximum number of lists kept for reuse of their memory: about the number of connections that
+/// have an exchange open at a time while the memory is still cached.
 const MAX_SPARE: usize = 64;
-/// The longest list kept for its memory.
+/// Maximum length of a list kept for reuse of its memory.
 const MAX_SPARE_MARKS: usize = 256;
-/// The distance below which marks are merged when there are too many.
+/// Gap below which marks are merged when there are too many.
 const MERGED_NS: i64 = 250_000;
 
 /// A segment of a connection with an open exchange.
@@ -27,49 +27,48 @@ pub(crate) struct Mark {
     pub(crate) at: Timestamp,
     pub(crate) number: u64,
     pub(crate) by: Side,
-    /// The time that it queued on its way here, as far as its sender's clock
-    /// tells.
+    /// The time for which the segment queued on its way to the observation point, as far as its
+    /// sender's clock shows.
     pub(crate) queued: Queued,
     /// The segment's time to live on arrival.
     pub(crate) ttl: u8,
-    /// The time that the connection had been silent before it.
+    /// The time for which the connection had been silent before the segment.
     pub(crate) idle: Option<Duration>,
     /// The segment's payload, if any.
     pub(crate) data: Option<Data>,
-    /// The end of the other side's bytes that it acknowledges.
+    /// The end of the peer's bytes that the segment acknowledges.
     pub(crate) ack: u64,
-    /// The furthest byte that it allows the other side to send; 0 where the
-    /// window's scaling was not seen.
+    /// The furthest byte that the segment allows the peer to send; 0 if the window scale was not
+    /// seen.
     pub(crate) edge: u64,
-    /// True if its window is closed: zero is zero at any scale.
+    /// True if the segment's window is closed: zero is zero at any scale.
     pub(crate) is_closed: bool,
-    /// True if it acknowledges new data or widens the window.
+    /// True if the segment acknowledges new data or widens the window.
     pub(crate) is_news: bool,
-    /// True if it reports data beyond missing data (SACK, RFC 2018).
+    /// True if the segment reports data beyond missing data (SACK, RFC 2018).
     pub(crate) reports_hole: bool,
-    /// Segments of the same sender that were lost before they came here, just
+    /// Number of segments of the same sender that were lost before the observation point, just
     /// before this one.
     pub(crate) skipped: u16,
 }
 
-/// The part of a segment's mark that reading its payload needs. It is a copy,
-/// so that the mark itself is written once, in its final place: to copy a mark
-/// just written would stall, as no load is forwarded from several stores in
-/// flight.
+/// The part of a segment's mark that is needed to read the payload. It is a copy, so that the mark
+/// itself is written once, in its final place: copying a mark just written would stall, because a
+/// load cannot be forwarded from several stores in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Brief {
     pub(crate) at: Timestamp,
     pub(crate) number: u64,
     pub(crate) by: Side,
     pub(crate) ack: u64,
-    /// The time since the connection's segment before it, of either side, less what
-    /// this one is known to have queued for.
+    /// The time since the connection's previous segment, of either side, minus the time for which
+    /// this segment is known to have queued.
     pub(crate) idle: Duration,
-    /// True if segments of its sender were lost just before it.
+    /// True if segments of the same sender were lost just before this one.
     pub(crate) is_after_gap: bool,
     /// The position of the payload's first byte.
     pub(crate) start: u64,
-    /// True if the other side's window is closed: it probes, or waits for room.
+    /// True if the peer's window is closed: the segment is a probe, or its sender waits for room.
     pub(crate) is_shut_out: bool,
 }
 
@@ -78,43 +77,40 @@ pub(crate) struct Brief {
 pub(crate) struct Data {
     pub(crate) span: Span,
     pub(crate) arrival: Arrival,
-    /// True if it is no multiple of the MSS: a partial segment ends it.
+    /// True if the payload is no multiple of the MSS, so that it ends with a partial segment.
     pub(crate) is_small: bool,
     pub(crate) has_fin: bool,
-    /// True if a router had said that the packet that carried these bytes
-    /// before was too big for it.
+    /// True if a router had reported that an earlier packet with these bytes was too big.
     pub(crate) was_too_big: bool,
-    /// The end of this side's bytes that the other had acknowledged before it.
+    /// The end of this side's bytes that the peer had acknowledged before the segment.
     pub(crate) acked: u64,
-    /// The furthest byte that the other side had allowed; 0 where that is not
-    /// known.
+    /// The furthest byte that the peer had allowed; 0 if it is not known.
     pub(crate) edge: u64,
-    /// The segment's place, by its sender's numbers, among what came before.
+    /// The segment's position, by its sender's IP identifications, among the segments seen before.
     pub(crate) order: Order,
-    /// The need to send it, where its bytes were sent before.
+    /// Necessity of the transmission, if the bytes were sent before.
     pub(crate) need: Need,
-    /// True if it is the first after a wait that only a window cut by losses
-    /// explains.
+    /// True if the segment is the first after a wait that only a congestion window reduced by
+    /// losses explains.
     pub(crate) after_cut: bool,
-    /// Bytes seen and not acknowledged before it.
+    /// Bytes seen but not acknowledged before the segment.
     pub(crate) in_flight: u64,
-    /// True if it did not fit into the receiver's window as that was when the
-    /// sender's data segment before it was sent. Data that fits and is all that
-    /// is left is sent whatever else the window holds (RFC 9293 §3.8.6.2.1,
-    /// rule 2).
+    /// True if the segment did not fit into the receiver's window as it was when the sender sent
+    /// its previous data segment. Data that fits and is all that is left is sent whatever else the
+    /// window holds (RFC 9293 §3.8.6.2.1, rule 2).
     pub(crate) had_no_room: bool,
 }
 
-/// Minimum number of marks from which a time on the wire is looked for: nothing that short stops
-/// for it.
+/// Minimum number of marks for determining the serialization time: in shorter exchanges no sender
+/// stops because of it.
 const LEAST_MARKS: usize = 6;
-/// The time of a full segment on the slowest wire of a local network (10 Mbit/s), and a little
-/// for its driver. What is longer is the way's, or its program's.
+/// Maximum serialization time of a full segment: on the slowest local network (10 Mbit/s), plus a
+/// little for the driver. Longer times are due to the path or the program.
 const LONGEST_ON_WIRE: Duration = Duration::from_micros(1_500);
 
-/// Returns the time that a full segment of `by` takes on the wire: the least between two that its
-/// sender let go together. It errs upward where they never were sent at once; 0 where it does not
-/// show.
+/// Returns the serialization time of a full segment of `by`: the minimum gap between two segments
+/// that its sender released together. Too long if segments were never sent together; 0 if it cannot
+/// be determined.
 pub(crate) fn serialization(marks: &[Mark], by: Side) -> Duration {
     if marks.len() < LEAST_MARKS {
         return Duration::ZERO;
@@ -138,8 +134,8 @@ pub(crate) fn serialization(marks: &[Mark], by: Side) -> Duration {
         .unwrap_or_default()
 }
 
-/// The pace of one side's bytes of a stretch: the time from the first segment
-/// to the last, and the longest gap between two of them.
+/// The pace of one side's bytes within a stretch: the time from the first segment to the last, and
+/// the longest gap between two of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pace {
     pub(crate) took: Duration,
@@ -147,7 +143,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Returns the pace of the segments up to `until`; the time before the first is no gap.
+    /// Returns the pace of the segments up to `until`; the time before the first is not a gap.
     pub(crate) fn of(marks: &[Mark], by: Side, span: Span, until: Timestamp) -> Self {
         let mut ends: Option<(Timestamp, Timestamp)> = None;
         let mut pace = Self::default();
@@ -165,8 +161,8 @@ impl Pace {
     }
 }
 
-/// Memory of lists that are empty again. A connection without an open exchange
-/// holds none: most of them are idle at any time.
+/// Memory of lists that are empty again. A connection without an open exchange holds no list,
+/// because most connections are idle at any time.
 #[derive(Debug, Default)]
 pub(crate) struct SpareMarks {
     lists: Vec<Vec<Mark>>,
@@ -206,7 +202,7 @@ impl Marks {
         &self.list
     }
 
-    /// Notes whether packet `number` had to be sent; returns false if it is not here any more.
+    /// Records whether packet `number` had to be sent; returns false if its mark is no longer kept.
     pub(crate) fn resolve(&mut self, number: u64, need: Need) -> bool {
         let mark = self
             .list
@@ -225,7 +221,7 @@ impl Marks {
         }
     }
 
-    /// Drops all marks, and leaves the memory to others.
+    /// Drops all marks, and returns their memory to `spare`.
     #[inline]
     pub(crate) fn clear(&mut self, spare: &mut SpareMarks) {
         if self.list.capacity() == 0 {
@@ -243,9 +239,9 @@ impl Marks {
         self.list = Vec::new();
     }
 
-    /// Merges runs of ordinary segments: gaps longer than a quarter of a
-    /// millisecond and everything remarkable stay. If that does not halve the
-    /// list, the older half is dropped, whose time then is unknown.
+    /// Merges runs of ordinary segments: gaps longer than a quarter of a millisecond and everything
+    /// notable stay. If that does not halve the list, the older half is dropped, and its time
+    /// becomes unknown.
     fn thin_out(&mut self) {
         let mut last_kept = Timestamp::MIN;
         self.list.retain(|mark| {

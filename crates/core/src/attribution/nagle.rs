@@ -1,5 +1,5 @@
-//! Nagle's algorithm: the small segment that a partial one may have waited for, and whether it left
-//! with that one's acknowledgement.
+//! Nagle's algorithm: the small segment for which a partial one may have waited, and whether the
+//! partial one left with its acknowledgement.
 
 use core::time::Duration;
 
@@ -11,25 +11,25 @@ use crate::attribution::packet::Arrival;
 use crate::exchange::{Hold, HoldRelease};
 use crate::observed::tcp::TCP_INIT_CWND;
 
-/// The amount by which stamps of one host stray.
+/// Error of timestamps taken on one host.
 const JITTER: Duration = Duration::from_micros(100);
-/// The most by which a path is quicker than the least round trip seen so far: wider, and a server's
-/// own timer would meet a delayed ACK more than by chance.
+/// Maximum amount by which a path may be quicker than the minimum round trip seen so far. With a
+/// larger value a server's own timer would coincide with a delayed ACK too often.
 const QUICKER: Duration = Duration::from_millis(1);
 
-/// A small segment whose acknowledgement a later partial one of the same sender
-/// may have to wait for.
+/// A small segment whose acknowledgement a later partial segment of the same sender may have to
+/// wait for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
-    /// The end of its bytes.
+    /// The end of the small segment's bytes.
     end: u64,
-    /// True if full segments were sent between the two.
+    /// True if full segments were sent between the small segment and the partial one.
     is_behind_full: bool,
 }
 
-/// Returns the small segment that may hold the one of `mark`, at `index`, `before` being the
-/// sender's segment just before it. A full segment passes, and so does a FIN. Linux holds a partial
-/// one as long as the last small one is not acknowledged, however many full ones were sent since
+/// Returns the small segment that may hold the segment of `mark`, at `index`; `before` is the
+/// sender's segment just before it. Full segments and FINs are never held. Linux holds a partial
+/// segment until the last small one is acknowledged, however many full ones were sent since
 /// (`tcp_minshall_check()` in `net/ipv4/tcp_output.c`).
 pub(super) fn holder(
     trace: &Trace<'_>,
@@ -38,7 +38,7 @@ pub(super) fn holder(
     index: usize,
 ) -> Option<Holder> {
     let sender = mark.by;
-    // A congestion window of one segment holds the second just as well.
+    // A congestion window of one segment holds the second segment just as well.
     let has_room = trace.initial_window(sender, first) > 1;
     let is_partial = second.span.end - second.span.start < u64::from(trace.pipe(sender).mss);
     let may_be_held = second.is_small
@@ -59,9 +59,9 @@ pub(super) fn holder(
     behind_full(trace, before, mark, index)
 }
 
-/// Returns the last small segment before full ones, unless the congestion window may have stopped
-/// their sender (as many as a connection begins with were under way, or one was ever lost) or an
-/// acknowledgement of the small one had come before the last of them left.
+/// Returns the last small segment before full ones. `None` if the congestion window may have
+/// stopped the sender (a whole initial window was in flight, or a segment was ever lost), or if the
+/// small segment was acknowledged before the last of the full ones left.
 fn behind_full(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Option<Holder> {
     let sender = mark.by;
     let pipe = trace.pipe(sender);
@@ -90,8 +90,7 @@ fn behind_full(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> O
     None
 }
 
-/// Returns true if the holder's acknowledgement had not reached its sender when that sent
-/// `before`.
+/// Returns true if the holder's acknowledgement had not reached its sender when `before` was sent.
 fn is_open(trace: &Trace<'_>, holder: Holder, before: &Mark, index: usize) -> bool {
     let travel = trace.round_trip(before.by).floor().unwrap_or_default();
     let marks = trace.marks.get(..index).unwrap_or_default();
@@ -130,14 +129,14 @@ pub(super) fn hold(
     }
     let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
     let gap = mark.at.signed_since(ack.at);
-    // A reply as quick as this one bounds the way better than the programs' do.
+    // A reply as quick as this one bounds the path better than the programs' replies do.
     let travel = if trip.is_bounded() {
         travel
     } else {
         travel.min(mark.at.since(ack.at))
     };
     let reaction_ns = gap.saturating_sub(nanos(travel));
-    // The path may be quicker than it was when its round trip was taken.
+    // The path may be quicker than it was when its round trip was measured.
     let slack = nanos(trip.error() + JITTER).max(nanos(QUICKER.min(travel / 8)));
     let release = if reaction_ns < -slack {
         HoldRelease::Eager
@@ -156,8 +155,8 @@ pub(super) fn hold(
     })
 }
 
-/// Returns true if the peer's program spoke before the segment of `mark` left: data released
-/// by that, as by an HTTP/2 window update, was not released by an acknowledgement.
+/// Returns true if the peer's program sent something before the segment of `mark` left: data
+/// released by a message, such as an HTTP/2 window update, was not released by an acknowledgement.
 fn is_answered(trace: &Trace<'_>, (ack, mark): (&Mark, &Mark), travel: Duration) -> bool {
     let until = mark.at - travel + JITTER;
     let mut words = trace.marks.iter().filter(|other| other.by == ack.by);
@@ -172,7 +171,7 @@ fn acknowledgement<'a>(
     index: usize,
 ) -> Option<&'a Mark> {
     let marks = if holder.is_behind_full {
-        // The acknowledgement passes a point beside the receiver before the full ones do.
+        // At the receiver, the acknowledgement passes the point before the full segments do.
         trace.marks.get(..index).unwrap_or_default()
     } else {
         between(trace, before, index)
@@ -182,8 +181,8 @@ fn acknowledgement<'a>(
         .find(|m| m.by == before.by.peer() && m.ack >= holder.end)
 }
 
-/// Returns the first acknowledgement of the holder, and of nothing behind it, where the point has
-/// it just after what it let go: the two directions may be stamped apart.
+/// Returns the first acknowledgement of the holder and of nothing after it, if it was captured just
+/// after the segment that it released: the timestamps of the two directions may differ.
 fn stamped_late<'a>(
     trace: &'a Trace<'_>,
     holder: Holder,

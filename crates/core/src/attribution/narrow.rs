@@ -1,4 +1,4 @@
-//! A path that passes small segments and no full ones.
+//! A path that passes small segments but no full ones.
 
 use super::Trace;
 use crate::attribution::mark::{Data, Mark};
@@ -6,8 +6,8 @@ use crate::attribution::packet::Arrival;
 use crate::exchange::{Narrow, Recovery, RecoveryMechanism, Side};
 use crate::observed::time::Timestamp;
 
-/// Returns the full segments of a response that never arrived, whatever their copies, while smaller
-/// ones did.
+/// Returns the full segments of a response that never arrived, however often retransmitted, while
+/// smaller ones did.
 pub(super) fn narrow(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
     if !trace.is_near(Side::Server) {
         elsewhere(trace, recoveries)
@@ -29,8 +29,8 @@ fn response<'a>(trace: &'a Trace<'_>) -> impl Iterator<Item = (&'a Mark, Data)> 
         .filter(move |(_, data)| data.span.end > span.start)
 }
 
-/// Returns the first full segment, sent twice more at least, and not acknowledged before it was cut
-/// smaller, if ever.
+/// Returns the first full segment, if it was retransmitted at least twice and was not acknowledged
+/// before it was split into smaller ones, if ever.
 fn beside_sender(trace: &Trace<'_>) -> Option<Narrow> {
     let (first, full) = response(trace).find(|(_, data)| !data.is_small)?;
     let copies = || {
@@ -59,14 +59,14 @@ fn beside_sender(trace: &Trace<'_>) -> Option<Narrow> {
 }
 
 /// Returns the full segments that are missing from a long response whose segments come only after
-/// repetitions without effect, and then all of them smaller than the ends had agreed on.
+/// ineffective retransmissions, and are then all smaller than the ends had agreed on.
 fn elsewhere(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
     let repair = recoveries.iter().find(|recovery| {
         recovery.sender == Side::Server
             && recovery.again
             && recovery.mechanism == RecoveryMechanism::Timeout
     })?;
-    // Two small ones that came together may look like a full one.
+    // Two small segments that came together may look like a full one.
     let full = response(trace).filter(|(_, data)| !data.is_small).count();
     let (_, data) = response(trace).find(|(mark, _)| mark.number == repair.packet)?;
     let alike = response(trace)

@@ -1,30 +1,30 @@
-//! Gives stretches of an exchange to what an upper layer knows held it back.
+//! Attributes stretches of an exchange to flow-control windows of an upper layer that held it back.
 
 use super::Tiling;
 use crate::exchange::Side;
 use crate::exchange::wait::{Owner, Wait, WaitKind};
 use crate::observed::time::Timestamp;
 
-/// A stretch in which one side's data was held back by the other's windows.
+/// A stretch in which one side's data was held back by the peer's windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) from: Timestamp,
     pub(crate) until: Timestamp,
     /// The side whose windows held the data back.
     pub(crate) by: Side,
-    /// Number of the packet that went on.
+    /// Number of the packet with which the data continued.
     pub(crate) released: u64,
 }
 
 impl Tiling {
-    /// Gives the stretches in which one side's data was held back by the other's flow-control
-    /// windows to those windows, in time order. What the packets explain otherwise, losses and what
-    /// was not seen, stays.
+    /// Attributes the stretches in which one side's data was held back by the peer's flow-control
+    /// windows to those windows, in time order. Time with another explanation in the packets
+    /// (losses, unseen data) keeps its attribution.
     pub(crate) fn hold_back(&mut self, held: &[Held]) {
         for &held in held {
             self.give(held);
         }
-        // The segments that went on then were not held by Nagle's algorithm either.
+        // The segments that were then sent were not held by Nagle's algorithm either.
         self.holds.retain(|hold| {
             let [_, _, second] = hold.packets;
             held.iter().all(|held| held.released != second)
@@ -57,7 +57,7 @@ impl Tiling {
     }
 }
 
-/// Appends a wait; empty ones vanish and equal neighbours merge.
+/// Appends a wait; empty waits are dropped, and equal neighbours are merged.
 fn push(waits: &mut Vec<Wait>, wait: Wait) {
     if wait.end <= wait.start {
         return;
@@ -73,7 +73,7 @@ fn push(waits: &mut Vec<Wait>, wait: Wait) {
     }
 }
 
-/// Returns true for waits that the packets alone take for a sender's pause or travel.
+/// Returns true for waits that from the packets alone look like a sender's pause or propagation.
 fn may_be_held(kind: WaitKind) -> bool {
     matches!(
         kind,

@@ -1,10 +1,10 @@
-//! Properties of one packet, as the connection that it belongs to shows them.
+//! Properties of one packet, as its connection shows them.
 
 use core::time::Duration;
 
-/// The longest timeout of a sender that knows nothing of the path yet.
+/// Maximum timeout of a sender that has not measured the path yet.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
-/// The most times that this timeout doubles before the sender gives up.
+/// Maximum number of times that this timeout doubles before the sender gives up.
 const MOST_DOUBLED: u16 = 6;
 
 /// Relation of a data segment to what was seen before it.
@@ -12,13 +12,13 @@ const MOST_DOUBLED: u16 = 6;
 pub(crate) enum Arrival {
     /// The next bytes.
     InOrder,
-    /// Bytes past some that were not seen.
+    /// Bytes after some that were not seen.
     PastHole,
-    /// Bytes that had been missing.
+    /// Bytes that were missing before.
     Fill,
-    /// Bytes seen before, sent again.
+    /// Bytes that were seen before and sent again.
     Repeat,
-    /// A segment seen before: the path or the capture doubled it.
+    /// A segment that was seen before: the path or the capture duplicated it.
     Copy,
     /// A keep-alive probe: one byte before the next (RFC 1122 §4.2.3.6).
     KeepAlive,
@@ -31,15 +31,15 @@ pub(crate) struct Span {
     pub(crate) end: u64,
 }
 
-/// The place of a segment among those of its sender that came here before it.
+/// The position of a segment among those of its sender that arrived before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// An unknown place.
+    /// An unknown position.
     #[default]
     Untold,
-    /// A segment sent after all segments that came here before it.
+    /// A segment sent after all segments that arrived before it.
     Newer,
-    /// A segment sent before one that came here before it: overtaken on the way, or a copy.
+    /// A segment sent before one that arrived before it: overtaken on the path, or a copy.
     Older,
 }
 
@@ -53,12 +53,11 @@ pub(crate) enum Need {
     Pending,
     /// An earlier copy arrived.
     Spurious,
-    /// The capture misses what would have told.
+    /// Unknown, because the capture lacks what would show it.
     Untold,
 }
 
-/// Time in queues, off by a tick of the sender's. Small, because every mark
-/// has one.
+/// Time in queues, accurate to a tick of the sender's clock. Small, because every mark has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queued {
     pub(crate) possible_ns: u64,
@@ -72,35 +71,35 @@ impl Queued {
         Duration::from_nanos(self.known_ns)
     }
 
-    /// Returns the time in queues if the sender's tick is a millisecond, as nearly all are, and
-    /// none is missed.
+    /// Returns the time in queues if the sender's tick is a millisecond, as for nearly all senders,
+    /// and no tick was missed.
     #[inline]
     pub(crate) fn possible(self) -> Duration {
         Duration::from_nanos(self.possible_ns)
     }
 }
 
-/// Properties of a sender that tiling needs.
+/// Properties of a sender's direction that tiling needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pipe {
     /// Payload of a full segment.
     pub(crate) mss: u32,
     /// True if offset 0 is the stream's true beginning.
     pub(crate) has_start: bool,
-    /// True if its stamps are known to count milliseconds, so that a queue before the point would
-    /// show.
+    /// True if the sender's timestamps are known to count milliseconds, so that a queue before the
+    /// observation point would show.
     pub(crate) has_clock: bool,
-    /// True if it numbers its segments so that one lost before the point shows.
+    /// True if the sender numbers its segments, so that a loss before the observation point shows.
     pub(crate) is_numbered: bool,
-    /// True if any of its data was sent again so far.
+    /// True if any of the sender's data was retransmitted so far.
     pub(crate) has_repeats: bool,
-    /// True if any of its data was lost so far, on this side of the point or beyond. Data
-    /// lost before the point shows as data that fills a gap.
+    /// True if any of the sender's data was lost so far, before the observation point or after it.
+    /// Data lost before it shows as data that fills a gap.
     pub(crate) has_losses: bool,
 }
 
-/// Returns the longest time that a sender waits before it repeats what `skipped` copies were lost
-/// of: its timer is three seconds at first (RFC 1122 §4.2.3.1) and doubles each time.
+/// Returns the maximum time after which a sender retransmits if `skipped` copies were lost: its
+/// timer is initially three seconds (RFC 1122 §4.2.3.1) and doubles each time.
 pub(crate) fn longest_repair(skipped: u16) -> Duration {
     FIRST_TIMEOUT * ((1 << skipped.clamp(1, MOST_DOUBLED)) - 1)
 }

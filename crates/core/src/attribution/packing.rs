@@ -1,5 +1,5 @@
-//! Packing of a response into segments, and their acknowledgements: what costs nothing and looks
-//! odd.
+//! Packing of a response into segments, and their acknowledgements: patterns that look odd but cost
+//! nothing.
 
 use core::time::Duration;
 
@@ -8,17 +8,18 @@ use crate::attribution::mark::Data;
 use crate::attribution::packet::Arrival;
 use crate::exchange::{Gathered, Packing, Side};
 
-/// Minimum number of segments of a response whose packing says anything.
+/// Minimum number of segments of a response for its packing to be examined.
 const LEAST_SEGMENTS: usize = 5;
-/// The fraction of a full segment, as one in so many, up to which writes are worth gathering.
+/// Maximum size of writes that are worth coalescing, as a fraction of a full segment (one in this
+/// many).
 const SMALL_PART: u32 = 4;
-/// The number of first segments of one length that show how much the program writes.
+/// Number of initial segments of equal length that show the size of the program's writes.
 const LEAST_WRITES: usize = 2;
-/// Minimum round trip of a path: on a shorter one an acknowledgement may have come before each
+/// Minimum round trip of a path: on a shorter path an acknowledgement may have arrived before each
 /// segment.
 const LEAST_TRIP: Duration = Duration::from_millis(1);
 
-/// Returns the response's packing; `strides` is memory to use.
+/// Returns the response's packing; `strides` is scratch memory.
 pub(super) fn packing(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Packing {
     if trace.marks.len() < LEAST_SEGMENTS || new(trace).nth(LEAST_SEGMENTS - 1).is_none() {
         return Packing::default();
@@ -29,7 +30,7 @@ pub(super) fn packing(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Packing {
     }
 }
 
-/// Iterates over the response's segments that came in their order.
+/// Iterates over the response's segments that arrived in order.
 fn new<'a>(trace: &'a Trace<'_>) -> impl Iterator<Item = &'a Data> {
     let span = trace.response;
     let own = trace.marks.iter().filter(|mark| mark.by == Side::Server);
@@ -42,11 +43,11 @@ fn length(data: &Data) -> u64 {
     data.span.end - data.span.start
 }
 
-/// Returns small writes of one length of which later ones left together, though none had to wait
-/// for an acknowledgement: the ends of partial segments are ends of writes.
+/// Returns small writes of equal length of which later ones left together, although none had to
+/// wait for an acknowledgement: the ends of partial segments are the ends of writes.
 fn gathered(trace: &Trace<'_>) -> Option<Gathered> {
     let mss = trace.pipe(Side::Server).mss;
-    // The head is a write of its own.
+    // The head is a separate write.
     let write = length(new(trace).nth(1)?);
     let is_small = write > 0 && write <= u64::from(mss / SMALL_PART);
     if !is_small || trace.whole_trip() < LEAST_TRIP {
@@ -80,8 +81,8 @@ fn gathered(trace: &Trace<'_>) -> Option<Gathered> {
     })
 }
 
-/// Returns the number of segments for which one acknowledgement came, at the median; super-segments
-/// count once, for their receiver acknowledges them as one.
+/// Returns the median number of segments per acknowledgement. A super-segment counts once, because
+/// its receiver acknowledges it as one.
 fn stride(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Option<u32> {
     let acks = trace.marks.iter().filter(|mark| {
         mark.by == Side::Client && mark.data.is_none() && mark.is_news && !mark.reports_hole
@@ -98,7 +99,7 @@ fn stride(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Option<u32> {
         }
     }
     strides.sort_unstable();
-    // The last one comes for what is left.
+    // The last acknowledgement covers whatever is left.
     (strides.len() > 1)
         .then(|| strides.get(strides.len() / 2).copied())
         .flatten()

@@ -1,4 +1,4 @@
-//! Retransmissions: what each repaired, and how the loss was noticed.
+//! Retransmissions: what each repaired, and how the sender noticed the loss.
 
 use core::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Recovery, RecoveryMechanism, Side};
 use crate::observed::time::Timestamp;
 
-/// Minimum number of segments as long that are missing behind one that was sent again where all
-/// of its flight is: one may have been lost by itself later.
+/// Minimum number of equally long segments that are missing after a retransmitted one if its whole
+/// flight is missing: a single one may have been lost independently later.
 const LEAST_MISSING: u64 = 3;
-/// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
+/// Initial TTL of Linux (`ip_default_ttl`); other systems start higher.
 const LINUX_TTL: u8 = 64;
-/// The longest that Windows delays an acknowledgement: 200 ms, give or take a tick.
+/// Maximum delay of an acknowledgement on Windows: 200 ms, plus or minus a tick.
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(220);
 
-/// Names the gap before a retransmission, seen at its sender.
+/// Attributes the gap before a retransmission, seen at its sender.
 pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     if data.was_too_big {
-        // Cut to size as soon as a router said so: nothing was lost unawares.
+        // Split to fit as soon as a router said so: this is not a silent loss.
         return Gap::named(transfer(mark.by), Owner::Path);
     }
     if data.need != Need::Needed {
@@ -40,9 +40,9 @@ pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data
     gap
 }
 
-/// Returns true if the receiver may have had what was sent again `since_copy` later, and have
-/// delayed its acknowledgement: Windows waits longer than many a timer, and does not report copies
-/// (D-SACK).
+/// Returns true if the receiver may have had the bytes that were retransmitted `since_copy` later,
+/// and delayed their acknowledgement: Windows delays longer than many retransmission timers, and
+/// does not report duplicates (D-SACK).
 fn may_be_delayed(trace: &Trace<'_>, sender: Side, since_copy: Duration) -> bool {
     let peer = sender.peer();
     let is_other = trace
@@ -52,7 +52,7 @@ fn may_be_delayed(trace: &Trace<'_>, sender: Side, since_copy: Duration) -> bool
     is_other && since_copy <= trace.whole_trip() + LONGEST_DELAYED_ACK
 }
 
-/// Returns the copy of these bytes that was sent last before `mark`.
+/// Returns the last copy of these bytes that was sent before `mark`.
 fn copy_before<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark> {
     trace.marks.iter().rev().find(|m| {
         m.at < mark.at
@@ -62,9 +62,9 @@ fn copy_before<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a 
     })
 }
 
-/// Returns true if the receiver told the sender of missing data after `since`: by SACK, or by
-/// acknowledging the same again, which later data makes it do (RFC 5681 §3.2). What is sent again
-/// as soon as anything came from there was released by that, and not by a timer.
+/// Returns true if the receiver reported missing data to the sender after `since`: by SACK, or by a
+/// duplicate acknowledgement, which later data triggers (RFC 5681 §3.2). A retransmission sent as
+/// soon as such a report arrives was triggered by the report, not by a timer.
 fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &Mark) -> bool {
     let reaction = reaction(trace, sender) + trace.round_trip(sender).floor().unwrap_or_default();
     trace.marks.iter().any(|answer| {
@@ -76,30 +76,30 @@ fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &M
     })
 }
 
-/// Names the gap before missing bytes that arrived: reordered, or sent again.
+/// Attributes the gap before missing bytes that arrived: reordered, or retransmitted.
 pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     let noticed = noticed(trace, mark, data);
-    // Without later data it was the sender's ACKs that told of it.
+    // Without later data, the sender noticed the loss by missing ACKs.
     let late = mark.at.since(noticed.map_or(before.at, |m| m.at));
     if is_overtaken(trace, mark, data, late) {
         let took = late.min(mark.at.since(before.at));
         return Gap {
-            // Within that, RACK waits too: harmless.
+            // Within that time RACK waits too, so it is harmless.
             overtaken: (late >= patience(trace, mark.by)).then_some(took),
             ..Gap::named(transfer(mark.by), Owner::Path)
         };
     }
     let is_missed = |m: &Mark| is_hole_reported(trace, mark.by, m.at, mark);
     if trace.is_near(mark.by) && !noticed.is_some_and(is_missed) {
-        // Beside its sender: the capture missed when it was sent first, and the receiver
-        // did not say that it missed it too.
+        // At the sender: the capture missed the first transmission, and the receiver did not
+        // report it missing too.
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
     recovered(trace, mark, late, late, noticed.is_some())
 }
 
-/// Returns true if what `first` came before was merely late: it had been sent, and not yet again
-/// when it came.
+/// Returns true if the bytes that `first` overtook were merely late: they had been sent, and not
+/// yet retransmitted, when `first` arrived.
 pub(super) fn is_overtaking(trace: &Trace<'_>, first: &Mark) -> bool {
     let Some(sent) = first.data else { return false };
     let fills = |m: &&Mark| {
@@ -114,9 +114,9 @@ pub(super) fn is_overtaking(trace: &Trace<'_>, first: &Mark) -> bool {
     fillers.peek().is_some() && fillers.all(was_late)
 }
 
-/// Returns the first segment that came from behind the hole that `mark` fills.
+/// Returns the first segment that arrived from after the hole that `mark` fills.
 fn noticed<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark> {
-    // A segment may bring what had arrived behind the hole once more.
+    // A segment may also carry again what had arrived from after the hole.
     let is_behind = |m: &Mark, d: Data| {
         let is_again = m.at < mark.at && d.span.start > data.span.start;
         d.span.start >= data.span.end || (is_again && d.span.end >= data.span.end)
@@ -125,7 +125,8 @@ fn noticed<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark
     marks.find(|m| m.by == mark.by && m.data.is_some_and(|d| is_behind(m, d)))
 }
 
-/// Returns true if what filled a hole so `late` had been sent before what came in front of it.
+/// Returns true if a hole was filled by a segment that had been sent before the segment that
+/// arrived ahead of it; `late` is the time from noticing the hole to filling it.
 fn is_overtaken(trace: &Trace<'_>, mark: &Mark, data: Data, late: Duration) -> bool {
     let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
     match data.order {
@@ -139,15 +140,15 @@ fn is_overtaken(trace: &Trace<'_>, mark: &Mark, data: Data, late: Duration) -> b
     }
 }
 
-/// Returns the time that RACK waits before it takes a segment that others overtook for lost.
+/// Returns the time that RACK waits before it treats an overtaken segment as lost.
 fn patience(trace: &Trace<'_>, sender: Side) -> Duration {
     let travel = trace.round_trip(sender).floor().unwrap_or_default();
     REORDERING.max(travel / 4)
 }
 
-/// Returns true if a timer or a probe can have sent what filled a hole. Else the receiver's
-/// word of the hole must have reached the sender before, which takes the travel there and
-/// back: what comes sooner had been sent before.
+/// Returns true if a timer or a probe can have sent the segment that filled a hole. Otherwise the
+/// receiver's report of the hole must have reached the sender first, which takes the propagation
+/// there and back: a segment that comes sooner had been sent before.
 fn may_be_by_timer(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
     let ends_at_hole = |m: &&Mark| {
         m.by == mark.by && m.at < mark.at && m.data.is_some_and(|d| d.span.end == data.span.start)
@@ -157,9 +158,10 @@ fn may_be_by_timer(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
     sent.is_none_or(|sent| mark.at.since(sent.at) >= probe.min(LEAST_TIMEOUT))
 }
 
-/// Returns true if the bytes that filled a hole came once more about when their sender can have
-/// heard that they are there, and no timer's time later: it had repeated what was only late. A
-/// path that queues takes up to twice its least round trip.
+/// Returns true if the bytes that filled a hole came once more within about the round trip after
+/// which the sender can have received the report of the hole, and sooner than a timer allows: the
+/// sender had retransmitted what was merely late. A path with queues takes up to twice its minimum
+/// round trip.
 fn is_repeated_behind(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
     let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
     let until = mark.at + travel.max((travel * 2).min(LEAST_TIMEOUT));
@@ -176,8 +178,8 @@ fn is_repeated_behind(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
     })
 }
 
-/// Names the gap before `mark`, which brought what was lost, `since_copy` after the copy before was
-/// sent, or would have come.
+/// Attributes the gap before `mark`, which carried the lost bytes `since_copy` after the previous
+/// copy was sent, or would have arrived.
 pub(super) fn recovered(
     trace: &Trace<'_>,
     mark: &Mark,
@@ -192,10 +194,10 @@ pub(super) fn recovered(
     }
 }
 
-/// Returns the repair that a flight's first segment is, `gap` after what came before: none of the
-/// flight had come. Its sender numbers nothing, or by a counter that tells nothing, but went on
-/// behind it by what one acknowledgement lets go, and further than it had come: what lies between
-/// was sent before.
+/// Returns the repair made by the first segment of a flight, `gap` after the preceding data, if
+/// nothing of the lost flight arrived. The sender does not number its segments, or its counter
+/// shows nothing. But it continued with as much as one acknowledgement releases, and beyond the
+/// bytes that had arrived: the bytes in between had been sent before.
 pub(super) fn resumed(
     trace: &Trace<'_>,
     (mark, data): (&Mark, Data),
@@ -222,13 +224,13 @@ pub(super) fn resumed(
     }
     let mut gap_of = recovered(trace, mark, gap, gap, false);
     if let Some(recovery) = &mut gap_of.recovery {
-        // Each timeout is twice the one before (RFC 6298 §5.5).
+        // Each timeout is twice as long as the one before (RFC 6298 §5.5).
         recovery.again |= gap >= timeout * 3;
     }
     Some(gap_of)
 }
 
-/// Returns a repair, and the way in which the loss was noticed.
+/// Returns a repair, and how the sender noticed the loss.
 pub(super) fn recovery(
     trace: &Trace<'_>,
     mark: &Mark,
@@ -238,8 +240,8 @@ pub(super) fn recovery(
 ) -> Recovery {
     let floor = |side| trace.round_trip(side).floor().unwrap_or_default();
     let trip = floor(Side::Client) + floor(Side::Server);
-    // The timer is the smoothed round trip and 200 ms at least (RFC 6298 §2.3
-    // with Linux's floor), a probe's two round trips.
+    // The timer is the smoothed round trip plus at least 200 ms (RFC 6298 §2.3 with Linux's
+    // floor); a probe's is two round trips.
     let least = (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3));
     let is_by_word = is_revealed && follows_word(trace, mark);
     let mechanism = if since_copy >= least && !is_by_word {
@@ -265,10 +267,10 @@ pub(super) fn recovery(
     }
 }
 
-/// Returns true if the receiver's report of missing data reached its sender just before `mark`: a
-/// timer expires in silence, and what is sent again long after its copy may have waited for its
-/// turn. Behind a timeout, what was lost is sent again as each piece is acknowledged: still the
-/// timer's.
+/// Returns true if the receiver's report of missing data reached its sender just before `mark`. A
+/// timer expires in silence, and a segment retransmitted long after its copy may have waited for
+/// its turn. After a timeout, lost data is retransmitted as earlier data is acknowledged: this
+/// still counts as the timer's.
 fn follows_word(trace: &Trace<'_>, mark: &Mark) -> bool {
     let floor = trace.round_trip(mark.by).floor().unwrap_or_default();
     let latest = reaction(trace, mark.by) + floor + floor / 4;
@@ -277,10 +279,9 @@ fn follows_word(trace: &Trace<'_>, mark: &Mark) -> bool {
     words.any(|word| word.by == mark.by.peer() && (word.reports_hole || !word.is_news))
 }
 
-/// Returns true if the bytes of `mark` had been sent again before. Beside their
-/// sender each copy is seen; elsewhere the copy that repairs follows another
-/// that its sender numbered and that never came, or comes behind the repair of what
-/// lies further on.
+/// Returns true if the bytes of `mark` had been retransmitted before. At their sender each copy is
+/// visible. Elsewhere the repairing copy either follows another copy that its sender numbered and
+/// that never arrived, or comes after the repair of later bytes.
 fn is_sent_thrice(trace: &Trace<'_>, mark: &Mark) -> bool {
     let Some(data) = mark.data else { return false };
     match data.arrival {
@@ -299,16 +300,16 @@ fn is_sent_thrice(trace: &Trace<'_>, mark: &Mark) -> bool {
     }
 }
 
-/// Returns true if a hole further on was filled some time before the one that `mark` fills: a
-/// sender repeats what is missing from its beginning on (RFC 6675 §4, `NextSeg()`), so that it
-/// had repeated this one before, and that copy never came.
+/// Returns true if a hole further on was filled some time before the one that `mark` fills. A
+/// sender retransmits missing data from the beginning (RFC 6675 §4, `NextSeg()`), so it had
+/// retransmitted this one before, and that copy never arrived.
 fn is_behind_later_repair(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
     let fills = |m: &&Mark| {
         let fill = m.data.filter(|d| d.arrival == Arrival::Fill);
         let is_further = fill.is_some_and(|d| d.span.start >= data.span.end);
         m.by == mark.by && m.at < mark.at && is_further
     };
-    // The last such repair is enough to ask about.
+    // The last such repair is sufficient for this.
     let Some(later) = trace.marks.iter().rev().find(fills) else {
         return false;
     };

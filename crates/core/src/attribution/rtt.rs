@@ -4,31 +4,33 @@ use core::time::Duration;
 
 use crate::attribution::LEAST_DELAYED_ACK;
 
-/// Error assumed of a round trip that was seen once or never varied: stamps of the two
-/// directions stray by as much.
+/// Assumed error of a round trip that was seen once or never varied: timestamps of the two
+/// directions differ by this much.
 pub(crate) const LEAST_ERROR: Duration = Duration::from_micros(50);
-/// The factor by which a sample above the least is the peer's delay, not the path's.
+/// Factor above the minimum from which a sample's excess is attributed to the peer instead of the
+/// path.
 const QUICK_FACTOR: u32 = 2;
 
-/// Minimum time that is worth naming as a program's.
+/// Minimum time worth attributing to a program.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// The factor by which the handshake of an end exceeds the least reply where another end replies.
+/// Minimum ratio of an end's handshake time to the minimum reply time, from which another device is
+/// taken to reply for that end.
 const FARTHER: u32 = 8;
 
 /// An estimate of the path's part in replies.
 ///
-/// Minimum reply time seen. It errs upward where the end never answered at
-/// once, and misses what queues add at times: the error is the mean deviation
-/// of the quick samples from the least.
+/// Minimum reply time seen. Too long if the end never answered immediately; it excludes occasional
+/// queueing. The error is the mean deviation of the quick samples from the minimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RoundTrip {
     least: Option<Duration>,
     deviation: Duration,
-    /// True if a handshake was among the samples: a kernel answers it at once, while every other
-    /// reply may have waited for its program or a timer.
+    /// True if a handshake was among the samples: a kernel answers it immediately, while every
+    /// other reply may have waited for its program or a timer.
     has_handshake: bool,
-    /// Minimum reply in a handshake; where none was seen, the least reply to a FIN.
+    /// Minimum reply time in a handshake; if no handshake was seen, the minimum reply time to a
+    /// FIN.
     handshake: Option<Duration>,
     /// True if a bare acknowledgement that no timer delayed was among the samples.
     has_receipt: bool,
@@ -46,21 +48,21 @@ impl RoundTrip {
         }
     }
 
-    /// Returns true if a kernel's own reply bounds it; else the least reply may have waited for a
-    /// program.
+    /// Returns true if a reply by the kernel bounds the round trip; otherwise the minimum may
+    /// include the program's time.
     pub(crate) fn is_bounded(&self) -> bool {
         self.has_handshake
     }
 
-    /// Returns true if anything at all tells it from a program's time: a kernel's reply, or a
-    /// value shorter than any program's time worth naming.
+    /// Returns true if the round trip can be distinguished from a program's time: by a kernel's
+    /// reply, or because it is shorter than any program's time worth attributing.
     pub(crate) fn is_told(&self) -> bool {
         let is_short = self.least.is_some_and(|least| least < NOTABLE);
         self.has_handshake || self.has_receipt || is_short
     }
 
-    /// Returns true if a device on the path acknowledges for an end that is much farther
-    /// away: the handshake went all the way, and later acknowledgements do not.
+    /// Returns true if a device on the path acknowledges for an end that is much farther away: the
+    /// handshake went all the way to that end, but later acknowledgements do not.
     pub(crate) fn is_relayed(&self) -> bool {
         let (Some(handshake), Some(least)) = (self.handshake, self.least) else {
             return false;
@@ -68,19 +70,19 @@ impl RoundTrip {
         self.has_handshake && handshake >= NOTABLE && least * FARTHER <= handshake
     }
 
-    /// Takes in a bare acknowledgement of data, by which a kernel alone replies.
+    /// Takes in a bare acknowledgement of data, which only a kernel sends.
     pub(crate) fn sample_receipt(&mut self, took: Duration) {
         self.has_receipt |= took < LEAST_DELAYED_ACK;
         self.sample(took);
     }
 
-    /// Returns the reply to a FIN, where no handshake was seen: the kernel's, or its program's own
-    /// FIN.
+    /// Returns the reply time to a FIN, if no handshake was seen: the reply is the kernel's ACK, or
+    /// the program's own FIN.
     pub(crate) fn fin_trip(&self) -> Option<Duration> {
         self.handshake.filter(|_| !self.has_handshake)
     }
 
-    /// Takes in the reply to a FIN. It comes too late to tell anything of the exchanges before it.
+    /// Takes in the reply to a FIN. It comes too late to be used for the exchanges before it.
     pub(crate) fn sample_fin(&mut self, took: Duration) {
         if !self.has_handshake {
             self.handshake = self.handshake.into_iter().chain([took]).min();
@@ -114,8 +116,8 @@ impl RoundTrip {
         self.least
     }
 
-    /// Returns the error of a split of a reply's time into travel and the far side's: all of the
-    /// travel where no handshake bounds it.
+    /// Returns the error of splitting a reply time into propagation and the peer's part: the whole
+    /// propagation time if no handshake bounds it.
     pub(crate) fn split_error(&self) -> Duration {
         if self.has_handshake {
             self.error()
@@ -124,8 +126,7 @@ impl RoundTrip {
         }
     }
 
-    /// Returns the amount by which a single reply may stray from the floor without meaning
-    /// anything.
+    /// Returns how much a single reply may differ from the minimum without significance.
     pub(crate) fn error(&self) -> Duration {
         self.deviation.max(LEAST_ERROR)
     }

@@ -1,5 +1,5 @@
-//! A response on a connection that carries others meanwhile (HTTP/2): what held all of them back
-//! held it too, and is not the server's think time.
+//! A response on a connection that carries several in parallel (HTTP/2): what held all of them back
+//! held this one too, and is not the server's think time.
 
 use core::time::Duration;
 
@@ -12,22 +12,22 @@ use crate::exchange::Side;
 use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::observed::time::Timestamp;
 
-/// Maximum number of segments of other responses before one that are looked at.
+/// Maximum number of segments of other responses examined before a response.
 const MAX_OTHERS: usize = 64;
 
-/// The state of a sender's socket buffer, by a gap in its data.
+/// The state of a sender's socket buffer, derived from a gap in its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Buffer {
-    /// An empty buffer: nothing held the sender back, it had nothing to send, so the response was
-    /// not there yet.
+    /// An empty buffer: the sender was not held back but had nothing to send, so the response did
+    /// not exist yet.
     Empty,
-    /// A full buffer: more was there than could be sent.
+    /// A full buffer: there was more data than could be sent.
     Full,
-    /// An unknown state: either of the two.
+    /// Unknown: either of the two.
     Untold,
 }
 
-/// The time before a segment of the server's, on a connection that others' fill too.
+/// The time before a segment of the server, on a connection shared with other responses.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     until: Timestamp,
@@ -54,10 +54,10 @@ impl Step {
 }
 
 impl Tiler<'_> {
-    /// Names the time up to `first` where the server's other responses were held back before
-    /// it: its bytes stand in line with theirs, so only up to the last instant at which
-    /// nothing was left to send the server is known to have thought. Returns false where
-    /// that tells nothing.
+    /// Attributes the time up to `first` if other responses of the server were held back before
+    /// this one. This response queues after the others, so the server is known to have been
+    /// thinking only up to the last instant at which it had nothing left to send. Returns false if
+    /// that cannot be determined.
     pub(super) fn held_with_others(&mut self, from: Timestamp, first: &Mark) -> bool {
         let trace = self.trace;
         let Some(travel) = trace.to_server.floor() else {
@@ -71,7 +71,7 @@ impl Tiler<'_> {
         let line = steps
             .get(empty.map_or(0, |at| at + 1)..)
             .unwrap_or_default();
-        // So many in a row, and never nothing left: the line was never empty.
+        // So many segments in a row without an empty buffer: the queue was never empty.
         let is_endless = begun > asked && empty.is_none();
         if !is_endless && !line.iter().any(|step| step.buffer() == Buffer::Full) {
             return false;
@@ -82,7 +82,7 @@ impl Tiler<'_> {
         let (path, inferred) = (Owner::Path, Bound::Inferred(trace.to_server.split_error()));
         self.push(from + travel / 2, WaitKind::RoundTrip, path, None, inferred);
         if is_endless {
-            // It does not show whether the response was there when its line began.
+            // It is not visible whether the response existed when the queue began to fill.
             self.push(free, WaitKind::Unknown, Owner::Unknown, None, inferred);
         } else {
             let think = WaitKind::ServerThink;
@@ -98,8 +98,8 @@ impl Tiler<'_> {
 }
 
 /// Returns the server's segments of other responses and of this one up to `first`, the latest ones
-/// that came after `asked`, and the time from which on they are looked at: `asked`, or later where
-/// they are too many.
+/// after `asked`, and the time from which they are examined: `asked`, or later if there are too
+/// many.
 fn steps(trace: &Trace<'_>, asked: Timestamp, first: &Mark) -> (Timestamp, Vec<Step>) {
     let (number, start) = (first.number, first.data.map_or(0, |data| data.span.start));
     let counts = |mark: &Mark| {

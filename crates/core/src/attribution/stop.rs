@@ -1,4 +1,4 @@
-//! Stops of a sender that had more to send: the cause of each, and what ended it.
+//! Stops of a sender that had more to send, with the cause of each and what ended it.
 
 use core::time::Duration;
 
@@ -11,33 +11,34 @@ use crate::exchange::delivery::Limit;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::time::Timestamp;
 
-/// The part of the window that a sender that avoids silly windows waits for (`tcp_tso_win_divisor`
-/// in `net/ipv4/tcp_output.c`; RFC 9293 §3.8.6.2.1 has a half).
+/// The fraction of the window for which a sender waits to avoid silly windows, one in this many
+/// (`tcp_tso_win_divisor` in `net/ipv4/tcp_output.c`; RFC 9293 §3.8.6.2.1 uses a half).
 const SILLY_PART: u64 = 3;
 
-/// A time for which a sender stood still.
+/// A period for which a sender stalled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stop {
     pub(super) limit: Limit,
     pub(super) took: Duration,
-    /// Bytes not acknowledged meanwhile, as the sender knew.
+    /// Bytes in flight during the stop, as the sender knew.
     pub(super) in_flight: u64,
-    /// Segments not acknowledged meanwhile.
+    /// Segments in flight during the stop.
     pub(super) segments: u64,
-    /// The receiver's window; 0 where it is not known.
+    /// The receiver's window; 0 if it is not known.
     pub(super) window: u64,
     pub(super) is_zero_window: bool,
-    /// The last packet before, the one that ended the stop (0: none), and the next.
+    /// Packet numbers: the last packet before the stop, the one that ended it (0: none), and the
+    /// next.
     pub(super) packets: [u64; 3],
-    /// End of the bytes sent before.
+    /// End of the bytes sent before the stop.
     pub(super) sent: u64,
 }
 
 /// A wait's kind and owner.
 pub(super) type Named = (WaitKind, Owner);
 
-/// Names the gap between two new segments of one sender, neither of which was
-/// held by Nagle's algorithm; `may_be_held`: both are small and follow each other.
+/// Attributes the gap between two new segments of one sender, neither of which was held by Nagle's
+/// algorithm; `may_be_held`: both are small and consecutive.
 pub(super) fn name(
     trace: &Trace<'_>,
     flow: &Flow,
@@ -69,7 +70,7 @@ pub(super) fn name(
                 stop.limit = Limit::Bottleneck;
                 ((super::gap::transfer(sender), Owner::Path), Some(stop))
             }
-            // An ACK that it meets is chance.
+            // If it coincides with an ACK, that is chance.
             Keeper::Program => (super::gap::paused(trace, sender), Some(stop)),
             Keeper::Untold => ((super::gap::transfer(sender), Owner::Path), None),
         };
@@ -78,7 +79,7 @@ pub(super) fn name(
         return ((super::gap::transfer(sender), Owner::Path), None);
     }
     if second.after_cut && !first.is_small && release(trace, mark, index).is_some() {
-        // Sent at once, but for what was lost before.
+        // It would have been sent immediately if nothing had been lost before.
         return ((WaitKind::Recovery, Owner::Path), None);
     }
     if let Some(limit) = by_acknowledgement(trace, flow, (mark, index), first, &stop, may_be_held) {
@@ -99,15 +100,15 @@ pub(super) fn name(
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
     if mark.queued.possible() * 2 >= gap {
-        // The segment was on its way for most of the time, and the least lag may have been a
-        // queue's too: what came before it queued, and it does not show whether its sender waited
-        // for that or for itself.
+        // The segment was in transit for most of the time, and the minimum lag may itself include a
+        // queue: the data before it queued, and it is not visible whether its sender waited for
+        // that queue or for its own reasons.
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
     (super::gap::paused(trace, sender), Some(stop))
 }
 
-/// Names the wait of a segment sent again to a receiver that has no room.
+/// Attributes the wait of a segment retransmitted to a receiver that has no room.
 pub(super) fn closed(
     trace: &Trace<'_>,
     before: &Mark,
@@ -143,8 +144,8 @@ fn stop(trace: &Trace<'_>, (before, mark): (&Mark, &Mark), index: usize, first: 
     }
 }
 
-/// Counts the segments of `sender` before `index` that end behind `acked`, super-segments by their
-/// parts.
+/// Counts the segments of `sender` before `index` that end after `acked`; a super-segment counts as
+/// its parts.
 fn segments_since(trace: &Trace<'_>, sender: Side, acked: u64, index: usize) -> u64 {
     let mss = u64::from(trace.pipe(sender).mss.max(1));
     let marks = trace.marks.get(..index).unwrap_or_default().iter().rev();
@@ -156,7 +157,7 @@ fn segments_since(trace: &Trace<'_>, sender: Side, acked: u64, index: usize) -> 
         .sum()
 }
 
-/// Returns true if the peer closed its window between the two.
+/// Returns true if the peer closed its window between the two segments.
 fn is_zero(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> bool {
     let marks = trace.marks.get(..index).unwrap_or_default().iter().rev();
     let between = marks.take_while(|other| other.number != before.number);
@@ -165,7 +166,8 @@ fn is_zero(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> bool 
         .any(|other| other.by == mark.by.peer() && other.is_closed)
 }
 
-/// Returns the time between the two during which the peer's window was closed, at the point.
+/// Returns the time between the two segments during which the peer's window was closed, as seen at
+/// the observation point.
 fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Duration {
     let marks = trace.marks.get(..index).unwrap_or_default();
     let from = marks.partition_point(|other| other.at < before.at);
@@ -182,8 +184,8 @@ fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Dura
     shut + since.map_or(Duration::ZERO, |since| mark.at.since(since))
 }
 
-/// Names the rest of a message whose receiver shut its window behind the last segment of `sender`,
-/// while `sender` kept probing: the end of that time, and the stop.
+/// Attributes the rest of a message whose receiver closed its window after the last segment of
+/// `sender`, while `sender` kept probing. Returns the end of that time, and the stop.
 pub(crate) fn left_shut(
     trace: &Trace<'_>,
     sender: Side,
@@ -221,8 +223,7 @@ pub(crate) fn left_shut(
     (probes > 0 && until.at > trace.end).then_some((until.at, stop))
 }
 
-/// Returns true if the receiver's window, as the sender knew it, did not hold the whole of
-/// `second`.
+/// Returns true if the receiver's window, as the sender knew it, had no room for all of `second`.
 pub(super) fn has_no_room(
     trace: &Trace<'_>,
     mark: &Mark,
@@ -236,8 +237,8 @@ pub(super) fn has_no_room(
     })
 }
 
-/// Returns true if the receiver's window had no room: for nothing, or for so little that a sender
-/// waits for more, and what it then sent filled it.
+/// Returns true if the receiver's window was full: it had no room, or so little that a sender waits
+/// for more, and what was then sent filled it.
 fn is_window_full(
     trace: &Trace<'_>,
     mark: &Mark,
@@ -257,7 +258,8 @@ fn is_window_full(
     if room < mss.min(second.span.end - second.span.start) {
         return true;
     }
-    // A window of few segments (loopback's are as large) holds parts of one.
+    // A window of only a few segments (as on loopback, where segments are large) holds fractions of
+    // one.
     let mss = mss.min(window / 4);
     let last_edge = told(trace, mark, index)
         .and_then(|told| told.edge)
@@ -266,15 +268,16 @@ fn is_window_full(
     is_filled && room <= (2 * mss).max(window / SILLY_PART)
 }
 
-/// Returns true if the data goes beyond every window that was seen: the capture missed one.
+/// Returns true if the data goes beyond every window that was seen, so the capture missed a window
+/// update.
 fn is_beyond_window(trace: &Trace<'_>, mark: &Mark, index: usize, second: Data) -> bool {
     let edge = told(trace, mark, index).and_then(|told| told.edge);
     edge.is_some_and(|edge| second.span.end > edge)
 }
 
-/// Returns true if a bare ACK ended a stop after as many segments as a sender begins with, and the
-/// receiver's window is not known: one of the two windows was full. Without the handshake the size
-/// of a full segment is not known either, so that none of them may look full.
+/// Returns true if a bare ACK ended a stop after a whole initial window, and the receiver's window
+/// is not known: one of the two windows was full. Without the handshake the size of a full segment
+/// is not known either, so no segment may look full.
 fn is_initial_flight(
     trace: &Trace<'_>,
     (mark, index): (&Mark, usize),
@@ -287,8 +290,8 @@ fn is_initial_flight(
         && bare_release(trace, mark, index).is_some()
 }
 
-/// Names a stop that a bare ACK ended, the receiver's window open: the sender's congestion window
-/// was full, or its buffer.
+/// Attributes a stop that a bare ACK ended although the receiver's window was open: the sender's
+/// congestion window or its send buffer was full.
 fn by_acknowledgement(
     trace: &Trace<'_>,
     flow: &Flow,

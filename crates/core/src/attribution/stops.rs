@@ -13,23 +13,23 @@ use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 
-/// Minimum time stopped that is worth telling.
+/// Minimum total stopped time worth reporting.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// Maximum number of pauses remembered of one message.
+/// Maximum number of pauses remembered per message.
 const MAX_PAUSES: usize = 8;
 
 /// State of the connection before an exchange.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Before {
-    /// End of the exchange before it.
+    /// End of the preceding exchange.
     pub(crate) ended: Option<Timestamp>,
-    /// Most of the server's bytes in flight so far.
+    /// Maximum number of the server's bytes in flight so far.
     pub(crate) flight: u64,
-    /// The congestion window that the server would have by now, had no rest made it smaller.
+    /// The congestion window that the server would have by now if no idle period had reduced it.
     pub(crate) kept: u64,
 }
 
-/// Returns what limited the message of `sender`; `None` where nothing did for long.
+/// Returns what limited the message of `sender`; `None` if nothing did for a notable time.
 pub(super) fn delivery(
     trace: &Trace<'_>,
     sender: Side,
@@ -66,8 +66,8 @@ pub(super) fn delivery(
         stopped,
         held,
         drain,
-        // A queue makes the round trip, and with it the timeout, longer
-        // than the rest that its draining looks like.
+        // A queue makes the round trip, and so the timeout, longer than the idle period for which
+        // its draining could be mistaken.
         spared: slow_start(trace, sender, rested.filter(|_| limit != Limit::Bottleneck)).min(held),
         kept_spared: rounds(trace, sender, trace.before.kept).min(stopped),
         round_trip: trace.whole_trip(),
@@ -93,8 +93,8 @@ pub(super) fn delivery(
     })
 }
 
-/// Returns the time by which the message's last byte was longer on its way than the path takes,
-/// seen beside its sender: the receiver waits for the queue to drain though nothing more is sent.
+/// Returns the time by which the message's last byte was in transit longer than the path takes, as
+/// seen at the sender: the receiver waits for the queue to drain although nothing more is sent.
 fn drain(trace: &Trace<'_>, sender: Side) -> Duration {
     if !trace.is_near(sender) {
         return Duration::ZERO;
@@ -122,7 +122,7 @@ fn last_sent<'a>(trace: &Trace<'a>, sender: Side) -> Option<(usize, &'a Mark)> {
         .find(|(_, mark)| is_last(mark))
 }
 
-/// Returns the most bytes in flight, at a stop or behind the last segment.
+/// Returns the maximum number of bytes in flight, at a stop or after the last segment.
 fn most_in_flight(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> u64 {
     let at_stops = stops
         .iter()
@@ -137,7 +137,7 @@ fn most_in_flight(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> u64 {
     at_stops.max(at_end.unwrap_or_default())
 }
 
-/// Returns the limit with the most time, and that time.
+/// Returns the limit that took the most time, and that time.
 fn largest(stops: &[Stop]) -> Option<(Limit, Duration)> {
     let limits = [
         Limit::ReceiveWindow,
@@ -159,8 +159,8 @@ fn largest(stops: &[Stop]) -> Option<(Limit, Duration)> {
     sums.max_by_key(|&(_, sum)| sum)
 }
 
-/// Returns the round trips that slow start takes for the message: a sender begins with ten segments
-/// (RFC 6928) and what was acknowledged before, and doubles that each round trip (RFC 5681 §3.1).
+/// Returns the time that slow start takes for the message. A sender begins with ten segments (RFC
+/// 6928), plus what was acknowledged before, and doubles that each round trip (RFC 5681 §3.1).
 fn slow_start(trace: &Trace<'_>, sender: Side, rested: Option<Duration>) -> Duration {
     let span = trace.span(sender);
     let pipe = trace.pipe(sender);
@@ -169,8 +169,8 @@ fn slow_start(trace: &Trace<'_>, sender: Side, rested: Option<Duration>) -> Dura
     rounds(trace, sender, TCP_INIT_CWND * u64::from(pipe.mss) + before)
 }
 
-/// Returns the round trips that the message waits if its sender begins with `window` bytes and
-/// doubles that each time.
+/// Returns the time that the message waits if its sender begins with `window` bytes and doubles
+/// that each round trip.
 fn rounds(trace: &Trace<'_>, sender: Side, window: u64) -> Duration {
     let span = trace.span(sender);
     let mut window = window.max(1);

@@ -13,7 +13,7 @@ use crate::observed::time::Timestamp;
 /// The marks of an exchange and the state of the connection around them.
 #[derive(Debug)]
 pub(crate) struct Trace<'a> {
-    /// Marks from the exchange's first one on; may go on after its end.
+    /// Marks from the exchange's first one on; may extend past its end.
     pub(crate) marks: &'a [Mark],
     pub(crate) begin: Timestamp,
     pub(crate) end: Timestamp,
@@ -23,24 +23,24 @@ pub(crate) struct Trace<'a> {
     pub(crate) response: Span,
     /// Stretches that the capture missed, by sender.
     pub(crate) torn: &'a [(Side, Span)],
-    /// End of an earlier response on this connection, if the request was sent before.
+    /// End of an earlier response on this connection, if this request was sent before that end.
     pub(crate) behind: Option<Timestamp>,
     /// True if the response lasts until the server's FIN.
     pub(crate) ends_with_fin: bool,
-    /// End of the request's head, if it asks for leave to send its body.
+    /// End of the request's head, if it asks for permission to send its body.
     pub(crate) expects_at: Option<u64>,
     /// Time and packet number of the first interim response.
     pub(crate) interim: Option<(Timestamp, u64)>,
     pub(crate) to_server: RoundTrip,
     pub(crate) to_client: RoundTrip,
-    /// Sending habits of the client and of the server.
+    /// Properties of the client and of the server as senders.
     pub(crate) pipes: [Pipe; 2],
-    /// The time that a full segment takes on the wire, the client's and the server's.
+    /// Serialization time of a full segment, of the client and of the server.
     pub(crate) serialization: [Duration; 2],
     pub(crate) before: Before,
-    /// True if the SYN/ACK was sent again before the handshake was done.
+    /// True if the SYN/ACK was retransmitted before the handshake was done.
     pub(crate) is_answer_repeated: bool,
-    /// True if the bytes are of no protocol that is read: both sides may send at any time.
+    /// True if the bytes belong to no protocol that is parsed: both sides may send at any time.
     pub(crate) is_unread: bool,
 }
 
@@ -52,7 +52,7 @@ impl Trace<'_> {
         }
     }
 
-    /// Returns the round trip from end to end, as far as it is known.
+    /// Returns the round trip between the ends, as far as it is known.
     pub(super) fn whole_trip(&self) -> Duration {
         let trips = [self.to_client.floor(), self.to_server.floor()];
         trips.into_iter().flatten().sum()
@@ -74,8 +74,8 @@ impl Trace<'_> {
         }
     }
 
-    /// Returns the number of segments that `sender` may begin with, whose first data is `first`:
-    /// one where the SYN/ACK was lost (RFC 5681 §3.1; Linux has it lost twice,
+    /// Returns the number of segments with which `sender`, whose first data is `first`, may begin:
+    /// one if the SYN/ACK was lost (RFC 5681 §3.1; on Linux only if it was lost twice,
     /// `tcp_init_transfer()` in `net/ipv4/tcp_input.c`).
     pub(super) fn initial_window(&self, sender: Side, first: Data) -> u64 {
         let is_begin = self.pipe(sender).has_start && first.span.start == 0;
@@ -86,7 +86,7 @@ impl Trace<'_> {
         }
     }
 
-    /// Returns the least round trip from end to end.
+    /// Returns the minimum round trip between the ends.
     pub(crate) fn whole_round_trip(&self) -> Option<Duration> {
         Some(self.to_server.floor()? + self.to_client.floor()?)
     }
@@ -98,8 +98,8 @@ impl Trace<'_> {
         }
     }
 
-    /// Returns true if the point stands nearer to `side` than to its peer: that side's losses
-    /// happen behind the point, and its retransmissions are seen twice.
+    /// Returns true if the observation point is nearer to `side` than to its peer: that side's
+    /// losses happen after the point, so both copies of a retransmitted segment are seen.
     pub(super) fn is_near(&self, side: Side) -> bool {
         let (own, peer) = (
             self.round_trip(side).floor(),
@@ -108,10 +108,10 @@ impl Trace<'_> {
         matches!((own, peer), (Some(own), Some(peer)) if own <= peer)
     }
 
-    /// Returns true if the client's request, seen beside it, is overdue: the client sent it again
-    /// by its timer, not having heard of it until then, and an answer came sooner than one to that
-    /// copy can. The first copy, or what came back, was on its way for so long, and the time that
-    /// the server had it is unknown.
+    /// Returns true if the client's request, as seen at the client, is overdue: the client
+    /// retransmitted it on a timer, having received nothing until then, and an answer came sooner
+    /// than possible for that copy. The first copy, or the server's reply to it, was in transit for
+    /// that long, and the time at which the server received it is unknown.
     pub(super) fn is_request_overdue(&self) -> bool {
         if !self.pipe(Side::Client).has_repeats || !self.is_near(Side::Client) {
             return false;

@@ -12,8 +12,9 @@ use crate::service::tcp_handshakes::{self, Why};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The queue of connections that the program behind {service} has still to accept is \
-        full. The kernel ignores what would make it longer: last ACKs, first requests, new SYNs.",
+    summary: "The accept queue of the program behind {service} is full. The kernel ignores \
+        whatever would add to it: the last ACK of a handshake, the first request after it, new \
+        SYNs.",
     ruled_out: &[
         (
             Id::PacketLoss,
@@ -24,12 +25,12 @@ const WORDING: Wording = Wording {
             "SYN/ACKs came, and requests on open connections were ignored as well",
         ),
     ],
-    overturned_by: "`nstat -az TcpExtListenOverflows` on the server that does not rise meanwhile",
+    overturned_by: "`nstat -az TcpExtListenOverflows` not rising on the server during this time",
     fix: &[
         (
             "server",
-            "find why the program accepts so slowly (`ss -ltn`: Recv-Q at Send-Q): a busy or \
-             blocked loop, too few workers",
+            "find why the program accepts so slowly (`ss -ltn`: Recv-Q as high as Send-Q): a busy \
+             or blocked loop, too few workers",
         ),
         (
             "server",
@@ -43,11 +44,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches connections that are established for the client and not for the server, which ignores
+/// Watches connections that are established for the client but not for the server, which ignores
 /// the client's first data until its program accepts other connections.
 ///
-/// A full queue ignores new SYNs too. Told from a lossy path by the retransmissions: only packets
-/// that open a connection are retransmitted (`tcp_check_req()` and `tcp_conn_request()` in
+/// A full queue ignores new SYNs too. The retransmissions distinguish it from a lossy path: only
+/// packets that open a connection are retransmitted (`tcp_check_req()` and `tcp_conn_request()` in
 /// `net/ipv4/`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
@@ -97,8 +98,8 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Adds the wait for being accepted to the cost of repeated SYNs: the time that first exchanges
-    /// take beyond the quickest.
+    /// Adds the wait in the accept queue to the cost of retransmitted SYNs: the time by which first
+    /// exchanges exceed the quickest one.
     fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
         let syns = case.ledger.setups.waits.of(WaitKind::Recovery);
         let quickest = self.first.min().unwrap_or_default().as_nanos();
@@ -121,8 +122,8 @@ impl Rule {
             .finding(Id::AcceptQueueOverflow, Owner::Server, case);
         self.charge(&mut finding, case);
         let text = format!(
-            "{} connections were made, and what they sent first was ignored and repeated; {} SYNs \
-             had to be repeated; {} (median) until the server took notice",
+            "the first data was ignored and had to be retransmitted on {} connections; {} SYNs had \
+             to be retransmitted; it took {} (median) until the server responded",
             self.unread,
             self.repeated,
             self.delays.median()

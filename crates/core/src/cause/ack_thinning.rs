@@ -7,7 +7,7 @@ use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::Remark;
 
-/// Segments per acknowledgement from which a note is made.
+/// Minimum number of segments per acknowledgement for a note.
 const MANY: u32 = 4;
 
 /// Counts responses with few acknowledgements.
@@ -15,7 +15,7 @@ const MANY: u32 = 4;
 pub(crate) struct Rule {
     rarely: u64,
     all: u64,
-    /// The largest number of segments per acknowledgement, by a response's median.
+    /// The largest median, over responses, of the number of segments per acknowledgement.
     most: u32,
 }
 
@@ -44,9 +44,9 @@ impl super::Rule for Rule {
         Conclusion::Note(Remark {
             id: Id::AckThinning.to_string(),
             text: format!(
-                "{}: {} of {} larger responses were acknowledged once for {MANY} segments or more \
-                 (up to {} at the median of a response): the client's offload (GRO), or a modem or \
-                 radio link on the way, leaves acknowledgements out. The server sends in larger \
+                "{}: in {} of {} larger responses one ACK typically covered {MANY} segments or \
+                 more (median per response: up to {}): the client's offload (GRO), or a modem or \
+                 radio link on the path, leaves acknowledgements out. The server sends in larger \
                  bursts; nothing waits for them.",
                 case.endpoint, self.rarely, self.all, self.most
             ),

@@ -1,5 +1,5 @@
-//! Failed connection attempts and requests, by the outcomes of our own probes and load for one
-//! target.
+//! Failed connection attempts and requests of one target, by the outcomes of our own probes and
+//! load.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ pub(crate) struct Attempts {
     connects: BTreeMap<ProbeAnswer, u64>,
     requests: BTreeMap<ProbeAnswer, u64>,
     failures: BTreeMap<RequestFailure, u64>,
-    /// SYNs retransmitted meanwhile.
+    /// SYNs retransmitted during the probes and the load.
     pub(crate) repeated_syns: u64,
     /// Whole responses by status.
     pub(crate) statuses: BTreeMap<u16, u64>,
 }
 
 impl Attempts {
-    /// Returns the attempts at a case's target; `None` for a capture on its own.
+    /// Returns the attempts at a case's target; `None` for a capture made without a run.
     pub(crate) fn of(case: &Case<'_>) -> Option<Self> {
         let target = case.target?;
         let mut attempts = Self::default();
@@ -36,9 +36,9 @@ impl Attempts {
                 ProbeMethod::TcpSyn => &mut attempts.raw,
                 ProbeMethod::TcpConnect => &mut attempts.connects,
                 ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => &mut attempts.requests,
-                // These say nothing of the service.
+                // These probes do not reach the service.
                 ProbeMethod::TcpFlags | ProbeMethod::Icmp | ProbeMethod::Udp => continue,
-                // A request's sample has the outcome.
+                // The outcome is in the sample of the request.
                 ProbeMethod::TlsFull | ProbeMethod::TlsResumed => continue,
             };
             attempts.repeated_syns += group.syn_retransmissions;
@@ -63,18 +63,18 @@ impl Attempts {
         open(&self.raw) || open(&self.connects) || !self.statuses.is_empty()
     }
 
-    /// Returns true if a request of ours got this answer, or had this failure under load.
+    /// Returns true if a request of ours got this answer, or failed like this under load.
     pub(crate) fn has_met(&self, answer: ProbeAnswer, failure: Option<RequestFailure>) -> bool {
         let has_failed = failure.is_some_and(|failure| self.failures.contains_key(&failure));
         self.requests.contains_key(&answer) || has_failed
     }
 
-    /// Returns true if any response was whole.
+    /// Returns true if any response was complete.
     pub(crate) fn has_response(&self) -> bool {
         !self.statuses.is_empty()
     }
 
-    /// Returns evidence of the handshakes whose answers `is_meant` picks.
+    /// Returns evidence of the handshakes whose answers `is_meant` selects.
     pub(crate) fn handshakes(
         &self,
         is_meant: impl Fn(ProbeAnswer) -> bool,
@@ -95,7 +95,7 @@ impl Attempts {
             .collect()
     }
 
-    /// Returns evidence of the requests whose outcomes the two predicates pick.
+    /// Returns evidence of the requests whose outcomes the two predicates select.
     pub(crate) fn requests(
         &self,
         is_answer: impl Fn(ProbeAnswer) -> bool,

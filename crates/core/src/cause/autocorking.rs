@@ -1,6 +1,6 @@
 //! `autocorking`: a note, never a finding. The kernel gathers small writes while an earlier segment
-//! is still in the device's queue, and holds nothing when that is empty (`tcp_should_autocork()` in
-//! `net/ipv4/tcp.c`).
+//! is still in the device's queue, and holds nothing back when that queue is empty
+//! (`tcp_should_autocork()` in `net/ipv4/tcp.c`).
 
 use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};

@@ -1,7 +1,7 @@
 //! `bandwidth-limit`.
 //!
-//! Told from `pacing` and from limits by configuration by its queue: data sent faster than the rate
-//! queues on the path, and arrives evenly spaced, or its ACKs do.
+//! Its queue distinguishes it from `pacing` and from configured limits: data sent faster than the
+//! rate queues on the path and arrives evenly spaced, or the ACKs of that data do.
 
 use core::time::Duration;
 
@@ -22,7 +22,7 @@ const QUEUED: &str = "{bytes} bytes went through at {rate}, with a full receiver
     of {trip}, so it waited in a queue";
 
 const WORDING: Wording = Wording {
-    summary: "The path carries {rate}: a {message} of {whole} takes its bytes by that rate, \
+    summary: "The path carries {rate}: a {message} of {whole} takes its size divided by that rate, \
         whatever the ends do. Beyond slow start that is {cost}.",
     ruled_out: &[
         QUEUEING,
@@ -41,12 +41,12 @@ const WORDING: Wording = Wording {
         ),
         (
             "path",
-            "fq_codel or CAKE before the link keeps short exchanges quick meanwhile",
+            "fq_codel or CAKE before the link keeps short exchanges fast during large ones",
         ),
     ],
 };
 
-/// The wording for a queue that holds a receiver's whole window.
+/// The wording for a queue that contains a receiver's whole window.
 const FULL_WINDOW: Wording = Wording {
     ruled_out: &[
         QUEUEING,
@@ -58,7 +58,7 @@ const FULL_WINDOW: Wording = Wording {
     ..WORDING
 };
 
-/// The exclusion of a sender that paces itself.
+/// The evidence against a sender that paces itself.
 const QUEUEING: (Id, &str) = (
     Id::Pacing,
     "segments left faster than they came through: they queued",

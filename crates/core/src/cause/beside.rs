@@ -1,5 +1,5 @@
-//! Requests that were late while an upload filled the path to their server, on whatever port, and
-//! stood in the same queue.
+//! Requests that were late because an upload, on any port, filled the path to their server, and
+//! that waited in the same queue.
 
 use core::time::Duration;
 
@@ -10,16 +10,16 @@ use super::thinking::NOTABLE;
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
-/// Minimum share of the late requests that met an upload, and of the requests that met none that
-/// were quick.
+/// Minimum share of the late requests that met an upload, and of the requests without an upload
+/// that were quick.
 const MET: f64 = 0.8;
-/// Minimum share of the requests that met an upload that were late: few escape its queue.
+/// Minimum share of the requests that met an upload that were late: few requests escape the queue.
 const LATE: f64 = 0.5;
-/// Maximum ratio of a typical delay to the queue: no request stands in a queue much longer
-/// than the traffic that fills it.
+/// Maximum ratio of a typical delay to the upload's queueing time: no request waits in a queue much
+/// longer than the traffic that fills the queue.
 const LONGER: u32 = 2;
 
-/// The requests that met an upload and those that did not, and the late ones among each.
+/// The requests that met an upload and those that met none, with the late ones of each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meetings {
     met: u64,
@@ -39,8 +39,8 @@ impl Meetings {
         *late += u64::from(is_late);
     }
 
-    /// Returns true if requests were late when they met an upload and quick when they did
-    /// not, with enough of both seen.
+    /// Returns true if requests were late when they met an upload and quick when they did not, and
+    /// there were enough of both.
     pub(super) fn go_together(self) -> bool {
         let late = self.met_late + self.unmet_late;
         let quick = self.unmet - self.unmet_late;
@@ -52,9 +52,9 @@ impl Meetings {
     }
 }
 
-/// Returns the requests whose answers were late while an upload filled the path to their server, by
-/// no more than the upload's own queueing delay; `None` where they were not, or where the server
-/// may be the reason.
+/// Returns the requests whose responses were late while an upload filled the path to their server,
+/// by no more than the upload's own queueing delay; `None` if there were none, or if the server may
+/// be the reason.
 pub(super) fn late(case: &Case<'_>) -> Option<Tally> {
     let queue = case.uploads.queue();
     if case.uploads.count() == 0 || queue < NOTABLE {
@@ -83,8 +83,7 @@ pub(super) fn late(case: &Case<'_>) -> Option<Tally> {
     evidence::is_material(case, &tally).then_some(tally)
 }
 
-/// Returns true if the request was sent at once, and its acknowledgement did not come ahead of the
-/// answer.
+/// Returns true if the request was sent in one burst and was not acknowledged before the response.
 fn is_small(moment: &Moment) -> bool {
     moment.is_clear && !moment.is_acked_first && moment.sent.since(moment.begin) < NOTABLE
 }

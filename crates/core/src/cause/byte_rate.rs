@@ -1,8 +1,8 @@
-//! Responses that their program limits to a rate of bytes per second.
+//! Responses that the server's program limits to a number of bytes per second.
 //!
-//! The program stops in mid-response with everything acknowledged, and goes on when the bytes sent
-//! by then are due at a constant rate, however many those were; a pause for work lasts as long as
-//! the work.
+//! The program stops in the middle of a response with everything acknowledged, and continues when
+//! the bytes sent so far are due at a constant rate, however many bytes that is. A pause for work
+//! lasts as long as the work instead.
 
 use core::time::Duration;
 
@@ -17,25 +17,26 @@ use crate::stats::histogram::Distribution;
 
 /// Minimum pause that counts: shorter ones are ordinary work.
 const NOTABLE: Duration = Duration::from_millis(20);
-/// Minimum number of segments before a pause: fewer are an event, not a part of a bulk.
+/// Minimum number of segments before a pause: fewer are a single event, not part of a bulk
+/// transfer.
 const LEAST_SEGMENTS: u64 = 2;
-/// Relative deviation allowed for a constant rate: nginx wakes by the millisecond
-/// (`ngx_http_limit_rate`), so a rate is exact.
+/// Maximum relative deviation from a constant rate. It is small because nginx wakes with
+/// millisecond precision (`ngx_http_limit_rate`).
 const OFF_RATE: f64 = 0.03;
-/// The factor by which the bytes from one pause to the next must differ: else a constant time looks
-/// the same.
+/// Minimum ratio of the largest to the smallest number of bytes between pauses: with equal numbers,
+/// constant pauses look the same as a rate.
 const DIFFERENT: f64 = 1.1;
 
-/// The eighths of the round-trip time between which a pause is about that long.
+/// The range of a pause's length, in eighths of a round trip, that counts as about a round trip.
 const TRIP: core::ops::RangeInclusive<u32> = 7..=9;
 
-/// Watches pauses that keep to a rate.
+/// Watches pauses that keep to a constant rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByteRate {
     pauses: Tally,
-    /// Bytes per second, as nanoseconds.
+    /// Rates in bytes per second, stored as nanoseconds.
     rates: Distribution,
-    /// Bytes from one pause to the next, as nanoseconds.
+    /// Bytes from one pause to the next, stored as nanoseconds.
     sent: Distribution,
 }
 
@@ -83,13 +84,14 @@ impl ByteRate {
         }
     }
 
-    /// Returns the rate in bytes per second, where the pauses keep to one.
+    /// Returns the rate in bytes per second, if the pauses keep to a constant one.
     fn rate(&self) -> Option<f64> {
         let bytes = |of: &Distribution, part| of.quantile(part).map(|d| d.as_nanos() as f64);
         let rate = bytes(&self.rates, 0.5)?;
         let (low, high) = (bytes(&self.rates, 0.1)?, bytes(&self.rates, 0.9)?);
         let is_constant = low >= rate * (1.0 - OFF_RATE) && high <= rate * (1.0 + OFF_RATE);
-        // As many as keep to the rate: the few that differ may be those that do not.
+        // The extreme tenths are left out, because the few pauses that do not keep to the rate may
+        // be there.
         let (least, most) = (bytes(&self.sent, 0.1)?, bytes(&self.sent, 0.9)?);
         (is_constant && most >= least * DIFFERENT).then_some(rate)
     }
@@ -98,8 +100,8 @@ impl ByteRate {
         let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, &self.pauses);
         let rate = format!("{:.1} kB/s", rate / 1000.0);
         let text = format!(
-            "{} responses stopped with everything acknowledged and went on when what had been sent \
-             was due at {rate}, whether that was little or much",
+            "{} responses stopped with everything acknowledged, and each resumed when the bytes \
+             sent so far were due at {rate}, however many those were",
             self.pauses.affected
         );
         finding.evidence.push(
@@ -110,16 +112,17 @@ impl ByteRate {
         finding.verdict = evidence::judge(&finding.evidence, self.pauses.affected, false);
         finding.summary = format!(
             "The server holds each response to {rate}: it stops for {} (median), {} of all request \
-             time, although neither the path nor a window asks for it.",
+             time, although neither the path nor a window requires it.",
             median(&self.pauses.saved),
             percent(finding.share)
         );
         finding.ruled_out.push(ruled_out(
             Id::BandwidthLimit,
-            "what was sent came through at once and was acknowledged before each stop",
+            "what was sent came through immediately and was acknowledged before each stop",
         ));
         finding.overturned_by =
-            "the server's configuration without a limit, or stops that follow its own work"
+            "a server configuration without a rate limit, or pauses that match the work the server \
+             does"
                 .to_owned();
         finding.fix = vec![
             fix(
@@ -135,8 +138,8 @@ impl ByteRate {
     }
 }
 
-/// Returns true if an acknowledgement ended the pause about a round trip after it began: the data
-/// before it may have been all that its sender's kernel let go.
+/// Returns true if an acknowledgement ended the pause about a round trip after it began: the
+/// sender's kernel may not have been allowed to send more before.
 fn is_trip(pause: &Pause, round_trip: Duration) -> bool {
     let (least, most) = (*TRIP.start(), *TRIP.end());
     pause.meets_ack && pause.took * 8 >= round_trip * least && pause.took * 8 <= round_trip * most

@@ -1,4 +1,4 @@
-//! Candidate causes of a server's own time that packets cannot tell apart, the likeliest first,
+//! Candidate causes of a server's own time that packets cannot distinguish, the likeliest first,
 //! each with its evidence and the observation that would decide.
 
 use core::time::Duration;
@@ -13,27 +13,27 @@ use crate::service::timeline::Moment;
 
 /// The kernel's default period of a CPU quota (`cpu.max`).
 pub(super) const QUOTA_PERIOD: Duration = Duration::from_millis(100);
-/// Maximum distance of an end from that grid: the scheduler's tick and the work done until the
-/// answer.
+/// Maximum deviation of a wait's end from the grid of quota periods: the scheduler's tick plus the
+/// work done until the response.
 const QUOTA_STRAY: Duration = Duration::from_millis(12);
-/// Maximum time that a group runs before its quota is used up again.
+/// Maximum time that a control group runs before its quota is used up again.
 const QUOTA_RUN: Duration = Duration::from_millis(30);
-/// Minimum share of ends on the grid that speaks for a quota; a quarter is chance.
+/// Minimum share of ends on the grid that suggests a quota; a quarter is expected by chance.
 const ON_GRID: f64 = 0.7;
 /// Minimum number of late answers for which a share of them is significant.
 const LEAST_LATE: usize = 5;
 /// Maximum relative spread, from the 10th to the 90th percentile, of think times that count as
-/// the same each time.
+/// constant.
 const ALIKE: f64 = 0.15;
-/// The factor by which requests that meet many others take longer.
+/// Minimum ratio by which requests that meet many others take longer.
 const GROWN: f64 = 1.5;
-/// Maximum gap between answers on different connections that were released together.
+/// Maximum gap between responses on different connections that count as released together.
 const TOGETHER: Duration = Duration::from_millis(3);
 
-/// The candidate of a request that lies in the socket's queue until the program reads it.
+/// The candidate for a request that waits in the socket's queue until the program reads it.
 const UNREAD: Id = Id::SocketQueueDwell;
 
-/// Returns the candidates for the time of a server before or within its answers.
+/// Returns the candidates for a server's time before or within its responses.
 pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     let Some(fitting) = case.rhythm.fitting(fitting) else {
         return Vec::new();
@@ -41,17 +41,19 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     let mut list = fitting.to_vec();
     let asked = match case.upstream {
         Some(upstream) => format!(
-            "its own requests to {} meanwhile do not account for the time; others may",
+            "its own requests to {} in that time do not account for it; requests to others may",
             upstream.endpoint
         ),
-        None => "this capture holds no request of the server's own that goes with these".to_owned(),
+        None => {
+            "this capture contains no requests by the server itself that match these".to_owned()
+        }
     };
     list.push(candidate(
         Id::DownstreamWait,
         asked,
-        "a capture on the server with `-i any`, or its log of upstream and query times",
+        "capture on the server with `-i any`, or check its log of upstream and query times",
     ));
-    // The view of the server's kernel decides between causes that otherwise only fit.
+    // The view of the server's kernel decides between causes that otherwise would only fit.
     if let Some(passed) = served::passed(case) {
         let may_be: &[Id] = match passed.place {
             Place::RunQueue => &[Id::CpuQuota, Id::WorkerSaturation, Id::CpuIdleWakeup],
@@ -63,15 +65,15 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     list
 }
 
-/// Returns the candidates that the instants of the server's answers fit; `None` where none of them
-/// is clear.
+/// Returns the candidates that fit the instants of the server's responses; `None` if no candidate
+/// fits clearly.
 fn fitting(clear: &[Moment]) -> Option<Vec<Candidate>> {
     if clear.is_empty() {
         return None;
     }
     let times = thinks(clear);
     Some(match alike(&times) {
-        // A wait that is the same each time is no shortage that comes and goes.
+        // A constant wait is not a shortage of a resource that comes and goes.
         Some(alike) => compressed(clear).into_iter().chain([alike]).collect(),
         None => {
             let fitting = [
@@ -86,20 +88,23 @@ fn fitting(clear: &[Moment]) -> Option<Vec<Candidate>> {
     })
 }
 
-/// Returns the candidates for the pauses of a client between its requests, which end at these
-/// times.
+/// Returns the candidates for a client's pauses between its requests, given the instants at which
+/// the pauses end.
 pub(super) fn of_client(ends: Vec<Timestamp>) -> Vec<Candidate> {
     let quota = ending_on_quota_grid(ends);
     let others = [
         candidate(
             Id::DownstreamWait,
-            "what it asks of others meanwhile does not show in what it sends to this server",
-            "a capture on the client with `-i any`, or a trace of the calls that it makes",
+            "calls that the client makes to other hosts in these pauses cannot be seen in its \
+             traffic to this server",
+            "capture on the client with `-i any`, or trace the calls that it makes",
         ),
         candidate(
             UNREAD,
-            "its kernel had the responses; when its program read them does not show",
-            "`Recv-Q` in `ss -tn` on the client: above zero in the pauses, if it has not read them",
+            "the client's kernel had the responses, but the packets do not show when its program \
+             read them",
+            "run `ss -tn` on the client: `Recv-Q` is above zero in the pauses if the program has \
+             not read the responses",
         ),
     ];
     quota.into_iter().chain(others).collect()
@@ -123,12 +128,13 @@ fn compressed(clear: &[Moment]) -> Option<Candidate> {
                 "{encoded} of {} responses were compressed while they were sent",
                 clear.len()
             ),
-            "the same request with `Accept-Encoding: identity`: fast, if it is this",
+            "repeat the request with `Accept-Encoding: identity`: it is fast if compression is the \
+             cause",
         )
     })
 }
 
-/// Looks for waits whose ends lie whole periods of a CPU quota apart.
+/// Looks for waits whose ends are whole periods of a CPU quota apart.
 fn on_quota_grid(clear: &[Moment]) -> Option<Candidate> {
     ending_on_quota_grid(clear.iter().map(|moment| moment.resumed).collect())
 }
@@ -154,13 +160,13 @@ fn ending_on_quota_grid(mut ends: Vec<Timestamp>) -> Option<Candidate> {
                 "{whole} of {} waits ended whole multiples of 100 ms apart",
                 gaps.len()
             ),
-            "`nr_throttled` in the group's cpu.stat while it happens",
+            "see whether `nr_throttled` in the control group's cpu.stat rises while it happens",
         )
     })
 }
 
-/// Looks for late answers of which the server's kernel gave no sign: packets do not show whether it
-/// had the requests itself by then, and its own shortages come and go.
+/// Looks for late responses without a sign of the server's kernel: packets do not show whether the
+/// kernel had the requests by then, and its own shortages come and go.
 fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
     let late = || clear.iter().filter(|moment| moment.think() >= NOTABLE);
     let (count, acked) = (
@@ -171,19 +177,20 @@ fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
         return Vec::new();
     }
     let because = format!(
-        "the server's kernel acknowledged {acked} of {count} late requests before its answer: \
-         when it had the others does not show"
+        "the server's kernel acknowledged {acked} of {count} late requests before its answer; the \
+         packets do not show when it had the others"
     );
     let softirq = candidate(
         Id::SoftirqBacklog,
         because.clone(),
-        "`time_squeeze` and drops in /proc/net/softnet_stat on the server while it happens",
+        "see whether `time_squeeze` or the drops in /proc/net/softnet_stat on the server rise \
+         while it happens",
     );
     let processor = candidate(
         Id::CpuIdleWakeup,
         because,
-        "steal time in /proc/stat (`st` in vmstat) on the server, `perf sched timehist` of its \
-         threads",
+        "look at the steal time in /proc/stat (`st` in vmstat) on the server, and at `perf sched \
+         timehist` of its threads",
     );
     vec![softirq, processor]
 }
@@ -217,17 +224,19 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
         candidate(
             Id::WorkerSaturation,
             format!(
-                "{} (median) for the half of the requests that met more others, {} for the rest",
+                "{} (median) for the half of the requests with more other requests open at the \
+                 same time, {} for the rest",
                 human(together),
                 human(alone)
             ),
-            "one request at a time against many at once; `Recv-Q` in `ss -tn` on the server",
+            "compare one request at a time with many at once; look at `Recv-Q` in `ss -tn` on the \
+             server",
         )
     })
 }
 
-/// Looks for late answers on different connections within moments of each other, where half of the
-/// think times stay below `usual`.
+/// Looks for late responses on different connections at nearly the same instant, where half of the
+/// think times are below `usual`.
 fn released_together(clear: &[Moment], usual: Duration) -> Option<Candidate> {
     let late = clear.iter().filter(|m| m.think() >= NOTABLE.max(usual));
     let mut late: Vec<&Moment> = late.collect();
@@ -248,12 +257,13 @@ fn released_together(clear: &[Moment], usual: Duration) -> Option<Candidate> {
                 "{together} of {} late answers left together with others",
                 late.len()
             ),
-            "the collector's log, or `perf sched` for all threads off the CPU at once",
+            "look in the garbage collector's log, or in `perf sched`, for all threads off the CPU \
+             at once",
         )
     })
 }
 
-/// Looks for waits, sorted in ascending order, that are the same each time, whatever was asked for.
+/// Looks for waits, sorted in ascending order, that are constant whatever was requested.
 fn alike(times: &[Duration]) -> Option<Candidate> {
     let [low, middle, high] = [0.1, 0.5, 0.9].map(|share| quantile(times, share));
     let spread = (high - low).as_secs_f64() / middle.as_secs_f64().max(1e-9);
@@ -264,8 +274,8 @@ fn alike(times: &[Duration]) -> Option<Candidate> {
                 "the waits differ by {} from the 10th to the 90th percentile",
                 percent(spread)
             ),
-            "`Recv-Q` in `ss -tn` on the server: above zero while it waits, if it has not read the \
-             request",
+            "run `ss -tn` on the server: `Recv-Q` is above zero during the wait if the program has \
+             not read the request",
         )
     })
 }
@@ -274,7 +284,7 @@ fn alike(times: &[Duration]) -> Option<Candidate> {
 mod tests {
     use super::*;
 
-    /// Returns a request asked and answered at these milliseconds, on connection `n`.
+    /// Returns a request sent and answered at these milliseconds, on connection `n`.
     fn moment(n: u16, asked: i64, answered: i64) -> Moment {
         let at = |ms: i64| Timestamp::from_nanos(ms * 1_000_000);
         Moment::between(40_000 + n, at(asked), at(answered))

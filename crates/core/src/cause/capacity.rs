@@ -1,10 +1,10 @@
-//! The number of requests that a server serves side by side, from the time that one takes
-//! alone and the rate of answers under load.
+//! The number of requests that a server serves in parallel, derived from the time of a single
+//! request and the rate of responses under load.
 //!
-//! A server that answers a lone request in 10 ms and 400 a second, however many wait, serves four
-//! at a time: it has four workers, four connections to its upstream, or a lock that is held for a
-//! quarter of the time. Where its processors are the limit, its kernel says so, and then it is none
-//! of these.
+//! A server that answers a single request in 10 ms and never more than 400 per second, however many
+//! wait, serves four in parallel: it has four workers, four connections to its upstream, or a lock
+//! that is held for a quarter of the time. If its processors are the limit, its kernel shows that,
+//! and then the reason is none of these.
 
 use core::time::Duration;
 
@@ -15,45 +15,45 @@ use super::{Case, evidence};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
-/// Minimum time of a lone request: a shorter one cannot be told from the time of the
+/// Minimum time of a single request: a shorter time cannot be distinguished from the time of the
 /// kernel, or from the load's own.
 const LEAST_WORK: Duration = Duration::from_millis(2);
-/// Minimum number of answers.
+/// Minimum number of responses for a measurement.
 const LEAST_ANSWERS: usize = 60;
-/// Number of stretches of equal length in which the server must answer about as many requests.
+/// Number of equal time slices in which the server must answer about as many requests.
 const STRETCHES: usize = 4;
-/// Share of the mean by which their counts may differ.
+/// Maximum deviation of a slice's count from the mean, as a share of the mean.
 const UNEVEN: f64 = 0.25;
-/// The factor over a lone request's time that nearly all requests exceed when they wait for
+/// Minimum ratio to a single request's time that nearly all requests exceed when they wait for
 /// others.
 const GROWN: f64 = 1.5;
-/// The share of the requests that may take less.
+/// Maximum share of the requests that may take less than that.
 const QUICK: f64 = 0.1;
-/// Minimum ratio of requests at the server to requests served; from here on, some must
-/// wait.
+/// Minimum ratio of requests at the server to requests in service: above this ratio, some requests
+/// must wait.
 const WAITING: f64 = 1.8;
 
-/// A server at its limit.
+/// A server that works at its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Capacity {
-    /// The time of a request that does not compete with others.
+    /// The time of a request that competes with no other.
     pub(super) alone: Duration,
     /// The median time under load.
     pub(super) loaded: Duration,
-    /// The mean number of requests at the server at a time.
+    /// The mean number of requests at the server at any time.
     pub(super) side_by_side: f64,
-    /// Answers per second.
+    /// Responses per second.
     pub(super) rate: f64,
     pub(super) answers: usize,
 }
 
 impl Capacity {
-    /// Returns the number of requests served at a time.
+    /// Returns the number of requests in service at any time.
     pub(super) fn served(&self) -> f64 {
         self.rate * self.alone.as_secs_f64()
     }
 
-    /// Returns the time that each request would have saved if none had waited for another.
+    /// Returns the time that each request would have saved if no request had waited for another.
     pub(super) fn tally(&self, case: &Case<'_>) -> Option<Tally> {
         let tally = case
             .rhythm
@@ -62,7 +62,7 @@ impl Capacity {
     }
 }
 
-/// Returns the limit of the server of `case`, if it works at one.
+/// Returns the limit of the server of `case`, if the server works at a limit.
 pub(super) fn of(case: &Case<'_>) -> Option<Capacity> {
     let alone = idle_think(case).filter(|&alone| alone >= LEAST_WORK && case.has_packets)?;
     if served::passed(case).is_some_and(|passed| is_told_otherwise(passed.place)) {
@@ -78,8 +78,8 @@ pub(super) fn of(case: &Case<'_>) -> Option<Capacity> {
     (is_waiting && has_others).then_some(capacity)
 }
 
-/// Returns true if the server's kernel shows that the time passed elsewhere, or that
-/// processors are short.
+/// Returns true if the server's kernel shows that the time passed elsewhere, or that processors are
+/// scarce.
 fn is_told_otherwise(place: Place) -> bool {
     matches!(
         place,
@@ -93,8 +93,8 @@ fn is_told_otherwise(place: Place) -> bool {
     )
 }
 
-/// Returns the capacity shown by `answered`, in the order of the answers; `None` if the rate of
-/// answers is not steady.
+/// Returns the capacity that `answered`, sorted by response, shows; `None` if the rate of responses
+/// is not steady.
 fn measure(answered: &[Moment], alone: Duration) -> Option<Capacity> {
     let (first, last) = (answered.first()?.answered, answered.last()?.answered);
     let span = last.since(first);

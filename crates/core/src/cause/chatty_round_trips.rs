@@ -19,58 +19,59 @@ use crate::service::timeline::Moment;
 
 const WORDING: Wording = Wording {
     summary: "One action takes {requests} requests, one after the other, and {took} (median): \
-        {requests} round trips of {travel}. None of them is slow; it is their number times the \
-        distance.",
+        {requests} round trips of {travel}. None of them is slow; the time is their number times \
+        the round trip.",
     ruled_out: &[(Id::ServerThink, "every response came within the round trip")],
     overturned_by: "the client's program showing that these requests have nothing to do with each \
         other",
     fix: &[
         (
             "client",
-            "ask for all of it at once: one request that returns everything, or a batch",
+            "request everything in one go: one request that returns it all, or a batch",
         ),
         (
             "client",
-            "send what does not depend on each other side by side",
+            "send requests that do not depend on each other in parallel",
         ),
         (
             "server",
-            "move it nearer to the client: each request costs the distance",
+            "move it nearer to the client: each request costs a round trip",
         ),
     ],
 };
 
-/// Minimum number of requests in a chatty action.
+/// Minimum number of requests of a chatty action.
 const LEAST_REQUESTS: usize = 4;
-/// Minimum time that an action loses by its round trips.
+/// Minimum time that an action loses to its round trips.
 const LEAST_LOSS: Duration = Duration::from_millis(20);
-/// Minimum pause that ends an action: far longer than the gap before a request that follows at
-/// once.
+/// Minimum pause that ends an action: far longer than the gap before a request that follows
+/// immediately.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Minimum number of actions.
+/// Minimum number of actions for a finding.
 const LEAST_ACTIONS: usize = 3;
-/// Minimum number of moments at which the client pauses: one that stands still once or twice
+/// Minimum number of distinct times at which the client pauses: a client that stalls once or twice
 /// pauses on all its connections at the same time.
 const LEAST_PAUSES: usize = 4;
-/// Maximum number of round trips, the request's way included, from the least timeout to a
-/// probe for a single segment (`tcp_schedule_loss_probe()` in `net/ipv4/tcp_output.c`).
+/// Maximum number of round trips, including the request's way, by which the timeout of a probe for
+/// a single segment exceeds the minimum timeout (`tcp_schedule_loss_probe()` in
+/// `net/ipv4/tcp_output.c`).
 const MOST_TRIPS: u32 = 3;
-/// The ratio of long runs to short ones from which, with hardly two alike, they are the chance
-/// interruptions of an endless sequence.
+/// The ratio of long runs to short ones above which, if hardly two runs are alike, the runs are
+/// random interruptions of an endless sequence.
 const CHANCE: usize = 2;
-/// Minimum share of all exchanges that belong to such actions, and of an action's exchanges that
-/// are quick and follow at once.
+/// Minimum share of all exchanges that belong to chatty actions, and of an action's exchanges that
+/// are quick and follow immediately.
 const SHARE: f64 = 0.8;
 
-/// Runs of quick exchanges, each request right after the response before, with
-/// pauses between the runs: one action that takes a round trip for each.
+/// Runs of quick exchanges, each request right after the previous response, with pauses between the
+/// runs: one action that takes a round trip for each of its requests.
 ///
-/// The discriminator is the pauses: an endless sequence of requests is a client that always has
-/// another one, not actions. And each exchange takes a round trip and no more: a slow server is
-/// another cause.
+/// The discriminator is the pauses: an endless sequence of requests without pauses comes from a
+/// client that always has another request, not from actions. Also, each exchange takes one round
+/// trip and no more: a slow server is another cause.
 ///
-/// In a protocol that has the client wait for each reply (FTP, SMTP, POP3, news) it has no choice:
-/// nobody is accused there.
+/// A protocol that makes the client wait for each reply (FTP, SMTP, POP3, news) leaves no choice,
+/// so there is no accusation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     /// Connections on which a server of such a protocol sent its greeting.
@@ -83,7 +84,7 @@ struct Actions {
     runs: Vec<Vec<Moment>>,
     /// Requests in a typical action.
     requests: usize,
-    /// Runs of exactly that length.
+    /// Number of runs of exactly that length.
     alike: usize,
 }
 
@@ -101,7 +102,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let is_in_turns = self.in_turns * 2 > self.connections;
-        // A load's own requests follow each other because it sends them so.
+        // The requests of our own load follow each other by design.
         if !case.has_packets || case.target.is_some() || is_in_turns {
             return Conclusion::Nothing;
         }
@@ -118,7 +119,7 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
     let mut pauses: Vec<(Timestamp, Timestamp)> = Vec::new();
     for sequence in sequences(case) {
         let split: Vec<&[Moment]> = sequence.chunk_by(|a, b| idle(case, a, b) < PAUSE).collect();
-        // A single run is a client that always has another request.
+        // A single run means that the client always has another request.
         if split.len() > 1 {
             let next = split.iter().skip(1).filter_map(|run| run.first());
             let last = split.iter().filter_map(|run| run.last());
@@ -126,7 +127,7 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
             runs.extend(split.into_iter().map(<[Moment]>::to_vec));
         }
     }
-    // A request that was lost before the point comes late: no pause of the client's.
+    // A request whose first copy was lost before the point arrives late: the client did not pause.
     if case.gathered.losses.requests.count() * 2 >= pauses.len() as u64 {
         return None;
     }
@@ -145,7 +146,7 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
         && covered as f64 >= case.rhythm.moments.len() as f64 * SHARE
         && loss >= LEAST_LOSS;
     let alike = lengths.iter().filter(|&&length| length == requests).count();
-    // One request in a few dozen that is lost before the point pauses for a timeout.
+    // One request in a few dozen that is lost before the point causes a pause of one timeout.
     let short = lengths.get(lengths.len() / 10).copied()?;
     let long = lengths.get(lengths.len() * 9 / 10).copied()?;
     let is_uneven = alike * 2 < lengths.len();
@@ -157,14 +158,15 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
     })
 }
 
-/// Returns true if a request that was lost and retransmitted by its sender's timer or probe may
-/// have paused this long: a server does not see it where its clients number nothing.
+/// Returns true if a pause may have been caused by a lost request that its sender's timer or probe
+/// retransmitted: at the server, this is not visible if the clients' packets carry no
+/// identifications.
 fn may_be_timeout((from, to): (Timestamp, Timestamp), travel: Duration) -> bool {
     let pause = to.since(from);
     (LEAST_TIMEOUT..=LEAST_TIMEOUT + travel * MOST_TRIPS + PAUSE).contains(&pause)
 }
 
-/// Returns the number of moments that the pauses make: those that overlap are one.
+/// Returns the number of distinct times of the pauses: overlapping pauses count as one.
 fn moments(mut pauses: Vec<(Timestamp, Timestamp)>) -> usize {
     pauses.sort_unstable();
     let mut until = None;
@@ -176,8 +178,8 @@ fn moments(mut pauses: Vec<(Timestamp, Timestamp)>) -> usize {
     count
 }
 
-/// Returns true if nearly all of a run's exchanges took the path's time and hardly more, each right
-/// after the one before.
+/// Returns true if nearly all of a run's exchanges took hardly more than the path's time, and each
+/// began right after the previous one.
 fn is_prompt(case: &Case<'_>, run: &[Moment], travel: Duration) -> bool {
     let is_quick = |moment: &&Moment| {
         moment.is_clear && moment.redirect.is_none() && moment.think() * 2 <= travel
@@ -205,7 +207,7 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
         .sum();
     let covered: usize = actions.runs.iter().map(Vec::len).sum();
     (finding.cost_ns, finding.cost_high_ns) = (cost, cost);
-    // Half of the requests may be needed for what the others ask.
+    // Half of the requests may be needed to know what the others request.
     finding.cost_low_ns = cost / 2;
     finding.wall_ns = spent;
     finding.share = (cost as f64 / spent.max(1) as f64).min(1.0);
@@ -215,7 +217,7 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     let mut spans: Vec<Duration> = actions.runs.iter().filter_map(|run| span(run)).collect();
     spans.sort_unstable();
     let text = format!(
-        "{} runs of requests, {} of them of exactly {}, each right after the response before and \
+        "{} runs of requests, {} of them of exactly {}, each right after the previous response and \
          each answered within a round trip of {}; pauses before and after the runs",
         actions.runs.len(),
         actions.alike,
@@ -227,9 +229,9 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
             .count(actions.runs.len() as u64)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    // That the requests depend on each other shows in no packet.
+    // No packet shows that the requests depend on each other.
     let is_uneven = actions.alike * 2 < actions.runs.len();
-    // And of a protocol that is not read nothing says that it allows anything else.
+    // If the protocol cannot be parsed, it may not allow anything else.
     let is_doubtful = is_uneven || case.ledger.is_unowed();
     finding.verdict = evidence::judge(&finding.evidence, actions.runs.len() as u64, is_doubtful);
     WORDING.tell(

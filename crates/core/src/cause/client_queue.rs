@@ -1,10 +1,10 @@
 //! `client-queue`.
 //!
-//! A wait inside a client never shows as such. But a client that asks by its own schedule shows
-//! that schedule whenever a connection is free; when all are busy its requests leave late, each
-//! with the response that made room, and as many of them in a row as were missed, until it is back
-//! on time. That the count comes out right tells it from a client that asks whenever it has an
-//! answer, and from one that thinks in between.
+//! A wait inside a client is not directly visible. But a client that sends by its own schedule
+//! shows that schedule whenever a connection is free. While all connections are busy its requests
+//! leave late, each with the response that made room, and as many in a row as were missed, until
+//! the client is back on schedule. That this count is right distinguishes it from a client that
+//! sends as soon as it has a response, and from a client that thinks between requests.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -23,14 +23,14 @@ use crate::service::tally::Tally;
 use crate::service::timeline::{Moment, by_host};
 
 const WORDING: Wording = Wording {
-    summary: "The client wants to ask every {period} and has all its connections busy when a \
-        response is late: requests wait inside it for {late} (median), {share} of all their time. \
-        No exchange shows that, the users wait for it all the same.",
+    summary: "The client wants to send a request every {period} and has all its connections busy \
+        when a response is late: requests wait inside it for {late} (median), {share} of all their \
+        time. No exchange shows that, but the users wait all the same.",
     ruled_out: &[(
         Id::ClientThink,
-        "the client asks by its schedule as soon as it has caught up",
+        "the client sends on schedule again as soon as it has caught up",
     )],
-    overturned_by: "the client's own stamps showing that it decided to ask no sooner than it did",
+    overturned_by: "the client's own timestamps showing that it did not decide to send any sooner",
     fix: &[
         (
             "client",
@@ -38,7 +38,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "what makes some responses late: the others behind them pay for it",
+            "what makes some responses late: the requests behind them pay for it",
         ),
         (
             "client",
@@ -49,13 +49,13 @@ const WORDING: Wording = Wording {
 
 /// Minimum wait that counts: shorter ones are a client's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum number of requests on time.
+/// Minimum number of requests that are on time.
 const LEAST_IN_TIME: usize = 10;
-/// Minimum number of late requests.
+/// Minimum number of requests that are late.
 const LEAST_LATE: usize = 5;
-/// Maximum deviation of a request on time, as a share of the schedule's period.
+/// Maximum deviation of a request that is on time, as a share of the schedule's period.
 const OFF: f64 = 0.1;
-/// Minimum share of the requests with a free connection that are on time, and of the late ones
+/// Minimum share of the requests with a free connection that are on time, and of the late requests
 /// that left with a response.
 const MOST: f64 = 0.9;
 
@@ -63,7 +63,7 @@ const MOST: f64 = 0.9;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
-/// The requests of a schedule, with the delay of the late ones.
+/// The requests of a schedule, with the delays of the late ones.
 #[derive(Debug)]
 struct Queue {
     period: Duration,
@@ -75,7 +75,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        // Our own load has its own schedule, and says itself when it falls behind.
+        // Our own load has its own schedule, and reports when it falls behind.
         if case.target.is_some() {
             return Conclusion::Nothing;
         }
@@ -93,9 +93,9 @@ fn matters(case: &Case<'_>, queue: &Queue) -> bool {
     lost >= case.ledger.total() as f64 * evidence::MATERIAL_SHARE
 }
 
-/// Returns the schedule of the host that asks most, if it falls behind.
+/// Returns the schedule of the host with the most requests, if it falls behind.
 fn queue(case: &Case<'_>) -> Option<Queue> {
-    // Those of a host keep the order in which they began.
+    // The moments of each host keep the order in which they began.
     let moments = by_host(&case.rhythm.moments);
     moments
         .chunk_by(|a, b| a.client.addr == b.client.addr)
@@ -103,7 +103,7 @@ fn queue(case: &Case<'_>) -> Option<Queue> {
         .max_by_key(|queue| queue.late.iter().sum::<Duration>())
 }
 
-/// Compares one host's requests with the schedule that most of them keep.
+/// Compares one host's requests with the schedule that most of these requests keep.
 fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
     if moments.len() < LEAST_IN_TIME + LEAST_LATE {
         return None;
@@ -125,7 +125,7 @@ fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
             late.push(moment.begin.since(due));
             with_response += usize::from(is_released);
         } else if !is_in_time && behind < 0 {
-            // Sooner than due: this is no schedule.
+            // The request left before it was due, so this is not a schedule.
             return None;
         }
     }
@@ -142,7 +142,7 @@ fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
     })
 }
 
-/// Returns, for each request, whether it left right with the response before on its connection.
+/// Returns, for each request, true if it left right with the previous response on its connection.
 fn released(case: &Case<'_>, moments: &[Moment]) -> Vec<bool> {
     let slack = AT_ONCE + round_trip(case) / 10;
     let travel = |before: &Moment| round_trip(case).saturating_sub(before.to_server);
@@ -155,7 +155,7 @@ fn released(case: &Case<'_>, moments: &[Moment]) -> Vec<bool> {
     released
 }
 
-/// Returns the time between two requests neither of which waited for a response.
+/// Returns the time between two requests of which neither waited for a response.
 fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
     let pairs = moments.windows(2).zip(released.windows(2));
     let mut gaps: Vec<Duration> = pairs
@@ -167,7 +167,7 @@ fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
     if gaps.len() < LEAST_LATE || typical < NOTABLE {
         return None;
     }
-    // Over a long stretch a period is known better than from one gap.
+    // A longer stretch gives a more precise period than a single gap.
     let marked = moments.iter().zip(released).enumerate();
     let free: Vec<(usize, Timestamp)> = marked
         .filter(|(_, (_, is_released))| !**is_released)
@@ -187,7 +187,7 @@ fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
     is_alike.then_some(mean)
 }
 
-/// Returns the due time of the first request, by the median of those that did not wait.
+/// Returns the due time of the first request, by the median over the requests that did not wait.
 fn origin(moments: &[Moment], released: &[bool], period: Duration) -> Option<Timestamp> {
     let mut origins: Vec<Timestamp> = moments
         .iter()

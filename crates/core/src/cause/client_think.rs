@@ -14,14 +14,15 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The client takes {pause} (median) between a response and its next request, {in_row} \
-        times in a row, while it can send one at once. What it serves waits for that too; no \
-        exchange has it, and no server can shorten it.",
+    summary: "The client waits {pause} (median) between a response and its next request, {in_row} \
+        times in a row, although other requests show that it can send one immediately. Whatever \
+        the client itself serves waits for these pauses too. They are part of no request, and no \
+        server can shorten them.",
     ruled_out: &[(
         Id::ServerThink,
         "the server had answered, and nothing was asked of it in these pauses",
     )],
-    overturned_by: "a client that has nothing to do in these pauses: a timer, or a person",
+    overturned_by: "the client being idle in these pauses: waiting for a timer or for a person",
     fix: &[
         (
             "client",
@@ -29,34 +30,34 @@ const WORDING: Wording = Wording {
         ),
         (
             "client",
-            "ask for what comes next before working on what has come",
+            "send the next request before processing the last response",
         ),
     ],
 };
 
 /// Minimum pause that counts: shorter ones are a client's ordinary work between two requests.
 const NOTABLE: Duration = Duration::from_millis(20);
-/// Maximum pause that counts: longer ones are a person's, or a timer's.
+/// Maximum pause that counts: longer ones are due to a person or a timer.
 const LONGEST: Duration = Duration::from_secs(2);
-/// Share of the median by which pauses of the same work may differ.
+/// Maximum deviation of pauses for the same work, as a share of their median.
 const ALIKE: f64 = 0.2;
-/// Minimum share of the pauses that are alike, and of all gaps that are either such a pause or
-/// none.
+/// Minimum share of the pauses that are alike, and of the gaps that are either such a pause or no
+/// pause at all.
 const MOST: f64 = 0.8;
-/// Minimum number of pauses.
+/// Minimum number of pauses for a finding.
 const LEAST_PAUSES: usize = 10;
-/// Minimum number of requests without a pause.
+/// Minimum number of requests without a pause before them.
 const LEAST_AT_ONCE: usize = 3;
-/// Minimum share of the requests that follow at once: fewer are those that a client's timer finds
-/// late.
+/// Minimum share of the requests that follow immediately: a smaller share are requests that a
+/// client's timer was late for.
 const LEAST_SHARE: f64 = 0.1;
 
-/// Watches clients that send some requests right after a response and mostly pause for about the
-/// same time before others: work of their own between the requests of one action.
+/// Watches clients that send some requests right after a response and pause for about the same time
+/// before most others: work of their own between the requests of one action.
 ///
-/// The discriminator is both kinds in one connection, the pauses in runs of the same length: a
-/// connection that idles, a person, and a client that asks by a timer pause before every request,
-/// and a chatty action pauses only before its first one.
+/// The discriminator is that one connection has both kinds, with the pauses in runs of the same
+/// length. On an idle connection, with a person, or with a client that uses a timer, there is a
+/// pause before every request; a chatty action pauses only before its first request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -140,8 +141,8 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
     finding.predicted = None;
     let median = human(quantile(&pauses.lengths, 0.5));
     let text = format!(
-        "{} requests left {median} (median) after the response before, {} in a row, and {} right \
-         after it; nothing was under way in either direction meanwhile",
+        "{} requests left {median} (median) after the previous response, {} in a row, and {} right \
+         after it; nothing was in flight in either direction in between",
         pauses.lengths.len(),
         pauses.in_row,
         pauses.at_once,
@@ -149,7 +150,7 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
     finding
         .evidence
         .push(Evidence::mechanism(EvidenceKind::Wire, text).count(pauses.lengths.len() as u64));
-    // That the requests belong together is read from their rhythm only.
+    // Only the rhythm of the requests shows that they belong together.
     finding.verdict = evidence::judge(&finding.evidence, pauses.lengths.len() as u64, true);
     finding.candidates = candidates::of_client(pauses.ends.clone());
     WORDING.tell(

@@ -12,9 +12,9 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The response is there and the client cannot know: it says nowhere where it ends, so \
-        the client waits {wait} (median) until the server closes the connection, {share} of all \
-        request time.",
+    summary: "The response has arrived, but the client cannot know that it is complete, because \
+        the response does not state where it ends; the client waits {wait} (median) until the \
+        server closes the connection, {share} of all request time.",
     ruled_out: &[(
         Id::ServerPause,
         "no byte of the response followed the silence",
@@ -32,22 +32,23 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum time until the close that counts: a server that closes after its last byte needs less.
+/// Minimum time until the close that counts: a server that closes right after its last byte needs
+/// less.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Watches responses whose last byte had come and whose end was told by the connection's end only:
-/// no length, or a longer one than there were bytes.
+/// Watches responses whose last byte had arrived but whose end was shown only by the end of the
+/// connection: the length was not announced, or was larger than the number of bytes.
 ///
-/// The discriminator is that nothing but a FIN follows: a server that pauses
-/// within its answer sends more of it.
+/// The discriminator is that only a FIN follows: a server that pauses within its response sends
+/// more of the response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Latencies of the affected responses, with the wait and without: some are not whole and in no
-    /// ledger.
+    /// Latencies of the affected responses, with the wait and without it: some responses are not
+    /// whole and so in no ledger.
     before: Distribution,
     after: Distribution,
-    /// Responses that announced more bytes than they had, and the most bytes missing.
+    /// Responses that announced more bytes than they had, and the maximum number of bytes missing.
     too_long: u64,
     missing: u64,
 }
@@ -99,7 +100,7 @@ impl Rule {
         let mut finding = evidence::finding(Id::CloseDelimitedBody, Owner::Server, case, tally);
         finding.affected.of = all.max(tally.affected);
         if self.too_long > 0 {
-            // Responses cut short are in no ledger that could be predicted from.
+            // Responses cut short are in no ledger from which a latency could be predicted.
             finding.predicted = None;
             let total = u64::try_from(self.before.sum_ns())
                 .unwrap_or(u64::MAX)
@@ -108,15 +109,15 @@ impl Rule {
             finding.share = share.min(1.0);
         }
         let why = match self.too_long {
-            0 => "no length and no chunks".to_owned(),
+            0 => "no Content-Length and no chunked coding".to_owned(),
             count => format!(
                 "a Content-Length that is too long in {count}, by up to {} bytes",
                 self.missing
             ),
         };
         let text = format!(
-            "after the last byte of {} responses nothing came for {} (median) but the server's \
-             FIN; {why}",
+            "after the last byte of {} responses nothing more came until the server's FIN, {} \
+             (median) later; {why}",
             tally.affected,
             median(&tally.saved),
         );

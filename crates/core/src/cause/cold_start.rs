@@ -10,10 +10,10 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The first requests wait {took} for something that the server does once, and all that \
-        come meanwhile wait with them; later ones take {ordinary} (median). It is {share} of all \
-        request time that was seen.",
+        arrive in that time wait with them; later ones take {ordinary} (median). It is {share} of \
+        all request time that was seen.",
     ruled_out: &[],
-    overturned_by: "the same wait later on, while the server is warm: then it is a stand-still",
+    overturned_by: "the same wait later on, when the server is warm: then it is a stall",
     fix: &[
         (
             "server",
@@ -31,15 +31,16 @@ const WORDING: Wording = Wording {
 const CONNECTED: Wording = Wording {
     ruled_out: &[(
         Id::ConnectionNotReused,
-        "no connection had to repeat its SYN, and what came before the request is not counted",
+        "no connection had to retransmit its SYN, and what came before the request is not counted",
     )],
     ..WORDING
 };
 
-/// Watches a server's first requests, which wait together, while no later one does.
+/// Watches a server's first requests, which wait together, while no later request does.
 ///
-/// The discriminator is that the server begins, not the connections: later first requests of
-/// connections are quick, and the first ones on all connections are answered at the same instant.
+/// The discriminator is that the server starts, not the connections: the first requests of later
+/// connections are quick, and the first requests on all early connections are answered at the same
+/// instant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -70,7 +71,7 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
             .count(stall.requests as u64)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    // It happened once: a stand-still that met the first requests looks the same.
+    // It happened once: a stall during the first requests looks the same.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, true);
     let setups = &case.ledger.setups;
     let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;

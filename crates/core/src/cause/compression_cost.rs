@@ -1,9 +1,9 @@
 //! `compression-cost`.
 //!
-//! A response that is compressed while it is sent has a content coding and no length. Its server's
-//! own time is the compressor's if the same target without the coding comes much sooner; or, less
-//! surely, if the server stops again and again between parts that come at a constant rate: a server
-//! that computes before it answers waits once, before its first byte.
+//! A response that is compressed while it is sent has a content encoding and no length. Its
+//! server's own time is due to the compressor if responses for the same target without the encoding
+//! come much sooner; or, less certainly, if the server stops repeatedly between parts that come at
+//! a constant rate. A server that computes before it answers waits once, before its first byte.
 
 use core::time::Duration;
 
@@ -23,10 +23,10 @@ const WORDING: Wording = Wording {
         time.",
     ruled_out: &[(
         Id::BandwidthLimit,
-        "each part came through at once; between them nothing was under way",
+        "each part came through immediately; between them nothing was in flight",
     )],
-    overturned_by: "the same request with `Accept-Encoding: identity` taking as long: then it is \
-        what makes the content",
+    overturned_by: "the same request with `Accept-Encoding: identity` taking as long: then \
+        generating the content is what is slow",
     fix: &[
         (
             "server",
@@ -45,26 +45,26 @@ const WORDING: Wording = Wording {
 
 /// Minimum own time that counts: shorter times are a server's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum number of pauses within a response that make it a way of working.
+/// Minimum number of pauses within a response for them to count as regular.
 const LEAST_PAUSES: u32 = 3;
 /// Maximum number of targets compared: those with the lowest fingerprints.
 const MAX_TARGETS: usize = 64;
-/// Minimum number of plain, and of compressed, responses of the same targets that are compared.
+/// Minimum number of plain and of compressed responses for the same targets in a comparison.
 const LEAST_COMPARED: u64 = 5;
-/// Minimum ratio of compressed to plain responses' times that shows the compressor.
+/// Minimum ratio of compressed to plain responses' times for blaming the compressor.
 const FACTOR: u32 = 2;
 
 /// Watches responses that are compressed while they are sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Responses of these that stopped again and again at a constant rate.
+    /// Number of these responses that stopped repeatedly and came at a constant rate.
     steady: u64,
-    /// The targets by their fingerprints.
+    /// The targets, by their fingerprints.
     targets: Few<u64, Compared, MAX_TARGETS>,
 }
 
-/// The server's own times for one target: without coding and with it.
+/// The server's own times for one target: without content encoding (compression) and with it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compared {
     plain: (u64, Duration),
@@ -74,7 +74,7 @@ struct Compared {
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let is_encoded = exchange.particulars.is_encoded_on_the_fly;
-        // Without a coded response there is nothing to compare.
+        // If no response has a content encoding there is nothing to compare.
         if !is_encoded && exchange.particulars.target == 0 {
             return;
         }
@@ -150,8 +150,8 @@ impl Rule {
         of.1 += own;
     }
 
-    /// Returns the mean own times without coding and with it, of targets that were asked for both
-    /// ways.
+    /// Returns the mean own times without content encoding and with it, over targets that were
+    /// requested both ways.
     fn compared(&self) -> Option<(Duration, Duration)> {
         let targets = || self.targets.iter().map(|(_, compared)| compared);
         let both = || targets().filter(|of| of.plain.0 > 0 && of.encoded.0 > 0);
@@ -168,14 +168,14 @@ impl Rule {
         let mut finding = evidence::finding(Id::CompressionCost, Owner::Server, case, tally);
         let text = match compared {
             Some((plain, encoded)) => format!(
-                "the server takes {} (mean) for itself for a compressed response, {} for the same \
+                "the server itself takes {} (mean) for a compressed response, {} for the same \
                  target without compression",
                 human(encoded),
                 human(plain)
             ),
             None => format!(
                 "{} of {} responses that were compressed while they were sent came in parts at a \
-                 constant rate, the server waiting for itself between them",
+                 constant rate, and nothing but the server itself took the time between them",
                 self.steady, tally.affected
             ),
         };

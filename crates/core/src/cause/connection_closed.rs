@@ -9,7 +9,7 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 const WORDING: Wording = Wording {
     summary: "{service} accepts connections and closes them before it answers.",
     ruled_out: &[],
-    overturned_by: "a whole response to the same request from elsewhere",
+    overturned_by: "a complete response to the same request from elsewhere",
     fix: &[
         (
             "server",
@@ -23,11 +23,11 @@ const KIND: Kind = Kind {
     id: Id::ConnectionClosed,
     is_answer: |answer| answer == ProbeAnswer::Closed,
     is_failure: |failure| matches!(failure, RequestFailure::Closed | RequestFailure::Reset),
-    what: "were closed or reset before a whole response",
+    what: "were closed or reset before a complete response",
 };
 
-/// Watches requests that the server answered by a close or reset and nothing else, on connections
-/// that had not been idle: idle ones may just be stale.
+/// Watches requests that the server answered only by a close or reset, on connections that had not
+/// been idle: idle connections may just be stale.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
@@ -39,15 +39,15 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let signs = &exchange.signs;
         let is_closed = match exchange.outcome {
-            // Had the client left first, it would be the client's impatience.
+            // If the client had closed first, the reason would be the client's impatience.
             Outcome::Closed => true,
             Outcome::Reset if signs.is_reset_on_way => false,
             Outcome::Reset => signs.ended_by == Some(Side::Server) || signs.was_closing,
             _ => false,
         };
-        // A server resets data of unknown connections, too, and gives up on clients that it does
-        // not hear: a request that it never acknowledged, retransmitted again and again, was lost
-        // on the path.
+        // A server also resets data of unknown connections, and gives up on clients that it does
+        // not hear: a request that it never acknowledged and that was retransmitted several times
+        // was lost on the path.
         let is_heard = signs.is_request_acked || signs.request_repeats == 0;
         let is_taken = signs.is_made && is_heard;
         let has_failed = is_closed && is_taken && !signs.has_response && signs.idle.is_none();

@@ -15,29 +15,29 @@ use crate::service::tally::{Cost, Tally};
 use crate::service::timeline::{Moment, by_host};
 use crate::stats::histogram::Distribution;
 
-/// The wording for a client that closes its connections, and makes one for each request.
+/// The wording for a client that closes its connections and opens one for each request.
 const WORDING: Wording = Wording {
-    summary: "Each request opens a connection of its own and pays {setup} (median) for it, {share} \
-        of the time including it.",
+    summary: "Each request opens its own connection and pays {setup} (median) for it, {share} of \
+        the request time including connection setup.",
     ruled_out: &[],
     overturned_by: "exchanges that reuse these connections later on",
     fix: &[POOL],
 };
 
 /// The summary where only some requests have a connection of their own.
-const SOME: &str = "{paying} of {whole} requests open a connection of their own and pay {setup} \
-    (median) for it, {share} of the time including it.";
+const SOME: &str = "{paying} of {whole} requests open their own connection and pay {setup} \
+    (median) for it, {share} of the request time including connection setup.";
 
-/// The look-alike that handshakes rule out if none of them lost its SYN.
+/// The look-alike that handshakes rule out if no SYN was lost in any of them.
 const CONNECTED: &[(Id, &str)] = &[(
     Id::SynLoss,
-    "none of {handshakes} handshakes had to repeat its SYN",
+    "none of {handshakes} handshakes had to retransmit its SYN",
 )];
 
-/// The changes where the server closes connections.
+/// The changes if the server closes connections.
 const OF_SERVER: &[(&str, &str)] = &[LET_LIVE];
 
-/// The changes for both ends, where it is not known which of them closes connections.
+/// The changes for both ends, if it is not known which of them closes connections.
 const OF_EITHER: &[(&str, &str)] = &[
     (
         "client",
@@ -59,26 +59,26 @@ const LET_LIVE: (&str, &str) = (
 
 /// Minimum share of all exchanges that paid for a connection.
 const SHARE: f64 = 0.5;
-/// Minimum time that a server keeps an idle connection, where nobody asks to close it (the
-/// default of Node and Apache): later it may have been gone, and nothing was left to reuse.
+/// Minimum time that a server keeps an idle connection if no side asks to close it (the default of
+/// Node and Apache): after that time the connection may be gone, with nothing left to reuse.
 const KEPT: Duration = Duration::from_secs(5);
-/// The divisor of the least share of needless connections among those made: a client that opens
-/// several connections at once needs them, and may use them again.
+/// The divisor of the connections opened that gives the minimum number of needless ones: a client
+/// that opens several connections in parallel needs them, and may reuse them.
 const NEEDLESS: u64 = 2;
-/// The divisor of the least share of needless connections among all exchanges.
+/// The divisor of all exchanges that gives the minimum number of needless connections.
 const NEEDLESS_OF_ALL: u64 = 3;
-/// The share of all exchanges that counts as each of them.
+/// Minimum share of all exchanges that counts as every exchange.
 const EACH: f64 = 0.9;
 
 /// Watches connections that carry one exchange.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Latencies of the exchanges that paid for a connection, with its cost.
+    /// Latencies of the exchanges that paid for a connection, including its cost.
     paid: Distribution,
     client_asked: u64,
     server_asked: u64,
-    /// Connections in TLS of which only the server's end was seen, and not who had asked for it.
+    /// TLS connections of which only the server's close was seen, not which side had requested it.
     veiled: u64,
 }
 
@@ -111,7 +111,7 @@ impl super::Rule for Rule {
         let spared = self.spared(case);
         let is_common = self.tally.affected as f64 >= case.ledger.whole() as f64 * SHARE;
         let is_repeated = spared > 0 && self.tally.affected >= evidence::REPEATS;
-        // Who reuses connections that are dead is not told to reuse them.
+        // A client that reuses dead connections is not told to reuse more.
         let is_forced = case.ledger.stale * 2 >= self.tally.affected;
         if !is_common || !is_repeated || is_forced || !self.is_material(case) {
             return Conclusion::Nothing;
@@ -120,14 +120,15 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the number of exchanges on a connection made for them while another one of their
-/// client's to the same origin stood idle, and for no longer than `kept`.
+/// Returns the number of exchanges for which a connection was opened although another connection of
+/// the same client to the same origin was idle, and had been idle for at most `kept`.
 fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
-    // Beside the server the handshake is not told from its begin on: half of it is.
+    // A capture at the server does not show when the handshake began: only half of the setup time
+    // is certain to be before the request.
     let opened = |moment: &Moment| moment.begin - moment.setup.unwrap_or_default() / 2;
     let origins = origins(moments);
     let origin_of = |moment: &Moment| origins.get(&moment.client).copied().unwrap_or_default();
-    // Under several names one address is several servers' (RFC 9110 §4.3).
+    // Under several names one address represents several servers (RFC 9110 §4.3).
     let pool_of = |moment: &Moment| (moment.client.addr, origin_of(moment));
     let mut ordered = by_host(moments);
     for of_client in ordered.chunk_by_mut(|a, b| a.client.addr == b.client.addr) {
@@ -140,7 +141,7 @@ fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
             let at = opened(moment);
             let is_left =
                 |end: &Timestamp| *end <= at && kept.is_none_or(|kept| at.since(*end) <= kept);
-            // The one that was used last, as pools do.
+            // The connection that was used last, as pools choose.
             let idle = pool.iter_mut().filter(|end| is_left(end)).max();
             match idle {
                 Some(end) => {
@@ -154,8 +155,8 @@ fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
     count
 }
 
-/// Returns the origin of each connection, as far as one was named on it: in TLS it is named once,
-/// by the handshake. Empty where no two were named.
+/// Returns the origin of each connection, as far as one was named on it: in TLS it is named only by
+/// the handshake. Empty unless at least two different origins were named.
 fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
     let named = || moments.iter().filter(|moment| moment.origin != 0);
     let first = named().next().map(|moment| moment.origin);
@@ -166,7 +167,7 @@ fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
         .map(|moment| (moment.client, moment.begin, moment.ordinal, moment.origin))
         .collect();
     named.sort_unstable();
-    // The first origin is inserted last, and stays.
+    // The first origin is inserted last and therefore stays.
     let named = named.into_iter().rev();
     named.map(|(client, .., origin)| (client, origin)).collect()
 }
@@ -187,13 +188,13 @@ impl Rule {
                 Owner::Server
             }
         } else {
-            // Nobody said so: the connections were there to be used again.
+            // No side asked for a close: the connections could have been reused.
             Owner::Client
         }
     }
 
-    /// Returns the number of connections that a client which reuses them would not make: it needs
-    /// as many as it has requests open at once, and pays for these.
+    /// Returns the number of connections that a client with reuse would not open. It would need,
+    /// and pay for, as many connections as it has requests open in parallel.
     fn spared(&self, case: &Case<'_>) -> u64 {
         let moments = &case.rhythm.moments;
         let made = moments.iter().filter(|moment| moment.setup.is_some());
@@ -203,14 +204,14 @@ impl Rule {
         u64::try_from(spared / u128::from(made)).unwrap_or(u64::MAX)
     }
 
-    /// Returns true if either end asked for the connections to be closed.
+    /// Returns true if either end asked to close the connections.
     fn is_asked(&self) -> bool {
         self.client_asked.max(self.server_asked) * 2 >= self.tally.affected
     }
 
-    /// Returns true if most connections were made one after the other, where one would have
-    /// sufficed, and not side by side; or if nearly all were closed after one exchange because
-    /// either end asked for it, whenever they were made.
+    /// Returns true if most connections were opened one after the other, where a single one would
+    /// have sufficed, and not in parallel; or if nearly all were closed after one exchange because
+    /// either end asked for it, whenever they were opened.
     fn is_habit(&self, spared: u64, case: &Case<'_>) -> bool {
         let whole = case.ledger.whole();
         let is_each = self.is_asked() && self.tally.affected as f64 >= whole as f64 * EACH;
@@ -277,22 +278,22 @@ impl Rule {
         finding
     }
 
-    /// Returns a clause that says who asked to close the connections, and how often.
+    /// Returns a clause on which side asked to close the connections, and how often.
     fn who_asked(&self) -> String {
         let said = self.server_asked - self.veiled.min(self.server_asked);
         let clear = format!(
-            "the client asked to close after {}, the server after {said}",
+            "closes asked for: {} by the client, {said} by the server",
             self.client_asked
         );
         match self.veiled {
             0 => clear,
             veiled if veiled == self.server_asked && self.client_asked == 0 => format!(
-                "the server's end of the connection came first after {veiled}, and who asked for \
-                 it stands within TLS"
+                "after {veiled} of them the server closed first; TLS hides which side asked for \
+                 that"
             ),
             veiled => format!(
-                "{clear}; after {veiled} more the server's end came first, and who asked for it \
-                 stands within TLS"
+                "{clear}; after {veiled} more the server closed first, and TLS hides which side \
+                 asked for that"
             ),
         }
     }
@@ -302,7 +303,7 @@ impl Rule {
 mod tests {
     use super::*;
 
-    /// Returns a request each second, on a connection of its own that is for this origin.
+    /// Returns one request per second, each on its own connection, for these origins.
     fn asked(origins: &[u64]) -> Vec<Moment> {
         let moment = |(second, origin): (u16, &u64)| {
             let at = Timestamp::from_nanos(i64::from(second) * 1_000_000_000);

@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a host that is known by its resets only.
+/// The wording for a host that is known only by its resets.
 const UNCOMPARED: Wording = Wording {
     ruled_out: &[(
         Id::FirewallDrop,
@@ -33,8 +33,8 @@ const UNCOMPARED: Wording = Wording {
     ..WORDING
 };
 
-/// Counts SYNs that the host answered by a reset. A reset from another distance than the host's
-/// SYN/ACKs is a packet filter's (`firewall-drop`).
+/// Counts SYNs that the host answered by a reset. A reset from a distance other than that of the
+/// host's SYN/ACKs was sent by a packet filter (`firewall-drop`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     refusals: Refusals,

@@ -1,9 +1,9 @@
 //! `cork-hold`.
 //!
-//! Told from `server-think` by the end of the silence: the kernel's probe timer. It takes the
-//! connection's retransmission timeout, 200 ms and the round trip, and expires on the kernel's own
-//! tick, so that every release of every connection falls on the same phase of 4 ms. A program's
-//! timer knows no tick.
+//! The end of the silence distinguishes it from `server-think`: the kernel's probe timer. The timer
+//! takes the connection's retransmission timeout, 200 ms plus the round trip, and expires on the
+//! kernel's own tick, so that all releases of all connections are at the same phase of 4 ms. A
+//! program's timer is not tied to a tick.
 
 use core::time::Duration;
 
@@ -26,11 +26,11 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::ServerThink,
-            "a program's work or timer does not end on the kernel's 4 ms tick, every time",
+            "a program's work or timer would not end on the kernel's 4 ms tick every time",
         ),
         (
             Id::NagleDelayedAck,
-            "nothing of the server was unacknowledged meanwhile",
+            "the server had no unacknowledged data during the wait",
         ),
     ],
     overturned_by: "getsockopt(TCP_CORK) reading 0 during the wait, and no MSG_MORE in the \
@@ -47,28 +47,28 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum time by which a measured time falls short of the timer's.
+/// Maximum time by which a measured time may fall short of the timer's.
 const ERROR: Duration = Duration::from_micros(500);
-/// Maximum time of the timer beyond the round trip: from 64 ticks on the kernel rounds timers
-/// up to the next eighth one (`kernel/time/timer.c`: the second level of its wheel), 32 ms; and a
-/// round trip that varied adds to it.
+/// Maximum time of the timer beyond the round trip. From 64 ticks on, the kernel rounds timers up
+/// to the next eighth tick (`kernel/time/timer.c`: the second level of its wheel), 32 ms; and a
+/// varying round trip lengthens the timer.
 const UNTIL: Duration = Duration::from_millis(242);
 /// The tick of most kernels: 250 Hz.
 const TICK_NS: u64 = 4_000_000;
-/// Number of parts of a tick by which phases are counted.
+/// Number of parts into which a tick is divided for counting phases.
 const PARTS: usize = 16;
-/// Number of adjacent parts that must hold the releases.
+/// Number of adjacent parts that must contain the releases.
 const WINDOW: usize = 3;
-/// Minimum share of the releases in these parts: a tick that a busy machine handles late releases
-/// several connections late.
+/// Minimum share of the releases in these parts: if a busy machine handles a tick late, several
+/// connections are released late.
 const IN_WINDOW: f64 = 0.85;
-/// Minimum number of releases: by chance seven of eight fall into one window in less than one
-/// case of a thousand.
+/// Minimum number of releases: by chance, seven of eight are in one window in less than one case of
+/// a thousand.
 const LEAST_COUNT: u64 = 8;
-/// Minimum share of responses held: a cork that is never taken off holds nearly all.
+/// Minimum share of responses held: a cork that is never removed holds nearly all.
 const SHARE: f64 = 0.8;
-/// The largest response that can be held whole, the size of loopback's full segments: only a
-/// partial segment is held.
+/// Maximum size of a response that can be held whole, the size of a full segment on loopback: only
+/// a partial segment is held.
 const LARGEST: u64 = 65_483;
 
 /// Watches responses that leave when a kernel timer expires.
@@ -145,8 +145,8 @@ fn whole(exchange: &Exchange) -> Option<Held> {
     })
 }
 
-/// Returns the hold of the partial segment that ends a response of full ones: the timer is set when
-/// those have been acknowledged, a round trip after they left.
+/// Returns the hold of the partial segment at the end of a response of full ones: the timer is set
+/// when the full segments have been acknowledged, a round trip after they left.
 fn tail(exchange: &Exchange) -> Option<Held> {
     let pause = exchange
         .waits
@@ -171,8 +171,8 @@ fn tail(exchange: &Exchange) -> Option<Held> {
     })
 }
 
-/// Returns the least time of the probe timer: the timeout rounded up to ticks
-/// (`usecs_to_jiffies()`), of which the first has begun already and does not count.
+/// Returns the minimum time of the probe timer: the timeout rounded up to ticks
+/// (`usecs_to_jiffies()`), minus the first tick, which has already begun.
 fn least_timer(trip: Duration) -> Duration {
     let ticks = nanos(trip + TCP_RTO_MIN) / TICK_NS + 1;
     Duration::from_nanos(ticks * TICK_NS)
@@ -189,7 +189,7 @@ impl Rule {
         })
     }
 
-    /// Returns true if the releases share a phase.
+    /// Returns true if the releases share a phase of the tick.
     fn is_on_tick(&self) -> bool {
         let sum: u64 = self.phases.iter().sum();
         let turns = self.phases.iter().cycle();
@@ -200,8 +200,9 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = evidence::finding(Id::CorkHold, Owner::Server, case, &self.tally);
         let text = format!(
-            "{} responses, or their last parts, left {} (median) after nothing held them any more, \
-             the time of the kernel's probe timer, all on the same phase of its tick",
+            "{} responses, or their last parts, left {} (median) after the last thing that could \
+             have held them was gone: the period of the kernel's probe timer, and all of them at \
+             the same phase of the kernel's tick",
             self.tally.affected,
             median(&self.timers)
         );

@@ -1,5 +1,5 @@
-//! `cpu-idle-wakeup`: the server's kernel shows that its threads were ready, and
-//! that the processor which then ran them had been idle.
+//! `cpu-idle-wakeup`: the server's kernel shows that its threads were ready, and that the
+//! processors which then ran them had been idle.
 
 use core::time::Duration;
 
@@ -38,14 +38,14 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording where the hypervisor took time of the processors.
+/// The wording if the hypervisor took processor time.
 const STOLEN: Wording = Wording {
     summary: " with the program's threads ready to run and an idle processor slow to take them up: \
         the hypervisor had given it to others.",
     ..WORDING
 };
 
-/// Watches processors that are slow to wake, or that the hypervisor has given away.
+/// Watches processors that wake slowly, or that the hypervisor has given to others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -66,7 +66,7 @@ fn told(mut finding: Finding, stolen: Option<Duration>) -> Finding {
     let stolen = stolen.filter(|stolen| !stolen.is_zero());
     if let Some(stolen) = stolen {
         let text = format!(
-            "meanwhile the hypervisor gave {} of its processors' time to others (steal time)",
+            "in that time the hypervisor gave {} of its processors' time to others (steal time)",
             human(stolen)
         );
         finding

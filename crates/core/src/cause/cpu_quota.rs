@@ -1,5 +1,5 @@
-//! `cpu-quota`: the server's kernel shows that its threads were ready, and its control group that
-//! they were throttled.
+//! `cpu-quota`: the server's kernel shows that its threads were ready but that their control group
+//! was throttled.
 
 use super::served::{self, Place};
 use super::wording::Wording;
@@ -7,8 +7,8 @@ use super::{Case, Conclusion, Id};
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: " with the program's threads ready to run and not let run: its control group's quota \
-        is used up, and they stand still until the next period.",
+    summary: " with the program's threads ready to run but throttled: its control group's quota is \
+        used up, and they stop until the next period.",
     ruled_out: &[(
         Id::StopTheWorld,
         "the threads did not wait for each other: they were ready to run",
@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches threads that are ready and may not run before the next period.
+/// Watches threads that are ready but may not run before the next quota period.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -23,19 +23,19 @@ const WORDING: Wording = Wording {
             "every connection is equally late, however few there are",
         ),
     ],
-    overturned_by: "`nstat -az TcpExtTCPDeferAcceptDrop` on the server that does not rise",
+    overturned_by: "`nstat -az TcpExtTCPDeferAcceptDrop` not rising on the server",
     fix: &[(
         "server",
         "listen without TCP_DEFER_ACCEPT (nginx: no `deferred`) where the server speaks first",
     )],
 };
 
-/// Minimum share of the connections that are late: the option is the listener's, and spares none.
+/// Minimum share of the connections that are late: the option is the listener's and affects all.
 const SHARE: f64 = 0.8;
 
-/// Watches connections on which the server is to speak first, and does so only when its kernel has
+/// Watches connections on which the server should send first, but does so only after its kernel has
 /// retransmitted a SYN/ACK that the client had acknowledged (`tcp_check_req()` in
-/// `net/ipv4/tcp_minisocks.c`). Where the client speaks first nobody waits for anything.
+/// `net/ipv4/tcp_minisocks.c`). If the client sends first, no side waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

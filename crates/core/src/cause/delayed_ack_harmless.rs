@@ -4,7 +4,7 @@ use super::evidence::median;
 use super::{Case, Conclusion, Id};
 use crate::report::Remark;
 
-/// Looks at delayed ACKs that nothing waited for.
+/// Watches delayed ACKs that no data waited for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

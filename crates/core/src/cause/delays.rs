@@ -1,4 +1,4 @@
-//! Time that connections lost before their first request, shared by the rules on handshakes and on
+//! Time that connections lost before their first request; used by the rules on handshakes and on
 //! lookups.
 
 use core::time::Duration;
@@ -10,15 +10,15 @@ use crate::exchange::wait::Owner;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of packets named in a finding.
+/// Maximum number of packet numbers listed in a finding.
 const PACKETS: usize = 6;
-/// Minimum share of late connections that matters to those who wait, whatever the mean, if their
-/// median delay is [`LONG`].
+/// Minimum share of late connections that matters whatever the mean, if their median delay is at
+/// least [`LONG`].
 const SHARE: f64 = 0.01;
 /// Minimum median delay for which [`SHARE`] counts.
 const LONG: Duration = Duration::from_millis(100);
 
-/// Delays of connections, one for each late one.
+/// Delays of connections, one for each late connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
     pub(crate) lost: Distribution,
@@ -26,7 +26,7 @@ pub(crate) struct Delays {
 }
 
 impl Delays {
-    /// Adds a connection that lost this much time, shown by these packets.
+    /// Adds a connection that lost this much time, as these packets show.
     pub(crate) fn add(&mut self, lost: Duration, packets: &[u64]) {
         self.lost.record(lost);
         self.show(packets);
@@ -46,7 +46,7 @@ impl Delays {
         self.show(&other.packets);
     }
 
-    /// Returns the median, for a sentence.
+    /// Returns the median, formatted for a sentence.
     pub(crate) fn median(&self) -> String {
         evidence::median(&self.lost)
     }
@@ -56,7 +56,7 @@ impl Delays {
         u64::try_from(self.lost.sum_ns()).unwrap_or(u64::MAX)
     }
 
-    /// Returns true if the delays matter: to the mean request, or much to some.
+    /// Returns true if the delays matter: for the mean request, or severely for some requests.
     pub(crate) fn is_material(&self, case: &Case<'_>) -> bool {
         let total = case.ledger.total().saturating_add(self.sum()).max(1);
         let mean = self.lost.mean().unwrap_or_default();
@@ -67,7 +67,7 @@ impl Delays {
         mean >= MATERIAL_TIME && (is_large || is_long && is_frequent)
     }
 
-    /// Returns the conclusion `finding` makes, if the delays matter.
+    /// Returns the conclusion with the result of `finding`, if the delays matter.
     pub(crate) fn conclude(
         &self,
         case: &Case<'_>,

@@ -1,4 +1,4 @@
-//! Segments out of order or duplicated, shared by the causes of disorder.
+//! Segments out of order or duplicated; used by the causes of disorder.
 
 use core::time::Duration;
 
@@ -7,19 +7,19 @@ use super::loss::{Losses, lost};
 use crate::exchange::{Disorder, Exchange};
 use crate::service::tally::{Cost, Tally};
 
-/// Maximum number of exemplar packets kept of each kind.
+/// Maximum number of packet numbers kept of each kind.
 const MAX_PACKETS: usize = 5;
 
 /// The disorder of exchanges, and its cost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disorders {
-    /// Exchanges that waited, for overtaken data or for the window that needless retransmissions
-    /// cut.
+    /// Exchanges that waited for overtaken data, or for a window that needless retransmissions had
+    /// reduced.
     pub(super) tally: Tally,
     pub(super) overtaken: u64,
     pub(super) resent: u64,
     pub(super) copied: u64,
-    /// Losses in the same exchanges: a cut of the window may be theirs.
+    /// Losses in the same exchanges: a loss may be the reason for a reduced window.
     pub(super) losses: u64,
     packets: [Vec<u64>; 3],
 }
@@ -74,12 +74,12 @@ impl Disorders {
         }
     }
 
-    /// Returns the first packets that others overtook.
+    /// Returns the first packets that were overtaken by others.
     pub(super) fn overtaken_packets(&self) -> &[u64] {
         &self.packets[0]
     }
 
-    /// Returns the first packets that were retransmitted needlessly.
+    /// Returns the first packets that were needlessly retransmitted.
     pub(super) fn resent_packets(&self) -> &[u64] {
         &self.packets[1]
     }

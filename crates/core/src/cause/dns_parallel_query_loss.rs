@@ -8,17 +8,20 @@ use crate::exchange::wait::Owner;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "Of the queries for A and AAAA that leave one socket side by side, the second is \
-        lost. The library has its address and waits {waited} (median) for the other answer.",
+    summary: "Of the queries for A and AAAA that leave one socket in parallel, the second is lost. \
+        The library has an address and waits {waited} (median) for the other answer.",
     ruled_out: &[
         (
             Id::DnsRetry,
             "chance would lose the first query as often as the second",
         ),
-        (Id::DnsSlowResolver, "the first query was answered at once"),
+        (
+            Id::DnsSlowResolver,
+            "the first query was answered immediately",
+        ),
     ],
-    overturned_by: "lookups in which the first query is lost, or a lost query that left its \
-        socket alone",
+    overturned_by: "lookups in which the first query is lost, or a lost query that was the only \
+        one sent from its socket",
     fix: &[
         (
             "client",
@@ -26,14 +29,14 @@ const WORDING: Wording = Wording {
         ),
         (
             "path",
-            "a resolver cache on the host, so that queries cross no address translation; see \
+            "a resolver cache on the host, so that queries do not pass through NAT; see \
              insert_failed in `conntrack -S`",
         ),
     ],
 };
 
-/// Watches lookups that lost the second of two queries, again and again, and never the first:
-/// chance would lose either.
+/// Watches lookups that repeatedly lost the second of two queries and never the first: random loss
+/// would affect either.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: dns_retry::Rule,
@@ -63,8 +66,8 @@ impl Rule {
         let mut finding = delays.finding(Id::DnsParallelQueryLoss, Owner::Path, case);
         finding.affected.of = of;
         let text = format!(
-            "in {} of {of} lookups two queries left one socket together; the first was answered at \
-             once, the second only when sent again {} (median) later",
+            "in {} of {of} lookups two queries left one socket together; the first was answered \
+             immediately, the second only when retried {} (median) later",
             delays.count(),
             delays.median()
         );

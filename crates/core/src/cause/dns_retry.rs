@@ -10,16 +10,16 @@ use crate::preconnect::Lost;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "Queries for the name of {service}, or their answers, are lost. Nobody repeats a \
-        datagram but the program's own library, and that waits {waited} (median) before it does.",
+    summary: "Queries for the name of {service}, or their answers, are lost. Only the program's \
+        resolver library retries a datagram, and it waits {waited} (median) before it does.",
     ruled_out: &[
         (
             Id::DnsSlowResolver,
-            "the repeated query was answered at once",
+            "the retried query was answered immediately",
         ),
         (
             Id::DnsParallelQueryLoss,
-            "it is not always the second of two queries from one socket",
+            "the lost query is not always the second of two from one socket",
         ),
     ],
     overturned_by: "a capture at the resolver that shows the first query arrive and be answered \
@@ -40,19 +40,19 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of lookups in which the second of two queries was lost and the first was not,
-/// that is no chance: were queries lost at random, the first would be in half of the cases.
+/// Minimum number of lookups that lost the second of two queries but not the first for this not to
+/// be chance: with random loss, half of the cases would lose the first.
 const ALWAYS_SECOND: u64 = 3;
 
 /// Watches lookups whose queries were retransmitted.
 ///
-/// The path (or the resolver) loses queries if any may be lost; if it is always the second of two
-/// from one socket, that is `dns-parallel-query-loss`.
+/// The path (or the resolver) loses queries if any query may be lost. If only the second of two
+/// queries from one socket is lost, the cause is `dns-parallel-query-loss`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,
     pub(super) all: Delays,
-    /// Lookups of these in which the second query alone was lost.
+    /// Number of these lookups in which only the second query was lost.
     pub(super) second: Delays,
 }
 
@@ -86,7 +86,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns true if the losses are those of `dns-parallel-query-loss`.
+    /// Returns true if the losses are explained by `dns-parallel-query-loss`.
     pub(super) fn is_parallel(&self) -> bool {
         self.second.count() >= ALWAYS_SECOND && self.second.count() == self.all.count()
     }
@@ -99,7 +99,7 @@ impl Rule {
         let mut finding = self.all.finding(Id::DnsRetry, Owner::Path, case);
         finding.affected.of = self.lookups;
         let text = format!(
-            "in {} of {} lookups a query was sent again because no answer had come, {} (median) later",
+            "in {} of {} lookups a query was retried because no answer had come, {} (median) later",
             self.all.count(),
             self.lookups,
             self.all.median()

@@ -11,13 +11,13 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "Before the name of {service} itself, the client's library asks for it with {names} \
-        suffixes of its search list. Each is a round trip to the resolver that ends in \"no such \
-        name\".",
+        suffixes of its search list. Each is a round trip to the resolver that ends in \"no \
+        such name\".",
     ruled_out: &[(
         Id::DnsSlowResolver,
-        "the time went into the number of questions, each was answered as quickly as the others",
+        "the time went into the number of queries; each was answered as fast as the others",
     )],
-    overturned_by: "a trailing dot behind the name that changes nothing",
+    overturned_by: "a trailing dot after the name that changes nothing",
     fix: &[
         (
             "client",
@@ -31,12 +31,12 @@ const WORDING: Wording = Wording {
 };
 
 /// Watches lookups that began with nonexistent names: one name with the suffixes of a search list,
-/// each asked for when the one before was denied.
+/// each queried after the previous one did not exist.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,
     delays: Delays,
-    /// Number of denied names, a nanosecond each.
+    /// Number of nonexistent names, stored as nanoseconds.
     suffixes: Distribution,
 }
 
@@ -49,7 +49,7 @@ impl super::Rule for Rule {
         if lookup.suffixes == 0 {
             return;
         }
-        // Time lost by queries lost on the path is another cause's.
+        // Time lost to queries lost on the path belongs to another cause.
         let searched = lookup.searched.saturating_sub(lookup.retried);
         self.delays.add(searched, &lookup.packets);
         self.suffixes
@@ -74,7 +74,7 @@ impl Rule {
         let names = self.suffixes.quantile(0.5).unwrap_or_default().as_nanos();
         let text = format!(
             "{} of {} lookups asked for {names} names (median) that do not exist before the one \
-             that does, {} (median)",
+             that exists, {} (median)",
             self.delays.count(),
             self.lookups,
             self.delays.median()

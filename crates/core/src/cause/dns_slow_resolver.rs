@@ -13,12 +13,12 @@ use crate::exchange::wait::Owner;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "The resolver takes {late} (median) to find the name of {service}: it asks others \
-        first, and does not know the name yet.",
+    summary: "The resolver takes {late} (median) to resolve the name of {service}: it does not \
+        have the answer yet and asks others first.",
     ruled_out: &[
         (
             Id::PathDistance,
-            "the resolver answered other queries within its distance",
+            "the resolver answered other queries within its round-trip time",
         ),
         (Id::DnsRetry, "no query was sent twice"),
     ],
@@ -32,15 +32,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of lookups remembered, the first ones.
+/// Maximum number of lookups remembered: the first ones.
 const MAX_LOOKUPS: usize = 4096;
-/// Minimum time beyond the round trip for which a response is late: a resolver answers from its
+/// Minimum time beyond the round trip for a response to count as late: a resolver answers from its
 /// cache within a millisecond.
 const LATE: Duration = Duration::from_millis(5);
 
 /// Watches the response times of queries that were not retransmitted. A response is late from twice
-/// the round trip to the resolver, by its quickest response or its SYN/ACK: a distance is the same
-/// for every response.
+/// the round trip to the resolver, known from its quickest response or its SYN/ACK: distance is the
+/// same for all responses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: BTreeMap<u64, Waited>,
@@ -105,8 +105,8 @@ impl Rule {
         let of = self.lookups.len() as u64;
         finding.affected.of = of;
         let text = format!(
-            "{} of {of} lookups were answered {} (median) later than the way to the resolver takes \
-             ({}), without any repetition",
+            "{} of {of} lookups were answered {} (median) later than the round trip to the \
+             resolver ({}) explains, with no query repeated",
             delays.count(),
             delays.median(),
             human(distance)

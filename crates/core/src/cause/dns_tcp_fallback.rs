@@ -9,8 +9,9 @@ use crate::exchange::wait::Owner;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "The answer to the name of {service} is too long for the datagram that the client \
-        accepts: the lookup is done again over TCP, a handshake and a second query more.",
+    summary: "The DNS answer for the name of {service} does not fit into the largest datagram that \
+        the client accepts: the lookup is repeated over TCP, which adds a handshake and a second \
+        query.",
     ruled_out: &[(Id::DnsRetry, "every query was answered")],
     overturned_by: "answers over TCP that come no later than the datagrams",
     fix: &[
@@ -60,7 +61,7 @@ impl Rule {
             .finding(Id::DnsTcpFallback, Owner::Resolver, case);
         finding.affected.of = self.lookups;
         let text = format!(
-            "{} of {} lookups got a truncated answer (TC) and were done again over TCP, which took \
+            "{} of {} lookups got a truncated answer (TC) and were repeated over TCP, which took \
              {} (median)",
             self.delays.count(),
             self.lookups,

@@ -13,22 +13,22 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The server answers late because {behind} does, which it asks for each request: \
-        {took} (median), {share} of all request time. Its own part is small.",
+    summary: "The server answers late because {behind}, which it calls for each request, answers \
+        late: {took} (median), {share} of all request time. The server's own part is small.",
     ruled_out: &[(
         Id::ServerThink,
         "the time passes between its request to {behind} and the answer",
     )],
-    overturned_by: "the server's log showing that what it asks of {behind} is not for these \
+    overturned_by: "the server's log showing that its calls to {behind} are not made for these \
         requests",
     fix: &[
         (
             "{behind}",
-            "find what it does in that time: the diagnosis of its own requests",
+            "find what it does in that time: diagnose the requests to it",
         ),
         (
             "server",
-            "ask it less often (a cache), or side by side instead of one after the other",
+            "call it less often (a cache), or in parallel instead of one call after the other",
         ),
     ],
 };
@@ -52,12 +52,12 @@ const CONFIGURED: Wording = Wording {
     ..WORDING
 };
 
-/// Watches servers whose think time is the time of a request that they make themselves and that the
-/// same capture holds.
+/// Watches servers whose think time is the time of their own upstream request, which the same
+/// capture contains.
 ///
-/// The discriminator is the server's own request: it begins right after the one in front came, it
-/// takes most of its time, and its own server thinks. Without that leg in the capture it is
-/// `server-think`.
+/// The discriminator is the server's own request: it begins right after the client's request
+/// arrived, takes most of the client's request's time, and its upstream thinks. Without that leg in
+/// the capture the cause is `server-think`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -89,8 +89,8 @@ const PASSING: [&str; 6] = [
     "memcached_pass",
 ];
 
-/// Returns the line of the server's configuration that passes these requests on, where nothing
-/// shows that their time passes elsewhere.
+/// Returns the line of the server's configuration that passes these requests on, if nothing shows
+/// that their time passes elsewhere.
 pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
     let target = case.target?;
     let mut lines = PASSING
@@ -102,8 +102,8 @@ pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
     (!is_elsewhere).then_some(line)
 }
 
-/// Returns the finding on a proxy by its configuration: handing a request on is microseconds of
-/// work.
+/// Returns the finding on a proxy known by its configuration: passing a request on takes only
+/// microseconds of work.
 fn configured(case: &Case<'_>) -> Option<Finding> {
     let line = passes_on(case)?;
     if worker_saturation::has_limit(case) || rate_limit::is_configured(case) {
@@ -138,7 +138,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
         finding.evidence.push(Evidence::circumstance(kind, text));
     }
     finding.evidence.extend(served::shown(case));
-    // Connection setup to the server behind is a part of it that is not told apart.
+    // The setup of upstream connections is included and cannot be separated.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     CONFIGURED.tell(
         &mut finding,
@@ -147,7 +147,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Adapts the finding to a server whose own kernel showed whom its threads asked.
+/// Adapts the finding to a server whose own kernel showed which upstream its threads called.
 fn watched(mut finding: Finding, place: Place) -> Finding {
     let behind = match place {
         Place::Asked(Some(whom)) => whom.to_string(),
@@ -162,8 +162,8 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
-        "{} of its requests were followed to {behind}, which took {} (median) of the {} that its \
-         own clients waited",
+        "{} requests were traced on to {behind}, which took {} (median) of the {} that the \
+         server's clients waited",
         upstream.pairs.len(),
         human(upstream.median(|pair| pair.back.think())),
         human(upstream.median(|pair| pair.front.think())),

@@ -13,13 +13,13 @@ use crate::report::{
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
-/// Minimum share by which a cause's removal must better the mean or the p99 to make it a finding.
+/// Minimum share by which removing a cause must improve the mean or the p99 for a finding.
 pub(crate) const MATERIAL_SHARE: f64 = 0.05;
-/// Minimum time by which it must better them as well.
+/// Minimum time by which removing a cause must also improve the mean or the p99.
 pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
 /// Minimum number of repeats for which one kind of evidence makes a strong verdict.
 pub(crate) const REPEATS: u64 = 5;
-/// Minimum number of moments apart in time for a delay that is not one host's bad moment.
+/// Minimum number of occasions, separated in time, for a delay that is not one host's bad moment.
 pub(crate) const OCCASIONS: u64 = 3;
 
 /// Returns true if removing the time that `tally` counted would matter.
@@ -28,14 +28,14 @@ pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {
     tally.affected > 0 && case.latency.is_bettered_by(Measures::of(&without()))
 }
 
-/// Returns true if `tally` counted more than one exchange's bad luck: in a small sample a single
-/// outlier is the p99.
+/// Returns true if `tally` is more than one exchange's bad luck: in a small sample a single outlier
+/// is the p99.
 pub(crate) fn is_repeated(case: &Case<'_>, tally: &Tally) -> bool {
     tally.affected >= REPEATS || is_common(case, tally)
 }
 
-/// Returns true if the same holds for effects of a host that stands still for a moment: each such
-/// moment delays every open exchange, so it must come again.
+/// Returns true if `tally` is more than one moment's bad luck: when a host stalls, every open
+/// exchange is delayed, so the stalls must recur.
 pub(crate) fn recurs(case: &Case<'_>, tally: &Tally) -> bool {
     let has_occasions = || tally.occasions() >= OCCASIONS;
     is_common(case, tally) || (is_repeated(case, tally) && has_occasions())
@@ -45,12 +45,12 @@ fn is_common(case: &Case<'_>, tally: &Tally) -> bool {
     tally.affected * 2 >= case.ledger.count
 }
 
-/// Returns true if `after` is better than `before` by a material share and time.
+/// Returns true if `after` improves on `before` by a material share and time.
 pub(crate) fn betters(before: &Distribution, after: &Distribution) -> bool {
     Measures::of(before).is_bettered_by(Measures::of(after))
 }
 
-/// The measures of a gain.
+/// The measures by which a gain is judged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measures {
     mean: Duration,
@@ -74,7 +74,7 @@ impl Measures {
     }
 }
 
-/// Returns a finding about `service` without any content yet.
+/// Returns a finding about `service` without any content.
 pub(crate) fn blank(id: Id, culprit: Owner, service: String) -> Finding {
     let cause = id.cause();
     Finding {
@@ -107,7 +107,7 @@ pub(crate) fn blank(id: Id, culprit: Owner, service: String) -> Finding {
     }
 }
 
-/// Returns a finding for `cause` with the cost and exchanges of `tally`; evidence is still to come.
+/// Returns a finding for `cause` with the cost and exchanges of `tally`, without evidence.
 pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Finding {
     let total = case.ledger.total().max(1);
     let predicted = tally.without(&case.ledger.latency);
@@ -128,15 +128,15 @@ pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) ->
     }
 }
 
-/// Returns a finding about requests that became no exchange.
+/// Returns a finding about requests that did not become exchanges.
 pub(crate) fn bare_finding(id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
     let mut finding = finding(id, culprit, case, &Tally::default());
     finding.predicted = None;
     finding
 }
 
-/// Returns the latency to expect at the measured rate, never less than a request to the idle server
-/// takes; `None` where the time may be work that has to be done.
+/// Returns the latency to expect at the measured rate, at least the time of a request to the idle
+/// server; `None` where the time may be necessary work.
 pub(crate) fn prediction(case: &Case<'_>, id: Id, after: &Distribution) -> Option<Prediction> {
     let cause = id.cause();
     if cause.may_be_work {
@@ -144,16 +144,16 @@ pub(crate) fn prediction(case: &Case<'_>, id: Id, after: &Distribution) -> Optio
     }
     let floor = floor(case, cause);
     let figures = Figures::from(after);
-    // Time lost before the request, in connection setup, is not in its latency.
+    // A request's latency excludes time lost in connection setup before it.
     let is_unchanged = after.sum_ns() >= case.ledger.latency.sum_ns();
     if figures.count == 0 || is_unchanged {
         return None;
     }
-    // Our own stamps' rate is that of all requests already.
+    // The rate by our own timestamps already includes all requests.
     let each_for = if case.has_packets { case.weight } else { 1.0 };
     let rate = case.ledger.rate() * each_for;
-    // Little's law: as many requests in flight, each done sooner. The service
-    // saturates before that, so it is the upper end.
+    // Little's law: as many requests in flight, each taking less time. The service saturates before
+    // that, so this is the upper end.
     let before = case.ledger.latency.mean().unwrap_or_default().as_secs_f64();
     let mean = after.mean().unwrap_or_default().max(floor).as_secs_f64();
     let is_bounded = !floor.is_zero();
@@ -169,7 +169,7 @@ pub(crate) fn prediction(case: &Case<'_>, id: Id, after: &Distribution) -> Optio
     })
 }
 
-/// Returns the least time of a request: the round trip, and where the time is the server's the
+/// Returns the minimum time of a request: the round trip, or, if the time is the server's, the
 /// latency of a single request to the idle server.
 fn floor(case: &Case<'_>, cause: &Cause) -> Duration {
     let trip = case.round_trip().unwrap_or_default();
@@ -188,9 +188,8 @@ fn floor(case: &Case<'_>, cause: &Cause) -> Duration {
 
 /// Returns the verdict that the evidence allows.
 ///
-/// An intervention with its control proves; so do two kinds of evidence that
-/// both show the mechanism. One kind, repeated, with no look-alike left, is
-/// strong.
+/// An intervention with its control proves a cause; so do two kinds of evidence that both show the
+/// mechanism. One kind, repeated, is strong if all look-alikes are excluded.
 pub(crate) fn judge(evidence: &[Evidence], repeats: u64, has_look_alike: bool) -> Verdict {
     let mut kinds: Vec<EvidenceKind> = evidence
         .iter()

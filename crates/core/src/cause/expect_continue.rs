@@ -12,12 +12,12 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
-    summary: "The client asks whether it may send the request's body and the server does not say: \
-        the client waits {waited} (median) in vain before it sends it anyhow, {share} of all \
-        request time.",
+    summary: "The client asks whether it may send the request's body and the server does not \
+        reply: the client waits {waited} (median) in vain before it sends the body anyway, {share} \
+        of all request time.",
     ruled_out: &[(
         Id::SlowRequestUpload,
-        "the pause lies exactly between a head that asks for leave and the body",
+        "the pause is exactly between a head that asks for permission and the body",
     )],
     overturned_by: "a `100 Continue` that the server sent and the path or the capture lost",
     fix: &[
@@ -32,24 +32,24 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum wait that counts: shorter ones are a client's ordinary work, or a server a short way
-/// off that gave leave at once.
+/// Minimum wait that counts: shorter waits are a client's ordinary work, or a nearby server that
+/// answered immediately.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Maximum number of packets named as evidence.
+/// Maximum number of packet numbers listed as evidence.
 const SHOWN: usize = 5;
 
-/// Watches requests whose head says `Expect: 100-continue` and whose body leaves although no `100
-/// Continue` had come: the wait was the client's timeout.
+/// Watches requests with `Expect: 100-continue` in the head whose body is sent although no `100
+/// Continue` has arrived: the wait was the client's timeout.
 ///
-/// The discriminator is the field in the head: without it a pause within the
-/// request is the client's own work, with an answer before the body it is the
-/// round trip that the field always costs.
+/// The discriminator is the field in the head. Without the field, a pause within the request is the
+/// client's own work; with an answer before the body, the wait is the round trip that the field
+/// always costs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
     /// Bodies that followed a `100 Continue`.
     answered: u64,
-    /// The earliest packets that began a body without `100 Continue`.
+    /// The first packets with which a body began without `100 Continue`.
     packets: Vec<u64>,
 }
 
@@ -68,7 +68,7 @@ impl super::Rule for Rule {
         if lost < NOTABLE {
             return;
         }
-        // Without the field even the round trip for leave is saved.
+        // Without the field, even the round trip for the `100 Continue` is saved.
         let cost = Cost {
             low: nanos(lost),
             likely: nanos(lost),
@@ -105,9 +105,9 @@ impl Rule {
         let tally = &self.tally;
         let mut finding = evidence::finding(Id::ExpectContinue, Owner::Client, case, tally);
         let text = format!(
-            "{} requests announced their body with `Expect: 100-continue`, got no answer to it \
-             and sent the body {} (median) later than leave could have come; {} others were \
-             given leave",
+            "{} requests announced their body with `Expect: 100-continue`, got no answer to that \
+             and sent the body {} (median) later than a `100 Continue` could have arrived; {} \
+             others got one",
             tally.affected,
             median(&tally.saved),
             self.answered,

@@ -1,4 +1,4 @@
-//! Failed requests that a server had accepted, shared by the rules on servers at fault.
+//! Failed requests that a server had accepted; used by the rules on faulty servers.
 
 use core::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
-/// Minimum share of all requests that failed, if they are many.
+/// Minimum share of failed requests for a finding, if there are many requests.
 const SHARE: f64 = 0.05;
-/// Minimum number of failed requests, half of all, if they are few.
+/// Minimum number of failed requests, if they are half of all requests.
 const FEW: u64 = 2;
 
 /// Requests that failed in one way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
     pub(super) tally: Tally,
-    /// Failed requests that the capture cut: no ledger counts them.
+    /// Number of failed requests that the capture cut; they are in no ledger.
     cut: u64,
     packets: Vec<u64>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Kind {
     /// Selects outcomes of our own requests.
     pub(super) is_answer: fn(ProbeAnswer) -> bool,
     pub(super) is_failure: fn(RequestFailure) -> bool,
-    /// The predicate of a sentence on the requests, in the past tense.
+    /// The predicate of a sentence about the requests, in the past tense.
     pub(super) what: &'static str,
 }
 
@@ -70,7 +70,7 @@ impl Failures {
         self.conclude_of(case, kind, self.tally.affected, words)
     }
 
-    /// Returns the conclusion where only `failed` of those counted really failed.
+    /// Returns the conclusion if only `failed` of the counted requests really failed.
     pub(super) fn conclude_of(
         &self,
         case: &Case<'_>,
@@ -95,7 +95,7 @@ impl Failures {
         Conclusion::Finding(Box::new(finding))
     }
 
-    /// Returns the evidence of packets, if it shows more than a single mishap.
+    /// Returns the evidence of packets, if it shows more than a single failure.
     fn wire(&self, case: &Case<'_>, kind: &Kind, failed: u64) -> Vec<Evidence> {
         let all = self.all(case);
         let is_many = failed >= REPEATS && failed as f64 >= all as f64 * SHARE;
@@ -113,7 +113,7 @@ impl Failures {
     }
 }
 
-/// Returns the evidence of our own requests, where none got a response.
+/// Returns the evidence of our own requests, if none of them got a response.
 fn probed(case: &Case<'_>, kind: &Kind) -> Vec<Evidence> {
     let attempts = Attempts::of(case).unwrap_or_default();
     if attempts.has_response() {

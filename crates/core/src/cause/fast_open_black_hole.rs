@@ -9,8 +9,8 @@ use crate::exchange::wait::Owner;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "Something on the way to {service} drops SYNs that carry data. TCP Fast Open, which \
-        is to save a round trip, costs {lost} (median).",
+    summary: "Something on the path to {service} drops SYNs that carry data. TCP Fast Open, which \
+        should save a round trip, costs {lost} (median).",
     ruled_out: &[(Id::SynLoss, "no SYN without data was lost")],
     overturned_by: "a SYN with data on the same path that is answered",
     fix: &[
@@ -23,11 +23,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of lost SYNs with data.
+/// Minimum number of lost SYNs with data for a finding.
 const LOST: u64 = 2;
 
 /// Watches SYNs with data (TCP Fast Open, RFC 7413) that are never answered, while the same SYN
-/// without the data is answered at once.
+/// without data is answered immediately.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
@@ -67,8 +67,8 @@ impl Rule {
             .delays
             .finding(Id::FastOpenBlackHole, Owner::Path, case);
         let text = format!(
-            "all {} SYNs with data stayed unanswered; the same without data was answered at once, \
-             {} (median) later",
+            "all {} SYNs with data stayed unanswered; the same without data was answered \
+             immediately, {} (median) later",
             self.delays.count(),
             self.delays.median()
         );

@@ -6,8 +6,8 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
-    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were sent \
-        again; {most} of that time went to segments whose loss later data revealed.",
+    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were \
+        retransmitted; {most} of that time was for segments whose loss was revealed by later data.",
     overturned_by: IN_TIME,
     fix: &[("path", "find where the segments are lost")],
     ..Wording::NONE

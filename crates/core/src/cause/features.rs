@@ -1,5 +1,5 @@
-//! The features of an exchange that rules select by: determined once, so that a rule is not asked
-//! about exchanges that cannot change its state.
+//! The features of an exchange by which rules select exchanges. They are determined once, so a rule
+//! does not see exchanges that cannot change its state.
 
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Disorder, Exchange, Outcome};
@@ -20,7 +20,7 @@ impl Features {
     pub(crate) const DISORDER: Self = Self(1 << 2);
     /// Small segments that followed small segments.
     pub(crate) const HOLDS: Self = Self(1 << 3);
-    /// Messages that stood still.
+    /// Messages that stalled.
     pub(crate) const DELIVERIES: Self = Self(1 << 4);
     /// Full segments that do not get through.
     pub(crate) const NARROW: Self = Self(1 << 5);
@@ -36,9 +36,9 @@ impl Features {
     pub(crate) const CLOSING: Self = Self(1 << 10);
     /// A silence of the connection before the exchange.
     pub(crate) const IDLE: Self = Self(1 << 11);
-    /// A response whose end was told by the connection's end only.
+    /// A response whose end was shown only by the end of the connection.
     pub(crate) const CLOSE_WAIT: Self = Self(1 << 12);
-    /// A request that announced its body and waited for leave.
+    /// A request that announced its body and waited for permission.
     pub(crate) const EXPECTATION: Self = Self(1 << 13);
     /// The lack of a whole response.
     pub(crate) const FAILED: Self = Self(1 << 14);
@@ -47,7 +47,7 @@ impl Features {
 
     /// A record of dropped packets of the exchange.
     pub(crate) const DROPS: Self = Self(1 << 16);
-    /// A part of its path on the far side of the point.
+    /// A part of the path beyond the observation point.
     pub(crate) const BEYOND: Self = Self(1 << 17);
 
     /// Returns the feature of a wait of this kind.
@@ -60,7 +60,7 @@ impl Features {
         Self(self.0 | other.0)
     }
 
-    /// Returns the set, or the empty one.
+    /// Returns the set if `is_there` is true, else the empty set.
     const fn only_if(self, is_there: bool) -> Self {
         Self(self.0 * is_there as u64)
     }

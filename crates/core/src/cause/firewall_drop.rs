@@ -17,7 +17,7 @@ const WORDING: Wording = Wording {
         (Id::ConnectionRefused, "{resets}"),
         (
             Id::SynLoss,
-            "no SYN was answered, however often it was sent",
+            "no SYN was answered by a SYN/ACK, however often it was sent",
         ),
     ],
     overturned_by: "a capture on the server that shows no SYN arriving: then the path loses them",
@@ -37,24 +37,25 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a filter that answers in the host's place.
+/// The wording for a filter that answers instead of the host.
 const TURNED_DOWN: Wording = Wording {
-    summary: "A packet filter on the way, not the host itself, turns down the attempts at \
+    summary: "A packet filter on the path, not the host itself, rejects connection attempts to \
         {service}.",
     ..WORDING
 };
 
-/// The reason that no host refused the connections, where nothing reset them.
+/// The evidence that no host refused the connections, if there were no resets.
 const NO_RESETS: &str = "no reset came";
-/// The reason where something else than the host reset them.
-const FOREIGN_RESETS: &str = "the resets come from another distance than the host";
+/// The wording of the same evidence if a device other than the host sent the resets.
+const FOREIGN_RESETS: &str = "the resets come from a different distance (hop count) than the \
+    host's packets";
 
-/// Minimum number of unanswered SYNs in one attempt for which silence is significant: a single
-/// one may just have been the last in the capture.
+/// Minimum number of unanswered SYNs in one attempt for silence to be significant: a single SYN may
+/// just have been the last in the capture.
 const SILENT_SYNS: u32 = 2;
 
-/// Counts connection attempts without an answer, or with an answer of something other than the
-/// host: ICMP that says "prohibited", or a reset in the host's name from another distance than the
+/// Counts connection attempts without an answer, or with an answer that is not from the host: an
+/// ICMP error "prohibited", or a reset in the host's name from a distance other than that of the
 /// host's own SYN/ACKs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
@@ -95,11 +96,12 @@ impl super::Rule for Rule {
         let mut found = Vec::new();
         found.extend(
             self.silent
-                .evidence("attempts repeated their SYN and got no answer"),
+                .evidence("attempts retransmitted their SYN and got no answer"),
         );
         found.extend(prohibited.evidence("SYNs were answered by ICMP as prohibited"));
         found.extend(foreign.evidence(
-            "SYNs were reset from another distance than the host's own answers on other ports come",
+            "SYNs were answered by resets from a different distance (hop count) than the host's \
+             own answers on other ports",
         ));
         let turned_down = self.silent.count + prohibited.count + foreign.count;
         found.extend(attempts.handshakes(|a| a == ProbeAnswer::Silence, "got no answer"));
@@ -117,7 +119,7 @@ impl super::Rule for Rule {
             exchanges: turned_down,
             of: turned_down + self.refusals.unreachable().count,
         };
-        // A host that is down is silent too, unless its neighbours say so.
+        // A host that is down is silent too, unless its neighbours report it.
         let tries = repeats(&found) + attempts.repeated_syns;
         finding.verdict = evidence::judge(&found, tries, false);
         finding.evidence = found;
@@ -137,7 +139,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if ICMP says that a filter prohibits it (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+/// Returns true if the answer is an ICMP error of a filter (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
 pub(crate) fn is_prohibited(answer: ProbeAnswer) -> bool {
     matches!(
         answer,

@@ -1,4 +1,4 @@
-//! State shared by several rules, gathered once for all of them.
+//! State that several rules use, gathered only once.
 
 use super::disorder::Disorders;
 use super::features::Features;

@@ -1,4 +1,4 @@
-//! Late greetings of servers that speak first: the client may send nothing before.
+//! Late greetings of servers that send first: the client may send nothing before the greeting.
 
 use core::time::Duration;
 
@@ -11,8 +11,9 @@ use crate::protocol::greeting::Greeting;
 use crate::report::{Finding, Unit};
 use crate::service::Counts;
 
-/// Minimum time for which a greeting is late: a program that is started for a connection has
-/// greeted by then; one that looks up the client's name, or waits on purpose, takes longer.
+/// Minimum time after which a greeting is late: a program that is started for a connection has sent
+/// its greeting by then; a server that looks up the client's name, or waits on purpose, takes
+/// longer.
 const LATE: Duration = Duration::from_millis(100);
 
 /// The greetings of one service.
@@ -23,7 +24,7 @@ pub(super) struct Greetings {
 }
 
 impl Greetings {
-    /// Takes in a handshake and the server's greeting after it.
+    /// Records a handshake and the server's greeting after it.
     pub(super) fn observe(&mut self, setup: &Setup) {
         let Some((greeting, waited, packet)) = setup.greeted() else {
             return;
@@ -60,7 +61,7 @@ impl Greetings {
         finding.verdict = evidence::judge(&finding.evidence, self.late.count(), false);
         finding.summary = format!(
             "The server speaks first in {name}, and takes {} (median) before it does: its kernel \
-             accepted the connection at once, and its program greets late.",
+             accepted the connection immediately, and its program greets late.",
             self.late.median(),
         );
         finding.ruled_out.push(ruled_out(
@@ -78,7 +79,7 @@ impl Greetings {
             fix(
                 "server",
                 "look for a pause against spam (postscreen_greet_wait), an ident query, a full \
-                 queue of connections to be accepted, a process started for each",
+                 accept queue, a process started for each",
             ),
         ];
         Some(finding)

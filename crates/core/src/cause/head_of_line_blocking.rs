@@ -13,11 +13,11 @@ use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "Several requests share a connection on which responses come in the order of the \
-        requests: those behind a slow one wait {waited} (median) for it, {share} of all request \
+        requests: those after a slow one wait {waited} (median) for it, {share} of all request \
         time.",
     ruled_out: &[(
         Id::ServerThink,
-        "the time of these requests passed before the response ahead of theirs was whole",
+        "the time of these requests passed before the response ahead of theirs was complete",
     )],
     overturned_by: "the server's log showing that each of these requests took that long by itself",
     fix: &[
@@ -36,14 +36,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum wait that counts: shorter ones are the bytes of the responses before.
+/// Minimum wait that counts: shorter waits are the transmission of earlier responses.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Watches requests that were sent while an earlier one on their connection was unanswered, and
-/// whose responses had to wait for that one's (RFC 9112 §9.3.2).
+/// Watches requests that were sent while an earlier request on their connection was unanswered, and
+/// whose responses had to wait for the response to the earlier request (RFC 9112 §9.3.2).
 ///
-/// The discriminator is that the request was on its way already: a client that sends the next one
-/// only after a response shows no such wait, and packets do not show whether it had it ready.
+/// The discriminator is that the request had already been sent. If a client sends its next request
+/// only after a response, there is no such wait, and packets do not show whether the client had the
+/// request ready before.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule(Tally);
 
@@ -73,7 +74,7 @@ impl super::Rule for Rule {
 fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::HeadOfLineBlocking, Owner::Client, case, tally);
     let text = format!(
-        "{} requests had been sent before the response ahead of theirs was whole, and waited {} \
+        "{} requests had been sent before the response ahead of theirs was complete, and waited {} \
          (median) for it",
         tally.affected,
         median(&tally.saved)

@@ -1,4 +1,4 @@
-//! Small segments held by Nagle's algorithm, shared by three causes.
+//! Small segments held by Nagle's algorithm; used by three causes.
 
 use core::time::Duration;
 
@@ -10,36 +10,36 @@ use crate::report::{Evidence, EvidenceKind};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Minimum time of a delayed ACK: a kernel's own answer takes microseconds, the least delayed ACK
-/// seen anywhere 20 ms less a tick.
+/// Minimum delay of a delayed ACK: a kernel's immediate answer takes microseconds, and the shortest
+/// delayed ACK observed anywhere takes 20 ms minus a tick.
 pub(crate) const DELAYED: Duration = Duration::from_millis(5);
-/// Minimum time of an acknowledgement that was delayed by a timer, not a queue.
+/// Minimum delay of an acknowledgement that a timer, not a queue, has delayed.
 const BY_TIMER: Duration = Duration::from_millis(20);
-/// Maximum delay that a kernel may give an acknowledgement (RFC 9293 §3.8.6.3), give or take a
-/// tick: a longer one was on its way, or stamped by hand.
+/// Maximum delay that a kernel may give an acknowledgement (RFC 9293 §3.8.6.3), plus or minus a
+/// tick: with a longer delay, the acknowledgement was in flight, or its timestamp is made up.
 const LONGEST: Duration = Duration::from_millis(600);
 /// Minimum hold that counts.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// Minimum share of the waiting second segments that left with the acknowledgement; by chance a
-/// program's own timer comes that near to it in one case of eight (0.5 ms in the 4 ms that a tick
-/// of 250 Hz leaves open).
+/// Minimum share of the waiting second segments that left with the acknowledgement. By chance, a
+/// program's own timer comes this close to the acknowledgement in one case of eight (0.5 ms in the
+/// 4 ms that a tick of 250 Hz leaves open).
 const SHARE_RELEASED: f64 = 0.7;
-/// Minimum slope of the second segment's time over the acknowledgement's that shows a release. It
-/// decides where a busy host reacts late, so that fewer leave at once: the slope is 1 where the
-/// acknowledgement releases the segment, and 0 where a timer does.
+/// Minimum slope of the second segment's time over the acknowledgement's time that shows a release.
+/// The slope decides if a busy host reacts late, so that fewer segments leave immediately: it is 1
+/// if the acknowledgement releases the segment, and 0 if a timer does.
 const SLOPE_RELEASED: f64 = 0.75;
-/// Maximum slope at which nearness to the acknowledgement is chance.
+/// Maximum slope at which closeness to the acknowledgement is chance.
 const SLOPE_CHANCE: f64 = 0.4;
 /// Minimum spread of the times, in milliseconds, for a meaningful slope: a tick of 1000 Hz
 /// spreads delayed ACKs by 0.3 ms.
 const SPREAD_MS: f64 = 0.3;
 const PAIRS: u64 = 20;
-/// Minimum number of segments released for each one that left early: a lost ACK in the capture
-/// looks like it.
+/// Minimum number of segments released for each segment that left early; a few early segments are
+/// tolerated, because an ACK missing in the capture looks the same.
 const EAGER_TOLERATED: u64 = 20;
 
-/// Maximum time behind the ACK of a segment that it released, where acknowledgements are known
-/// to release the segments: a busy host is that slow.
+/// Maximum time after the ACK at which a segment counts as released by it, where acknowledgements
+/// are known to release the segments: a busy host can be this slow.
 const TARDY_NS: i64 = 5_000_000;
 
 /// The small second segments of one side.
@@ -47,33 +47,33 @@ const TARDY_NS: i64 = 5_000_000;
 pub(crate) struct Held {
     /// Segments that left with the acknowledgement, delayed or not.
     released: u64,
-    /// The cost of those, with those that left a little later.
+    /// The cost of the released segments, and of those that left a little later.
     pub(crate) tally: Tally,
-    /// Segments of `released` whose acknowledgement was delayed.
+    /// Number of segments of `released` whose acknowledgement was delayed.
     pub(crate) delayed: u64,
-    /// The delays of those acknowledgements.
+    /// The delays of the acknowledgements of `delayed`.
     pub(crate) ack_delay: Distribution,
     /// Time from the acknowledgement's arrival to the second segment.
     pub(crate) reaction: Distribution,
-    /// The shortest time in which any released segment must have been written: it bounds how late
-    /// the others can have been written.
+    /// The shortest hold of any released segment, which must have been written within that time. It
+    /// limits how late the others can have been written.
     least_hold: Option<Duration>,
     /// Segments that left while the first one was unacknowledged.
     pub(crate) eager: u64,
     /// Segments that left some time after the acknowledgement.
     pub(crate) late: u64,
-    /// Segments of `released` that only the sender's kernel shows to be released.
+    /// Number of segments of `released` for which only the sender's kernel shows the release.
     timed: u64,
-    /// Segments of `delayed` whose acknowledgement no packet shows.
+    /// Number of segments of `delayed` whose acknowledgement is in no packet.
     unseen: u64,
-    /// Segments of `late` that only the sender's kernel shows to be late.
+    /// Number of segments of `late` for which only the sender's kernel shows that they were late.
     written: u64,
     pub(crate) packets: Option<[u64; 3]>,
     /// The packets of the first segment that a prompt acknowledgement released.
     pub(crate) prompt: Option<[u64; 3]>,
-    /// Times of acknowledgement and second segment, both counted from the first segment.
+    /// Times of acknowledgement and second segment, both measured from the first segment.
     line: Line,
-    /// Late segments that a busy host explains.
+    /// Number of late segments that a busy host explains.
     tardy: u64,
 }
 
@@ -133,7 +133,7 @@ impl Held {
         self.delayed += 1;
         self.ack_delay.record(hold.ack_delay);
         if hold.release == HoldRelease::Timed {
-            // No packet shows the acknowledgement that released it.
+            // The acknowledgement that released it is in no packet.
             self.unseen += 1;
             return;
         }
@@ -163,17 +163,17 @@ impl Held {
         self.tardy += other.tardy;
     }
 
-    /// Returns the least cost of the holds: the segments were written no later than the one that
-    /// waited least, which bounds how late each was.
+    /// Returns the minimum cost of the holds: no segment was written later than the shortest hold
+    /// allows.
     pub(crate) fn cost_low_ns(&self) -> u64 {
         let writing = crate::observed::time::nanos(self.least_hold.unwrap_or_default());
         let cost = self.tally.cost.likely;
         cost.saturating_sub(writing.saturating_mul(self.tally.affected))
     }
 
-    /// Returns true if the acknowledgements released the second segments, and not the program:
-    /// hardly any left before one, and nearly all left with one, or a little later at times that
-    /// follow it.
+    /// Returns true if the acknowledgements, and not the program, released the second segments:
+    /// hardly any left before the acknowledgement, and nearly all left with it, or a little later
+    /// at times that follow it.
     pub(crate) fn is_by_acknowledgement(&self) -> bool {
         let waited = (self.released + self.late) as f64;
         let soon = (self.released + self.tardy) as f64;
@@ -191,8 +191,8 @@ impl Held {
         }
     }
 
-    /// Returns the verdict of the sender's kernel on segments that packets call otherwise: held or
-    /// not; `None` where it is not plain. The other segments look alike.
+    /// Returns the verdict of the sender's kernel on the segments that it classifies differently
+    /// than packets do: true if they were held; `None` if unclear. The other segments are alike.
     fn sample(&self) -> Option<bool> {
         let named = self.timed + self.written;
         let is_most = |part: u64| part as f64 >= named as f64 * SHARE_RELEASED;
@@ -205,8 +205,8 @@ impl Held {
         }
     }
 
-    /// Returns true if delayed acknowledgements are a good part of the wait: of its time or, where
-    /// the path is long, of the number of waits.
+    /// Returns true if delayed acknowledgements make up much of the wait: of its time or, if the
+    /// path is long, of the number of waits.
     pub(crate) fn is_delayed(&self) -> bool {
         let delays = u64::try_from(self.ack_delay.sum_ns()).unwrap_or(u64::MAX);
         let typical = self.ack_delay.quantile(0.5).unwrap_or_default();
@@ -219,8 +219,8 @@ impl Held {
         self.released
     }
 
-    /// Returns the numbers of segments that left with the acknowledgement and later, by the packets
-    /// alone, whatever the sender's kernel calls them.
+    /// Returns the numbers of segments that left with the acknowledgement and of those that left
+    /// later, by the packets alone, however the sender's kernel classifies them.
     pub(crate) fn by_packets(&self) -> [u64; 2] {
         let released = self.released.saturating_sub(self.timed);
         [released, self.late + (self.released - released)]
@@ -237,7 +237,7 @@ impl Held {
             evidence::median(&self.ack_delay),
             evidence::median(&self.reaction),
         );
-        // The packets alone call a pause the holds that only the kernel shows.
+        // By the packets alone, holds that only the kernel shows are pauses.
         let evidence = if self.timed * 2 > self.released {
             Evidence::circumstance(EvidenceKind::Wire, text)
         } else {
@@ -249,13 +249,13 @@ impl Held {
             .packets(&self.packets.unwrap_or_default())
     }
 
-    /// Returns true if packets show the acknowledgements that the segments waited for.
+    /// Returns true if packets contain the acknowledgements that the segments waited for.
     pub(crate) fn is_on_the_wire(&self) -> bool {
         self.timed == 0 || !self.reaction.is_empty()
     }
 }
 
-/// Returns the evidence of the sender's own kernel on the bytes it held back, where the server's
+/// Returns the evidence of the sender's own kernel on the bytes that it held back, if the server's
 /// kernel was watched.
 pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
@@ -295,8 +295,8 @@ pub(crate) fn may_be_released(hold: &Hold) -> bool {
     }
 }
 
-/// A regression of the second segment's time on the acknowledgement's, in sums of microseconds that
-/// do not depend on the order.
+/// A regression of the second segment's time over the acknowledgement's, from sums of microseconds
+/// that do not depend on the order of the samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     count: u64,
@@ -308,7 +308,7 @@ struct Line {
 
 impl Line {
     fn add(&mut self, x: Duration, y: Duration) {
-        // Beyond a second something else went on.
+        // Times beyond a second have another reason.
         let (x, y) = (x.as_micros(), y.as_micros());
         if x > 1_000_000 || y > 1_000_000 {
             return;
@@ -328,7 +328,7 @@ impl Line {
         self.xy += other.xy;
     }
 
-    /// Returns the slope, by which the second segment moves when the acknowledgement moves; `None`
+    /// Returns the slope: how far the second segment moves when the acknowledgement moves. `None`
     /// for too few or too similar times.
     fn slope(&self) -> Option<f64> {
         if self.count < PAIRS {

@@ -13,7 +13,7 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 
 const WORDING: Wording = Wording {
-    summary: "The network says that {host} cannot be reached: no route, or nobody has that \
+    summary: "The network says that {host} cannot be reached: no route, or no host has that \
         address.",
     ruled_out: &[],
     overturned_by: "an answer from the host by another path",
@@ -26,7 +26,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for packets that open no connection.
+/// The wording for packets that do not open a connection.
 const TOLD: Wording = Wording {
     fix: &[
         WORDING.fix[0],
@@ -39,13 +39,13 @@ const TOLD: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for such packets that a packet filter rejected.
+/// The wording for such packets if a packet filter rejected them.
 const REJECTED: Wording = Wording {
     summary: "A packet filter rejects packets to {host}, and says so by ICMP.",
     ..TOLD
 };
 
-/// Looks at attempts that the network itself rejected: ICMP errors about SYNs, other than those of
+/// Watches attempts that the network itself rejected: ICMP errors about SYNs, except those of
 /// packet filters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
@@ -68,11 +68,11 @@ impl super::Rule for Rule {
         }
         let is_meant =
             |answer| matches!(answer, ProbeAnswer::Unreachable(..)) && !is_prohibited(answer);
-        let mut found = attempts.handshakes(is_meant, "were turned down as unreachable");
+        let mut found = attempts.handshakes(is_meant, "were rejected as unreachable");
         found.extend(attempts.requests(
             is_meant,
             |failure| failure == RequestFailure::Unreachable,
-            "were turned down as unreachable",
+            "were rejected as unreachable",
         ));
         let turned_down = self.refusals.unreachable();
         found.extend(turned_down.evidence("SYNs were answered by ICMP as unreachable"));
@@ -91,9 +91,9 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the finding, under `id`, that a router or host rejected packets that open no connection:
-/// `said` quotes it, and `asked` is the number of such packets sent. A packet filter has its own
-/// wording.
+/// Returns the finding, under `id`, that a router or host rejected packets that do not open a
+/// connection: `said` quotes the error, and `asked` is the number of such packets sent. Errors of a
+/// packet filter have their own wording.
 pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64) -> Finding {
     let mut finding = evidence::bare_finding(id, Owner::Path, case);
     finding.service = word.target.to_string();
@@ -101,7 +101,7 @@ pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64)
         exchanges: word.count,
         of: asked,
     };
-    let text = format!("{} times {said}", word.count);
+    let text = format!("{} times: {said}", word.count);
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(word.count)

@@ -14,16 +14,16 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
-    summary: "HTTP/2's flow-control window is smaller than what the path can have under way: each \
+    summary: "HTTP/2's flow-control window is smaller than what the path can hold in flight: each \
         windowful costs a round trip, {held} (median) of an exchange, {share} of all request time.",
     ruled_out: &[
         (
             Id::ReceiveWindow,
-            "TCP's own window had room: it was the frames' that was used up",
+            "TCP's own window had room: HTTP/2's window was the one that was used up",
         ),
         (
             Id::ServerPause,
-            "data followed each update at once, and would not have fitted before it",
+            "data followed each update immediately, and would not have fitted before it",
         ),
     ],
     overturned_by: "the same transfer with a larger window taking as long",
@@ -41,7 +41,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a server's windows, which hold up the bodies of requests.
+/// The wording for a server's windows, which delay the bodies of requests.
 const OF_THE_SERVER: Wording = Wording {
     fix: &[(
         "server",
@@ -54,13 +54,14 @@ const OF_THE_SERVER: Wording = Wording {
 /// Minimum wait for a window that counts: shorter ones are ordinary.
 const NOTABLE: Duration = Duration::from_millis(2);
 
-/// Watches data of a stream that came only with an update of HTTP/2's windows, its own or the
-/// connection's, and would not have fitted into the window left before. TCP's own window is another
-/// matter, and data that a sender had not written yet does not come with an update.
+/// Watches data of a stream that was sent only after a flow-control window update of HTTP/2, for
+/// the stream or for the connection, and that would not have fit into the previous window. TCP's
+/// own window is another cause, and data that a sender had not written yet does not follow an
+/// update.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Time lost by owner of the windows.
+    /// Time lost, by the owner of the windows.
     owners: BTreeMap<Owner, u64>,
     stalls: u64,
     packets: Option<[u64; 2]>,
@@ -105,7 +106,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the owner of the windows, the receiver.
+    /// Returns the owner of the windows: the receiver.
     fn culprit(&self) -> Owner {
         let most = self.owners.iter().max_by_key(|&(_, &time)| time);
         most.map_or(Owner::Unknown, |(&owner, _)| owner)
@@ -121,7 +122,7 @@ impl Rule {
         };
         let text = format!(
             "{} times in {} exchanges a stream's data stopped when HTTP/2's window was used up and \
-             went on with the {receiver}'s WINDOW_UPDATE, {} (median) of each exchange",
+             resumed with the {receiver}'s WINDOW_UPDATE, {} (median) of each exchange",
             self.stalls,
             self.tally.affected,
             median(&self.tally.saved)

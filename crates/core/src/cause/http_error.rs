@@ -22,7 +22,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum share of errors among the responses that is a finding.
+/// Minimum share of errors among the responses for a finding.
 const SHARE: f64 = 0.01;
 
 /// Counts responses that are errors.
@@ -77,9 +77,9 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the number of responses that were errors, and of all that had a status. A challenge
-/// (401, 407) that as many good answers follow is no error: it tells a client what it must prove
-/// (RFC 9110 §11.1).
+/// Returns the number of error responses, and of all responses with a status. A challenge (401,
+/// 407) that is followed by as many successful responses is not an error: it asks the client to
+/// authenticate (RFC 9110 §11.1).
 fn seen(case: &Case<'_>) -> (u64, u64) {
     let count_of = |is: fn(u16) -> bool| -> u64 {
         let outcomes = case.ledger.outcomes.iter();

@@ -12,7 +12,7 @@ use crate::report::Finding;
 
 const WORDING: Wording = Wording {
     summary: "The server's name has an IPv6 address from which nothing comes back. The client \
-        tries it first and turns to {service} {waited} (median) later.",
+        tries it first and falls back to {service} {waited} (median) later.",
     ruled_out: &[(
         Id::SynLoss,
         "every SYN to the IPv6 address stayed unanswered, those to the IPv4 address did not",
@@ -31,15 +31,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of attempts that belong together by their likeness alone, without a lookup that
-/// names both addresses.
+/// Minimum number of attempts that are matched only by their similarity, without a lookup of both
+/// addresses.
 const NAMELESS: u64 = 5;
-/// Maximum spread of the client's wait in such attempts: its own timer.
+/// Maximum spread of the client's wait in such attempts: the client's own timer is that constant.
 const SPREAD: Duration = Duration::from_millis(20);
 
-/// Watches connections to an IPv4 address that began only when a SYN to the
-/// same server's IPv6 address had stayed unanswered. One lookup that named
-/// both ties them together; without it they must be many, and each as late.
+/// Watches connections to an IPv4 address that began only after a SYN to the same server's IPv6
+/// address had remained unanswered. One lookup of both addresses ties them together; without such a
+/// lookup there must be many attempts with equal delays.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     named: Delays,

@@ -1,4 +1,4 @@
-//! Messages held back by a window, a buffer or a rate, shared by the causes of limits.
+//! Messages held back by a window, a buffer or a rate; used by the causes of limits.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -16,31 +16,31 @@ use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
-/// Minimum number of rounds for which a low window stayed below the initial one; fewer are a
-/// message's end.
+/// Minimum number of rounds for which a window must stay below the initial window to be low; fewer
+/// rounds are the end of a message.
 const LOW_ROUNDS: u32 = 3;
-/// The factor by which a window that is not low has grown meanwhile: older systems begin with two
-/// to four segments (RFC 3390), which grow.
+/// Minimum growth factor of a window that is not low: older systems begin with two to four segments
+/// (RFC 3390), and their windows grow.
 const GROWN: u64 = 2;
-/// Minimum number of stops for which slow start shows its growth.
+/// Minimum number of stops for recognising the growth of slow start.
 const GROWING_STOPS: u32 = 4;
-/// The factor of growth by then that shows slow start: a window grows by half a round trip if each
-/// acknowledgement is of two segments, else it doubles. A window that stays as it is was stopped by
-/// something else, and one that grows by a segment or two avoids congestion (RFC 5681 §3.1).
+/// Minimum growth factor over these stops for slow start. The window grows by half per round trip
+/// if each acknowledgement covers two segments, else it doubles. A constant window has another
+/// limit, and a window that grows by a segment or two is in congestion avoidance (RFC 5681 §3.1).
 const GROWING: u64 = 3;
-/// The divisor of a round trip below which stops, one like the other, are a pace: a window that
-/// fills in a burst opens again a round trip later.
+/// The divisor of a round trip: shorter stops of equal length are pacing, because a window that is
+/// filled in a burst opens again only a round trip later.
 const ROUND_PART: u32 = 8;
-/// Maximum number of round trips within which a full window opens on a path that strays.
+/// Maximum number of round trips within which a full window opens on a path with varying delay.
 const LATE_TRIPS: u32 = 2;
-/// Minimum share of its earlier size that a preserved window lets through, in percent.
+/// Minimum size of a preserved window, in percent of its earlier size.
 const KEPT: u64 = 80;
-/// The divisor of a full segment below which a sender's segments are tiny writes.
+/// The divisor of a full segment: a sender's smaller segments are tiny writes.
 const TINY_PART: u64 = 4;
 
-/// The exchange of a connection, counted from 0, from which a receiver's window is tuned: Linux
-/// goes by the bytes read in a round trip (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`), and
-/// the first exchanges pass before it has seen as much as they carry.
+/// The index, from 0, of a connection's first exchange in which a receiver's window has been tuned:
+/// Linux tunes by the bytes read in a round trip (`tcp_rcv_space_adjust()` in
+/// `net/ipv4/tcp_input.c`), and in the first exchanges it has not seen as many bytes as they carry.
 const TUNED_FROM: u32 = 2;
 
 /// The reason that the congestion window was full.
@@ -48,18 +48,18 @@ const TUNED_FROM: u32 = 2;
 pub(super) enum Congestion {
     /// The window grows as it should.
     SlowStart,
-    /// The window was large, and the sender began anew after a rest.
+    /// The window was large, and the sender started again after an idle period.
     AfterIdle,
-    /// The window is kept lower than the initial one.
+    /// The window stays below the initial window.
     Low,
-    /// The window counts segments, and they are tiny.
+    /// The window counts segments, and the segments are tiny.
     TinyWrites,
-    /// Losses made the window small: theirs is the cause.
+    /// Losses made the window small: the losses are the cause.
     AfterLoss,
 }
 
-/// Returns the reason that the sender's congestion window was full; `None` where another limit
-/// held.
+/// Returns the reason that the sender's congestion window was full; `None` if there was another
+/// limit.
 pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     if delivery.limit != Limit::CongestionWindow {
         return None;
@@ -75,8 +75,8 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     } else if delivery.has_losses {
         Congestion::AfterLoss
     } else if delivery.most_segments < TCP_INIT_CWND {
-        // Data in its own host's queue counts too: a socket may have two super-segments there
-        // (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
+        // Data in the sender's own host's queue counts too: a socket may have two super-segments
+        // there (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
         let most = delivery.most_segments * u64::from(delivery.mss);
         let grows = most >= delivery.first_in_flight.saturating_mul(GROWN);
         if delivery.stops >= LOW_ROUNDS && !delivery.has_queue && !grows {
@@ -95,10 +95,10 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     })
 }
 
-/// Returns the cost of a window that losses have cut (RFC 5681 §3.1): the time that the message
-/// stood still beyond the time at the largest window that its sender had. The estimate errs
-/// downward, since without the losses the window would have grown on. At most it is all of the
-/// standstill, at least nothing.
+/// Returns the cost of a window that losses have reduced (RFC 5681 §3.1): the time for which the
+/// message stalled minus the time with the largest window that its sender had. The estimate errs
+/// downward, because without the losses the window would have grown further. The upper bound is the
+/// whole stall minus the time of slow start, the lower bound zero.
 pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
     // A full window opens within a round trip; a longer stop waited for something else.
     let is_by_trip = delivery.stopped <= delivery.round_trip * delivery.stops * LATE_TRIPS;
@@ -117,9 +117,10 @@ pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
 }
 
 /// Returns true if the bytes in flight at the stops stayed about the same, round after round: a
-/// buffer's size, a rate, a window that hardly grows, but no slow start.
+/// buffer's size, a rate, a window that hardly grows, but not slow start.
 fn is_level(delivery: &Delivery) -> bool {
-    // At the stops, and not behind the last segment, whose sender may have heard of less.
+    // The bytes at the stops, not after the last segment, whose sender may know of fewer
+    // acknowledgements.
     let most = delivery
         .most_segments
         .saturating_mul(u64::from(delivery.mss));
@@ -127,19 +128,19 @@ fn is_level(delivery: &Delivery) -> bool {
     delivery.stops >= GROWING_STOPS && most < first.saturating_mul(GROWING)
 }
 
-/// Minimum time in round trips that a receiver's window stands in a queue before it is
-/// acknowledged.
+/// Minimum number of round trips that a receiver's window takes to be acknowledged for a standing
+/// queue.
 const QUEUED_TRIPS: u32 = 3;
-/// Minimum time beyond those, as acknowledgements may be delayed.
+/// Minimum additional time, because acknowledgements may be delayed.
 const QUEUED_FOR: Duration = Duration::from_millis(100);
-/// Minimum share of the window, in percent, that is in flight and not just unread.
+/// Minimum share of the window, in percent, that must be in flight rather than unread.
 const UNDER_WAY: u64 = 80;
-/// Minimum share to which the receiver reopens the window, in percent: a program that reads at
-/// its own pace leaves some of the data in it.
+/// Minimum share, in percent, to which the receiver must reopen the window: if a program reads at
+/// its own pace, some of the data stays in the window.
 const OPEN: u64 = 90;
 
-/// Returns the time that a full window was on its way, where the receiver's window was all that a
-/// queue on the path held: a larger window would only make that queue longer.
+/// Returns the time that a full window was in flight, if a queue on the path held the receiver's
+/// whole window: a larger window would only lengthen that queue.
 pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
     let [window, last] = delivery.windows;
     let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
@@ -148,16 +149,16 @@ pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
     passed_late(delivery).filter(|_| is_read && is_under_way)
 }
 
-/// Returns the time that a full window took to be acknowledged, where its receiver was slow to
-/// reopen it: the receiver, and not the path, takes the time.
+/// Returns the time that a full window took to be acknowledged, if its receiver was slow to reopen
+/// it: the receiver, not the path, takes the time.
 pub(super) fn read_late(delivery: &Delivery) -> Option<Duration> {
     let [window, last] = delivery.windows;
     let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
     passed_late(delivery).filter(|_| !is_read)
 }
 
-/// Returns the time that a full window took to be acknowledged, where that is far longer than the
-/// path takes.
+/// Returns the time that a full window took to be acknowledged, if that is far longer than the path
+/// takes.
 fn passed_late(delivery: &Delivery) -> Option<Duration> {
     let [window, _] = delivery.windows;
     let is_full = delivery.limit == Limit::ReceiveWindow && delivery.zero_windows == 0;
@@ -173,10 +174,10 @@ fn passed_late(delivery: &Delivery) -> Option<Duration> {
 pub(super) trait Kind: Default + Clone + fmt::Debug {
     /// The cause.
     const ID: Id;
-    /// Minimum number of messages that are no single one's bad luck.
+    /// Minimum number of messages that is more than one message's bad luck.
     const REPEATS: u64 = evidence::REPEATS;
 
-    /// Returns the cost for this message; `None` where the cause did not limit it.
+    /// Returns the cost for this message; `None` if the cause did not limit it.
     fn cost(delivery: &Delivery) -> Option<Duration>;
 
     /// Returns the side at fault.
@@ -184,10 +185,10 @@ pub(super) trait Kind: Default + Clone + fmt::Debug {
         owner(sender)
     }
 
-    /// Returns the evidence on the wire and the wording, by the message that lost most.
+    /// Returns the evidence on the wire and the wording, given the message that lost most.
     fn words(worst: &Delivery) -> (&'static str, &'static Wording);
 
-    /// Adds the parts that only some cases have.
+    /// Adds the parts of the finding that only some cases have.
     fn complete(finding: &mut Finding, case: &Case<'_>, worst: &Delivery) {
         let _ = (finding, case, worst);
     }
@@ -223,7 +224,7 @@ impl<K: Kind> super::Rule for Limited<K> {
 
     fn observe(&mut self, exchange: &Exchange) {
         for delivery in &exchange.deliveries {
-            // The time that slow start would have taken all the same costs nothing.
+            // Slow start would have taken this time in any case, so it costs nothing.
             let Some(cost) = K::cost(delivery).filter(|cost| !cost.is_zero()) else {
                 continue;
             };
@@ -264,14 +265,14 @@ impl<K: Kind> super::Rule for Limited<K> {
 }
 
 impl<K> Limited<K> {
-    /// Returns true if the cause met half of the exchanges or more, those counted too whose
+    /// Returns true if the cause affected at least half of the exchanges, including those whose
     /// responses were cut short.
     pub(super) fn is_common(&self, case: &Case<'_>) -> bool {
         self.affected() * 2 >= case.ledger.uncut() + case.ledger.cut
     }
 
-    /// Returns true if the cause met only the first exchanges of connections, and most others not:
-    /// a window that is being tuned.
+    /// Returns true if the cause affected only the first exchanges of connections, but not most
+    /// others: the window was still being tuned.
     pub(super) fn is_of_openings(&self, case: &Case<'_>) -> bool {
         let is_opening = |side: &Messages| side.opening >= side.tally.affected;
         let is_rare = self.affected() * 2 < case.ledger.count;
@@ -283,14 +284,14 @@ impl<K> Limited<K> {
     }
 }
 
-/// Returns the time that a message stood still less the time that slow start would have taken.
+/// Returns the time for which a message stalled minus the time that slow start would have taken.
 pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
     delivery.held.saturating_sub(delivery.spared)
 }
 
 impl Messages {
     /// Returns true if the cause is more than one message's bad luck: several messages stopped, or
-    /// one did often enough and lost most of all the time.
+    /// one stopped often enough and lost most of the total time.
     fn are_repeated<K: Kind>(&self, case: &Case<'_>) -> bool {
         let is_most = self.tally.cost.likely.saturating_mul(2) >= case.ledger.total();
         let is_steady = self.stops >= evidence::REPEATS * 4;
@@ -298,8 +299,8 @@ impl Messages {
         has_come_again || evidence::is_repeated(case, &self.tally) || (is_most && is_steady)
     }
 
-    /// Keeps the worse message; of equal ones the one with the lower packet numbers, whichever came
-    /// first.
+    /// Keeps the worse message; of equal ones the one with the lower packet numbers, whichever
+    /// closed first.
     fn offer(&mut self, delivery: &Delivery) {
         let key = |d: &Delivery| (core::cmp::Reverse(d.stopped), d.packets);
         if self
@@ -367,7 +368,7 @@ fn finding<K: Kind>(
     finding
 }
 
-/// Returns the cost, as the end of a summary.
+/// Returns the cost, worded as the end of a summary.
 fn share(messages: &Messages, finding: &Finding) -> String {
     let [one, many] = finding.unit.words();
     format!(
@@ -385,7 +386,7 @@ pub(super) fn first_segments(delivery: &Delivery) -> u64 {
     delivery.first_in_flight.div_ceil(size)
 }
 
-/// Returns the side's name, for a sentence.
+/// Returns the side's name for a sentence.
 fn name(side: Side) -> &'static str {
     match side {
         Side::Client => "client",
@@ -393,7 +394,7 @@ fn name(side: Side) -> &'static str {
     }
 }
 
-/// Returns the name of a side's messages, for a sentence.
+/// Returns the name of a side's messages for a sentence.
 fn message(case: &Case<'_>, side: Side) -> &'static str {
     match side {
         _ if !case.ledger.unit.is_requests() => "transfer",
@@ -432,8 +433,8 @@ pub(super) fn bits(rate: f64) -> String {
 mod tests {
     use super::*;
 
-    /// Returns a response of forty segments that stopped five times, with so many in flight, for a
-    /// round trip each.
+    /// Returns a response of forty segments that stopped five times for a round trip each, with
+    /// `segments` in flight.
     fn stopped(segments: u64) -> Delivery {
         let trip = Duration::from_millis(40);
         Delivery {
@@ -507,9 +508,9 @@ mod tests {
             ..stopped(8)
         };
         let ms = |n: u64| n * 1_000_000;
-        // Five round trips of 40 ms at eight segments, with the loss and without it.
+        // Five round trips of 40 ms with eight segments in flight, with and without the loss.
         assert_eq!(beyond_largest_window(&cut(8)).likely, 0);
-        // At twenty segments it would have taken two.
+        // With twenty segments in flight, two round trips would have sufficed.
         let cost = beyond_largest_window(&cut(20));
         assert_eq!((cost.low, cost.likely, cost.high), (0, ms(120), ms(200)));
         assert_eq!(
@@ -526,7 +527,7 @@ mod tests {
             Cost::default(),
             "no window opens so late"
         );
-        // Stamps may be centuries apart, and bytes as many as numbers allow.
+        // Timestamps may be centuries apart, and there may be as many bytes as numbers allow.
         let hostile = Delivery {
             round_trip: Duration::from_nanos(u64::MAX),
             bytes: u64::MAX,

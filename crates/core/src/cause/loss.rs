@@ -1,4 +1,4 @@
-//! Losses repaired within exchanges, shared by the causes of that family.
+//! Losses repaired within exchanges; used by the causes of that family.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -17,22 +17,22 @@ use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Minimum number of connections, and of losses in all, that make losses the path's: fewer may be
-/// one connection's bad luck.
+/// Minimum number of connections, and of losses in total, for which losses are blamed on the path:
+/// fewer may be one connection's bad luck.
 const SPREAD: usize = 3;
 const MANY: u64 = 10;
-/// Maximum number of connections told apart.
+/// Maximum number of connections distinguished.
 const MAX_CLIENTS: usize = 64;
-/// The kernel's counters of arrived segments that it discarded.
+/// Kernel counters of segments that arrived and were discarded.
 const DISCARDS: [&str; 3] = [
     "TcpExt:TCPRcvQDrop",
     "TcpExt:PruneCalled",
     "TcpExt:TCPBacklogDrop",
 ];
-/// Maximum number of exemplar packets kept.
+/// Maximum number of packet numbers kept as examples.
 const MAX_PACKETS: usize = 5;
 
-/// The kind of a few losses, by the repair of most of them.
+/// The kind of a few losses, by how most of them were repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Repair by the retransmission timer.
@@ -64,20 +64,20 @@ pub(crate) struct Losses {
     repairs: [(u64, Duration); 4],
     clients: BTreeSet<Endpoint>,
     packets: Vec<u64>,
-    /// The requests lost before the point, which no exchange holds.
+    /// The requests lost before the observation point, which are in no exchange.
     pub(super) requests: LostRequests,
-    /// Repaired losses that the receiver later reported as not lost.
+    /// Number of repaired losses that the receiver later reported as not lost.
     taken_back: u64,
-    /// Repaired losses that may have been none.
+    /// Number of repaired losses that may not have been losses.
     doubtful: u64,
-    /// The time that exchanges lost to losses and to windows that losses had cut.
+    /// The time that exchanges lost to losses and to windows that losses had reduced.
     whole: Tally,
-    /// The time lost to such windows, of each exchange.
+    /// The time that each exchange lost to such windows.
     slowed: Distribution,
 }
 
-/// The divisor of all losses from which those that the receiver reports as none cast doubt on
-/// others of which it cannot report that.
+/// The divisor of all losses: if at least this part was reported by the receiver as not lost,
+/// other losses, which it cannot report on, become doubtful.
 const DOUBTED: u64 = 5;
 
 impl Losses {
@@ -103,12 +103,12 @@ impl Losses {
         }
     }
 
-    /// Takes in the reports on earlier exchanges, in whatever exchange they come.
+    /// Records the reports on earlier exchanges, whichever exchange contains them.
     pub(super) fn hear(&mut self, exchange: &Exchange) {
         self.taken_back += u64::from(exchange.disorder.taken_back);
     }
 
-    /// Returns true if most of the data taken for lost had arrived after all.
+    /// Returns true if most of the data considered lost had arrived after all.
     pub(super) fn are_taken_back(&self) -> bool {
         self.taken_back > 0 && self.taken_back * 2 >= self.events()
     }
@@ -146,8 +146,8 @@ impl Losses {
         self.settle();
     }
 
-    /// Returns all losses, with the requests that were lost before the point, each repaired by its
-    /// timer.
+    /// Returns all losses, including the requests lost before the observation point, each repaired
+    /// by its timer.
     pub(super) fn whole(&self) -> Self {
         let mut whole = self.clone();
         let count = self.requests.count();
@@ -178,7 +178,7 @@ impl Losses {
         self.repairs.get(kind as usize).copied().unwrap_or_default()
     }
 
-    /// Returns the share of the time of all repairs that one kind took.
+    /// Returns one kind's share of the time of all repairs.
     fn share_of(&self, kind: Kind) -> f64 {
         let all: Duration = self.repairs.iter().map(|(_, took)| took).sum();
         self.repaired_by(kind).1.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE)
@@ -188,7 +188,7 @@ impl Losses {
         self.repairs.iter().map(|(count, _)| count).sum()
     }
 
-    /// Returns true if losses are many and on several connections: the path loses packets.
+    /// Returns true if there are many losses on several connections: the path loses packets.
     pub(crate) fn is_widespread(&self) -> bool {
         self.clients.len() >= SPREAD && self.events() >= MANY
     }
@@ -222,40 +222,41 @@ impl Losses {
         Some(finding)
     }
 
-    /// Returns true if the losses may have been none: few connections had them, and most of the
-    /// data nobody saw twice or missed, or was retransmitted too soon to tell; or the receiver took
-    /// back a good part.
+    /// Returns true if the losses may not have been losses: few connections had them, and most of
+    /// the data was neither seen twice nor seen missing, or was retransmitted too soon to decide;
+    /// or the receiver reported a large part as not lost.
     fn are_doubtful(&self) -> bool {
         let all = self.events();
         let is_mostly = self.doubtful * 2 > all && !self.is_widespread();
         is_mostly || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
     }
 
-    /// Returns true if a few probes may have repeated data that was only late: a probe comes two
-    /// round trips after the segment, and a path that reorders takes as long.
+    /// Returns true if a few probes may have retransmitted data that was only late: a probe is sent
+    /// two round trips after the segment, and reordering on the path may take as long.
     fn is_chance(&self, case: &Case<'_>) -> bool {
         let is_probe = self.kind() == Kind::Probe;
         is_probe && self.are_doubtful() && !evidence::is_repeated(case, &self.whole)
     }
 
-    /// Returns the evidence of the losses that no exchange holds.
+    /// Returns the evidence of the losses that are in no exchange.
     fn before(&self) -> Option<Evidence> {
         let count = self.requests.count();
         let text = format!(
-            "{count} requests came a retransmission timeout late, behind a gap in the client's \
-             numbers: they had been sent before and were lost on the way to the server",
+            "{count} requests arrived late by a retransmission timeout, after a gap in the \
+             client's IP identifications: they had been sent before and were lost on the path to \
+             the server",
         );
         let circumstance = Evidence::circumstance(EvidenceKind::Wire, text).count(count);
         (count > 0).then(|| circumstance.packets(&self.requests.packets))
     }
 
-    /// Returns the evidence of windows that losses had cut.
+    /// Returns the evidence of windows that losses had reduced.
     fn cut_windows(&self, case: &Case<'_>) -> Option<Evidence> {
         let count = self.slowed.count();
         let text = format!(
-            "{count} {} after a loss were sent with a smaller congestion window than before, and took \
-             {} (median) longer than at the largest",
-            case.ledger.unit.words()[1],
+            "{count} {} after a loss had a smaller congestion window than before, and took {} \
+             (median) longer than with the largest window",
+            case.ledger.unit.words()[usize::from(count != 1)],
             evidence::median(&self.slowed),
         );
         (count > 0).then(|| Evidence::circumstance(EvidenceKind::Wire, text).count(count))
@@ -268,9 +269,9 @@ impl Losses {
         };
         let count = |kind| self.repaired_by(kind).0;
         let text = format!(
-            "{} losses were repaired on {} connections: {} by a timer, {} by a \
-             tail-loss probe, {} because later data arrived, {} only by a second repetition; the \
-             median {one} that lost something lost {}",
+            "{} losses were repaired on {} connections: {} by a timer, {} by a tail-loss probe, {} \
+             because later data arrived, {} only by a second retransmission; in the median {one} \
+             with a loss this took {}",
             self.events(),
             self.clients.len(),
             count(Kind::Timeout),
@@ -288,7 +289,7 @@ impl Losses {
 
 /// Returns the time that an exchange lost to losses on the path, until they were repaired.
 pub(crate) fn lost(exchange: &Exchange) -> Duration {
-    // Data that came to a host that ignored it is not the path's loss.
+    // Data that reached a host which ignored it was not lost on the path.
     exchange
         .waits
         .iter()
@@ -297,7 +298,7 @@ pub(crate) fn lost(exchange: &Exchange) -> Duration {
         .sum()
 }
 
-/// Returns the cost of windows that losses had cut, of all messages of an exchange.
+/// Returns the cost of windows that losses had reduced, over all messages of an exchange.
 fn slowed(exchange: &Exchange) -> Cost {
     let deliveries = exchange.deliveries.iter();
     deliveries
@@ -305,11 +306,12 @@ fn slowed(exchange: &Exchange) -> Cost {
         .fold(Cost::default(), Cost::plus)
 }
 
-/// The observation that overturns a finding of few losses.
+/// The observation that would overturn a finding of few losses.
 pub(super) const IN_TIME: &str =
     "a capture at the other end that shows these segments arriving in time";
 
-/// Returns the conclusion on few losses, most of their time waiting for repairs of one kind.
+/// Returns the conclusion on few losses, most of whose time was spent waiting for one kind of
+/// repair.
 pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wording) -> Conclusion {
     let losses = case.gathered.losses.whole();
     if losses.is_widespread() || losses.kind() != kind {
@@ -335,14 +337,15 @@ pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wordin
 }
 
 /// Returns the candidate of a receiver without memory, which discards arrived segments, so that
-/// they are retransmitted as if lost: this kernel's own counters say whether it did.
+/// they are retransmitted as if lost: this kernel's own counters show whether it did.
 fn discarded(case: &Case<'_>) -> Option<Candidate> {
     let counted = DISCARDS.map(|name| (name, case.facts.counter(name).unwrap_or_default()));
     let (name, count) = counted.into_iter().max_by_key(|&(_, count)| count)?;
     (count > 0).then(|| Candidate {
         cause: Id::SocketMemoryPressure,
-        because: format!("{name} of this kernel rose by {count} meanwhile"),
-        decided_by: "`ss -tm` (rb against what is read) and net.ipv4.tcp_mem while it happens"
+        because: format!("{name} of this kernel rose by {count} in that time"),
+        decided_by: "look at `ss -tm` (rb against what is read) and net.ipv4.tcp_mem while it \
+            happens"
             .to_owned(),
     })
 }
@@ -355,6 +358,7 @@ fn retransmission_counter(case: &Case<'_>) -> Option<Evidence> {
         .filter(|&count| count > 0)?;
     let sent = case.facts.counter("Tcp:OutSegs").unwrap_or_default().max(1);
     let share = percent(retransmitted as f64 / sent as f64);
-    let text = format!("this kernel sent {retransmitted} segments again, {share} of all it sent");
+    let text =
+        format!("this kernel retransmitted {retransmitted} segments, {share} of all it sent");
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(retransmitted))
 }

@@ -1,7 +1,7 @@
-//! Requests that were lost before they came to a point beside the server: it sees the
-//! retransmission only, and behind it no sign of the loss but a gap in the client's numbers (IP
-//! identification) and a silence as long as a retransmission timeout. A lost acknowledgement leaves
-//! only the gap, a client that pauses only the silence.
+//! Requests that were lost before they reached an observation point at the server. The point sees
+//! only the retransmission; the only signs of the loss are a gap in the client's IP identifications
+//! and a silence as long as a retransmission timeout. A lost acknowledgement leaves only the gap, a
+//! pause of the client only the silence.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -15,29 +15,29 @@ use crate::observed::time::nanos;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of round trips in the timeout beyond its least value: one, more where it
-/// varied; a probe of a lone segment takes two (`tcp_schedule_loss_probe()`).
+/// Maximum number of round trips by which the timeout exceeds its minimum: one, or more if the
+/// round trip varied; a probe of a single segment takes two (`tcp_schedule_loss_probe()`).
 const ROUNDS: u32 = 4;
-/// Allowance for rounding to the kernel's tick, and the client's own time before it asked.
+/// Allowance for rounding to the kernel's tick, and for the client's own time before the request.
 const STRAY: Duration = Duration::from_millis(50);
-/// Maximum number of retransmissions: each waits twice as long, and more are not told from a
-/// pause.
+/// Maximum number of retransmissions: each waits twice as long as the previous one, and after more
+/// of them the silence cannot be distinguished from a pause.
 const MOST_COPIES: u16 = 4;
-/// Maximum number of connections told apart.
+/// Maximum number of connections distinguished.
 const MAX_CLIENTS: usize = 64;
-/// Maximum number of exemplar packets kept.
+/// Maximum number of packet numbers kept as examples.
 const MAX_PACKETS: usize = 5;
 
-/// The requests lost on the path to the point.
+/// The requests lost on the path before the observation point.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LostRequests {
     pub(super) tally: Tally,
     pub(super) took: Duration,
     pub(super) clients: BTreeSet<Endpoint>,
     pub(super) packets: Vec<u64>,
-    /// Silences of that length without a gap: the client's own.
+    /// Number of silences of that length without a gap: these are the client's own.
     pauses: u64,
-    /// The silences of connections before requests.
+    /// The silences of connections before their requests.
     silences: Distribution,
 }
 
@@ -54,7 +54,7 @@ impl LostRequests {
             self.pauses += 1;
             return;
         }
-        // All of the silence lies before the point's view of the exchange.
+        // All of the silence is before the exchange as seen at the point.
         self.tally.add(exchange, Cost::exactly(idle), idle);
         self.tally.add_wall(exchange.begin - idle, exchange.begin);
         self.took += idle;
@@ -82,8 +82,8 @@ impl LostRequests {
         }
     }
 
-    /// Returns the number of lost requests, if they are told from pauses of the clients: a client
-    /// that rests as long by itself may have lost an acknowledgement.
+    /// Returns the number of lost requests, if they can be distinguished from pauses of the
+    /// clients: a client that happens to be idle for as long may have lost an acknowledgement.
     pub(super) fn count(&self) -> u64 {
         if self.pauses < self.tally.affected {
             self.tally.affected
@@ -92,13 +92,14 @@ impl LostRequests {
         }
     }
 
-    /// Returns true if they matter to the client: beside the server none of that is seen.
+    /// Returns true if the losses matter to the client: in a capture at the server they are not
+    /// visible in the exchanges.
     pub(super) fn is_material(&self, case: &Case<'_>) -> bool {
         let least = case.round_trip().unwrap_or_default();
         self.count() > 0 && matters_outside(case, &self.own(), least)
     }
 
-    /// Returns the cost beyond the silence that any request has before it.
+    /// Returns the cost minus the silence that is before any request.
     pub(super) fn own(&self) -> Tally {
         let usual = nanos(self.silences.quantile(0.5).unwrap_or_default());
         let usual = usual.saturating_mul(self.tally.affected);
@@ -112,8 +113,8 @@ impl LostRequests {
     }
 }
 
-/// Returns true if a request that came after this silence is a retransmission: the packets missing
-/// before it, sent at once, would have timed out just then.
+/// Returns true if a request after this silence is a retransmission: if the packets missing before
+/// it had been sent immediately, they would have timed out just then.
 fn is_repetition(exchange: &Exchange, idle: Duration) -> bool {
     let missing = exchange.travel.skipped;
     let trip = exchange.travel.beyond + exchange.least_trip.unwrap_or_default();

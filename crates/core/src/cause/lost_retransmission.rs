@@ -6,17 +6,19 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
-    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were sent \
-        again; {most} of that time went to repetitions that were lost too.",
+    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were \
+        retransmitted; {most} of that time was for retransmissions that were lost too.",
     overturned_by: IN_TIME,
     fix: &[
         (
             "path",
-            "find where the segments are lost: what loses a repetition too loses in bursts, or all segments of a kind",
+            "find where the segments are lost: whatever also drops the retransmission drops in \
+             bursts, or drops all segments of one kind",
         ),
         (
             "sender",
-            "RACK on (net.ipv4.tcp_recovery=1): it notices a lost repetition within a round trip where others wait for a timer",
+            "RACK on (net.ipv4.tcp_recovery=1): it notices a lost retransmission within a round \
+             trip where others wait for a timer",
         ),
     ],
     ..Wording::NONE

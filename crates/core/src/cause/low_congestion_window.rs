@@ -1,8 +1,8 @@
 //! `low-congestion-window`.
 //!
-//! Told from `slow-start` by its size: fewer segments than the initial window, round after round;
-//! from `send-buffer` by full segments at each stop; from the effects of losses by the lack of
-//! losses.
+//! Its size distinguishes it from `slow-start`: fewer segments than the initial window, round after
+//! round. Full segments at each stop distinguish it from `send-buffer`, and the lack of losses from
+//! the effects of losses.
 
 use core::time::Duration;
 
@@ -13,8 +13,7 @@ use crate::exchange::delivery::Delivery;
 
 /// The evidence on the wire.
 const SEEN: &str = "{stops} times the {from} stopped with no more than {most_segments} full \
-    segments in flight, and went on with the ACKs for them; connections begin with \
-    10";
+    segments in flight, and resumed when their ACKs arrived; connections begin with 10";
 
 const WORDING: Wording = Wording {
     summary: "Something keeps the {from}'s congestion window at {most_segments} segments, so each \
@@ -24,10 +23,10 @@ const WORDING: Wording = Wording {
             Id::ReceiveWindow,
             "the window had room for more at each stop",
         ),
-        (Id::PacketLoss, "none of its segments was sent again"),
+        (Id::PacketLoss, "none of its segments was retransmitted"),
         (
             Id::SendBuffer,
-            "it stopped behind full segments: more was there to send",
+            "it stopped after full segments: there was more to send",
         ),
     ],
     overturned_by: "`ss -ti` at the {from} showing a larger cwnd during a {message}",

@@ -1,5 +1,6 @@
-//! `mtu-black-hole`: full segments are lost every time they are sent, small ones arrive, and no
-//! ICMP error comes. Random loss hits small ones too, and lets a second or third copy through.
+//! `mtu-black-hole`: full segments are lost every time they are sent, small segments arrive, and no
+//! ICMP error does. Random loss affects small segments too, and lets a second or third copy
+//! through.
 
 use super::evidence::{self, human};
 use super::loss::lost;
@@ -13,15 +14,15 @@ use crate::service::tally::{Cost, Tally};
 const WORDING: Wording = Wording {
     summary: "A link on the path takes no full packets, and the router before it does not say so: \
         in {affected} exchanges full segments were lost each time they were sent, {passed}. Small \
-        ones pass. That took {saved} (median).",
+        segments pass. That took {saved} (median).",
     ruled_out: &[
         (
             Id::PacketLoss,
-            "losses by chance hit small segments too, and seldom every copy of one",
+            "random losses hit small segments too, and seldom every copy of one segment",
         ),
         (
             Id::ServerThink,
-            "the response had been sent, and was sent again",
+            "the response had been sent, and was retransmitted",
         ),
     ],
     overturned_by: "a full-size packet with the DF bit that gets through (ping -M do -s 1472)",
@@ -41,18 +42,18 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of exchanges: one may have lost three copies by chance; two have not.
+/// Minimum number of exchanges: a single one may have lost three copies by chance.
 const LEAST: u64 = 2;
-/// Maximum number of exemplar packets kept.
+/// Maximum number of packet numbers kept as examples.
 const MAX_PACKETS: usize = 5;
 
 /// Counts exchanges whose full segments do not arrive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Full segments retransmitted in vain, where their sender is seen.
+    /// Number of full segments retransmitted in vain, if their sender's side was seen.
     copies: u64,
-    /// The largest segment that arrived in their place.
+    /// The largest segment that got through instead.
     passed: u32,
     packets: Vec<u64>,
 }
@@ -69,7 +70,7 @@ impl super::Rule for Rule {
         self.packets.push(narrow.packet);
         let cost = match exchange.outcome {
             Outcome::Complete(_) => lost(exchange),
-            // It never got its response.
+            // The exchange never got its response.
             _ => exchange.latency(),
         };
         self.tally
@@ -126,8 +127,8 @@ impl Rule {
                 self.tally.affected, self.passed
             ),
             copies => format!(
-                "in {} exchanges the first full segment was sent again {copies} times in all \
-                 without being acknowledged, while what was smaller was",
+                "in {} exchanges the first full segment was retransmitted {copies} times in all \
+                 without being acknowledged, while smaller segments were",
                 self.tally.affected
             ),
         };

@@ -21,7 +21,7 @@ const WORDING: Wording = Wording {
     ruled_out: &[],
     overturned_by: "a small segment of this server leaving while an earlier small one is \
         unacknowledged, TCP_NODELAY reading 1 on the accepted socket during a stall, or the stall \
-        staying when the client acknowledges at once",
+        persisting when the client acknowledges immediately",
     fix: &[
         (
             "server",
@@ -43,12 +43,12 @@ const ON_THE_WIRE: Wording = Wording {
     ruled_out: &[
         (
             Id::ServerPause,
-            "a server that pauses does not wait for the ACK: of {parts} second parts {stalls} left \
-             with it, {late} later, {eager} before",
+            "a server that pauses would not wait for the ACK, but of {parts} follow-up parts \
+             {stalls} left as soon as it arrived, {late} later and {eager} before it",
         ),
         (
             Id::PacketLoss,
-            "no segment had to be sent again in these stalls",
+            "no segment had to be retransmitted in these stalls",
         ),
         (
             Id::ReceiveWindow,
@@ -58,7 +58,7 @@ const ON_THE_WIRE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The look-alikes that the experiment rules out where no packets are seen.
+/// The look-alikes that the experiment rules out if no packets were captured.
 const BY_EXPERIMENT: Wording = Wording {
     ruled_out: &[(
         Id::ServerPause,
@@ -67,7 +67,7 @@ const BY_EXPERIMENT: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The change of the program, instead of the socket option.
+/// The change in the program, instead of the socket option.
 const IN_ONE_CALL: (&str, &str) = (
     "server",
     "or write header and body in one call (writev, MSG_MORE, a buffer{nopush})",
@@ -85,10 +85,10 @@ const DIRECTIVES: [&str; 2] = [
     "; nginx: sendfile with tcp_nopush on",
 ];
 
-/// Minimum shift by an experiment that is not chance.
+/// Minimum shift by an experiment that cannot be chance.
 pub(crate) const LEAST_DROP: Duration = Duration::from_millis(5);
 /// The quantiles at which responses with and without an experiment are compared, the most typical
-/// first.
+/// one first.
 const LEVELS: [f64; 3] = [0.5, 0.75, 0.9];
 
 /// Watches small segments of responses that follow small segments.
@@ -100,8 +100,8 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let held = &case.gathered.held_responses;
-        // A busy host blurs the times; that acknowledging at once removes the
-        // stall is plainer.
+        // A busy host blurs the times; the removal of the stall by immediate acknowledgements is
+        // clearer.
         let is_seen =
             (held.is_by_acknowledgement() || follows_ack(case) == Some(true)) && held.is_delayed();
         if !is_seen || !evidence::is_material(case, &held.tally) || is_retracted(case) {
@@ -123,16 +123,16 @@ pub(crate) fn follows_ack(case: &Case<'_>) -> Option<bool> {
         .and_then(|target| stall_follows_ack(case.facts, target))
 }
 
-/// Tells from the experiment with prompt acknowledgements whether stalls within responses end with
-/// our acknowledgement. `None`: the experiment was not run, or its control did not stall as the
-/// baseline did.
+/// Determines from the experiment with prompt acknowledgements whether stalls within responses end
+/// with our acknowledgement. `None`: the experiment was not run, or its control did not stall as
+/// the baseline did.
 pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool> {
     let result = quick_ack(facts, target)?;
     if removed_stall(&result).is_some() {
         return Some(true);
     }
     let baseline = facts.loads.baseline(target);
-    // Data held for a round trip is held for one with prompt acknowledgements too.
+    // With prompt acknowledgements, data that is held for a round trip is held as long.
     let least = LEAST_DROP.max(facts.round_trip(target).unwrap_or_default() * 3 / 2);
     let mut stalled = LEVELS.iter().filter_map(|&level| {
         let (control, treated) = bodies(&result, level);
@@ -144,11 +144,11 @@ pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool>
     (stays(first) && stalled.all(stays)).then_some(false)
 }
 
-/// Returns true if other observations speak against the cause: the server's kernel held nothing
-/// back, its sockets have Nagle off, or acknowledging at once changed nothing.
+/// Returns true if other observations contradict the cause: the server's kernel held nothing back,
+/// its sockets have Nagle's algorithm off, or immediate acknowledgements changed nothing.
 fn is_retracted(case: &Case<'_>) -> bool {
-    // An experiment that removes the stall says more than the silence of a kernel: older ones do
-    // not show every way to write.
+    // An experiment that removes the stall outweighs a kernel that shows no holds: in older
+    // kernels, not every way to write is visible.
     if held::is_seen_not_to_hold(case) && follows_ack(case) != Some(true) {
         return true;
     }
@@ -171,8 +171,8 @@ pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentRes
         .find(|r| r.experiment == Experiment::QuickAck)
 }
 
-/// A stall between a response's first and last byte that acknowledging at once mostly removed; a
-/// round trip may stay.
+/// A stall between a response's first and last byte that immediate acknowledgements mostly removed;
+/// a round trip may remain.
 pub(crate) struct RemovedStall {
     /// The quantile of the responses, 0 to 1.
     level: f64,
@@ -182,8 +182,8 @@ pub(crate) struct RemovedStall {
     after: Duration,
 }
 
-/// Returns the most typical stall that the experiment removed. Not all responses need stall: a
-/// client that asks seldom acknowledges some of them at once by itself.
+/// Returns the most typical stall that the experiment removed. Some responses may not stall: if a
+/// client sends requests rarely, its kernel acknowledges some responses immediately.
 pub(crate) fn removed_stall(result: &ExperimentResult<'_>) -> Option<RemovedStall> {
     if result.high >= 0 {
         return None;
@@ -191,7 +191,7 @@ pub(crate) fn removed_stall(result: &ExperimentResult<'_>) -> Option<RemovedStal
     LEVELS.iter().find_map(|&level| {
         let (before, after) = bodies(result, level);
         let drop = before.saturating_sub(after);
-        // The slowest of two samples differ by chance more than their medians do.
+        // The slowest responses of two samples differ by chance more than their medians do.
         let part = if level > 0.5 { 2 } else { 4 };
         (drop >= LEAST_DROP.max(before / part)).then_some(RemovedStall {
             level,
@@ -230,14 +230,14 @@ fn gather(held: &Held, case: &Case<'_>) -> Vec<Evidence> {
     list
 }
 
-/// Returns the evidence of the two pieces by the timestamps of our own requests.
+/// Returns the evidence of a response in two parts, by the timestamps of our own requests.
 fn own_stamps(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
     let body = &case.facts.loads.baseline(target)?.body;
     let text = format!(
         "our own requests got the response in two pieces, the second {} (median) after the first",
         median(body)
     );
-    // Two pieces with a pause between them: it fits, and fits a server that pauses.
+    // Two parts with a pause between them fit this cause, and also a server that pauses.
     Some(
         Evidence::circumstance(EvidenceKind::OwnSocket, text)
             .count(body.count())
@@ -314,7 +314,8 @@ fn counter(case: &Case<'_>) -> Option<Evidence> {
         .facts
         .counter("TcpExt:DelayedACKs")
         .filter(|&count| count > 0)?;
-    let text = format!("this kernel sent {count} delayed ACKs meanwhile (harmless ones included)");
+    let text =
+        format!("this kernel sent {count} delayed ACKs in that time (harmless ones included)");
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(count))
 }
 

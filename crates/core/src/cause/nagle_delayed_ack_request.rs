@@ -7,12 +7,12 @@ use crate::exchange::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The client writes its request in small parts. Nagle's algorithm holds each until the \
-        server acknowledges the one before, which its kernel delays, typically {delay}. It costs \
-        {share} of all request time, and the server's own log does not show it.",
+        server acknowledges the one before, and the server's kernel delays that ACK, typically by \
+        {delay}. It costs {share} of all request time, and the server's own log does not show it.",
     ruled_out: &[(
         Id::SlowRequestUpload,
-        "a client that pauses does not wait for the ACK: {released} parts left with it, {late} \
-         later, {eager} before",
+        "a client that pauses would not wait for the ACK, but {released} parts left as soon as it \
+         arrived, {late} later and {eager} before it",
     )],
     overturned_by: "a small segment of this client leaving while an earlier small one is unacknowledged",
     fix: &[

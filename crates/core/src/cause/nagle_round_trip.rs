@@ -14,7 +14,7 @@ const WORDING: Wording = Wording {
         time.",
     ruled_out: &[(
         Id::NagleDelayedAck,
-        "the acknowledgements came at once; {delayed} were delayed",
+        "the acknowledgements came immediately; {delayed} were delayed",
     )],
     overturned_by: "a small segment of the {sender} leaving while an earlier small one is unacknowledged",
     fix: &[
@@ -36,7 +36,8 @@ impl super::Rule for Rule {
             (&case.gathered.held_requests, Side::Client),
         ];
         for (held, side) in sides {
-            // With delayed ACKs among them the larger cause has them all.
+            // If there are delayed ACKs among the holds, the cause with delayed ACKs explains them
+            // all.
             let is_seen = held.is_by_acknowledgement() && !held.is_delayed();
             if is_seen && evidence::is_material(case, &held.tally) && has_round_trip(case, held) {
                 return Conclusion::Finding(Box::new(finding(case, held, side)));
@@ -46,10 +47,10 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if the round trip is long enough to tell: on a path without distance an ACK comes
-/// back at once, and a segment that leaves with it may as well have been written just then. Where
-/// no handshake bounds the round trip, a segment that left sooner than that may have left before
-/// the ACK came.
+/// Returns true if the round trip is long enough for a conclusion. On a very short path an ACK
+/// comes back immediately, and a segment that leaves with it may as well have been written just
+/// then. If no handshake bounds the round trip, a segment that left sooner than that may have left
+/// before the ACK arrived.
 fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
     let Some(trip) = case.round_trip() else {
         return false;

@@ -1,6 +1,6 @@
-//! `name-service-chain`: the same name is asked for on the link (multicast DNS, LLMNR), nobody
-//! answers, and only then the resolver is asked. The work of a library before its first packet does
-//! not show; this does.
+//! `name-service-chain`: the name is first queried on the link (multicast DNS, LLMNR), no host
+//! answers, and only then the resolver is queried. A library's work before its first packet is not
+//! visible; this is.
 
 use super::delays::Delays;
 use super::evidence::{self};
@@ -11,8 +11,8 @@ use crate::exchange::wait::Owner;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "The client looks for the name of {service} on its own link first ({how}) and waits \
-        {waited} (median) for nobody before it asks its resolver.",
+    summary: "The client asks for the name of {service} on its own link first ({how}) and waits \
+        {waited} (median) for an answer that does not come before it asks its resolver.",
     ruled_out: &[(Id::DnsSlowResolver, "the resolver had not been asked yet")],
     overturned_by: "a lookup that takes as long with only `files dns` in /etc/nsswitch.conf",
     fix: &[
@@ -27,7 +27,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for questions by multicast DNS.
+/// The wording for queries by multicast DNS.
 const MULTICAST: Wording = Wording {
     fix: &[
         (
@@ -42,7 +42,7 @@ const MULTICAST: Wording = Wording {
     ..WORDING
 };
 
-/// Watches lookups that came after questions to the link.
+/// Watches lookups that followed queries on the link.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,

@@ -15,7 +15,8 @@ const WORDING: Wording = Wording {
     summary: "Before the first packet to {service} can leave, the hardware address of the next hop \
         has to be found, and that takes {took} (median): the kernel asks again after a second.",
     ruled_out: &[(Id::SynLoss, "no SYN was sent before the address was known")],
-    overturned_by: "connections that begin as late although `ip neigh` lists the next hop as REACHABLE",
+    overturned_by: "connections that begin equally late although `ip neigh` lists the next hop as \
+        REACHABLE",
     fix: &[
         (
             "path",
@@ -28,7 +29,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a host whose hardware address nobody tells.
+/// The wording for a host whose hardware address no host reports.
 const SILENT: Wording = Wording {
     summary: "Nobody on the link of {asker} answers for {target}. The kernel gives up after three \
         tries, a second apart, and tells the program that the host is unreachable; no packet is \
@@ -42,17 +43,17 @@ const SILENT: Wording = Wording {
         ),
         (
             "client",
-            "check address, netmask and route: does the target really stand on this link?",
+            "check address, netmask and route: is the target really on this link?",
         ),
     ],
 };
 
-/// Minimum time for which a search is late: a neighbour answers within microseconds; a longer
-/// search had its request or answer lost, or a host that sleeps.
+/// Minimum time for which a search is late: a neighbour answers within microseconds. A longer
+/// search lost its request or its answer, or waited for a host that sleeps.
 const LATE: Duration = Duration::from_millis(20);
 
-/// Watches connections whose SYN left when a late search for a hardware address ended, and not
-/// before: the kernel had queued it.
+/// Watches connections whose SYN left only when a late search for a hardware address ended: the
+/// kernel had queued the SYN.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
@@ -98,8 +99,8 @@ impl Rule {
     }
 }
 
-/// Returns the finding on a host that never told its hardware address: nothing can be sent to it.
-/// `is_missed`: a connection to it was wanted.
+/// Returns the finding on a host that never reported its hardware address: no packet can be sent to
+/// it. `is_missed`: a connection to the host was wanted.
 pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding {
     let mut finding = evidence::bare_finding(Id::NeighbourResolution, Owner::Path, case);
     finding.service = host.target.to_string();

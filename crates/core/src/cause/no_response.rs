@@ -33,15 +33,15 @@ const KIND: Kind = Kind {
     what: "were accepted and not answered in the time allowed",
 };
 
-/// Minimum time that a client waits for an answer: one that leaves sooner did not, as a last word
-/// before a FIN, like that of TLS, has none.
+/// Minimum time that a client must wait for a response: if it leaves sooner it did not wait,
+/// because the last data before a FIN (such as a TLS alert) gets no response.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The share of the answers that take no longer than a request that is late.
+/// The quantile of response times beyond which an unanswered request is late.
 const NEARLY_ALL: f64 = 0.9;
 
-/// Watches requests that the server's kernel acknowledged and its program
-/// never answered, until the client gave up.
+/// Watches requests that the server's kernel acknowledged and its program never answered, until the
+/// client gave up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
@@ -78,8 +78,8 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the number of requests given up because they were late. A client that stops asking,
-    /// as a load does at the end of its run, leaves requests whose answers were not due yet.
+    /// Returns the number of requests given up because they were late. A client that stops sending,
+    /// as a load does at the end of its run, leaves requests whose responses were not yet due.
     fn overdue(&self, case: &Case<'_>) -> u64 {
         let all = self.failures.tally.affected;
         let cut = case.target.map_or(0, |target| case.facts.loads.cut(target));

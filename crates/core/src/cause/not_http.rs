@@ -16,10 +16,10 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// The words for answers most of which are TLS records.
+/// The wording if most answers are TLS records.
 const TLS: &str = "TLS: the port wants https";
 
-/// The words for other answers.
+/// The wording for other answers.
 const OTHER: &str = "another protocol, or TLS";
 
 const KIND: Kind = Kind {
@@ -29,7 +29,7 @@ const KIND: Kind = Kind {
     what: "got bytes that are no HTTP response",
 };
 
-/// Watches HTTP requests whose answer does not begin as one.
+/// Watches HTTP requests whose answer does not begin as an HTTP response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,

@@ -1,5 +1,5 @@
-//! Servers that serve everything with one thread, by the names of their programs: a larger number
-//! of workers is no change that they know.
+//! Servers that serve all requests with one thread, by the names of their programs: they have no
+//! setting for a larger number of workers.
 
 use super::Case;
 
@@ -11,8 +11,8 @@ const KNOWN: [(&[&str], &str); 1] = [(
          what must be slow goes to a replica",
 )];
 
-/// Returns the change for requests that wait until others are served: the server's own, where its
-/// program is known to have one thread, else `general`, which must hold for any server.
+/// Returns what to change when requests wait for others to be served: the advice for this server if
+/// its program is known to be single-threaded, else `general`, which must be valid for any server.
 pub(super) fn change_for(case: &Case<'_>, general: &'static str) -> &'static str {
     let turns = case.facts.turns.services.get(&case.endpoint);
     let mut programs = turns.into_iter().flat_map(|turns| &turns.programs);
@@ -20,7 +20,7 @@ pub(super) fn change_for(case: &Case<'_>, general: &'static str) -> &'static str
     own.unwrap_or(general)
 }
 
-/// Returns the change for the program of this name, if it is known.
+/// Returns the change for the program of this name, if the program is known.
 fn change(program: &str) -> Option<&'static str> {
     let known = KNOWN.iter().find(|(names, _)| names.contains(&program));
     known.map(|&(_, change)| change)

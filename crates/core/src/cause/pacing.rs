@@ -1,8 +1,8 @@
 //! `pacing`.
 //!
-//! Told from `bandwidth-limit` by the absence of a queue: the time on the path stays at its minimum
-//! (the sender's own timestamps, or the ACKs at the sender, show it). Told from a program that
-//! writes at a rate by full segments.
+//! The absence of a queue distinguishes it from `bandwidth-limit`: the time on the path stays at
+//! its minimum, as shown by the sender's own timestamps, or by the ACKs at the sender. Full
+//! segments distinguish it from a program that writes at a constant rate.
 
 use core::time::Duration;
 
@@ -14,20 +14,20 @@ use crate::observed::time::Timestamp;
 use crate::report::{Finding, Verdict};
 
 /// The evidence on the wire.
-const SEEN: &str = "full segments of the {from} left at a constant {rate}, {stops} times with \
-    nothing to wait for: the window open, and no queue on the way";
+const SEEN: &str = "full segments of the {from} left at a constant {rate}, {stops} times although \
+    nothing forced a wait: the window was open, and no queue had built up on the path";
 
 const WORDING: Wording = Wording {
-    summary: "The {from}'s kernel spaces the segments of its {message} to {rate}, although neither \
-        the path nor a window asks for it: {cost}.",
+    summary: "The {from}'s kernel paces the segments of its {message} at {rate}, although neither \
+        the path nor a window requires it: {cost}.",
     ruled_out: &[
         (
             Id::BandwidthLimit,
-            "nothing queued: the time on the way did not grow",
+            "nothing queued: the time on the path did not grow",
         ),
         (
             Id::RateLimit,
-            "it stopped behind full segments, not at the ends of writes",
+            "the sender stopped after full segments, not at the ends of writes",
         ),
     ],
     overturned_by: "`ss -ti` at the {from} showing a pacing_rate far above {rate}",
@@ -44,8 +44,8 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The years in which captures were made and no kernel paced: Linux does since version 3.12, of
-/// November 2013. Older timestamps are of a clock that was not set.
+/// The years in which captures existed and no kernel paced: Linux paces since version 3.12, of
+/// November 2013. Older timestamps are from a clock that was not set.
 const BEFORE_PACING: [Timestamp; 2] = [
     Timestamp::from_nanos(631_152_000_000_000_000),
     Timestamp::from_nanos(1_383_436_800_000_000_000),
@@ -77,7 +77,7 @@ impl Kind for Paced {
     fn complete(finding: &mut Finding, case: &Case<'_>, _: &Delivery) {
         let begin = case.ledger.span.map(|(begin, _)| begin);
         if begin.is_some_and(is_before_pacing) {
-            // A slow device of the sender's, or a hub, spaced them.
+            // A slow device at the sender, or a hub, may have set the intervals.
             finding.verdict = Verdict::Possible;
         }
     }

@@ -1,5 +1,5 @@
-//! `packet-filter-cost`: from outside it is the server's time, or the path's; its kernel shows how
-//! long packets are on their way through its stack.
+//! `packet-filter-cost`: from outside, the time looks like the server's, or the path's; the
+//! server's kernel shows how long packets take through its network stack.
 
 use super::served::{self, Place};
 use super::wording::Wording;

@@ -5,19 +5,19 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
-    summary: "The path loses packets. {part} of the exchanges had to wait for something to be sent \
-        again, typically {typical}; short responses have nothing behind them that would reveal the \
-        loss sooner than a timer.",
+    summary: "The path loses packets. {part} of the exchanges had to wait for a retransmission, \
+        typically {typical}; short responses have no later data that would reveal the loss before \
+        a timer does.",
     ruled_out: &[
         (
             Id::Reordering,
-            "segments that their sender's numbers (IP identification, TSval) show to have been \
-             sent before those that overtook them are not counted",
+            "segments that were only overtaken, as their sender's numbers (IP identification, \
+             TSval) show, are not counted",
         ),
         (
             Id::SpuriousRetransmission,
-            "repetitions whose originals arrived, by D-SACK or by an answer too soon or with an \
-             older timestamp, are not counted",
+            "retransmissions are not counted if a D-SACK, or an answer that is too early or has an \
+             older timestamp, shows that the original arrived",
         ),
     ],
     overturned_by: "a capture at the other end that shows every one of these segments arriving",

@@ -1,4 +1,4 @@
-//! `path-distance`: a note, because nothing here can be removed.
+//! `path-distance`: a note, because distance cannot be removed.
 
 use core::time::Duration;
 
@@ -7,9 +7,9 @@ use super::{Case, Conclusion, Id};
 use crate::exchange::wait::WaitKind;
 use crate::report::Remark;
 
-/// Minimum round-trip time that is a distance.
+/// Minimum round-trip time that counts as a distance.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// Minimum share of the time that is worth a remark.
+/// Minimum share of the time for a remark.
 const SHARE: f64 = 0.1;
 
 /// Looks at the time spent travelling.

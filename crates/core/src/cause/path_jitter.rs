@@ -1,6 +1,6 @@
 //! `path-jitter`: some round trips take far longer than the minimum, by the sender's own clock,
-//! while most do not, and without a pattern: no queue that load fills, no step, and no pause
-//! before.
+//! while most do not, and without a pattern: there is no queue that load fills, no step, and no
+//! pause before the late ones.
 
 use super::evidence::{self, human, median, percent};
 use super::path_queueing::grown_handshakes;
@@ -10,29 +10,35 @@ use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
 
 const WORDING: Wording = Wording {
-    summary: "The path delays some packets and not others: beside a least round trip of {least}, \
+    summary: "The path delays some packets and not others: with a minimum round trip of {least}, \
         {late_part} of the requests took {saved} (median) longer.",
     ruled_out: &[(
         Id::PathQueueing,
-        "one delay does not tell the next, and most packets are as quick as the least",
+        "one packet's delay does not predict the next one's, and most packets are as fast as the \
+         fastest",
     )],
     overturned_by: "a capture at the server that shows these answers leaving late",
     fix: &[
         (
             "path",
-            "find the hop that adds it (mtr, probes at rest): a wireless link, a busy virtual switch, a router's slow path",
+            "find the hop that adds it (mtr, probes without load): a wireless link, a busy virtual \
+             switch, a router's slow path",
         ),
-        ("client", "time-outs and hedged requests that bear it"),
+        (
+            "client",
+            "choose timeouts and hedged requests that tolerate the jitter",
+        ),
     ],
 };
 
-/// The wording for delays that the sender's clock shows too.
+/// The wording for delays that are also visible by the sender's clock.
 const BY_CLOCK: Wording = Wording {
     ruled_out: &[
         WORDING.ruled_out[0],
         (
             Id::ServerThink,
-            "the server's clock had gone on less than ours: its answers were on the way",
+            "less time had passed by the server's timestamps than on lagtrace's clock: the answers \
+             were on the path",
         ),
     ],
     ..WORDING
@@ -47,9 +53,9 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let trips = &case.gathered.trips;
-        // Delays on the path to the server are charged too, but only replies that came back late,
-        // by the server's clock, show that it was the path. A client that stands still for a moment
-        // hears late of all packets that were on their way.
+        // Delays on the path to the server are counted as well, but only replies that came back
+        // late, by the server's clock, show that the path was the reason. A client that stalls for
+        // a moment receives all packets in flight late.
         let is_seen = trips.tally.affected >= evidence::REPEATS
             && trips.is_material(case, &trips.tally)
             && evidence::recurs(case, &trips.tally);
@@ -68,21 +74,22 @@ impl super::Rule for Rule {
         let is_by_clock = trips.is_by_clock();
         let text = match (trips.is_outside(), is_by_clock) {
             (true, true) => format!(
-                "{count} requests came or responses were acknowledged {by} (median) later than the \
-                 least round trip of {least}, after the client's clock says that they were on the \
-                 way; the others did not"
+                "{count} requests arrived or responses were acknowledged {by} (median) later than \
+                 the minimum round trip of {least} allows, and by the client's timestamps they \
+                 spent that time on the path; the others were not late"
             ),
             (false, true) => format!(
-                "{count} answers came {by} (median) later than the least round trip of {least}, \
-                 after their sender's clock says it had sent them; the others did not"
+                "{count} answers came {by} (median) later than the minimum round trip of {least} \
+                 allows, and by their sender's timestamps they spent that time on the path; the \
+                 others were not late"
             ),
             (true, false) => format!(
-                "{count} responses were acknowledged {by} (median) later than the least round trip \
-                 of {least}; the others were not"
+                "{count} responses were acknowledged {by} (median) later than the minimum round \
+                 trip of {least} allows; the others were not"
             ),
             (false, false) => format!(
-                "{count} requests were acknowledged by the server's kernel {by} (median) later than \
-                 the least round trip of {least}; the others were not"
+                "{count} requests were acknowledged by the server's kernel {by} (median) later \
+                 than the minimum round trip of {least} allows; the others were not"
             ),
         };
         finding.evidence.push(

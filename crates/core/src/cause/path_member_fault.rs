@@ -1,6 +1,6 @@
-//! `path-member-fault`: the losses are all on some connections, which lose
-//! again and again, while the others to the same server lose nothing. Random
-//! loss spreads: most connections would have lost something.
+//! `path-member-fault`: all losses are on some connections, which lose repeatedly, while the other
+//! connections to the same server lose nothing. Random loss spreads: most connections would have
+//! lost something.
 
 use super::evidence::{self, percent};
 use super::wording::Wording;
@@ -27,40 +27,40 @@ const WORDING: Wording = Wording {
         ),
         (
             "client",
-            "connect again from another port where a connection loses often (Linux rehashes on timeouts over IPv6; net.ipv6.tcp_plb)",
+            "connect again from another port where a connection loses often (Linux rehashes on timeouts over IPv6; net.ipv4.tcp_plb_enabled)",
         ),
     ],
 };
 
-/// Limit of connections told apart: those with the lowest addresses and ports, so that the order of
-/// arrival does not matter.
+/// Maximum number of connections distinguished: those with the lowest addresses and ports, so that
+/// the order of arrival does not matter.
 const MAX_CONNECTIONS: usize = 512;
-/// Minimum number of exchanges on a connection that is compared.
+/// Minimum number of exchanges on a connection for a comparison.
 const LEAST_EXCHANGES: u64 = 4;
-/// Minimum share of a bad connection's exchanges that lose.
+/// Minimum share of a bad connection's exchanges that have losses.
 const BAD_SHARE: f64 = 0.2;
-/// Minimum number of losses of a bad connection.
+/// Minimum number of losses on a bad connection.
 const BAD_LOSSES: u64 = 2;
 /// Minimum number of bad connections: fewer may be chance.
 const LEAST_BAD: u64 = 2;
 /// Minimum number of clean connections: fewer may be chance.
 const LEAST_CLEAN: u64 = 3;
-/// Maximum percentage of connections that are neither.
+/// Maximum percentage of connections that are neither bad nor clean.
 const NEITHER: u64 = 15;
-/// Maximum probability that chance leaves the clean ones clean.
+/// Maximum probability that the clean connections are clean by chance.
 const CHANCE: f64 = 0.01;
 
 /// Compares the connections' losses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    /// The connections, each by its client's [place](crate::observed::flow::Endpoint::place).
+    /// The connections, by their client's [place](crate::observed::flow::Endpoint::place).
     connections: Few<(u128, u16), Seen, MAX_CONNECTIONS>,
 }
 
 /// The exchanges and losses of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Exchanges of the connection, up to the last one seen.
+    /// Number of exchanges of the connection, up to the last one seen.
     exchanges: u64,
     lossy: u64,
 }
@@ -80,7 +80,8 @@ struct Sorted {
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let is_lossy = !exchange.recoveries.is_empty();
-        // Most connections have one exchange only, and a clean one says nothing of its path.
+        // Most connections have only one exchange, and a single clean one is no evidence about its
+        // path.
         if exchange.ordinal == 0 && !is_lossy {
             return;
         }
@@ -172,7 +173,7 @@ impl Sorted {
     fn is_telling(&self) -> bool {
         let bad = self.bad.len() as u64;
         let share = self.lossy as f64 / self.exchanges.max(1) as f64;
-        // The probability that so many exchanges were spared by chance, at that rate.
+        // The probability that so many exchanges were without loss by chance, at that loss rate.
         let chance = (1.0 - share).powf(self.clean_exchanges as f64);
         bad >= LEAST_BAD
             && self.clean >= LEAST_CLEAN

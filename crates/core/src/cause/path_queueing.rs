@@ -16,10 +16,9 @@ const WORDING: Wording = Wording {
         affected), {share} of all request time.",
     ruled_out: &[(
         Id::ServerThink,
-        "the server's kernel answers before its program does, and it was its answers that came \
-         late",
+        "the server's kernel answers before its program does, and the kernel's answers came late",
     )],
-    overturned_by: "round trips to other hosts behind the same path staying short meanwhile",
+    overturned_by: "round trips to other hosts over the same path staying short during this time",
     fix: &[
         (
             "path",
@@ -30,7 +29,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for requests behind data of the same client.
+/// The wording for requests queued after data of the same client.
 const BEHIND_UPLOAD: Wording = Wording {
     summary: "Requests wait in a queue on the path to the server, behind data that the client \
         uploads there: {saved} (median) each, {share} of all request time.",
@@ -46,13 +45,13 @@ const BEHIND_UPLOAD: Wording = Wording {
     ],
 };
 
-/// The wording for delays that lie outside of the exchanges.
+/// The wording for delays outside the exchanges.
 const OUTSIDE: Wording = Wording {
     ruled_out: &[(Id::ServerThink, "the server had answered")],
     ..WORDING
 };
 
-/// Minimum share of exchanges that meet a queue: fewer meet a moment.
+/// Minimum share of exchanges that meet a queue: a smaller share met a momentary delay.
 const SHARE: f64 = 0.05;
 
 /// Watches round trips that exceed the minimum.
@@ -72,13 +71,13 @@ impl super::Rule for Rule {
         if !is_seen && probed.is_none() {
             return Conclusion::Nothing;
         }
-        // A host that was held up for a moment looks the same; a queue under
-        // load delays more, handshakes among it.
+        // A host that stalled for a moment looks the same; a queue under load delays more
+        // exchanges, including handshakes.
         let share = trips.tally.affected as f64 / case.ledger.count.max(1) as f64;
         if probed.is_none() && share < SHARE {
             return Conclusion::Nothing;
         }
-        // Delays that come and go, or a step that stays, are no queue.
+        // Delays that come and go, or a lasting step, are not a queue.
         let is_queue = trips.is_queue(case.ledger.count) || trips.are_beside(case.uploads);
         let is_other = !is_queue || trips.step().is_some();
         if probed.is_none() && is_other {
@@ -91,15 +90,15 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the finding on requests behind an upload: late answers to them, of which only the
-/// upload's own acknowledgements tell that they stood in a queue.
+/// Returns the finding on requests queued after an upload: late responses for which only the
+/// upload's own acknowledgements show the queue.
 fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, late);
     finding.waits = vec![WaitKind::ServerThink];
     let text = format!(
-        "{} requests were answered {} (median) late while an upload to the same server was under \
-         way, and the others were not; the acknowledgement of such an upload's last byte came {} \
-         later than the round trip takes",
+        "{} requests were answered {} (median) late while an upload to the same server was \
+         running, and the others were not; the acknowledgement of such an upload's last byte came \
+         {} later than the round trip takes",
         late.affected,
         median(&late.saved),
         human(case.uploads.queue()),
@@ -115,7 +114,7 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
 
 fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let trips = &case.gathered.trips;
-    // A handshake is a round trip too, and the first.
+    // A handshake is also a round trip, and the first one.
     let least = trips
         .least()
         .into_iter()
@@ -126,12 +125,12 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, &queued);
     trips.share(case, &queued, &mut finding);
     let what = if trips.is_outside() {
-        "client's kernel acknowledged the response, at once,"
+        "client's kernel, which acknowledges immediately, acknowledged the response"
     } else {
         "server's kernel acknowledged the request"
     };
     let text = format!(
-        "in {} exchanges the {what} only after {} (median) more than the least round trip, {}",
+        "in {} exchanges the {what} {} (median) later than the minimum round trip of {} allows",
         trips.tally.affected,
         median(&trips.tally.saved),
         human(least)
@@ -162,8 +161,8 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     finding
 }
 
-/// Returns the times of handshakes, which no program delays, when idle and under the load, where
-/// they grew notably.
+/// Returns the times of handshakes, which no program delays, when idle and under load, if they grew
+/// notably.
 pub(crate) fn grown_handshakes(case: &Case<'_>) -> Option<(Duration, Duration)> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let median_of = |method, is_loaded| {

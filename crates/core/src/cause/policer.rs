@@ -1,8 +1,7 @@
-//! `policer`: the bytes that pass between two losses are those that a constant rate allows, time
-//! after time, though nothing spaced them and nothing queued: a token bucket that was empty at each
-//! loss (after Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016, §3.1).
-//! Random losses keep no rate, and a queue that overflows makes its packets wait and lets them out
-//! evenly.
+//! `policer`: the bytes that pass between two losses are as many as a constant rate allows, every
+//! time, although nothing spaced or queued them: a token bucket that was empty at each loss (after
+//! Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016, §3.1). Random
+//! losses keep to no rate, and a queue that overflows delays its packets and releases them evenly.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -18,19 +17,20 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 const WORDING: Wording = Wording {
     summary: "Something on the path enforces {rate} by dropping what exceeds it: bursts pass until \
         an allowance is used up, and what exceeds it is lost. {part} of the exchanges had to wait \
-        for something to be sent again.",
+        for a retransmission.",
     ruled_out: &[
         (
             Id::PacketLoss,
-            "losses by chance do not leave the same bytes a second between them",
+            "random losses do not leave the same bytes per second between them",
         ),
         (
             Id::BandwidthLimit,
-            "a slow link's queue delays and spaces what it carries; nothing was",
+            "a slow link's queue delays and spaces out what it carries; here nothing was delayed \
+             or spaced out",
         ),
     ],
     overturned_by: "segments lost while less than {rate} is sent, or the counters of every policer \
-        on the way at rest",
+        on the path not rising",
     fix: &[
         (
             "path",
@@ -48,28 +48,28 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of slots kept of a service: 32 s in which something was lost.
+/// Maximum number of slots kept for a service: 32 s in which data was lost.
 const MAX_SLOTS: usize = 16_384;
-/// Minimum time between the two losses of a window: one segment more or less is no large part of
-/// it.
+/// Minimum time between the two losses of a window, so that one segment more or less does not
+/// matter.
 const LEAST_WINDOW: Duration = Duration::from_millis(100);
 /// Minimum number of a sender's round trips in a window, for the same reason.
 const ROUNDS: u32 = 5;
 const LEAST_SEGMENTS: u64 = 10;
-/// The longest time without a segment after which the token bucket has not filled up again.
+/// Maximum time without a segment within which the token bucket has not filled up again.
 const LONGEST_SILENCE: Duration = Duration::from_millis(60);
 const SILENT_ROUNDS: u32 = 2;
-/// Minimum number of windows for which a rate is no chance; Flach et al. want 15 losses.
+/// Minimum number of windows for a rate that is not chance; Flach et al. require 15 losses.
 const LEAST_WINDOWS: usize = 5;
-/// Maximum relative deviation of a window that keeps to the rate.
+/// Maximum relative deviation from the rate of a window that keeps to it.
 const OFF: f64 = 0.15;
 /// Minimum share of the windows that keep to the rate.
 const AT_RATE: f64 = 0.8;
-/// Minimum share of the bytes sent that is dropped; less may be bad luck.
+/// Minimum share of the bytes sent that is dropped; a smaller share may be bad luck.
 const LEAST_LOST: f64 = 0.02;
-/// Minimum share of the bytes that come right behind others.
+/// Minimum share of the bytes that directly follow other bytes.
 const AT_ONCE: f64 = 0.5;
-/// The highest rate: at a higher one full segments come as close by themselves.
+/// Maximum rate, in bytes per second: above it, full segments follow each other as closely anyway.
 const FASTEST: f64 = 10e6;
 
 /// Keeps the token bucket of the path in each direction.
@@ -79,13 +79,13 @@ pub(crate) struct Rule {
     client: Account,
 }
 
-/// The bytes of one side's messages that passed, and those that were dropped.
+/// The bytes of one side's messages that passed, and the bytes that were dropped.
 #[derive(Clone, Debug, Default)]
 struct Account {
     slots: BTreeMap<(PointId, i64), (u64, u64)>,
     at_once: u64,
     timed: u64,
-    /// Messages that queued, out of `messages`.
+    /// Number of messages that queued, out of `messages`.
     queued: u64,
     messages: u64,
     mss: u64,
@@ -175,7 +175,7 @@ impl Account {
         }
     }
 
-    /// Returns the rate that the path keeps to, if it does.
+    /// Returns the rate that the path keeps to, if there is one.
     fn allowance(&self) -> Option<Allowance> {
         let mut rates = self.rates();
         rates.sort_by(f64::total_cmp);
@@ -201,7 +201,7 @@ impl Account {
         })
     }
 
-    /// Returns the rates from one loss to another, in bytes per second.
+    /// Returns the rates from one loss to the next, in bytes per second.
     fn rates(&self) -> Vec<f64> {
         let shortest = LEAST_WINDOW.max(self.round_trip * ROUNDS);
         let silence = LONGEST_SILENCE.max(self.round_trip * SILENT_ROUNDS);
@@ -237,8 +237,8 @@ fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
     let rate = bits(allowance.rate);
     let text = format!(
         "from one loss to another the path let {rate} of the {from}'s bytes through, in {} of {} \
-         stretches to within {}, and dropped {} of what was sent; what passed was not spaced, and \
-         did not queue",
+         stretches to within {}, and dropped {} of what was sent; what passed was not spaced out, \
+         and did not queue",
         allowance.at_rate,
         allowance.windows,
         percent(OFF),

@@ -15,7 +15,7 @@ const WORDING: Wording = Wording {
         Id::NagleDelayedAck,
         "a delayed ACK takes its whole time at each request; these waits are spread evenly",
     )],
-    overturned_by: "answers between the ticks, or requests that come on the same grid",
+    overturned_by: "answers between the ticks, or requests that arrive on the same ticks",
     fix: &[
         (
             "server",
@@ -28,11 +28,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches responses that leave on a grid of their own, whenever the requests came.
+/// Watches responses that leave on a time grid of the server's, whenever the requests arrived.
 ///
-/// The discriminator is the spread of the waits: even from nothing to one
-/// period, for requests come at any time of it. A server's own time, a delayed
-/// ACK or a client's timer give waits that are all alike.
+/// The discriminator is the distribution of the waits: uniform from zero to one period, because
+/// requests arrive at any phase. A server's own time, a delayed ACK or a client's timer give waits
+/// that are all alike.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -32,24 +32,24 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of a client's ports that are a narrow range.
+/// Maximum number of a client's ports for a narrow range.
 const MAX_PORTS: usize = 64;
 /// Maximum number of clients watched.
 const MAX_CLIENTS: usize = 256;
-/// Minimum number of ports: a single one is asked for by the program itself.
+/// Minimum number of ports: if there is only one, the program itself requested that port.
 const LEAST_PORTS: usize = 2;
-/// Minimum number of connections for each port, for which its reuse is no chance.
+/// Minimum number of connections per port at which reuse is not chance.
 const REUSES: usize = 3;
-/// Minimum number of times that all ports were in use at once.
+/// Minimum number of times that all ports were in use simultaneously.
 const FULL: u64 = 2;
-/// Maximum number of exemplar packets kept.
+/// Maximum number of packet numbers kept as examples.
 const MAX_PACKETS: usize = 5;
-/// Limit of connections remembered for one client: enough for every port to be used again and
-/// again.
+/// Maximum number of connections remembered for one client: enough for every port to be reused
+/// several times.
 const MAX_CONNECTIONS: usize = MAX_PORTS * 16;
 
-/// Watches clients that come back from the same few neighbouring ports, all of which are in use
-/// time and again: there are no others. The error of connect() (EADDRNOTAVAIL) is not on the wire.
+/// Watches clients that reuse the same few neighbouring ports, all of which are repeatedly in use
+/// simultaneously: there are no others. The error of connect() (EADDRNOTAVAIL) is not on the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     /// The clients by their addresses.
@@ -139,7 +139,7 @@ impl Client {
         }
     }
 
-    /// Keeps the first packets, in whatever order they come.
+    /// Keeps the first packets, in whatever order they were seen.
     fn show(&mut self, packet: u64) {
         let is_full = self.packets.len() >= MAX_PACKETS;
         if is_full && self.packets.last().is_some_and(|last| packet >= *last) {
@@ -174,7 +174,7 @@ impl Client {
     }
 
     /// Returns the number of times that all ports were in use, if they are a narrow range that is
-    /// used again and again, and the number of connections.
+    /// reused repeatedly, and the number of connections.
     fn fullness(&self) -> Option<(u64, u64)> {
         let (first, last) = (self.ports.first()?, self.ports.last()?);
         let is_range = usize::from(last - first) < self.ports.len();
@@ -212,8 +212,8 @@ fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u
         last.copied().unwrap_or(0)
     );
     let text = format!(
-        "{addr} made {made} connections from {} ports only ({range}); {full} times all of them were \
-         in use at once",
+        "{addr} made {made} connections from {} ports only ({range}); {full} times all of them \
+         were in use at the same time",
         client.ports.len()
     );
     finding.affected = Affected {

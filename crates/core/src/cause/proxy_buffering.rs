@@ -10,7 +10,7 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "{behind} has begun to answer and the proxy keeps it back for {saved} (median): its \
-        client sees nothing of a response that streams.",
+        client gets nothing yet of a response that is streamed.",
     ruled_out: &[(Id::DownstreamWait, "the upstream's answer was there")],
     overturned_by: "a proxy that may not pass it on sooner: it checks or signs the whole of it",
     fix: &[
@@ -27,11 +27,11 @@ const WORDING: Wording = Wording {
 
 /// The wording for a request that is received in full before it is passed on.
 const UPLOAD: Wording = Wording {
-    summary: "The proxy takes the whole request, {upload} (median), before it asks {behind}: two \
-        things one after the other of which {saved} (median) could have gone side by side.",
+    summary: "The proxy takes the whole request, {upload} (median), before it sends it to \
+        {behind}: of these two steps, {saved} (median) could have overlapped.",
     ruled_out: &[(
         Id::DownstreamWait,
-        "the upstream was not asked while the request was still coming",
+        "the upstream got nothing while the request was still arriving",
     )],
     fix: &[(
         "proxy",
@@ -40,12 +40,12 @@ const UPLOAD: Wording = Wording {
     ..WORDING
 };
 
-/// Watches proxies that receive a whole upload before they ask their upstream, or keep a response
-/// back that their upstream has begun.
+/// Watches proxies that receive a whole upload before they send a request to their upstream, or
+/// that hold back a response that their upstream has begun.
 ///
-/// The discriminator is both legs in one capture: the request behind begins
-/// when the one in front has ended, though that took long; or the answer behind
-/// has begun long before the one in front does.
+/// The discriminator is both legs in one capture: the upstream request begins when the client's
+/// request has ended, although that took long; or the upstream's response begins long before the
+/// response to the client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -67,7 +67,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool)
     let mut finding = evidence::finding(Id::ProxyBuffering, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     if !is_upload {
-        // It is the first byte that would come sooner, not the last.
+        // The first byte would arrive sooner, not the last.
         finding.cost_low_ns = 0;
         finding.predicted = None;
     }
@@ -75,13 +75,14 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool)
     let upload = human(upstream.median(|pair| pair.front.sent.since(pair.front.begin)));
     let shown = if is_upload {
         format!(
-            "{} requests to {behind} began only after the request in front was whole, which took \
-             {upload} (median)",
+            "{} requests to {behind} began only after the client's request to the proxy was \
+             complete, which took {upload} (median)",
             upstream.pairs.len(),
         )
     } else {
         format!(
-            "{} answers of {behind} had begun {} (median) before the answer in front did",
+            "{} answers of {behind} had begun {} (median) before the proxy's answer to its client \
+             did",
             upstream.pairs.len(),
             median(&tally.saved),
         )

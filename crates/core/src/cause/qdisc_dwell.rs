@@ -1,12 +1,13 @@
-//! `qdisc-dwell`: at a capture beside the server, so near that no queue of a path lies between, its
-//! segments come later than its own clock says it made them. The kernel stamps a segment (TSval)
-//! before it hands it to the device's queue, and a capture at the host sees it behind that queue
-//! (`dev_queue_xmit_nit()` in `net/core/dev.c`). A program that is late writes later, and is
-//! stamped later.
+//! `qdisc-dwell`: in a capture at the server, with no queue of a path in between, the server's
+//! segments appear later than its own clock shows that they were made. The kernel timestamps a
+//! segment (TSval) before passing it to the device's queue, and a capture on the host sees the
+//! segment after that queue (`dev_queue_xmit_nit()` in `net/core/dev.c`). A late program writes
+//! later, so its segments have later timestamps.
 //!
-//! A watched kernel of the server shows it directly, also for a queue that is never empty: the time
-//! from TCP's own stamp, which bears its pacing, until the device's driver got the response's first
-//! segment. The rest of the same response is the response's own length.
+//! If the server's kernel was watched, it shows the delay directly, also for a queue that is never
+//! empty: the time from TCP's own timestamp, which includes pacing, until the device's driver
+//! received the response's first segment. The delay of the remaining segments depends on the length
+//! of the response.
 
 use core::time::Duration;
 
@@ -21,7 +22,8 @@ use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "Responses wait in the queue of the server's own device for {saved} (median), behind \
-        what else it sends: {share} of all request time. The network has not had them yet.",
+        other data that it sends: {share} of all request time. They have not reached the network \
+        yet.",
     ruled_out: &[
         (
             Id::ServerThink,
@@ -51,8 +53,8 @@ const WORDING: Wording = Wording {
 
 /// The wording for a server whose own kernel was watched.
 const WATCHED: Wording = Wording {
-    summary: " in the queueing disciplines of its own device, behind what else it sends: TCP has \
-        sent the answer, and the network has not had it yet.",
+    summary: " in the queueing disciplines of its own device, behind other data that it sends: TCP \
+        has sent the answer, and it has not reached the network yet.",
     ruled_out: &[(
         Id::Pacing,
         "the time until which pacing keeps a segment is not counted",
@@ -60,15 +62,15 @@ const WATCHED: Wording = Wording {
     ..WORDING
 };
 
-/// Maximum round-trip time of a capture beside the host: a kernel answers one at its own host
-/// in microseconds; a switch and a wire are further.
+/// Maximum round-trip time of a capture on or next to the host: a kernel answers on its own host in
+/// microseconds; a switch and a wire take longer.
 const BESIDE: Duration = Duration::from_micros(200);
-/// The initial TTLs of hosts: a router would have taken one off.
+/// The initial TTLs of hosts: each router would have decremented the value.
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
-/// Minimum delay that counts: less is a tick of either clock.
+/// Minimum delay that counts: smaller ones may be a tick of either clock.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum spread of the delays: a clock that was set makes all later segments late by the same;
-/// a queue grows and drains.
+/// Minimum spread of the delays: if a clock was set, all later segments are late by the same
+/// amount; a queue grows and drains.
 const STEADY: Duration = Duration::from_millis(1);
 
 /// Watches responses that leave later than they were made.

@@ -1,6 +1,6 @@
-//! `radio-power-save`: packets after a pause are late by a constant time, handshakes too, which no
-//! program answers; packets that follow at once are not. A server that is slow after a pause would
-//! have had its kernel acknowledge the request first, and would not slow down handshakes.
+//! `radio-power-save`: packets after a pause are late by a constant time, including handshakes,
+//! which no program answers; packets that follow immediately are not. If a server were slow after a
+//! pause, its kernel would acknowledge the request first, and handshakes would not be slow.
 
 use core::time::Duration;
 
@@ -15,36 +15,41 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "Something on the way falls asleep: the first packet after a pause waits {waking} for \
-        it to wake, what follows does not. Radios that save power do that.",
+    summary: "Something on the path falls asleep: the first packet after a pause waits {waking} \
+        for it to wake, and packets right after it do not. Radios that save power do that.",
     ruled_out: &[
         (
             Id::ServerThink,
-            "handshakes are late too, which the kernel answers; and its delayed ACK, due after 40 ms, did not come before the answers",
+            "handshakes, which the kernel answers, are late too; and the kernel's delayed ACK, due \
+             after 40 ms, did not come before the answers",
         ),
-        (Id::PathQueueing, "what follows at once is as quick as ever"),
+        (
+            Id::PathQueueing,
+            "packets that follow without a pause are as fast as usual",
+        ),
     ],
     overturned_by: "a capture at the server that shows these requests arriving in time",
     fix: &[
         (
             "client",
-            "iw dev wlan0 set power_save off; on a phone's network nothing but keeping the radio \
-             awake",
+            "iw dev wlan0 set power_save off; on a mobile network, keep the radio awake (nothing \
+             else helps)",
         ),
         (
             "client",
-            "send what belongs together at once, or a packet every 100 ms while a request is \
+            "send related requests together, or a packet every 100 ms while another request is \
              likely",
         ),
     ],
 };
 
-/// The wording for requests that bear the client's clock.
+/// The wording for requests that carry timestamps of the client's clock.
 const STAMPED: Wording = Wording {
     ruled_out: &[
         (
             Id::ServerThink,
-            "the requests had not come yet: the client's clock says that they were on the way",
+            "the requests had not arrived yet: the client's timestamps say that they were on the \
+             path",
         ),
         WORDING.ruled_out[1],
     ],
@@ -54,26 +59,27 @@ const STAMPED: Wording = Wording {
 /// The shortest pause after which radios fall asleep (Wi-Fi clients after 100 ms, LTE's
 /// connected-mode DRX after 100 to 200 ms).
 const PAUSE: Duration = Duration::from_millis(100);
-/// The range of waking times: shorter than a fifth of a Wi-Fi beacon interval is not told from a
-/// server, and longer than LTE's longest DRX cycle and a bit is no radio.
+/// The range of waking times. Below a fifth of a Wi-Fi beacon interval, the delay cannot be
+/// distinguished from a server's; above LTE's longest DRX cycle plus a margin, the reason is not a
+/// radio.
 const WAKING: core::ops::RangeInclusive<Duration> =
     Duration::from_millis(15)..=Duration::from_millis(400);
-/// Maximum delay of requests that follow at once, as a share of the waking time.
+/// Maximum delay of requests that follow immediately, as a share of the waking time.
 const PROMPT: f64 = 0.25;
 /// Maximum spread of waking times, as a share of their median, or 5 ms.
 const SPREAD: f64 = 0.25;
 const LEAST_SPREAD: Duration = Duration::from_millis(5);
-/// The divisor of the greatest share of answers that may have been acknowledged before.
+/// The divisor of the answers that gives how many may have been acknowledged before.
 const ACKED: u64 = 10;
 
-/// Compares requests after a pause with those that follow at once.
+/// Compares requests after a pause with requests that follow immediately.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
     woken: Distribution,
     prompt: Distribution,
     handshakes: Distribution,
-    /// Delays of requests after a pause until they came to the point, by the client's clock.
+    /// Delays of requests after a pause on the way to the observation point, by the client's clock.
     stamped: Distribution,
     least: Option<Duration>,
     acked_first: u64,
@@ -84,7 +90,7 @@ impl super::Rule for Rule {
         let (Some(reply), Some(least)) = (exchange.travel.reply, exchange.least_trip) else {
             return;
         };
-        // The way to the point shows in the client's stamps, the rest in the reply.
+        // The delay before the point is visible in the client's timestamps, the rest in the reply.
         let asked = if trips::is_far(exchange) {
             exchange.travel.queued[0]
         } else {
@@ -93,7 +99,7 @@ impl super::Rule for Rule {
         let late = reply.saturating_sub(least) + asked;
         let least = least + exchange.travel.beyond;
         self.least = self.least.into_iter().chain([least]).min();
-        // Being late lengthens the pause that the point sees before it.
+        // The delay of the request lengthens the pause before it as seen from the point.
         let pause = exchange.travel.idle.map(|idle| idle.saturating_sub(asked));
         if pause.is_none_or(|pause| pause < PAUSE) {
             self.prompt.record(late);
@@ -127,7 +133,7 @@ impl super::Rule for Rule {
         let least = self.least.unwrap_or_default();
         let is_material = evidence::is_material(case, &self.tally)
             || self.is_stamped() && trips::matters_outside(case, &self.tally, least);
-        // A single hold-up delays all packets that waited for it.
+        // A single stall delays all packets that waited in it.
         let is_seen = is_material
             && self.tally.affected >= evidence::REPEATS
             && evidence::recurs(case, &self.tally);
@@ -155,8 +161,8 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns true if the client's clock shows the waking time: its requests were on the way for
-    /// that long before they came to the point.
+    /// Returns true if the client's clock shows the waking time: its requests took that long to
+    /// reach the point.
     fn is_stamped(&self) -> bool {
         let at = |of: &Distribution| of.quantile(0.5).unwrap_or_default();
         at(&self.stamped) * 2 > at(&self.woken)
@@ -168,18 +174,20 @@ impl Rule {
         if self.is_stamped() {
             format!(
                 "after pauses of {pause} and more, {count} requests came {waking} (median) later \
-                 than the client's clock says that they were sent; without a pause {prompt}"
+                 than the client's timestamps say that they were sent; without a pause they were \
+                 {prompt} late"
             )
         } else {
             format!(
                 "after pauses of {pause} and more, {count} answers came {waking} (median) later \
-                 than the path takes, handshakes too ({}); without a pause {prompt}",
+                 than the path's round trip explains, and handshakes were late too ({}); without a \
+                 pause the answers were {prompt} late",
                 median(&self.handshakes),
             )
         }
     }
 
-    /// Returns the waking time, if the delays are one.
+    /// Returns the waking time, if the delays are constant enough to be one.
     fn waking(&self) -> Option<Duration> {
         let at = |of: &Distribution, quantile| of.quantile(quantile).unwrap_or_default();
         let waking = self.woken.quantile(0.5)?;

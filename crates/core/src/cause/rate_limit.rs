@@ -13,15 +13,16 @@ use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
 const WORDING: Wording = Wording {
-    summary: "The server answers one request every {turn}, {rate} a second, whatever it is asked: \
+    summary: "The server answers one request every {turn}, {rate} a second, whatever the request: \
         the others wait their turn, {saved} (median), {share} of all request time. It can answer \
-        sooner, for it does where nothing waits.",
+        sooner: it does so when no other request is waiting.",
     ruled_out: &[(
         Id::WorkerSaturation,
         "a worker that needs {turn} for a request needs it for the first one too; here it took \
          {quickest}",
     )],
-    overturned_by: "the server's configuration without a limit, or quick answers between the turns",
+    overturned_by: "a server configuration without a limit, or fast responses between these \
+        intervals",
     fix: &[("server", RAISE), ASK_LESS],
 };
 
@@ -37,16 +38,16 @@ const CONFIGURED: Wording = Wording {
 
 /// The change of the limit itself.
 const RAISE: &str =
-    "raise the limit, or let bursts pass at once: `limit_req … burst=N nodelay` (nginx)";
+    "raise the limit, or let bursts pass immediately: `limit_req … burst=N nodelay` (nginx)";
 
 /// The change at the client.
 const ASK_LESS: (&str, &str) = (
     "client",
-    "ask no faster than the limit: what is above it only waits",
+    "send requests no faster than the limit: what is above it only waits",
 );
 
-/// Watches for answers one at a time, a fixed time apart, by a server that answers a request which
-/// meets no other at once: the distance is a limit, not work.
+/// Watches for responses one at a time, at a fixed interval, by a server that answers immediately
+/// when a request meets no other: the interval is a limit, not work.
 ///
 /// The discriminator is the quick answer: a worker that needs a turn for each
 /// request needs it for the first one too. And its rate is a round number, as
@@ -88,26 +89,26 @@ pub(super) fn is_configured(case: &Case<'_>) -> bool {
     limit(case).is_some()
 }
 
-/// Returns the line that limits, the turns that it makes, and their cost.
+/// Returns the configuration line of the limit, the turns that it causes, and their cost.
 fn limit<'a>(case: &Case<'a>) -> Option<(&'a ConfigurationLine, Gate, Tally)> {
     let line = case.facts.setting(case.target?, "limit_req")?;
     let is_set = !line.value.is_empty() && line.set_at.is_some();
-    // With `nodelay` nothing waits: requests in excess are refused.
+    // With `nodelay` no request waits: excess requests are refused.
     let delays = line.value.split(' ').all(|word| word != "nodelay");
     let gate = case.rhythm.turns().filter(|_| is_set && delays)?;
     let tally = case.rhythm.tally(Moment::think);
     evidence::is_material(case, &tally).then_some((line, gate, tally))
 }
 
-/// Returns the finding on a limit by the server's configuration: requests are answered at even
-/// distances, and a directive asks for that.
+/// Returns the finding on a limit set in the server's configuration: requests are answered at even
+/// intervals, and a directive requires that.
 fn configured(case: &Case<'_>) -> Option<Finding> {
     let (line, gate, tally) = limit(case)?;
     let place = line
         .set_at
         .as_ref()
         .map(|at| format!("{}:{}", at.file, at.line));
-    // Whether it could answer sooner was not seen: the configuration says it.
+    // Whether the server could answer sooner was not seen; its configuration shows the limit.
     let mut finding = of_gate(case, &gate, &tally);
     let text = format!(
         "{} has `limit_req {}` for this server and location ({})",
@@ -141,7 +142,7 @@ fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = of_gate(case, gate, tally);
     let text = format!(
-        "a request that met no other was answered in {}",
+        "a request with no other open was answered in {}",
         human(gate.quickest)
     );
     finding

@@ -1,9 +1,9 @@
 //! `receive-window`.
 //!
-//! Told from a congestion window and a send buffer by the window that the receiver advertises: the
-//! data in flight reaches its edge, and the next segment leaves with the ACK that moves the edge.
-//! Told from `zero-window` by its never closing, and from a window that is still growing by its
-//! size.
+//! The window that the receiver advertises distinguishes it from a congestion window and a send
+//! buffer: the data in flight reaches the window's edge, and the next segment leaves with the ACK
+//! that moves the edge. Unlike `zero-window`, the window never closes. Its size distinguishes it
+//! from a window that is still growing.
 
 use core::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 
 /// The evidence on the wire.
-const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {window}) and went \
-    on as soon as an ACK moved it";
+const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {window}) and \
+    resumed as soon as an ACK moved it";
 
 const WORDING: Wording = Wording {
     summary: "The {to} allows no more than {window} in flight, so a {message} takes a round trip \
@@ -24,7 +24,8 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::SlowStart,
-            "the window, not the number of segments, was full at each stop, and did not grow",
+            "the receive window was full at each stop, not the congestion window, and it did not \
+             grow",
         ),
         (
             Id::SendBuffer,
@@ -35,11 +36,12 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "{to}",
-            "do not set SO_RCVBUF: it ends the kernel's own tuning of the window",
+            "do not set SO_RCVBUF: setting it disables the kernel's autotuning of the window",
         ),
         (
             "{to}",
-            "raise net.ipv4.tcp_rmem's third value to rate times round trip",
+            "raise the third value of net.ipv4.tcp_rmem to the bandwidth-delay product (rate times \
+             round trip)",
         ),
         (
             "path",
@@ -55,9 +57,9 @@ const UNREAD: Wording = Wording {
     ..WORDING
 };
 
-/// Minimum number of full windows in a message: a single one may just be growing.
+/// Minimum number of times that a message filled the window: a single time may be a growing window.
 const LEAST_STOPS: u32 = 2;
-/// The factor of growth from which a window is being tuned while a message is sent
+/// Minimum growth factor of a window that is being tuned while a message is sent
 /// (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`).
 const GROWING: f64 = 1.5;
 
@@ -74,8 +76,8 @@ impl Kind for SmallWindow {
         is_window(delivery).then(|| beyond_slow_start(delivery))
     }
 
-    /// Returns false for a window that later exchanges do not fill: it is being tuned and gets its
-    /// size that way.
+    /// Returns false for a window that later exchanges do not fill: such a window is being tuned,
+    /// and filling it is how it gets its size.
     fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
         !limited.is_of_openings(case)
     }

@@ -19,32 +19,32 @@ const WORDING: Wording = Wording {
         of {direct}. The redirects are {share} of that time, a round trip and more for each.",
     ruled_out: &[(
         Id::ServerThink,
-        "it is the number of exchanges, not the length of one",
+        "the cause is the number of exchanges, not the length of one",
     )],
-    overturned_by: "redirects on the way that clients must not skip: a login, a consent",
+    overturned_by: "redirects in between that clients must not skip: a login, a consent",
     fix: &[
         (
             "server",
-            "redirect once, to the last place: `return 301 https://…/final/` (nginx)",
+            "redirect once, to the final location: `return 301 https://…/final/` (nginx)",
         ),
         (
             "server and clients",
-            "link to the last place, so that nothing redirects",
+            "link to the final location, so that nothing redirects",
         ),
         ("server", "HSTS with preload where http leads to https"),
     ],
 };
 
-/// Maximum time within which a client follows a redirect: later it was a person.
+/// Maximum time within which a client follows a redirect by itself: later requests are a person's.
 const FOLLOWED: Duration = Duration::from_secs(1);
-/// Minimum number of successive redirects in a chain: a single one, from a form to its result or
-/// from a name to its page, is how sites are made.
+/// Minimum number of successive redirects in a chain: a single redirect, from a form to its result
+/// or from a name to its page, is normal.
 const CHAIN: usize = 2;
 
-/// Watches redirects that were followed to the place that they name, and led to another redirect.
+/// Watches redirects whose target was requested and led to another redirect.
 ///
-/// The discriminator is that each request asks for what the response before
-/// named: many redirects of many clients are no chain.
+/// The discriminator is that each request asks for the target of the previous response: many
+/// redirects of many clients are not a chain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -55,7 +55,7 @@ struct Chains {
     whole: Distribution,
     /// Times of the last exchange alone.
     direct: Distribution,
-    /// Times of each redirect until the request that followed it.
+    /// Times from each redirect to the request that followed it.
     turns: Distribution,
     redirects: Tally,
     count: u64,
@@ -159,8 +159,8 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let each = chains.turns.count() / chains.count.max(1);
     let text = format!(
-        "{} times a client followed {each} redirects (mean) one after the other to the places \
-         that they named, {} (median) each",
+        "{} times a client followed {each} redirects (mean) one after the other to where they \
+         pointed, {} (median) each",
         chains.count,
         median(&chains.turns),
     );

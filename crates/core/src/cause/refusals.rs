@@ -1,4 +1,4 @@
-//! Refused attempts by the sender of the refusal, shared by the rules on refused attempts.
+//! Refused attempts by the sender of the refusal; used by the rules on refused attempts.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::observed::icmp::IcmpKind;
 use crate::observed::segment::hops;
 use crate::report::{Evidence, EvidenceKind};
 
-/// Maximum number of packets shown of each kind.
+/// Maximum number of packet numbers shown of each kind.
 const PACKETS: usize = 5;
 
 /// Refused attempts at one service.
@@ -20,7 +20,7 @@ pub(super) struct Refusals {
     prohibited: Seen,
     /// ICMP errors other than those of filters.
     unreachable: Seen,
-    /// Attempts that ended otherwise.
+    /// Number of attempts that ended in another way.
     pub(super) others: u64,
 }
 
@@ -60,8 +60,8 @@ impl Refusals {
         self.others += other.others;
     }
 
-    /// Returns the resets by the host itself, and those that came from a distance of no other
-    /// packet of the host: a device on the path sent them in its name.
+    /// Returns the resets sent by the host itself, and the resets from a distance at which no other
+    /// packet of the host was sent: a device on the path sent the latter in the host's name.
     pub(super) fn resets(&self, case: &Case<'_>) -> (Seen, Seen) {
         let host = case.facts.hosts.ttl(case.endpoint.addr);
         let (mut own, mut foreign) = (Seen::default(), Seen::default());
@@ -112,7 +112,7 @@ impl Seen {
     }
 }
 
-/// Returns true if ICMP says that a filter prohibits it (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+/// Returns true if the error is an ICMP error of a filter (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
 fn is_prohibited(kind: IcmpKind, setup: &Setup) -> bool {
     let is_v4 = setup.ends.is_some_and(|(_, server)| server.addr.is_ipv4());
     kind.is_prohibited(is_v4)

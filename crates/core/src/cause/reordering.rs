@@ -1,7 +1,7 @@
-//! `reordering`: a hole was filled by a segment that its sender had sent before those that arrived
-//! first (an older IP identification or TSval, or too soon for a retransmission), and the sender
-//! retransmitted such segments or the data that had arrived waited for them. A retransmission
-//! carries newer numbers than the data it follows.
+//! `reordering`: a hole was filled by a segment that its sender had sent before the segments that
+//! arrived first: it has an older IP identification or TSval, or came too soon for a
+//! retransmission. The sender retransmitted such segments, or the data that had arrived waited for
+//! them. A retransmission would carry newer numbers than the data it follows.
 
 use super::evidence::{self, human};
 use super::wording::Wording;
@@ -18,13 +18,13 @@ const WORDING: Wording = Wording {
             "what filled the holes carries older numbers than what came before it, or came sooner \
              than its sender can have heard of the hole: it had been sent first",
         ),
-        (Id::FastRetransmit, "repetitions carry newer numbers"),
+        (Id::FastRetransmit, "retransmissions carry newer numbers"),
     ],
     overturned_by: "a capture at the sender that shows these segments leaving in the order they arrived",
     fix: &[
         (
             "path",
-            "spread load over links by flow, not by packet; look for parallel links of unequal \
+            "distribute load over links by flow, not by packet; look for parallel links of unequal \
              length",
         ),
         (
@@ -37,7 +37,7 @@ const WORDING: Wording = Wording {
 /// Maximum percentage of losses among the late segments.
 const LOSSES: u64 = 20;
 
-/// Counts segments that others overtook.
+/// Counts segments that were overtaken by others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -54,8 +54,8 @@ impl super::Rule for Rule {
         let mut finding = evidence::finding(Id::Reordering, Owner::Path, case, &seen.tally);
         let text = format!(
             "{} segments arrived behind others that their sender had sent later: its numbers (IP \
-             identification, TSval) say so, or they came sooner than a repetition can; {} were \
-             sent again in vain",
+             identification, TSval) say so, or they came sooner than a retransmission can; {} were \
+             retransmitted in vain",
             seen.overtaken, seen.resent
         );
         finding.evidence.push(

@@ -1,13 +1,14 @@
-//! `retransmission-timeout`: the retransmission came a round trip and 200 ms after the copy before
-//! it, or later, whatever the receiver reported meanwhile.
+//! `retransmission-timeout`: the retransmission was sent at least a round trip plus 200 ms after
+//! the previous copy, whatever the receiver reported during that time.
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
-    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were sent \
-        again; {most} of that time went to timers, behind the end of a message, where nothing follows that would reveal the loss.",
+    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were \
+        retransmitted; {most} of that time was spent waiting for timers, at the end of a message, \
+        where no later data follows to reveal the loss.",
     overturned_by: IN_TIME,
     fix: &[
         ("path", "find where the segments are lost"),

@@ -1,8 +1,8 @@
-//! The pattern in which a server works through its requests, over all of its connections.
+//! The pattern in which a server answers its requests, over all of its connections.
 //!
-//! Each way of making requests wait leaves its own trace in the instants at which answers begin: on
-//! a timer's grid, one at a time, all together after a stand-still. To a single exchange the time
-//! before each is `server-think`; the pattern tells the reason.
+//! Each reason for making requests wait leaves its own pattern in the instants at which responses
+//! begin: on a timer's grid, one at a time, or all together after a stall. In a single exchange,
+//! the time before the response is `server-think`; only the pattern shows the reason.
 
 mod gate;
 mod stall;
@@ -25,41 +25,41 @@ use crate::report::Candidate;
 use crate::service::tally::Tally;
 use crate::service::timeline::{self, Late, Moment};
 
-/// Minimum number of exchanges for which a rhythm is looked for.
+/// Minimum number of exchanges for determining a rhythm.
 const LEAST_MOMENTS: usize = 10;
 /// Minimum think time that counts: shorter ones are a server's ordinary work.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
 
-/// The pattern in the instants of a server's answers.
+/// The pattern in the instants of a server's responses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rhythm {
-    /// The exchanges in the order they began.
+    /// The exchanges in the order in which they began.
     pub(crate) moments: Vec<Moment>,
-    /// Number of exchanges that each moment stands for.
+    /// Number of exchanges that each moment represents.
     pub(super) weight: f64,
-    /// The moments of the longest waits, where `moments` does not hold all.
+    /// The moments with the longest waits, if `moments` does not contain all exchanges.
     late: Option<Vec<Moment>>,
     pub(super) nature: Option<Nature>,
-    /// The think time that half of the exchanges stay below.
+    /// The median think time; half of the exchanges are below.
     pub(super) ordinary: Duration,
-    /// The moments ordered by connection.
+    /// The moments grouped by connection.
     by_client: OnceCell<Vec<Moment>>,
-    /// The result of [`Rhythm::claim`], which several rules ask for.
+    /// The result of [`Rhythm::claim`], cached because several rules need it.
     claimed: OnceCell<Option<Tally>>,
-    /// The candidates for the server's time, which several findings name.
+    /// The candidates for the server's time, cached because several findings list them.
     fitting: OnceCell<Option<Vec<Candidate>>>,
 }
 
-/// The ways in which a server makes its requests wait.
+/// The reasons for which a server makes its requests wait.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Nature {
     /// The server looks for requests once in a period.
     Polls(Ticks),
-    /// The server lets one request through at a time, though it could sooner.
+    /// The server lets one request through at a time, although it could answer sooner.
     Admits(Gate),
-    /// The server serves one request at a time, and others wait.
+    /// The server serves one request at a time, while others wait.
     Queues(Gate),
-    /// The whole server stood still, several times.
+    /// The whole server stalled, several times.
     Stops(Vec<Stall>),
     /// The whole server was slow once, at the start.
     Starts(Stall),
@@ -98,25 +98,25 @@ impl Rhythm {
         }
     }
 
-    /// Returns the moments of each connection together, in the order they began.
+    /// Returns the moments grouped by connection, in the order in which they began.
     pub(super) fn by_client(&self) -> &[Moment] {
         self.by_client
             .get_or_init(|| timeline::by_client(&self.moments))
     }
 
-    /// Returns the gate that lets one request through at a time, for whatever reason.
+    /// Returns the gate that lets one request through at a time, whatever the reason.
     pub(super) fn gate(&self) -> Option<Gate> {
         gate::gate(&self.clear_answers(), gate::LOOSE).map(|(gate, _)| gate)
     }
 
-    /// Returns the even distances of answers to requests that wait side by side, where other
-    /// evidence tells the reason.
+    /// Returns the even intervals at which waiting requests are answered, for cases in which other
+    /// evidence shows the reason.
     pub(super) fn turns(&self) -> Option<Gate> {
         gate::even(&self.clear_answers(), gate::LOOSE)
     }
 
-    /// Returns the candidates for the server's time that `find` makes of the clear moments,
-    /// computed at the first call.
+    /// Returns the candidates for the server's time that `find` derives from the clear moments,
+    /// computed on the first call.
     pub(super) fn fitting(
         &self,
         find: impl FnOnce(&[Moment]) -> Option<Vec<Candidate>>,
@@ -125,7 +125,7 @@ impl Rhythm {
         found.as_deref()
     }
 
-    /// Returns the moments whose times are the server's and the path's own.
+    /// Returns the moments whose times are those of the server and the path alone.
     fn clear_moments(&self) -> Vec<Moment> {
         clear(&self.moments)
     }
@@ -136,13 +136,13 @@ impl Rhythm {
         Answers::new(clear, thinks)
     }
 
-    /// Returns the savings of the exchanges that `saved` names.
+    /// Returns the savings of the exchanges, as given by `saved`.
     pub(super) fn tally(&self, saved: impl Fn(&Moment) -> Duration) -> Tally {
         tally(&self.moments, self.weight, saved)
     }
 
-    /// Returns the tally of the requests that `nature` keeps waiting; of stand-stills, among the
-    /// longest waits of all.
+    /// Returns the tally of the requests that `nature` keeps waiting; for stalls, over the longest
+    /// waits of all exchanges.
     fn tally_of(&self, nature: &Nature) -> Tally {
         let saved = |moment: &Moment| self.saved(nature, moment);
         match (&self.late, nature) {
@@ -176,7 +176,7 @@ impl Rhythm {
         }
     }
 
-    /// Returns the nature and its cost, where that is worth a finding of its own.
+    /// Returns the nature and its cost, if that is worth a separate finding.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<(&Nature, &Tally)> {
         let nature = self.nature.as_ref().filter(|_| case.has_packets)?;
         if let Nature::Stops(stalls) = nature
@@ -191,7 +191,8 @@ impl Rhythm {
         Some((nature, tally.as_ref()?))
     }
 
-    /// Returns true if the server's own kernel says that it ran in the apparent stand-stills.
+    /// Returns true if the server's own kernel shows that the server ran during the apparent
+    /// stalls.
     pub(super) fn has_run(&self, case: &Case<'_>) -> bool {
         match &self.nature {
             Some(Nature::Stops(stalls)) => {
@@ -201,8 +202,8 @@ impl Rhythm {
         }
     }
 
-    /// Returns true if it was not the server that stood still, or may have been a path that held up
-    /// all packets on it.
+    /// Returns true if the server did not stall, or if the reason may be a path that delayed all
+    /// packets on it.
     fn stood_elsewhere(&self, stalls: &[Stall], case: &Case<'_>) -> bool {
         match self.stood(stalls, case) {
             Some(stood) if stood.is_contradicted() => return true,
@@ -214,14 +215,13 @@ impl Rhythm {
         !stall::were_acknowledged(stalls).unwrap_or_else(is_steady)
     }
 
-    /// Returns the view of the server's own kernel on stand-stills; `None` where it was not
-    /// watched.
+    /// Returns the view of the server's own kernel on stalls; `None` if the kernel was not watched.
     pub(super) fn stood(&self, stalls: &[Stall], case: &Case<'_>) -> Option<Stood> {
         let turns = case.facts.turns.services.get(&case.endpoint)?;
         Some(stood::stood(stalls, self.ordinary, turns))
     }
 
-    /// Returns the think time that is left without the time that [`Rhythm::claim`] names.
+    /// Returns the think time minus the time that [`Rhythm::claim`] claims.
     pub(super) fn rest(&self, nature: &Nature) -> Tally {
         self.tally(|moment| {
             let rest = moment.think().saturating_sub(self.saved(nature, moment));
@@ -234,9 +234,9 @@ impl Rhythm {
     }
 }
 
-/// Returns true if the cost of `nature` matters. Stand-stills meet few of the requests of a client
-/// that waits for its answers, and all that others make meanwhile: their share of the requests'
-/// time counts, if they are as large a part of the time that passed.
+/// Returns true if the cost of `nature` matters. Of a client that waits for its responses, stalls
+/// affect only few requests; other clients keep sending, and all of their requests are affected. So
+/// the stalls' share of the requests' time counts, if their share of the elapsed time is as large.
 fn is_material(nature: &Nature, case: &Case<'_>, tally: &Tally) -> bool {
     if evidence::is_material(case, tally) {
         return true;
@@ -250,7 +250,7 @@ fn is_material(nature: &Nature, case: &Case<'_>, tally: &Tally) -> bool {
         && is_much(stood.as_secs_f64(), end.since(begin).as_secs_f64())
 }
 
-/// Returns the savings of the exchanges that `saved` names, each of which stands for `weight`.
+/// Returns the savings of the exchanges, as given by `saved`; each represents `weight` exchanges.
 fn tally(moments: &[Moment], weight: f64, saved: impl Fn(&Moment) -> Duration) -> Tally {
     let mut tally = Tally::default();
     for moment in moments.iter().filter(|moment| moment.is_clear) {
@@ -262,15 +262,15 @@ fn tally(moments: &[Moment], weight: f64, saved: impl Fn(&Moment) -> Duration) -
     tally
 }
 
-/// The number of exchanges of a busy server, and its late ones: all that is known of them, and in
-/// the order they were answered.
+/// The number of exchanges of a busy server, and its late ones: all that is known of them, and the
+/// moments in the order in which they were answered.
 type LateOnes<'a> = (u64, &'a Late, &'a [Moment]);
 
-/// The answers that tell a server's nature.
+/// The responses from which a server's nature is determined.
 struct Answers {
-    /// The moments in the order they began.
+    /// The moments in the order in which they began.
     moments: Vec<Moment>,
-    /// The moments in the order they were answered.
+    /// The moments in the order in which they were answered.
     by_answer: Vec<Moment>,
     /// The think times, shortest first.
     thinks: Vec<Duration>,
@@ -285,14 +285,14 @@ impl Answers {
         }
     }
 
-    /// Returns the think time that half of them stay below.
+    /// Returns the median think time.
     fn ordinary(&self) -> Duration {
         quantile(&self.thinks, 0.5)
     }
 }
 
-/// Returns the way of making requests wait that answers show, and the think time of the requests
-/// that did not wait, where that is not the median of all.
+/// Returns the reason for waiting that responses show, and the think time of the requests that did
+/// not wait, if that is not the median of all.
 fn nature(answers: &Answers, late: Option<LateOnes<'_>>) -> Option<(Nature, Option<Duration>)> {
     if let Some(ticks) = timer::ticks(answers) {
         return Some((Nature::Polls(ticks), None));
@@ -319,21 +319,21 @@ fn nature(answers: &Answers, late: Option<LateOnes<'_>>) -> Option<(Nature, Opti
     Some((Nature::Stops(stalls), Some(course.ordinary)))
 }
 
-/// Returns the moments whose times are the server's and the path's own; room is made once, for they
-/// are large and mostly all of them.
+/// Returns the moments whose times are those of the server and the path alone. Memory is allocated
+/// once, because moments are large and most of them qualify.
 fn clear(moments: &[Moment]) -> Vec<Moment> {
     let mut clear = Vec::with_capacity(moments.len());
     clear.extend(moments.iter().filter(|moment| moment.is_clear));
     clear
 }
 
-/// Returns the value below which this share of `sorted` lies.
+/// Returns the quantile of `sorted` for this share.
 pub(super) fn quantile(sorted: &[Duration], share: f64) -> Duration {
     let at = place_of(share, sorted.len());
     sorted.get(at).copied().unwrap_or_default()
 }
 
-/// Returns the index in an ordered list of this length below which this share of it lies.
+/// Returns the index of that quantile in a sorted list of length `len`.
 fn place_of(share: f64, len: usize) -> usize {
     (len.saturating_sub(1) as f64 * share).round() as usize
 }
@@ -351,7 +351,7 @@ pub(super) fn median(durations: impl Iterator<Item = Duration>) -> Duration {
 
 /// Returns the durations, shortest first.
 pub(super) fn sorted(durations: impl Iterator<Item = Duration>) -> Vec<Duration> {
-    // Numbers are quicker to compare.
+    // Integers are quicker to compare.
     let mut numbers: Vec<u64> = durations.map(nanos).collect();
     numbers.sort_unstable();
     numbers.into_iter().map(Duration::from_nanos).collect()
@@ -362,8 +362,8 @@ pub(super) fn thinks(moments: &[Moment]) -> Vec<Duration> {
     sorted(moments.iter().map(Moment::think))
 }
 
-/// Returns the moments in the order in which they were answered; those that were answered at the
-/// same instant keep their order.
+/// Returns the moments in the order in which they were answered; those answered at the same instant
+/// keep their order.
 pub(super) fn by_answer(moments: &[Moment]) -> Vec<Moment> {
     timeline::by_time(moments, |moment| moment.answered)
 }

@@ -1,5 +1,5 @@
 //! `route-change`: at one instant the round-trip times of all connections change to another level
-//! and stay there. A queue wavers; a route does not.
+//! and stay there. The delay of a queue fluctuates; that of a route does not.
 
 use super::evidence::{self, human};
 use super::wording::Wording;
@@ -8,16 +8,16 @@ use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
 
 const WORDING: Wording = Wording {
-    summary: "The route changed {into} after the first request: the least round trip was {before} \
-        on one side of that and {after} on the other{hops}.",
+    summary: "The route changed {into} after the first request: the minimum round trip was \
+        {before} before that and {after} after it{hops}.",
     ruled_out: &[
         (
             Id::PathQueueing,
-            "a queue wavers with the load; these round trips keep to two levels",
+            "a queue varies with the load; these round trips keep to two levels",
         ),
         (
             Id::ServerThink,
-            "the server's clock says that its answers were on the way",
+            "the server's timestamps say that its answers were on the path",
         ),
     ],
     overturned_by: "traceroutes from before and after that show the same hops and delays",

@@ -1,4 +1,4 @@
-//! The rules of all causes that have one, as one accumulator.
+//! The rules of all causes that have a rule, as one accumulator.
 
 use super::{Case, Conclusion, Features, Gathered, Rule};
 use crate::connection::Setup;
@@ -17,13 +17,13 @@ macro_rules! rules {
         }
 
         impl Rules {
-            /// Shows each rule the exchanges that concern it, rule by rule.
+            /// Passes to each rule the exchanges that concern it, rule by rule.
             pub(crate) fn observe(&mut self, batch: &[&Exchange]) {
                 let features: Vec<_> = batch.iter().map(|each| Features::of(each)).collect();
                 self.show(batch, &features);
             }
 
-            /// Shows each rule its exchanges, given the features of each.
+            /// Passes to each rule its exchanges, given the features of each exchange.
             pub(super) fn show(&mut self, batch: &[&Exchange], features: &[Features]) {
                 let batch = || batch.iter().zip(features);
                 let any = features.iter().copied().fold(Features::ANY, Features::or);

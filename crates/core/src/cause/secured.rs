@@ -1,4 +1,4 @@
-//! Times including the setup of connections, where handshakes lie, shared by the causes in TLS.
+//! Times including connection setup, which contains the handshakes; used by the causes on TLS.
 
 use core::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::report::Finding;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Whole responses with the setup time of their connections.
+/// Whole responses, with the setup times of their connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bearing {
-    /// Latencies with the setup time where one was paid.
+    /// Latencies, including the setup time if the exchange had one.
     pub(super) whole: Distribution,
-    /// Exchanges that came behind a handshake and had to bear it.
+    /// Number of exchanges that followed a handshake and waited for it.
     pub(super) handshakes: u64,
 }
 
@@ -36,7 +36,7 @@ impl Bearing {
     }
 }
 
-/// The cost of a cause for exchanges including their setup time.
+/// The cost of a cause for exchanges, including their setup time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Secured {
     pub(crate) tally: Tally,
@@ -47,7 +47,7 @@ pub(crate) struct Secured {
 }
 
 impl Secured {
-    /// Takes in an exchange with the cost of the cause for it; zero: it was not affected.
+    /// Records an exchange with the cost of the cause for it; zero if it was not affected.
     pub(crate) fn add(&mut self, exchange: &Exchange, cost: Cost) {
         if cost.likely == 0 || !matches!(exchange.outcome, Outcome::Complete(_)) {
             return;
@@ -66,8 +66,8 @@ impl Secured {
         self.after.absorb(other.after);
     }
 
-    /// Returns true if the mean request would be better off: one handshake for many requests is the
-    /// ordinary price of TLS.
+    /// Returns true if the mean request would improve: one handshake for many requests is the
+    /// normal price of TLS.
     pub(crate) fn is_material(&self, case: &Case<'_>) -> bool {
         if self.tally.affected == 0 {
             return false;
@@ -82,7 +82,7 @@ impl Secured {
             && evidence::is_repeated(case, &self.tally)
     }
 
-    /// Returns a finding whose share is of the time including the setups.
+    /// Returns a finding with its share of the time including the setups.
     pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
         let mut finding = finding(id, culprit, case, &self.tally);
         let total = u64::try_from(case.gathered.bearing.whole.sum_ns())

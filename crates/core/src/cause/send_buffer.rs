@@ -1,8 +1,8 @@
 //! `send-buffer`.
 //!
-//! Told from the windows by where the sender stops: at the end of a write, with
-//! a segment that is not full, while the receiver's window is open. A full
-//! congestion window stops behind a full segment, as the next is there already.
+//! The place where the sender stops distinguishes it from the windows: at the end of a write, with
+//! a segment that is not full, while the receiver's window is open. A full congestion window stops
+//! the sender after a full segment, because the next data is already there.
 
 use core::time::Duration;
 
@@ -12,12 +12,13 @@ use super::wording::Wording;
 use crate::exchange::delivery::{Delivery, Limit};
 
 /// The evidence on the wire.
-const SEEN: &str = "{stops} times the {from} stopped behind a segment that was not full, with at \
-    most {most} in flight and the {to}'s window open, and went on as soon as that was acknowledged";
+const SEEN: &str = "{stops} times the {from} stopped after a segment that was not full, with at \
+    most {most} in flight and the {to}'s window open, and resumed as soon as that data was \
+    acknowledged";
 
 const WORDING: Wording = Wording {
-    summary: "The {from}'s socket holds no more than about {most} until they are acknowledged, so \
-        each such part of a {message} takes a round trip ({trip}): {cost}.",
+    summary: "The {from}'s socket holds at most about {most} of unacknowledged data, so each part \
+        of that size of a {message} takes a round trip ({trip}): {cost}.",
     ruled_out: &[
         (
             Id::ReceiveWindow,
@@ -32,11 +33,13 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "{from}",
-            "do not set SO_SNDBUF (nginx: `listen … sndbuf=`): it ends the kernel's own tuning",
+            "do not set SO_SNDBUF (nginx: `listen … sndbuf=`): setting it disables the kernel's \
+             autotuning",
         ),
         (
             "{from}",
-            "raise net.ipv4.tcp_wmem's third value to twice rate times round trip",
+            "raise the third value of net.ipv4.tcp_wmem to twice the bandwidth-delay product (rate \
+             times round trip)",
         ),
         (
             "{from}",
@@ -45,7 +48,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of stops: one behind a partial segment may be chance.
+/// Minimum number of stops: a single stop after a partial segment may be chance.
 const LEAST_STOPS: u32 = 2;
 
 /// Watches messages whose sender's buffer is full.

@@ -1,4 +1,4 @@
-//! The time of a server by place, as shown by its own kernel: the watched turns, by their stages.
+//! The time of a server by place, as shown by its own kernel: the stages of the watched turns.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::observed::kernel_span::{Stage, Throttling};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
-/// Minimum share of the time that must pass in one place.
+/// Minimum share of the time in one place for that place to be reported.
 const MOST: f64 = 0.5;
 /// The stages until the response is written.
 const BEFORE_THE_ANSWER: [Stage; 7] = [
@@ -35,20 +35,20 @@ pub(super) enum Place {
     Stack,
     /// In the sockets' queues.
     Unread,
-    /// Ready threads whose idle processor was slow to take them up; holds the time that the
-    /// hypervisor took of all processors meanwhile.
+    /// Ready threads whose idle processor was slow to run them; holds the time that the hypervisor
+    /// took from all processors during the watch.
     WakeUp(Option<Duration>),
     /// Ready threads without a processor.
     RunQueue,
     /// Ready threads without a processor, while the quota of their group was used up.
     Throttled(Throttling),
-    /// Threads that waited for the service they asked.
+    /// Threads that waited for the upstream that they called.
     Asked(Option<Endpoint>),
     /// Threads that slept, for whatever reason.
     Asleep,
-    /// Threads at work, as far as is known.
+    /// Threads at work, as far as known.
     Program,
-    /// In the queueing disciplines behind TCP.
+    /// In the queueing disciplines after TCP.
     Qdisc,
 }
 
@@ -63,8 +63,8 @@ pub(super) struct Passed<'a> {
     turns: &'a ServiceTurns,
 }
 
-/// Returns the place where the time passed, if the kernel was watched, saw the time that the
-/// packets show, and most of it in one place.
+/// Returns the place where the time passed, if the kernel was watched, the kernel saw the time that
+/// packets show, and most of it passed in one place.
 pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
     let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
@@ -102,7 +102,7 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     Some(passed(place, mean(stage)))
 }
 
-/// Returns the service that was asked for the longest time, and the time for each turn.
+/// Returns the upstream that was waited for the longest time, and that time for each turn.
 fn asked_most(turns: &ServiceTurns) -> Option<(Option<Endpoint>, Duration)> {
     let times = turns
         .asked
@@ -116,22 +116,22 @@ fn asked_most(turns: &ServiceTurns) -> Option<(Option<Endpoint>, Duration)> {
     ))
 }
 
-/// Returns the quota's part, if it was used up for about as long as threads waited.
+/// Returns the throttling by the quota, if it lasted about as long as threads waited.
 fn throttled(case: &Case<'_>, turns: &ServiceTurns) -> Option<Throttling> {
     let throttling = case.facts.turns.tally.as_ref()?.throttling?;
-    // A thread's wait counts for each of the requests that it has.
+    // A thread's wait is counted for each of the requests that it has.
     let queued = turns.stage(Stage::RunQueue).sum_ns() as f64 / turns.side_by_side().max(1.0);
     let is_so_long = throttling.time.as_nanos() as f64 >= queued * MOST;
     (throttling.periods > 0 && is_so_long).then_some(throttling)
 }
 
-/// Returns the time that the hypervisor took of the processors while the kernel was watched.
+/// Returns the time that the hypervisor took from the processors during the watch.
 fn stolen(case: &Case<'_>) -> Option<Duration> {
     case.facts.turns.tally.as_ref()?.stolen
 }
 
 impl Passed<'_> {
-    /// Returns true if the place has a rule of its own.
+    /// Returns true if another rule reports the place.
     pub(super) fn is_told(&self) -> bool {
         !matches!(self.place, Place::RunQueue | Place::Asleep | Place::Program)
     }
@@ -180,7 +180,7 @@ impl Passed<'_> {
         Evidence::mechanism(EvidenceKind::KernelTrace, text).count(self.turns.staged)
     }
 
-    /// Returns the share of the time until the response.
+    /// Returns the place's share of the time until the response.
     fn share(&self) -> f64 {
         self.there.as_secs_f64() / self.all.as_secs_f64()
     }
@@ -191,7 +191,8 @@ pub(super) fn shown(case: &Case<'_>) -> Option<Evidence> {
     passed(case).map(|passed| passed.evidence())
 }
 
-/// Returns a finding about a server that thinks, if most of its time passed where `is_there` says.
+/// Returns a finding about a server that thinks, if most of its time passed in a place that
+/// `is_there` selects.
 pub(super) fn finding(
     id: Id,
     case: &Case<'_>,
@@ -200,7 +201,7 @@ pub(super) fn finding(
     let passed = passed(case).filter(|passed| is_there(passed.place))?;
     let thinking = &case.gathered.thinking;
     let tally = match passed.place {
-        // The load itself may have made that queue.
+        // The load itself may have caused that queue.
         Place::Unread => match thinking.claim(case)? {
             Claim::Thinks(tally) => *tally,
             Claim::Saturated(_) => return None,
@@ -237,7 +238,7 @@ pub(super) fn finding(
 }
 
 /// Returns true if the server's kernel was watched, and its program took less than half of the
-/// pauses that `tally` counts: it had written by then.
+/// pauses that `tally` counts: in the rest, it had already written.
 pub(super) fn had_written(case: &Case<'_>, tally: &Tally) -> bool {
     let Some(turns) = case.facts.turns.services.get(&case.endpoint) else {
         return false;

@@ -32,13 +32,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The reason for pauses where the parts come at an even pace.
+/// The reason for pauses if the parts come at even intervals.
 const RHYTHM: &str = "Its parts come at an even pace: a rhythm that was set or asked for, or work";
 
 /// The reason for all other pauses.
-const WAITING: &str = "It waits for itself or for something behind it";
+const WAITING: &str = "The delay is in the server itself or in a backend that it waits for";
 
-/// The reason why it is not Nagle's algorithm, where most parts waited for no acknowledgement.
+/// The evidence against Nagle's algorithm, if most parts waited for no acknowledgement.
 const NO_NAGLE: Wording = Wording {
     ruled_out: &[(
         Id::NagleDelayedAck,
@@ -48,12 +48,12 @@ const NO_NAGLE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The reason where some parts left with an acknowledgement.
+/// The wording of the same evidence if some parts left with an acknowledgement.
 const CHANCE: Wording = Wording {
     ruled_out: &[(
         Id::NagleDelayedAck,
-        "of {parts} second parts only {released} left with an acknowledgement (typically {typical} \
-         after it), {late} later and {eager} before: chance, not cause",
+        "of {parts} follow-up parts only {released} left right after an acknowledgement (typically \
+         {typical} after it), {late} later and {eager} before: coincidence, not cause",
     )],
     ..Wording::NONE
 };
@@ -61,11 +61,11 @@ const CHANCE: Wording = Wording {
 /// Minimum pause that counts: shorter ones are a server's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Minimum number of stops in one response that are a rhythm.
+/// Minimum number of stops in one response for a rhythm.
 const BEATS: usize = 5;
-/// The divisor of a stop's length by which others of a rhythm may be longer.
+/// The divisor of a stop's length that gives how much longer other stops of a rhythm may be.
 const EVEN_PART: u32 = 8;
-/// The time by which stops of a rhythm may differ in any case.
+/// The maximum difference between stops of a rhythm that is allowed in any case.
 const UNEVEN: Duration = Duration::from_millis(2);
 
 /// Watches gaps within responses that no acknowledgement ended.
@@ -73,14 +73,15 @@ const UNEVEN: Duration = Duration::from_millis(2);
 pub(crate) struct Rule {
     /// The certain pauses.
     pauses: Tally,
-    /// All pauses, with those that ended near an acknowledgement, which is chance where Nagle's
-    /// algorithm is not at work.
+    /// All pauses, including those that ended near an acknowledgement, which is chance if Nagle's
+    /// algorithm is not the reason.
     all: Tally,
-    /// The number of those that the server's kernel shows to be chance.
+    /// Number of pauses that ended near an acknowledgement, which the server's kernel shows to be
+    /// chance.
     written: u64,
-    /// The number of those whose second part was then held, as only the kernel shows.
+    /// Number of pauses whose second part was then held, as only the server's kernel shows.
     then_held: u64,
-    /// Pauses in responses that came at an even pace.
+    /// Number of pauses in responses whose parts came at even intervals.
     rhythmic: u64,
     /// Pauses within responses that stream events as they happen.
     streamed: Distribution,
@@ -92,19 +93,19 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         if exchange.particulars.is_stream {
-            // The client asked for events, as they happen.
+            // The client requested events as they happen.
             let paused = waited(exchange, WaitKind::ServerPause);
             self.streamed.record(paused);
             return;
         }
-        // Where nobody owes anything only the acknowledgement tells.
+        // If no side owes a response, only the acknowledgement is evidence.
         let held = if exchange.signs.is_unread {
             Duration::ZERO
         } else {
             waited(exchange, WaitKind::ResponseHeld)
         };
         let all = waited(exchange, WaitKind::ServerPause) + held;
-        // Nothing followed the pause after which the server closed the connection.
+        // No data followed the pause after which the server closed the connection.
         let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
         let released = || {
             let holds = exchange.holds.iter();
@@ -145,7 +146,7 @@ impl super::Rule for Rule {
         if !is_told || !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return self.streams(case);
         }
-        // Data that the kernel held or paced is no pause of the program.
+        // Data that the kernel held or paced is not a pause of the program.
         if served::had_written(case, tally) {
             return Conclusion::Nothing;
         }
@@ -154,7 +155,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the conclusion on streams, where there is nothing else to report.
+    /// Returns the conclusion on streams, if there is nothing else to report.
     fn streams(&self, case: &Case<'_>) -> Conclusion {
         let count = self.streamed.count();
         if count == 0 || self.streamed.max().is_none_or(|most| most < NOTABLE) {
@@ -164,7 +165,7 @@ impl Rule {
             id: "event-stream".to_owned(),
             text: format!(
                 "{}: {count} responses are streams of events by their content type, silent for {} \
-                 (median) between their parts: nobody waits for what has not happened.",
+                 (median) between their parts: nobody waits for events that have not happened.",
                 case.endpoint,
                 median(&self.streamed)
             ),
@@ -174,23 +175,23 @@ impl Rule {
     fn finding(&self, case: &Case<'_>, tally: &Tally) -> Finding {
         let mut finding = evidence::finding(Id::ServerPause, Owner::Server, case, tally);
         let text = format!(
-            "{} responses stopped for {} (median) between two parts, and went on with no \
-             acknowledgement that could have released the second",
+            "{} responses paused for {} (median) between two parts, and no acknowledgement came \
+             that could have released the second part",
             tally.affected,
             median(&tally.saved)
         );
         let text = match self.written {
             0 => text,
             some => format!(
-                "{text}; in {some} of them one came just before, and the server's kernel saw the \
-                 program write only then"
+                "{text}; in {some} of them an acknowledgement came just before, and the server's \
+                 kernel saw the program write only then"
             ),
         };
         let text = match self.then_held {
             0 => text,
             some => format!(
-                "{text}; in {some} of them it was then held for one, and only the server's kernel \
-                 saw when the program had written it"
+                "{text}; in {some} of them the second part was then held for an acknowledgement, \
+                 and only the server's kernel saw when the program had written it"
             ),
         };
         let kind = if case.has_packets {
@@ -209,8 +210,8 @@ impl Rule {
         let tried = tried.filter(|_| nagle_delayed_ack::follows_ack(case) == Some(false));
         if let Some(result) = &tried {
             let text = format!(
-                "acknowledging at once (TCP_QUICKACK) changed nothing: first to last byte {} with \
-                 it, {} without",
+                "acknowledging immediately (TCP_QUICKACK) changed nothing: first to last byte {} \
+                 with it, {} without",
                 median(&result.treated.body),
                 median(&result.control.body)
             );
@@ -218,7 +219,7 @@ impl Rule {
                 .evidence
                 .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
         }
-        // Without packets or the experiment a held part looks the same.
+        // Without packets or the experiment, a held part looks the same.
         let has_look_alike = (!case.has_packets && tried.is_none())
             || case.ledger.is_relayed()
             || self.rhythmic * 2 > self.all.affected;
@@ -240,7 +241,7 @@ impl Rule {
     }
 }
 
-/// Returns true if the server's kernel separated a pause from the hold behind it: no packet ended
+/// Returns true if the server's kernel separated a pause from the hold after it: no packet ended
 /// the pause.
 fn is_then_held(exchange: &Exchange) -> bool {
     let pairs = exchange.waits.iter().zip(exchange.waits.iter().skip(1));
@@ -249,8 +250,8 @@ fn is_then_held(exchange: &Exchange) -> bool {
     held.any(|(pause, _)| pause.released_by.is_none())
 }
 
-/// Returns true if the parts of the response came at an even pace: several stops of about the same
-/// length.
+/// Returns true if the parts of the response came at even intervals: several stops of about the
+/// same length.
 fn has_rhythm(exchange: &Exchange) -> bool {
     let deliveries = exchange.deliveries.iter();
     let mut served = deliveries.filter(|delivery| delivery.sender == Side::Server);
@@ -264,8 +265,8 @@ fn has_rhythm(exchange: &Exchange) -> bool {
     })
 }
 
-/// Returns true if the response waited a round trip for an acknowledgement that came at once.
-/// Chance does not do that again and again, and a pause of the server's own would be no longer.
+/// Returns true if the response waited a round trip for an immediate acknowledgement. That does not
+/// happen repeatedly by chance, and a pause of the server's own would not be longer.
 fn is_by_trip(hold: &Hold) -> bool {
     let is_released = matches!(
         hold.release,
@@ -274,7 +275,7 @@ fn is_by_trip(hold: &Hold) -> bool {
     is_released && hold.ack_delay < DELAYED
 }
 
-/// Rules out that an acknowledgement released the second segments, where any looked like it.
+/// Rules out that an acknowledgement released the second segments, if any segment looked like that.
 fn rule_out_nagle(finding: &mut Finding, held: &Held) {
     let released = held.released();
     let parts = released + held.late + held.eager;

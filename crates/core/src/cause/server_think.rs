@@ -15,11 +15,12 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The server has the whole request and takes {saved} (median) before it begins to \
-        answer, {share} of all request time.{others} What it does meanwhile shows on the server \
-        only.",
+        answer, {share} of all request time.{others} What the server does in that time can be seen \
+        only on the server.",
     ruled_out: &[(
         Id::NagleDelayedAck,
-        "nothing of the response had been sent that an acknowledgement could have released",
+        "no part of the response had been sent yet, so there was nothing whose acknowledgement \
+         could have released the rest",
     )],
     overturned_by: "the server's own log showing that it answered sooner",
     fix: &[
@@ -31,15 +32,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The sentence on the network and the client, where nothing else looks the same.
+/// The sentence on the network and the client, if there is no look-alike.
 const NOBODY_ELSE: &str = " The network and the client have no part in it.";
 
-/// The change at a server that may serve several requests at a time.
-const SIDE_BY_SIDE: &str = "if requests queue (compare one request with many at once): let more of \
-    them be served side by side";
+/// The change at a server that may serve several requests in parallel.
+const SIDE_BY_SIDE: &str = "if requests queue (compare one request with many at once): serve more \
+    of them in parallel";
 
-/// Watches servers that take their time, wherever that passes: evidence of the place is a finding
-/// of its own ([`served`]).
+/// Watches servers that answer late, wherever the time passes; evidence of the place makes a
+/// separate finding ([`served`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     greetings: Greetings,
@@ -58,7 +59,8 @@ impl super::Rule for Rule {
         let greets = self.greetings.finding(case);
         match (self.thinks(case), greets) {
             (Conclusion::Finding(mut thinks), Some(mut greets)) => {
-                // The same program takes its time twice: one finding, the dearer one.
+                // The same program is late twice: only the finding with the higher cost is
+                // reported.
                 if greets.cost_ns > thinks.cost_ns {
                     core::mem::swap(&mut *thinks, &mut greets);
                 }
@@ -77,7 +79,7 @@ impl Rule {
         let has_reason = || worker_saturation::has_limit(case) || rate_limit::is_configured(case);
         match case.gathered.thinking.claim(case) {
             Some(_) if has_reason() => Conclusion::Nothing,
-            // The account says whose time it was; nothing says that an answer was owed.
+            // The account shows whose time it was; nothing shows that a response was owed.
             Some(Claim::Thinks(_)) if case.ledger.is_unowed() => Conclusion::Nothing,
             Some(Claim::Thinks(_))
                 if served::passed(case).is_some_and(|passed| passed.is_told()) =>
@@ -124,11 +126,11 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
     finding
 }
 
-/// Returns the evidence that the server had the requests all the time.
+/// Returns the evidence that the server had the requests for the whole time.
 pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
     let text = format!(
-        "{} requests were with the server, nothing of them lost or held, for {} (median) before \
-         the response's first byte",
+        "the server had {} requests in full, with nothing lost or held back, for {} (median) \
+         before the first byte of the response",
         tally.affected,
         median(&tally.saved)
     );

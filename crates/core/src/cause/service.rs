@@ -20,12 +20,12 @@ pub(crate) struct Service {
     pub(crate) timeline: Timeline,
     /// Exchanges joined to their turns at the server's kernel.
     pub(crate) served: Served,
-    /// The transfers outside of exchanges, if there were any.
+    /// The transfers outside exchanges, if there were any.
     pub(crate) outside: Option<Box<Outside>>,
 }
 
-/// Figures and rules of the bytes that no exchange holds: stretches of one side's data,
-/// each taken as a message of its own.
+/// Figures and rules of the bytes that are in no exchange: stretches of one side's data, each
+/// treated as a message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
     pub(crate) ledger: Ledger,
@@ -33,17 +33,17 @@ pub(crate) struct Outside {
     pub(crate) dead_peers: DeadPeers,
 }
 
-/// The ends of a service's connections on which one side never acknowledged what the other
-/// repeated.
+/// The ends of a service's connections in which one side never acknowledged data that the other
+/// side retransmitted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeadPeers {
-    /// The times for which data was repeated.
+    /// The durations for which data was retransmitted.
     pub(crate) lasted: Distribution,
-    /// The sides that repeated.
+    /// The sides that retransmitted.
     pub(crate) senders: Counts<Side>,
-    /// The most repetitions on one connection.
+    /// Maximum number of retransmissions on one connection.
     pub(crate) repeats: u32,
-    /// Time and packets of the longest repetition.
+    /// Duration and packets of the longest series of retransmissions.
     pub(crate) longest: Option<(Duration, [u64; 2])>,
 }
 
@@ -80,7 +80,7 @@ impl Outside {
 }
 
 impl Service {
-    /// Counts exchanges that closed, in the order they did.
+    /// Counts exchanges in the order in which they closed.
     pub(crate) fn take(&mut self, batch: &[&Exchange]) {
         for exchange in batch {
             self.ledger.take(exchange);
@@ -91,7 +91,7 @@ impl Service {
         self.rules.observe(batch);
     }
 
-    /// Counts connections that were made, in the order they were.
+    /// Counts connection setups in their order.
     pub(crate) fn take_setups(&mut self, batch: &[&Setup]) {
         for setup in batch {
             self.ledger.take_setup(setup);
@@ -99,18 +99,18 @@ impl Service {
         self.rules.observe_setups(batch);
     }
 
-    /// Notes an exchange that began before the figures are taken and lasted until then. It is in
-    /// none of them, because the time from its beginning is unknown.
+    /// Records an exchange that began before the figures start and lasted until then. No figure
+    /// includes it, because the time since its beginning is unknown.
     pub(crate) fn take_early(&mut self, exchange: &Exchange) {
         self.rules.gathered.starved.observe(exchange);
     }
 
-    /// Counts a stretch of data outside of exchanges.
+    /// Counts a stretch of data outside exchanges.
     pub(crate) fn take_transfer(&mut self, transfer: &Exchange) {
         self.outside.get_or_insert_default().take(transfer);
     }
 
-    /// Counts the end of a connection on which one side fell silent.
+    /// Counts the end of a connection on which one side became silent.
     pub(crate) fn take_dead_peer(&mut self, dead_peer: &DeadPeer) {
         self.outside
             .get_or_insert_default()

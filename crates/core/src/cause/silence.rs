@@ -1,5 +1,5 @@
 //! Times in which none of our own requests was answered, on any connection, while no packets were
-//! captured: stand-stills of the server, where nothing else can have stood still.
+//! captured: stalls of the server, if nothing else can have stalled.
 
 use core::time::Duration;
 
@@ -13,20 +13,20 @@ use crate::observed::time::nanos;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
-/// Minimum number of connections: that two wait together may be chance.
+/// Minimum number of connections in a silence: that two wait together may be chance.
 const LEAST_CONNECTIONS: u32 = 3;
-/// Minimum ratio of a silence to the time that half of the requests take.
+/// Minimum ratio of a silence to the median time of requests.
 const OUTSTANDING: u32 = 4;
-/// Maximum share of the time that silences have: with more, the server is always so.
+/// Maximum share of the time that is silent: with a larger share, the server is always like that.
 const RARE: f64 = 0.75;
-/// The longest round trip to a server behind nothing that may stand still: a loopback or a pair of
+/// Maximum round trip to a server with nothing in between that may stall: a loopback or a pair of
 /// virtual devices.
 const NEAR: Duration = Duration::from_millis(1);
-/// The divisor of a silence that a thread of ours may have slept too long: with more of it, this
-/// host may have stood still.
+/// The divisor of a silence that gives the maximum oversleep of our own threads: if one overslept
+/// longer, this host may have stalled.
 const OWN_PART: u32 = 4;
 
-/// The silences that were the server's.
+/// The silences for which the server is responsible.
 #[derive(Clone, Debug)]
 pub(super) struct Silences {
     pub(super) count: usize,
@@ -40,9 +40,9 @@ pub(super) struct Silences {
 }
 
 impl Silences {
-    /// Returns the silences of the subject, if it is a server on this host: others are behind a
-    /// path, which may stand still too. `None` where there are none that matter, or this host
-    /// itself stood still.
+    /// Returns the silences of the subject, if it is a server on this host: another server is at
+    /// the end of a path, which may stall too. `None` if no silences matter, or this host itself
+    /// stalled.
     pub(super) fn of(case: &Case<'_>) -> Option<Self> {
         let target = case.target?;
         let loads = &case.facts.loads;
@@ -80,9 +80,8 @@ impl Silences {
     /// Returns the evidence of our own requests.
     pub(super) fn evidence(&self) -> Evidence {
         let text = format!(
-            "while nothing was captured, all {} connections waited together {} for {}, none \
-             was answered meanwhile, and then all were; a thread of ours that only looked on \
-             went on",
+            "while nothing was captured, all {} connections waited together {} for {}, none was \
+             answered meanwhile, and then all were; lagtrace's own watchdog thread kept running",
             self.connections,
             times(self.count),
             typical(&self.lengths),
@@ -90,7 +89,7 @@ impl Silences {
         Evidence::mechanism(EvidenceKind::OwnSocket, text).count(self.requests)
     }
 
-    /// Returns a finding of the silences alone; `None` where they do not matter.
+    /// Returns a finding on the silences alone; `None` if they do not matter.
     pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
         let load = case.facts.loads.baseline(case.target?)?;
         let all = u64::try_from(load.latency.sum_ns())
@@ -115,9 +114,9 @@ impl Silences {
         finding.predicted = None;
         finding.evidence.push(self.evidence());
         finding.summary = format!(
-            "The server as a whole stands still at times, for {}, {} before packets were \
-             captured; {} of {} requests met it, {} of all their time. All connections wait \
-             together and go on together.",
+            "The whole server stalls at times, for {}, {} before packets were captured; {} of {} \
+             requests were hit, {} of all their time. All connections wait together and resume \
+             together.",
             typical(&self.lengths),
             times(self.count),
             self.requests,
@@ -128,8 +127,8 @@ impl Silences {
     }
 }
 
-/// Returns true if the server is on this host and no path lies before it, not even an
-/// emulated one: that would have a length, or lose something.
+/// Returns true if the server is on this host and there is no path to it, not even an emulated one,
+/// which would have a delay or losses.
 fn is_near(case: &Case<'_>) -> bool {
     let is_short = case.ledger.round_trip.is_some_and(|trip| trip <= NEAR);
     is_short && !case.facts.listeners.is_empty() && case.ledger.recoveries.sum() == 0

@@ -1,8 +1,8 @@
 //! Silences before requests that last as long as a retransmission timeout.
 //!
-//! A capture at the server sees only the retransmission of a lost request. Where the client's
-//! packets bear no identifications (IPv6), nothing tells it from the request of a client that
-//! paused.
+//! A capture at the server sees only the retransmission of a lost request. If the client's packets
+//! carry no identifications (IPv6), the retransmission cannot be distinguished from the request of
+//! a client that paused.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -18,33 +18,33 @@ use crate::stats::histogram::Distribution;
 
 /// Allowance for the kernel's tick and the variation of the round trip.
 const STRAY: Duration = Duration::from_millis(50);
-/// The timeouts that may follow each other, as multiples of one: a probe and a timeout, or a
-/// timeout and its double.
+/// The number of timeouts that may follow each other, as multiples of one timeout: a probe and a
+/// timeout, or a timeout and its double.
 const TIMES: core::ops::RangeInclusive<u32> = 2..=3;
-/// Maximum difference within the middle half of a timer's silences: a kernel's tick, and the
-/// variation of the round trip; a few are longer where an acknowledgement was lost as well.
+/// Maximum spread of the middle half of a timer's silences: a kernel's tick, and the variation of
+/// the round trip. A few silences are longer because an acknowledgement was lost as well.
 const ALIKE: Duration = Duration::from_millis(12);
-/// Minimum number of silences of a timer's length for each one that is longer (clients pause now
-/// and then, and in step with their work).
+/// Minimum ratio of silences with a timer's length to longer ones. Clients pause occasionally, and
+/// in step with their work.
 const PAUSES: u64 = 4;
-/// Minimum number of requests for each one that comes after such a silence.
+/// Minimum ratio of requests to those that follow such a silence.
 const RARE: u64 = 4;
 /// Minimum number of connections with such silences.
 const SPREAD: usize = 3;
-/// Maximum number of connections told apart.
+/// Maximum number of connections distinguished.
 const MAX_CLIENTS: usize = 64;
 
 /// The silences before one service's requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Silences {
-    /// The silences of a timer's length.
+    /// The silences with a timer's length.
     tally: Tally,
     clients: BTreeSet<Endpoint>,
-    /// The number of silences that are longer, and no timer's.
+    /// Number of silences that are longer, and so not a timer's.
     pauses: u64,
-    /// All silences of clients whose packets bear no identifications.
+    /// All silences of clients whose packets carry no identifications.
     silences: Distribution,
-    /// The number of requests whose client's identifications tell which packets are missing.
+    /// Number of requests whose client's identifications show which packets are missing.
     numbered: u64,
 }
 
@@ -85,8 +85,8 @@ impl Silences {
         self.numbered += other.numbered;
     }
 
-    /// Returns the silences that look like timers and not like clients that rest, less the silence
-    /// that any request has before it.
+    /// Returns the silences that look like timers rather than idle clients, minus the silence that
+    /// is before any request.
     pub(crate) fn timers(&self) -> Option<Tally> {
         let affected = self.tally.affected;
         let all = self.silences.count();

@@ -26,7 +26,7 @@ const WORDING: Wording = Wording {
 /// Minimum pause that counts: shorter ones are a client's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Watches gaps within requests that nothing held back.
+/// Watches gaps within requests during which nothing held the data back.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule(Tally);
 
@@ -34,7 +34,7 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::wait(WaitKind::RequestPause);
 
     fn observe(&mut self, exchange: &Exchange) {
-        // The client's wait for leave to send its body is a cause of its own.
+        // The client's wait for permission to send its body is a separate cause.
         let expected = exchange.particulars.expectation.filter(|e| !e.is_answered);
         let paused = waited(exchange, WaitKind::RequestPause)
             .saturating_sub(expected.map(|e| e.waited).unwrap_or_default());
@@ -48,7 +48,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        // The part that could have run behind a proxy meanwhile is the proxy's.
+        // The part that a proxy could have passed on during the upload is the proxy's.
         let behind = claimed(case, &[Role::IsAskedLate]);
         let rest = behind.map(|(upstream, _, _)| upstream.upload_rest());
         let tally = rest.as_ref().unwrap_or(&self.0);
@@ -58,8 +58,8 @@ impl super::Rule for Rule {
         }
         let mut finding = evidence::finding(Id::SlowRequestUpload, Owner::Client, case, tally);
         let text = format!(
-            "{} requests stopped for {} (median) between two parts with nothing that held the \
-             second back",
+            "{} requests paused for {} (median) between two parts, although nothing held the \
+             second part back",
             tally.affected,
             median(&tally.saved)
         );

@@ -1,8 +1,7 @@
 //! `slow-start`.
 //!
-//! Told from the receiver's window and a send buffer by the flight at each
-//! stop: ten segments or more, all full, twice as many each round trip, the
-//! window open.
+//! The data in flight at each stop distinguishes it from the receiver's window and a send buffer:
+//! ten segments or more, all full, twice as many in each round trip, with the window open.
 
 use core::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::report::Finding;
 
 /// The evidence on the wire.
 const SEEN: &str = "{stops} times the {from} had sent as many full segments as its congestion \
-    window allows (from {first} up to {most}) and went on with the ACKs for them";
+    window allows (from {first} up to {most}) and resumed when their ACKs arrived";
 
 const WORDING: Wording = Wording {
     summary: "A new connection may send ten segments at first and twice as many each round trip \
@@ -29,7 +28,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "client",
-            "keep connections and use them again: their window is open already",
+            "keep connections and reuse them: their window is open already",
         ),
         ("{from}", "send less: compress the {message}, or split it"),
         (
@@ -38,7 +37,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "path",
-            "serve from nearer: each round of slow start is a round trip",
+            "serve from a nearer place: each round of slow start is a round trip",
         ),
     ],
 };
@@ -51,7 +50,7 @@ const OLDER: Wording = Wording {
     ..WORDING
 };
 
-/// Watches messages that exceed a congestion window on its way up.
+/// Watches messages that exceed a congestion window in slow start.
 pub(crate) type Rule = Limited<Starting>;
 
 #[derive(Clone, Debug, Default)]
@@ -64,8 +63,8 @@ impl Kind for Starting {
         (congestion(delivery) == Some(Congestion::SlowStart)).then_some(delivery.stopped)
     }
 
-    /// Returns true if most exchanges meet it: of a reused connection only the first message pays,
-    /// which is how it gets its window, and no fault.
+    /// Returns true if slow start affects most exchanges. On a reused connection only the first
+    /// message is affected, which is how the connection gets its window, and not a fault.
     fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
         limited.is_common(case)
     }

@@ -1,8 +1,8 @@
 //! `slow-start-after-idle`.
 //!
-//! Told from `slow-start` by the connection's past: it had more in flight
-//! before it rested for longer than a retransmission timeout. A window never
-//! shrinks otherwise, but for losses.
+//! The connection's past distinguishes it from `slow-start`: the connection had more in flight
+//! before it was idle for longer than a retransmission timeout. Otherwise, a window shrinks only
+//! after losses.
 
 use core::time::Duration;
 
@@ -13,11 +13,11 @@ use super::wording::Wording;
 use crate::exchange::delivery::Delivery;
 
 /// The evidence on the wire.
-const SEEN: &str = "after a rest of {rested} the {from} stopped with {first} in flight for ACKs, \
-    though the same connection had carried {earlier} at once before";
+const SEEN: &str = "after an idle time of {rested} the {from} stopped with {first} in flight to \
+    wait for ACKs, although the same connection had had {earlier} in flight before";
 
 const WORDING: Wording = Wording {
-    summary: "A connection that rested begins slow start anew, a round trip ({trip}) for each \
+    summary: "A connection that was idle begins slow start again, a round trip ({trip}) for each \
         doubling, although its window had been large: {cost}.",
     ruled_out: &[
         (
@@ -26,17 +26,20 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::PacketLoss,
-            "nothing was sent again that could have made it smaller",
+            "nothing was retransmitted that could have made it smaller",
         ),
     ],
     overturned_by: "net.ipv4.tcp_slow_start_after_idle = 0 at the {from}",
     fix: &[
         ("{from}", "sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),
-        ("client", "use fewer connections, so that each rests less"),
+        (
+            "client",
+            "use fewer connections, so that each is idle for less time",
+        ),
     ],
 };
 
-/// Watches messages that begin anew on a reused connection.
+/// Watches messages with which slow start begins again on a reused connection.
 pub(crate) type Rule = Limited<StartingAnew>;
 
 #[derive(Clone, Debug, Default)]
@@ -45,8 +48,9 @@ pub(crate) struct StartingAnew;
 impl Kind for StartingAnew {
     const ID: Id = Id::SlowStartAfterIdle;
 
-    /// Minimum number of messages, lower than for other causes: only those after a rest can meet
-    /// it, and rests are few; each that does shows the same connection with a larger window before.
+    /// Minimum number of messages, lower than for other causes: only messages after an idle period
+    /// can be affected, and there are few. Each such message shows the same connection with a
+    /// larger window before.
     const REPEATS: u64 = evidence::OCCASIONS;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {

@@ -1,5 +1,5 @@
-//! `socket-memory-pressure`: packets show that data came, and that it came again; only the
-//! receiver's kernel tells that it discarded the data.
+//! `socket-memory-pressure`: packets show that data arrived, and that it was retransmitted; only
+//! the receiver's kernel shows that it discarded the data.
 
 use super::evidence::{self, human, median};
 use super::wording::Wording;
@@ -10,13 +10,13 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The server's kernel throws away parts of requests that have come, because their \
-        sockets have no memory for them; the client sends them again when its timer expires, \
-        {saved} (median) later, {share} of all request time.",
+    summary: "The server's kernel drops parts of requests that have arrived, because their sockets \
+        have no memory for them; the client retransmits them when its timer expires, {saved} \
+        (median) later, {share} of all request time.",
     ruled_out: &[
         (
             Id::PacketLoss,
-            "what was sent again had come: the path lost nothing of it",
+            "what was retransmitted had arrived: the path lost nothing of it",
         ),
         (
             Id::ZeroWindow,
@@ -45,7 +45,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches requests with data that came again.
+/// Watches requests with data that was retransmitted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     repeated: u64,
@@ -78,7 +78,8 @@ impl Rule {
         finding.exemplars = case.ledger.slowest.exemplars();
         let seen = format!(
             "its kernel dropped parts of {} of {watched} requests for want of memory in their \
-             sockets, after its device had brought them; they were whole {} (median) after that",
+             sockets, after its device had received them; they were complete {} (median) after \
+             that",
             tally.affected,
             median(&tally.saved),
         );
@@ -88,7 +89,7 @@ impl Rule {
                 .median(&tally.saved),
         );
         if self.repeated > 0 {
-            let again = format!("parts of {} requests were sent again", self.repeated);
+            let again = format!("parts of {} requests were retransmitted", self.repeated);
             let again = if self.repeated >= tally.affected / 2 {
                 Evidence::mechanism(EvidenceKind::Wire, again)
             } else {

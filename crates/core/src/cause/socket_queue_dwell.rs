@@ -1,5 +1,5 @@
-//! `socket-queue-dwell`: only the server's own kernel tells it from a program
-//! that thinks.
+//! `socket-queue-dwell`: only the server's own kernel can distinguish it from a program that
+//! thinks.
 
 use super::served::{self, Place};
 use super::wording::Wording;
@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
 const MORE_WORKERS: &str =
     "where workers or threads serve requests and all of them are busy: a larger number";
 
-/// Watches requests that lie in the sockets' queues while the program is elsewhere.
+/// Watches requests that wait in the sockets' queues while the program is busy elsewhere.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

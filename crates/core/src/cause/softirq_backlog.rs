@@ -1,5 +1,6 @@
-//! `softirq-backlog`: from outside it is the server's time; its kernel stamps the arrival of a
-//! segment, and the time at which its network stack took it up.
+//! `softirq-backlog`: from outside, the time looks like the server's. The server's kernel
+//! timestamps the arrival of a segment, and the time at which its network stack took up the
+//! segment.
 
 use super::served::{self, Place};
 use super::wording::Wording;

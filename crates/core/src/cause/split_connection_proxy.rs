@@ -11,13 +11,14 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The connection ends at a proxy {near} away and goes on to {behind}, {far} away: what \
-        looks like think time is that way, {saved} (median), {share} of all request time. \
-        Handshakes say nothing of it.",
+        looks like think time is the path behind the proxy, {saved} (median), {share} of all \
+        request time. Handshakes do not show it.",
     ruled_out: &[(
         Id::ServerThink,
         "{behind} answered within the round trip to it",
     )],
-    overturned_by: "the proxy's log showing that what it asks of {behind} is not for these requests",
+    overturned_by: "the proxy's log showing that its calls to {behind} are not made for these \
+        requests",
     fix: &[
         (
             "path",
@@ -25,17 +26,16 @@ const WORDING: Wording = Wording {
         ),
         (
             "measurement",
-            "judge the distance by the leg behind the proxy, not by the handshake",
+            "take the round trip from the leg behind the proxy, not from the handshake",
         ),
     ],
 };
 
-/// Watches proxies near the client whose think time is the path to the server behind.
+/// Watches proxies near the client whose think time is the path to their upstream.
 ///
-/// The discriminator is the leg behind, in the same capture: its handshakes
-/// and answers take the time that the one in front spends thinking, and the
-/// server there does not think. At the client's side alone it is
-/// `server-think`.
+/// The discriminator is the upstream leg in the same capture: its handshakes and responses take as
+/// long as the proxy thinks, and the upstream itself does not think. In a capture of the client's
+/// side alone the cause is `server-think`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -55,7 +55,7 @@ impl super::Rule for Rule {
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::SplitConnectionProxy, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
-    // Without the proxy the path would be as long.
+    // Without the proxy the path would be equally long.
     finding.cost_low_ns = 0;
     finding.predicted = None;
     let behind = upstream.endpoint;
@@ -64,8 +64,8 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
         human(upstream.median(Pair::travel)),
     );
     let text = format!(
-        "{} requests were followed to {behind}: {far} of travel (median) behind the proxy, and \
-         {near} before it",
+        "{} requests were traced on to {behind}: {far} of network transit (median) behind the \
+         proxy, and {near} in front of it",
         upstream.pairs.len(),
     );
     finding.evidence.push(

@@ -1,7 +1,7 @@
-//! `spurious-retransmission`: the retransmitted data had arrived, by D-SACK, by an acknowledgement
-//! too soon or with an older timestamp, or because both copies were seen arriving. Where the
-//! sender's numbers show that segments overtook each other, that is the cause, and it is
-//! `reordering`'s.
+//! `spurious-retransmission`: the retransmitted data had arrived, as shown by D-SACK, by an
+//! acknowledgement that came too soon or has an older timestamp, or because both copies were seen
+//! arriving. If the sender's numbers show that segments overtook each other, that is the cause, and
+//! `reordering` reports it.
 
 use super::evidence::{self, human};
 use super::wording::Wording;
@@ -10,7 +10,7 @@ use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
 
 const WORDING: Wording = Wording {
-    summary: "Segments are sent again although they are not lost, and the sender slows down for \
+    summary: "Segments are retransmitted although they are not lost, and the sender slows down for \
         it: {saved} (median) in {affected} exchanges.",
     ruled_out: &[(
         Id::PacketLoss,
@@ -40,7 +40,8 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let seen = &case.gathered.disorders;
         let losses = &case.gathered.losses;
-        // Losses that were taken back later stand among the losses, with the time that they took.
+        // Losses that the receiver later reported as not lost are counted as losses, with their
+        // time.
         let (resent, tally) = if losses.are_taken_back() {
             (seen.resent + losses.taken_back(), &losses.tally)
         } else {

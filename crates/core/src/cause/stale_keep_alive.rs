@@ -18,9 +18,9 @@ use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The client uses connections again that were idle for {idle} or longer, and that \
-        {what} meanwhile. The request is lost for {lost} (median) and has to be asked again on a \
-        new one.",
+    summary: "The client reuses connections that were idle for {idle} or longer and that {what} in \
+        the meantime. The request is lost, and after {lost} (median) it has to be sent again on a \
+        new connection.",
     ruled_out: &[
         (
             Id::ConnectionClosed,
@@ -28,15 +28,17 @@ const WORDING: Wording = Wording {
         ),
         (Id::NoResponse, "the lost requests were not acknowledged"),
     ],
-    overturned_by: "requests that come to nothing on connections that were never idle",
+    overturned_by: "requests that fail on connections that were never idle",
     fix: &[
         (
             "client",
-            "forget idle connections before the others do: a pool's idle time below the server's and the path's",
+            "close idle connections first: set the pool's idle timeout below the server's and the \
+             path's",
         ),
         (
             "client",
-            "TCP keep-alive more often than the path forgets (TCP_KEEPIDLE), TCP_USER_TIMEOUT",
+            "send TCP keep-alives at intervals shorter than the path's idle timeout \
+             (TCP_KEEPIDLE); set TCP_USER_TIMEOUT",
         ),
         (
             "server or path",
@@ -45,11 +47,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of instants remembered of each kind, the first ones.
+/// Maximum number of instants remembered of each kind: the first ones.
 const MAX_INSTANTS: usize = 4096;
-/// Minimum time after which a client gives a request up.
+/// Minimum time after which a client gives up a request.
 const SOONEST: Duration = Duration::from_millis(100);
-/// Maximum time until its next connection: a later one is for something else.
+/// Maximum time until the client's next connection: a later connection has another purpose.
 const PATIENCE: Duration = Duration::from_secs(130);
 /// Minimum number of failed requests.
 const REPEATS: u64 = 2;
@@ -57,8 +59,8 @@ const REPEATS: u64 = 2;
 /// Watches requests on connections that had been idle and turned out to be dead: reset within a
 /// round trip, or retransmitted and never acknowledged.
 ///
-/// A server that fails resets requests on busy connections too; one that does
-/// not answer acknowledges them.
+/// A server that fails resets requests on busy connections too; a server that does not respond
+/// still acknowledges them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
@@ -68,7 +70,7 @@ pub(crate) struct Rule {
     closed: u64,
     reset: u64,
     forgotten: u64,
-    /// The clients and times of requests that got no reaction.
+    /// The clients and times of requests without any reaction.
     ignored: Instants,
     /// The clients and times of new connections.
     openings: Instants,
@@ -157,8 +159,8 @@ impl Rule {
             Owner::Client
         };
         let mut finding = evidence::finding(Id::StaleKeepAlive, culprit, case, &self.tally);
-        // Each has to be asked again on a connection of its own. A reset, seen
-        // where it was made, still has its way to the client before it.
+        // Each request must be sent again on a connection of its own. A reset that is captured
+        // where it was sent still has to reach the client.
         let trip = case.round_trip().unwrap_or_default();
         let seen = self.tally.saved.quantile(0.5).unwrap_or_default();
         let unseen = if self.reset > 0 {
@@ -186,8 +188,9 @@ impl Rule {
         };
         let idle = human(self.idle.min().unwrap_or_default());
         let text = format!(
-            "{} requests on connections idle for {idle} or longer came to nothing: {} after the \
-             server's FIN, {} reset, {} never acknowledged; {} such requests were answered",
+            "{} requests on connections idle for {idle} or longer failed: {} met the server's FIN, \
+             {} were reset, {} were never acknowledged; {} requests on such connections were \
+             answered",
             self.tally.affected, self.closed, self.reset, self.forgotten, self.alive
         );
         finding.evidence.push(
@@ -203,7 +206,7 @@ impl Rule {
                 (
                     "what",
                     &match culprit {
-                        Owner::Path => "something on the way has forgotten",
+                        Owner::Path => "a device on the path has forgotten",
                         _ => "the server has closed",
                     },
                 ),

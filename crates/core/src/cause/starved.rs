@@ -1,5 +1,5 @@
-//! Connections that are never served while others are: each worker keeps the one that it has
-//! taken, request after request, and takes up no other.
+//! Connections that are never served while others are: each worker keeps the connection that it has
+//! accepted, request after request, and accepts no other.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
         Id::NoResponse,
         "the same server answered requests on other connections all the time",
     )],
-    overturned_by: "answers on more connections side by side than the server has workers",
+    overturned_by: "answers on more connections in parallel than the server has workers",
     fix: &[
         (
             "server",
@@ -32,41 +32,41 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "let kept-alive connections go sooner: fewer requests on each, a shorter time idle",
+            "close kept-alive connections sooner: fewer requests on each, a shorter idle timeout",
         ),
         ("client", "fewer connections at once, each used more"),
     ],
 };
 
-/// Minimum age of a request without an answer that is significant.
+/// Minimum age of an unanswered request for it to be significant.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Minimum ratio of its age to the time that nearly all others take: the slowest answers of a
-/// server that is only slow are not far from the others.
+/// Minimum ratio of that age to the time that nearly all other requests take: if a server is only
+/// slow, its slowest responses are not far from the others.
 const OUTSTANDING: u32 = 10;
-/// The share of the other requests that take no longer.
+/// The quantile of the other requests' times for that comparison.
 const NEARLY_ALL: f64 = 0.9;
-/// Minimum share of the stretches of its wait in which others must be answered: otherwise the
-/// whole server may stand still or start. A server goes on for a while after a load has ended.
+/// Minimum share of the time slices of a request's wait in which others are answered: otherwise
+/// the whole server may be stalled or starting. The share is not 1 because a server may run on
+/// after a load has ended.
 const MEANWHILE: f64 = 0.5;
-/// The length of a stretch in nanoseconds.
+/// The length of a time slice in nanoseconds.
 const STRETCH_NS: i64 = 100_000_000;
-/// Maximum number of stretches remembered, the earliest ones: ten minutes.
+/// Maximum number of time slices remembered, the earliest ones: ten minutes.
 const MOST_STRETCHES: usize = 6_000;
 /// Minimum number of connections left unserved: fewer may be a single worker's mishap.
 const LEAST: usize = 3;
-/// Minimum number of answers to others.
+/// Minimum number of responses to other requests.
 const LEAST_SERVED: u64 = 50;
 /// Maximum number of first requests remembered.
 const MOST: usize = 1024;
 
-/// Watches first requests of connections that got no answer, or one after a long time.
+/// Watches first requests of connections that got no response, or got one only after a long time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Starved {
-    /// The arrival of each request, and the end of its wait, if that came before the
-    /// capture's end.
+    /// The arrival of each request, and the end of its wait if that was before the capture's end.
     waiting: Vec<(Timestamp, Option<Timestamp>)>,
     packets: Vec<u64>,
-    /// The stretches of time in which later requests of connections were answered.
+    /// The time slices in which later requests of connections were answered.
     served: BTreeSet<i64>,
 }
 
@@ -85,14 +85,14 @@ impl Starved {
         }
     }
 
-    /// Keeps the earliest stretches, whatever the order they come in.
+    /// Keeps the earliest time slices, whatever their order of arrival.
     fn forget(&mut self) {
         while self.served.len() > MOST_STRETCHES {
             self.served.pop_last();
         }
     }
 
-    /// Returns true if other requests were answered again and again between two instants.
+    /// Returns true if other requests were repeatedly answered between two instants.
     fn has_served(&self, begin: Timestamp, end: Timestamp) -> bool {
         let within = stretch(begin) + 1..stretch(end).max(stretch(begin) + 1);
         let all = within.end - within.start;
@@ -106,7 +106,7 @@ impl Starved {
         self.forget();
     }
 
-    /// Returns the finding, if others were served all the time.
+    /// Returns the finding, if others were served throughout.
     pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
         let served = case.ledger.whole();
         let usual = case.gathered.thinking.quantile(NEARLY_ALL)?;
@@ -116,7 +116,7 @@ impl Starved {
                 .saturating_add(1)
                 .saturating_mul(STRETCH_NS),
         );
-        // Others cannot be served when the load is over: a wait after that tells nothing.
+        // No others can be served when the load is over: a wait after that is no evidence.
         let ended = |&(begin, end): &(Timestamp, Option<Timestamp>)| {
             (begin, end.map_or(last, |end| end.min(last)))
         };
@@ -135,8 +135,8 @@ impl Starved {
         packets.sort_unstable();
         packets.truncate(5);
         let text = format!(
-            "the first requests of {left} connections were left without an answer for {} \
-             (median); meanwhile {served} on others were answered, nearly all within {}",
+            "the first requests of {left} connections were left without an answer for {} (median); \
+             in that time {served} on others were answered, nearly all within {}",
             human(quantile(&passed_over, 0.5)),
             human(usual),
         );
@@ -169,17 +169,17 @@ impl Starved {
     }
 }
 
-/// Returns the number of the stretch that an instant is in.
+/// Returns the number of the time slice that contains an instant.
 fn stretch(at: Timestamp) -> i64 {
     at.as_nanos() / STRETCH_NS
 }
 
-/// Returns true if the server's kernel has this first request of a connection, and nobody
-/// answered it for a long time.
+/// Returns true if the server's kernel has received this first request of a connection, and the
+/// program did not answer it for a long time.
 fn is_left(exchange: &Exchange) -> bool {
     match exchange.outcome {
         Outcome::Complete(_) => waited(exchange, WaitKind::ServerThink) >= PATIENCE,
-        // The capture may have missed its answer.
+        // The capture may have missed the response.
         Outcome::Cut if !exchange.signs.is_left_waiting => false,
         Outcome::Cut | Outcome::TimedOut => {
             !exchange.signs.has_response && exchange.signs.is_request_acked

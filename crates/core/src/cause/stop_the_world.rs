@@ -13,17 +13,17 @@ use crate::report::{Evidence, EvidenceKind, Finding, Verdict};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The server as a whole stands still at times, for {length}, {times} in what was seen; \
-        {met} of {of} requests met it, {share} of all request time. All connections wait together \
-        and go on together.",
+    summary: "The whole server stalls at times, for {length}, {times} during the measurement; \
+        {met} of {of} requests were hit, {share} of all request time. All connections wait \
+        together and resume together.",
     ruled_out: &[],
-    overturned_by: "the server's log of these instants showing that it ran: then what stood still \
-        lies before it (a balancer, the machine, the path)",
+    overturned_by: "the server's log showing that it was running at these times: then the stall is \
+        in front of it (a load balancer, the machine, the path)",
     fix: &[
         (
             "server",
-            "find what stops all of it: its own log (of a collector, such as -Xlog:gc*,safepoint, \
-             or of slow commands), `perf sched`, `dmesg`",
+            "find what stops the whole process: its own log (of the garbage collector, such as \
+             -Xlog:gc*,safepoint, or of slow commands), `perf sched`, `dmesg`",
         ),
         ("server", "{change}"),
         (
@@ -33,13 +33,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for silences, whose summary has been written by then.
+/// The wording for silences, whose summary is already written.
 const OF_SILENCES: Wording = Wording {
     summary: "",
     ..WORDING
 };
 
-/// The look-alike that stand-stills longer than a quota's period rule out.
+/// The look-alike that stalls longer than a quota's period rule out.
 const LONG: Wording = Wording {
     ruled_out: &[(
         Id::CpuQuota,
@@ -50,15 +50,15 @@ const LONG: Wording = Wording {
 };
 
 /// The change at a server that may be any program.
-const NOTHING_LONG: &str = "where a collector stops it: a concurrent one, a heap that fits; where \
-    one thread serves all: nothing that blocks or takes long in it";
+const NOTHING_LONG: &str = "if a garbage collector stops it, use a concurrent one and a heap that \
+    fits; if one thread serves everything, run nothing in it that blocks or takes long";
 
-/// Watches for times in which nothing is answered on any connection, and then everything at once,
-/// whenever it was asked.
+/// Watches for times in which no request is answered on any connection, followed by responses to
+/// all of them, whenever they were sent.
 ///
-/// The discriminator is that the wait is common and rare: at least three connections wait together,
-/// nothing is answered meanwhile, and most requests are quick. A single slow request on one
-/// connection is another matter.
+/// The discriminator is that the wait affects all connections and is rare: at least three
+/// connections wait together, no request is answered during the wait, and most requests are quick.
+/// A single slow request on one connection is another cause.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -82,7 +82,7 @@ impl super::Rule for Rule {
 /// Returns the evidence of the server's own kernel.
 fn shown(stood: Stood) -> Evidence {
     let text = format!(
-        "its kernel saw {} requests lie unread in {} of these times, although no other was being \
+        "its kernel saw {} requests stay unread in {} of these times, although no other was being \
          answered and their threads asked for no processor; nobody read or wrote anything",
         stood.unread, stood.still,
     );
@@ -97,8 +97,8 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     let length = typical(&lengths);
     let connections: usize = stalls.iter().map(|stall| stall.connections).sum();
     let text = format!(
-        "{} nothing was answered for {length} and then all that waited, on {} connections{}, \
-         within moments of each other",
+        "{} no request was answered for {length}; then all waiting requests, on {} connections{}, \
+         were answered within moments of each other",
         times(stalls.len()),
         connections / stalls.len().max(1),
         if stalls.len() > 1 { " (mean)" } else { "" },
@@ -119,7 +119,7 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     finding
         .evidence
         .extend(silences.as_ref().map(Silences::evidence));
-    // Any host may stand still once for a reason that does not come again.
+    // Any host may stall once for a reason that does not recur.
     let is_rare = stalls.len() + before < OCCASIONS;
     finding.verdict = if is_rare {
         Verdict::Possible
@@ -149,7 +149,7 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     finding
 }
 
-/// Completes a finding of silences with the rest of its wording.
+/// Completes a finding on silences with the rest of its wording.
 fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
     OF_SILENCES.tell(&mut finding, &[("change", &change(case))]);
     finding
@@ -160,7 +160,7 @@ fn change(case: &Case<'_>) -> &'static str {
     one_thread::change_for(case, NOTHING_LONG)
 }
 
-/// Formats the typical one of these lengths, shortest first, for a sentence.
+/// Formats the typical length of a list, shortest first, for a sentence.
 pub(super) fn typical(lengths: &[Duration]) -> String {
     let length = human(quantile(lengths, 0.5));
     if lengths.len() > 1 {
@@ -170,7 +170,7 @@ pub(super) fn typical(lengths: &[Duration]) -> String {
     }
 }
 
-/// Formats a count of times for a sentence.
+/// Formats a number of times for a sentence.
 pub(super) fn times(count: usize) -> String {
     match count {
         1 => "once".to_owned(),

@@ -16,8 +16,8 @@ const WORDING: Wording = Wording {
     summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
         started {late} (median) late. A lost SYN and a lost answer look the same from where this \
         was captured.",
-    ruled_out: &[(Id::FirewallDrop, "the repeated SYN was answered")],
-    overturned_by: "a capture on the server that shows every SYN answered at once",
+    ruled_out: &[(Id::FirewallDrop, "the retransmitted SYN was answered")],
+    overturned_by: "a capture on the server that shows every SYN answered immediately",
     fix: &[
         (
             "server",
@@ -31,7 +31,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for SYNs seen beside a server that did not answer them.
+/// The wording for SYNs captured at a server that did not answer them.
 const IGNORED: Wording = Wording {
     summary: "The server's host ignores connection attempts: on {odd} of the connections the first \
         SYN reached it and was not answered, so that they started {late} (median) late.",
@@ -40,13 +40,13 @@ const IGNORED: Wording = Wording {
 
 /// The wording for attempts that were all given up.
 const GIVEN_UP: Wording = Wording {
-    summary: "Connection attempts are lost: {given_up} of {attempts} were repeated for {waited} \
-        (median) and given up. From this side lost SYNs and lost answers look the same.",
+    summary: "Connection attempts are lost: {given_up} of {attempts} were retransmitted for \
+        {waited} (median) and given up. From this side lost SYNs and lost answers look the same.",
     ruled_out: &[],
     ..WORDING
 };
 
-/// The wording for losses that only our own probes met.
+/// The wording for losses that only our own probes had.
 const PROBED: Wording = Wording {
     summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
         started {late} (median) late. Our own probes show it.",
@@ -57,20 +57,19 @@ const PROBED: Wording = Wording {
 /// Minimum share of late connections that matters.
 const SHARE: f64 = 0.01;
 
-/// Watches SYNs that were answered only when retransmitted.
+/// Watches SYNs that were answered only after a retransmission.
 ///
-/// The reason follows from all handshakes of the service together: it is loss only if none of the
-/// queues of the server explains it, and if the SYN was one that any path lets through.
+/// The reason follows from all handshakes of the service together: it is loss only if no queue of
+/// the server explains it, and if the SYN was one that any path lets through.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     established: u64,
     repeated: u64,
-    /// Attempts whose first SYN was seen next to the server, which did not answer it.
+    /// Number of attempts whose first SYN was captured at the server, which did not answer it.
     ignored: u64,
     lost: Distribution,
     packets: Vec<u64>,
-    /// Attempts that retransmitted their SYN and were never answered, with the time that they
-    /// waited.
+    /// Attempts that retransmitted their SYN and were never answered, by the time that they waited.
     given_up: Distribution,
 }
 
@@ -112,7 +111,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let probed = probed(case);
         let odd = self.repeated + self.given_up.count();
-        // Where none is answered, that is another cause's.
+        // If no attempt is answered, another cause reports that.
         let is_answered = self.established > 0;
         let is_frequent = is_answered && odd > 0 && odd as f64 >= self.attempts() as f64 * SHARE;
         let is_lost = || case.ledger.setups.handshakes.why(case.ledger) == Why::Loss;
@@ -135,13 +134,13 @@ impl Rule {
         self.packets.truncate(5);
     }
 
-    /// Returns the evidence of attempts that nothing answered, beside others that were answered: a
-    /// filter or a server that was away for a while would look the same.
+    /// Returns the evidence of attempts that were never answered while others were: a filter, or a
+    /// server that was down for a while, would look the same.
     fn silence(&self) -> Option<Evidence> {
         let count = self.given_up.count();
         let text = format!(
-            "{count} of {} attempts repeated their SYN for {} (median) and were given up, though \
-             others were answered",
+            "{count} of {} attempts retransmitted their SYN for {} (median) and were given up, \
+             though others were answered",
             self.attempts(),
             evidence::median(&self.given_up)
         );
@@ -195,7 +194,7 @@ impl Rule {
         };
         if self.repeated > 0 {
             let text = format!(
-                "{} of {} connections were made only by a repeated SYN, {} (median) late",
+                "{} of {} connections were made only by a retransmitted SYN, {} (median) late",
                 self.repeated,
                 self.established,
                 evidence::median(&self.lost)
@@ -221,8 +220,8 @@ impl Rule {
 
     fn unanswered(&self) -> Evidence {
         let text = format!(
-            "of {} first SYNs that had to be repeated, {} were seen next to the server, and it \
-             sent no SYN/ACK to them",
+            "of {} first SYNs that had to be retransmitted, {} were seen next to the server, and \
+             it sent no SYN/ACK to them",
             self.repeated, self.ignored
         );
         Evidence::circumstance(EvidenceKind::Wire, text).count(self.ignored)
@@ -243,7 +242,7 @@ fn probed(case: &Case<'_>) -> Option<Evidence> {
                 .unwrap_or_default();
         }
     }
-    let text = format!("our own probes had to repeat {repeated} SYNs for {open} answers");
+    let text = format!("our own probes had to retransmit {repeated} SYNs for {open} answers");
     (repeated > 0 && open > 0)
         .then(|| Evidence::mechanism(EvidenceKind::OwnSocket, text).count(repeated))
 }

@@ -10,12 +10,12 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tcp_handshakes::{self, Why};
 
 const WORDING: Wording = Wording {
-    summary: "{service} has room for {room} connections that are only half made, and ignores \
-        further SYNs meanwhile. They come again a second later.",
+    summary: "{service} has room for {room} half-open connections and ignores further SYNs while \
+        these are pending. They are retransmitted a second later.",
     ruled_out: &[
         (
             Id::SynLoss,
-            "a path that loses SYNs does not count the handshakes under way",
+            "loss on the path would not depend on how many handshakes are pending",
         ),
         (
             Id::AcceptQueueOverflow,
@@ -23,10 +23,10 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::TrafficFlood,
-            "those who connect go on with their connections",
+            "clients that connect go on to use their connections; the senders of a flood do not",
         ),
     ],
-    overturned_by: "`nstat -az TcpExtTCPReqQFullDrop TcpExtListenDrops` on the server that do not rise",
+    overturned_by: "`nstat -az TcpExtTCPReqQFullDrop TcpExtListenDrops` not rising on the server",
     fix: &[
         (
             "server",
@@ -34,15 +34,19 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "`sysctl net.ipv4.tcp_syncookies=1`: cookies instead of silence",
+            "`sysctl net.ipv4.tcp_syncookies=1`: the kernel answers with SYN cookies instead of \
+             ignoring SYNs",
         ),
-        ("client", "keep connections alive; do not open all at once"),
+        (
+            "client",
+            "keep connections alive; do not open all at the same time",
+        ),
     ],
 };
 
 /// Watches SYNs that are ignored exactly while a certain number of handshakes are pending: a lossy
-/// path does not count them. SYN cookies, the SYN/ACKs of a server whose table is full, count too
-/// where they make handshakes late.
+/// path does not depend on that number. SYN cookies, the SYN/ACKs of a server whose table is full,
+/// count too if they make handshakes late.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
@@ -77,8 +81,8 @@ impl Rule {
     fn finding(&self, case: &Case<'_>, room: usize) -> Finding {
         let mut finding = self.delays.finding(Id::SynQueueFull, Owner::Server, case);
         let text = format!(
-            "{} connections had to repeat their SYN, {} (median): SYNs were ignored whenever {room} \
-             handshakes were under way, and answered whenever fewer were",
+            "{} connections had to retransmit their SYN and were {} (median) late: SYNs were \
+             ignored whenever {room} handshakes were pending, and answered whenever fewer were",
             self.delays.count(),
             self.delays.median()
         );

@@ -1,13 +1,14 @@
-//! `tail-loss-probe`: the retransmission came sooner than a timer, and the receiver had reported
-//! nothing that would have asked for it.
+//! `tail-loss-probe`: the retransmission was sent sooner than a timer would have, and the receiver
+//! had reported nothing that requires one.
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
-    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were sent \
-        again; {most} of that time went to probes, which a sender makes after two round trips of silence behind the end of a message.",
+    summary: "{affected} {exchanges} lost segments and waited {saved} (median) until these were \
+        retransmitted; {most} of that time was spent waiting for probes, which a sender sends \
+        after two round trips of silence at the end of a message.",
     overturned_by: IN_TIME,
     fix: &[
         ("path", "find where the segments are lost"),

@@ -13,35 +13,36 @@ use crate::stats::histogram::Distribution;
 
 /// Minimum think time that counts: shorter ones are a server's ordinary work.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum ratio of the tenth percentile to the median: a queue in front of a busy server spreads
-/// think times from nothing upward, while work of its own has a floor.
+/// Minimum ratio of the tenth percentile to the median: a queue before a busy server spreads think
+/// times from zero upward, while its own work has a minimum time.
 const FLOOR_SHARE: f64 = 0.3;
-/// Minimum think time that is long whatever its spread.
+/// Minimum think time that is long whatever the spread.
 const LONG: Duration = Duration::from_millis(50);
-/// Maximum share of the loaded think time within which an idle server answers that is queueing
-/// our own load, not thinking.
+/// Maximum ratio of an idle server's think time to the loaded one at which the difference is
+/// queueing of our own load, not thinking.
 const IDLE_SHARE: f64 = 0.25;
 
-/// The percentile of think times, above which those of a long tail lie.
+/// The percentile of think times at which a long tail begins.
 const TAIL: f64 = 0.9;
-/// Minimum ratio of that percentile to the median: a queue of our own load makes all requests
-/// wait about as long, and has no such tail.
+/// Minimum ratio of that percentile to the median for a long tail: a queue of our own load makes
+/// all requests wait about as long, and has no such tail.
 const OUTSTANDING: u32 = 4;
-/// Minimum share of the loaded think time that an idle server takes on its own.
+/// Minimum ratio of an idle server's think time to the loaded one for the time to be the server's
+/// own.
 const OWN_SHARE: f64 = 0.5;
 
-/// Watches the time between a whole request and the response's first byte.
+/// Watches the time between a complete request and the response's first byte.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Thinking {
     tally: Tally,
     think: Distribution,
 }
 
-/// The claim of a server's think time.
+/// The conclusion from a server's think time.
 pub(super) enum Claim {
     /// The server thinks: the exchanges that no other rule explains, if they matter.
     Thinks(Box<Tally>),
-    /// Requests queue in front of a server that is quick when it is idle.
+    /// Requests queue before a server that is quick when idle.
     Saturated(Remark),
 }
 
@@ -68,7 +69,7 @@ impl Thinking {
         &self.tally
     }
 
-    /// Weighs the think time; `None` where it does not matter, or is somebody else's.
+    /// Weighs the think time; `None` if it does not matter, or another party is responsible.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<Claim> {
         let tally = self.rest(case)?;
         if let Some(idle) = idle_think(case).filter(|&idle| self.is_queue(idle)) {
@@ -81,10 +82,10 @@ impl Thinking {
         counts.then(|| Claim::Thinks(Box::new(tally)))
     }
 
-    /// Returns the exchanges that no other rule explains, if they matter. It may still be a queue
-    /// that the load itself made.
+    /// Returns the exchanges that no other rule explains, if they matter. The reason may still be a
+    /// queue of our own load.
     pub(super) fn rest(&self, case: &Case<'_>) -> Option<Tally> {
-        // Time that a finding of its own explains is not reported twice.
+        // Time that a separate finding explains is not reported twice.
         let rest = case
             .rhythm
             .claim(case)
@@ -102,7 +103,7 @@ impl Thinking {
         self.think.mean().unwrap_or_default()
     }
 
-    /// Returns the time that this share of all think times stays below.
+    /// Returns the quantile of all think times for this share.
     pub(super) fn quantile(&self, part: f64) -> Option<Duration> {
         self.think.quantile(part)
     }
@@ -129,14 +130,14 @@ impl Thinking {
             && !self.has_long_tail()
     }
 
-    /// Returns true if a good part of the requests take long and the others do not.
+    /// Returns true if some of the requests take long and most others do not.
     fn has_long_tail(&self) -> bool {
         let tail = self.think.quantile(TAIL).unwrap_or_default();
         tail >= LONG && tail >= self.median() * OUTSTANDING
     }
 
     /// Returns true if an idle server takes about as long: whatever the spread of its times, load
-    /// did not cause them.
+    /// is not the reason.
     fn is_its_own(&self, idle: Duration) -> bool {
         idle >= NOTABLE && idle.as_secs_f64() >= self.median().as_secs_f64() * OWN_SHARE
     }
@@ -170,7 +171,7 @@ pub(crate) fn waited(exchange: &Exchange, kind: WaitKind) -> Duration {
 pub(super) fn idle_think(case: &Case<'_>) -> Option<Duration> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let alone = |method| case.facts.probes_of(target, method, false);
-    // Where the server closes each connection, none was kept alive.
+    // If the server closes each connection, no probe used a kept-alive one.
     let alone = alone(ProbeMethod::HttpKeptAlive).or_else(|| alone(ProbeMethod::HttpFresh))?;
     let travel = case.facts.round_trip(target).unwrap_or_default();
     Some(alone.rtt.quantile(0.5)?.saturating_sub(travel))

@@ -29,9 +29,9 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches SYNs that were answered by an ACK of another connection, which the client reset before
-/// it began again: the server still remembered the connection before between the same ports (RFC
-/// 9293 §3.10.7.4).
+/// Watches SYNs that were answered by an ACK of an older connection, which the client reset before
+/// it started again: the server still remembered the previous connection between the same ports
+/// (RFC 9293 §3.10.7.4).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
@@ -65,8 +65,8 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self.delays.finding(Id::TimeWaitClash, Owner::Client, case);
         let text = format!(
-            "{} of {} SYNs met an ACK of an earlier connection between the same ports; the client \
-             reset it and began again {} (median) later; {} never succeeded",
+            "{} of {} SYNs were answered by an ACK of an earlier connection between the same \
+             ports; the client reset it and began again {} (median) later; {} never succeeded",
             self.delays.count(),
             case.ledger.setups.count,
             self.delays.median(),

@@ -1,7 +1,8 @@
 //! `tiny-writes`.
 //!
-//! Told from Nagle's algorithm by many small segments in flight at once, which that forbids; from a
-//! pause of the program by the end of the stop: an ACK, once ten or more segments are in flight.
+//! Many small segments in flight simultaneously, which Nagle's algorithm forbids, distinguish it
+//! from that algorithm. The end of the stop, an ACK once ten or more segments are in flight,
+//! distinguishes it from a pause of the program.
 
 use core::time::Duration;
 

@@ -69,8 +69,8 @@ const KIND: Kind = Kind {
     what: "came to no TLS connection",
 };
 
-/// Reports our own failed handshakes where none succeeded. Packets do not say why somebody else's
-/// failed.
+/// Reports our own failed handshakes if none succeeded. Packets do not show why other programs'
+/// handshakes failed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,

@@ -14,15 +14,15 @@ use crate::service::tally::Cost;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The server's certificates fill {bytes} bytes, more than a new connection may have \
-        under way: the handshake waits {stall} (median) for an acknowledgement, {share} of the \
-        time including connections.",
+    summary: "The server's certificates fill {bytes} bytes, more than a new connection may have in \
+        flight: the handshake waits {stall} (median) for an acknowledgement, {share} of the \
+        request time including connection setup.",
     ruled_out: &[
         (
             Id::TlsSlowHandshake,
-            "the flight had begun; what stopped it was released by an acknowledgement",
+            "the flight had begun; the rest of it was released by an acknowledgement",
         ),
-        (Id::PacketLoss, "nothing of the flight was sent again"),
+        (Id::PacketLoss, "nothing of the flight was retransmitted"),
     ],
     overturned_by: "a handshake with the same certificates whose flight comes in one go",
     fix: &[
@@ -46,15 +46,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum flight that stalls: one below the initial window before RFC 6928 (RFC 3390) never
-/// does.
+/// Minimum size of a flight that can stall: a flight below the initial window before RFC 6928 (RFC
+/// 3390) never does.
 const LEAST_FLIGHT: u64 = 4380;
 /// Minimum stall that counts.
 const NOTABLE: Duration = Duration::from_millis(2);
 
 /// Watches server flights that stop for a round trip: the initial congestion window (ten segments,
-/// RFC 6928) was full, and the client's ACK let the rest go. A lost segment is retransmitted and no
-/// such stall; a slow link spreads the flight evenly.
+/// RFC 6928) was full, and the client's ACK released the rest. A lost segment is retransmitted and
+/// is not such a stall; a slow link spreads the flight evenly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -93,7 +93,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the flight that waited for an ACK in its midst.
+/// Returns the flight that waited for an ACK in the middle.
 fn stalled(handshake: &Handshake) -> Option<&Leg> {
     let half = (handshake.round_trip? / 2).max(NOTABLE);
     handshake.legs.iter().find(|leg| {
@@ -111,7 +111,7 @@ impl Rule {
         let bytes = self.bytes.quantile(0.5).unwrap_or_default().as_nanos();
         let text = format!(
             "in {} of {} TLS handshakes the server's flight with its certificates, {bytes} bytes \
-             (median), stopped in its midst and went on {stall} (median) later, when the client \
+             (median), stopped in the middle and resumed {stall} (median) later, when the client \
              had acknowledged the first part",
             tally.affected, case.gathered.bearing.handshakes,
         );

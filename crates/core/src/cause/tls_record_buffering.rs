@@ -13,15 +13,15 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
-    summary: "The response's first TLS record is longer than what a new connection may have under \
-        way. A record is read as a whole: the first byte reaches the program {stall} (median) \
-        later than with short ones, {share} of the time including connections; the last byte comes \
-        no sooner either way.",
+    summary: "The response's first TLS record is longer than what a new connection may have in \
+        flight. A record can be decrypted only as a whole: the first byte reaches the program \
+        {stall} (median) later than it would with short records, {share} of the request time \
+        including connection setup; the last byte arrives at the same time either way.",
     ruled_out: &[(
         Id::ServerPause,
-        "what stopped the record was released by an acknowledgement",
+        "the rest of the record was released by an acknowledgement",
     )],
-    overturned_by: "a program that uses the first byte no sooner than the last",
+    overturned_by: "a program that does not use the first byte before it has the last one",
     fix: &[
         (
             "server",
@@ -35,15 +35,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum size of a long record: a shorter one fits into an initial window before RFC 6928 (RFC
-/// 3390), with its header.
+/// Minimum size of a long record: a shorter record, with its header, fits into an initial window
+/// before RFC 6928 (RFC 3390).
 const LONG_RECORD: u64 = 4380;
 /// Minimum stall that counts.
 const NOTABLE: Duration = Duration::from_millis(2);
 
-/// Watches first records of responses that stop for a round trip in their midst: the congestion
-/// window was full, and as a record can be read only as a whole, the client's program has nothing
-/// until the rest comes.
+/// Watches first records of responses that stop for a round trip in the middle: the congestion
+/// window was full, and because a record can only be read as a whole, the client's program receives
+/// nothing until the rest arrives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -81,7 +81,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if the window, and not the program or a loss, held up the record's end.
+/// Returns true if the window, and not the program or a loss, delayed the record's end.
 fn is_stalled(exchange: &Exchange, record: &FirstRecord) -> bool {
     let Some(trip) = record.round_trip else {
         return false;
@@ -99,8 +99,8 @@ impl Rule {
             .finding(Id::TlsRecordBuffering, Owner::Server, case);
         let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "in {} responses the first TLS record, of {} bytes at most, was whole only {stall} \
-             (median) after its first byte had come: a round trip lay within it",
+            "in {} responses the first TLS record, of {} bytes at most, was complete only {stall} \
+             (median) after its first byte had arrived: there was a round trip in the middle of it",
             tally.affected, self.longest,
         );
         finding.evidence.push(

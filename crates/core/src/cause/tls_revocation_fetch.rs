@@ -15,8 +15,8 @@ use crate::service::Stretches;
 use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
-    summary: "The client interrupts the TLS handshake to ask whether the certificate is revoked, \
-        {pause} (median), {share} of the time including connections.",
+    summary: "The client interrupts the TLS handshake to ask whether the certificate is revoked: \
+        {pause} (median), {share} of the request time including connection setup.",
     ruled_out: &[(
         Id::TlsSlowHandshake,
         "the server had answered; the next flight was the client's to send",
@@ -41,12 +41,12 @@ const WORDING: Wording = Wording {
 
 /// Minimum pause that counts: a client verifies certificates within a few milliseconds.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum share of the pauses that have a fetch in them.
+/// Minimum share of the pauses during which a fetch took place.
 const SHARE: f64 = 0.5;
 
-/// Watches clients that have the server's flight and do not go on, while the same host fetches an
-/// OCSP response, a revocation list or an issuer's certificate elsewhere. Without such a fetch in
-/// the capture the pause is the client's own, and nobody is accused.
+/// Watches clients that have received the server's flight and do not continue, while the same host
+/// fetches an OCSP response, a revocation list or an issuer's certificate elsewhere. Without such a
+/// fetch in the capture the pause is the client's own, and there is no accusation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -94,9 +94,9 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns all of the pause as the cost. Where Nagle's algorithm holds the client's request for the
-/// ACK of its Finished, it would have held the Finished for the ACK of the ChangeCipherSpec before
-/// it, fetch or no fetch: a round trip.
+/// Returns the whole pause as the cost, minus a round trip if Nagle's algorithm holds the client's
+/// request for the ACK of its Finished: without the fetch, it would have held the Finished for the
+/// ACK of the preceding ChangeCipherSpec.
 fn cost_of(exchange: &Exchange, leg: &Leg) -> Cost {
     let pause = leg.client_think;
     let (end, trip) = exchange

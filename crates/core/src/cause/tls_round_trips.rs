@@ -15,7 +15,7 @@ use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
     summary: "Each TLS handshake takes one round trip more than TLS 1.3 needs, {extra} (median), \
-        {share} of the time including connections.",
+        {share} of the request time including connection setup.",
     ruled_out: &[
         (
             Id::TlsSlowHandshake,
@@ -33,7 +33,7 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// The change at a client that offers nothing better.
+/// The change at a client that does not offer anything better.
 const OFFER: Wording = Wording {
     fix: &[("client", "offer TLS 1.3, and keep sessions to resume by")],
     ..Wording::NONE
@@ -43,7 +43,7 @@ const OFFER: Wording = Wording {
 const ASK: Wording = Wording {
     fix: &[(
         "server",
-        "see first whether it speaks TLS 1.3, which nobody offered: `openssl s_client -tls1_3`",
+        "see first whether it speaks TLS 1.3, which no client offered: `openssl s_client -tls1_3`",
     )],
     ..Wording::NONE
 };
@@ -64,7 +64,7 @@ const ALLOW: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The change at a server that asked for another key.
+/// The change at a server that requested another key share.
 const GROUPS: Wording = Wording {
     fix: &[(
         "server",
@@ -76,22 +76,22 @@ const GROUPS: Wording = Wording {
 /// The version number of TLS 1.3 on the wire (RFC 8446 §4.2.1).
 const TLS_1_3: u16 = 0x0304;
 
-/// Watches handshakes of more than one round trip, as a full one up to TLS 1.2 is (RFC 5246 §7.3)
-/// and one with a HelloRetryRequest (RFC 8446 §4.1.4). A slow server or a long flight of
-/// certificates keeps to one leg.
+/// Watches handshakes of more than one round trip: full handshakes up to TLS 1.2 (RFC 5246 §7.3),
+/// and those with a HelloRetryRequest (RFC 8446 §4.1.4). The delay of a slow server, or of a long
+/// flight of certificates, is in one leg only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
     full: u64,
     retried: u64,
-    /// Handshakes in which the client offers no better version and no session to resume, and the
-    /// server took the best that it was offered.
+    /// Number of handshakes in which the client offered no better version and no session to resume,
+    /// and the server chose the best that was offered.
     by_client: u64,
-    /// Handshakes in which the server chose less than it was offered.
+    /// Number of handshakes in which the server chose less than the best offered.
     lowered: u64,
-    /// Handshakes of TLS 1.3, which show that the server speaks it.
+    /// Number of handshakes of TLS 1.3, which show that the server supports it.
     newer: u64,
-    /// Sessions that were offered and not resumed.
+    /// Number of sessions that were offered and not resumed.
     refused: u64,
     version: Option<u16>,
     packets: Option<[u64; 2]>,
@@ -155,8 +155,8 @@ fn is_full(handshake: &Handshake) -> bool {
     is_older && !handshake.is_resumed && handshake.round_trips() > 1
 }
 
-/// Returns the round trips that a handshake of TLS 1.3, or one that resumes, spares, each with the
-/// time that the client took for another key behind it.
+/// Returns the round trips that a handshake of TLS 1.3, or a resumption, would save, each with the
+/// time that the client then took for another key.
 fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
     let is_full = is_full(handshake);
     let last = handshake.round_trips().saturating_sub(1);
@@ -173,9 +173,9 @@ fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
         })
 }
 
-/// Returns the cost of the leg and its answer's way. The server's time meanwhile is a leg's part,
-/// as long as the trip outweighs it; a server that takes longer works, which it would have to do in
-/// fewer legs too. The least cost is the travel.
+/// Returns the cost of the leg, including the travel of its answer. The server's think time counts
+/// as part of the leg if the trip is longer; a server that thinks longer does work, which it would
+/// also have to do in fewer legs. The minimum cost is the travel.
 fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
     let whole = leg.end.since(leg.begin) + leg.travel;
     let trip = whole.saturating_sub(leg.server_think);
@@ -195,14 +195,14 @@ impl Rule {
         }
     }
 
-    /// Returns true if the server chose less than one client offered, and never TLS 1.3: it
-    /// would not choose it for another client either.
+    /// Returns true if the server chose less than a client offered, and never chose TLS 1.3: it
+    /// would not choose TLS 1.3 for another client either.
     fn is_servers_limit(&self) -> bool {
         self.lowered > 0 && self.newer == 0
     }
 
-    /// Returns true if the client is taken to be the limit of a server that no client asked for
-    /// more: its choice in that case is not known.
+    /// Returns true if the client is assumed to be the limit of a server that no client asked for
+    /// more: the server's choice in that case is not known.
     fn is_untold(&self) -> bool {
         self.culprit() == Owner::Client && self.newer == 0
     }
@@ -215,7 +215,8 @@ impl Rule {
         let extra = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "{} of {} TLS handshakes took a round trip more ({extra}, median): {} full ones of {}, \
-             {} with a HelloRetryRequest; {} times the client offered to resume a session in vain",
+             {} with a HelloRetryRequest; {} times the client offered in vain to resume a \
+             session",
             tally.affected,
             case.gathered.bearing.handshakes,
             self.full,
@@ -237,7 +238,7 @@ impl Rule {
         finding
     }
 
-    /// Returns the changes, by the handshakes seen.
+    /// Returns the changes that follow from the handshakes seen.
     fn changes(&self) -> impl Iterator<Item = &'static Wording> {
         let is_client = self.culprit() == Owner::Client;
         let is_full = self.full > 0;

@@ -15,16 +15,16 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server takes {think} (median) before it answers within a TLS handshake, {share} \
-        of the time including connections: a costly key, or handshakes that queue for its \
-        processors.",
+        of the request time including connection setup: a costly key, or handshakes that queue for \
+        its processors.",
     ruled_out: &[
         (
             Id::TlsRoundTrips,
-            "travel is taken off: it is the server's time within a flight that is counted",
+            "network transit is subtracted: only the server's own time within a flight is counted",
         ),
         (
             Id::ServerThink,
-            "requests behind the handshakes were answered much sooner",
+            "requests after the handshakes were answered much faster",
         ),
     ],
     overturned_by: "the server's own trace showing that it answered the ClientHello sooner",
@@ -46,21 +46,21 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum time of the server that counts: a signature of RSA with 2048 bits takes a millisecond
-/// or two of any processor; a longer time is queueing or a slow key.
+/// Minimum time of the server that counts: an RSA signature with 2048 bits takes a millisecond or
+/// two on any processor; a longer time is queueing or a slow key.
 const NOTABLE: Duration = Duration::from_millis(8);
-/// The share of it that a server takes for requests too if it is slow at large.
+/// Minimum ratio of the server's time for requests to that time if the server is slow in general.
 const SHARE_OF_REQUESTS: f64 = 0.5;
 
-/// The number of exchanges per loss below which the path is taken to delay messages as well.
+/// Maximum number of exchanges per loss at which the path is assumed to delay messages as well.
 const UNSTEADY: u64 = 5;
 
-/// Watches the server's time before it answers within handshakes: its kernel has the hello, its
-/// program has not answered.
+/// Watches the server's time before its answers within handshakes: its kernel has received the
+/// hello, its program has not answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
-    /// The server's time for the requests behind the handshakes.
+    /// The server's time for the requests after the handshakes.
     thinks: Distribution,
     packets: Option<[u64; 2]>,
 }
@@ -108,7 +108,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if the path loses so much that a late message may have been delayed on the path.
+/// Returns true if the path loses so much that it may have delayed a late message.
 fn is_unsteady(case: &Case<'_>) -> bool {
     case.ledger.recoveries.sum() * UNSTEADY >= case.ledger.count
 }
@@ -121,8 +121,8 @@ impl Rule {
             .finding(Id::TlsSlowHandshake, Owner::Server, case);
         let think = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "in {} of {} TLS handshakes the server had the client's flight and answered {think} \
-             (median) later; behind them it took {} (median) for a request",
+            "in {} of {} TLS handshakes the server answered {think} (median) after it had the \
+             client's flight; after the handshakes it took {} (median) to answer a request",
             tally.affected,
             case.gathered.bearing.handshakes,
             human(self.thinks.quantile(0.5).unwrap_or_default()),
@@ -133,7 +133,8 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&self.packets.unwrap_or_default()),
         );
-        // Behind a relay that acknowledges for the server the path to it does not show.
+        // If a relay acknowledges for the server, the path from the relay to the server is not
+        // visible.
         let is_apart = is_unsteady(case) || case.ledger.is_relayed();
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_apart);
         WORDING.tell(&mut finding, &[("think", &think)]);

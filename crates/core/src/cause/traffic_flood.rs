@@ -10,8 +10,8 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tcp_handshakes::{self, Why};
 
 const WORDING: Wording = Wording {
-    summary: "A flood of SYNs at {service} fills the table of half-open connections. Those who are \
-        in earnest find no room and come again a second later.",
+    summary: "A flood of SYNs at {service} fills the table of half-open connections. Real clients \
+        find no room and retransmit their SYN a second later.",
     ruled_out: &[
         (
             Id::SynQueueFull,
@@ -34,10 +34,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of packets shown.
+/// Maximum number of packet numbers shown.
 const PACKETS: usize = 5;
 
-/// Watches abandoned attempts, far more than connections made: a client that is in earnest
+/// Watches abandoned attempts that far outnumber the connections established: a genuine client
 /// retransmits its SYN or sends the last ACK.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
@@ -82,8 +82,8 @@ impl Rule {
         let mut finding = self.delays.finding(Id::TrafficFlood, Owner::Client, case);
         let (count, rate) = case.ledger.setups.handshakes.unfinished();
         let text = format!(
-            "{count} SYNs, {rate:.0} a second, came from senders that never went on with them, {} \
-             for each connection that was made",
+            "{count} SYNs, {rate:.0} a second, came from senders that never completed the \
+             handshake, {} for each connection that was made",
             count / self.delays.count().max(1)
         );
         finding.evidence.push(
@@ -92,7 +92,7 @@ impl Rule {
                 .packets(&self.unfinished),
         );
         let text = format!(
-            "{} real connections had to repeat their SYN, {} (median)",
+            "{} real connections had to retransmit their SYN and were {} (median) late",
             self.delays.count(),
             self.delays.median()
         );

@@ -1,4 +1,4 @@
-//! Round-trip times that exceed the minimum, shared by several causes.
+//! Round-trip times that exceed the minimum; used by several causes.
 
 use core::time::Duration;
 
@@ -17,38 +17,38 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 
-/// The factor by which a round-trip time is longer than the minimum when it is late.
+/// Minimum ratio of a late round-trip time to the minimum.
 pub(super) const FACTOR: u32 = 2;
-/// Minimum time by which it is longer.
+/// Minimum difference of a late round-trip time from the minimum.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum delay that is charged to a path that is known to delay.
+/// Minimum delay that is attributed to a path that is known to delay.
 const SLIGHT: Duration = Duration::from_millis(1);
 /// The initial congestion window, ten segments (RFC 6928).
 const FIRST_FLIGHT: u64 = 14_600;
-/// Maximum number of samples kept in time order: the earliest.
+/// Maximum number of samples kept, in time order: the earliest.
 const MAX_SAMPLES: usize = 1024;
 
 /// Minimum number of exchanges on each side of a step.
 const LEAST_SIDE: usize = 8;
 /// Minimum height of a step, as a share of the lower level.
 const STEP_SHARE: f64 = 0.15;
-/// Maximum percentage of samples on the wrong side of a step.
+/// Maximum percentage of samples that are on the wrong side of a step.
 const ASTRAY: usize = 5;
 
-/// The longest delayed ACK of Linux, or the round trip where that is longer
-/// (`tcp_send_delayed_ack()` in `net/ipv4/tcp_output.c`), and the time to live that it begins
-/// with, as some others do (`ip_default_ttl`).
+/// Maximum delayed ACK of Linux, or the round trip if that is longer (`tcp_send_delayed_ack()` in
+/// `net/ipv4/tcp_output.c`), and the initial TTL of Linux, which some other systems share
+/// (`ip_default_ttl`).
 const LINUX_DELAYED_ACK: Duration = Duration::from_millis(40);
 const LINUX_TTL: u8 = 64;
-/// The divisor of the greatest share of requests that a server which is not waited for acknowledges
-/// before it answers.
+/// The divisor of the requests that gives how many a server's kernel may acknowledge before the
+/// response, if the wait is not for the server.
 const ACKED: u64 = 10;
 
-/// Minimum share of late exchanges where a queue stands.
+/// Minimum share of late exchanges for a standing queue.
 const MOSTLY: f64 = 0.5;
-/// Minimum share of late exchanges where a queue stands, if their delays are smooth.
+/// Minimum share of late exchanges for a standing queue, if the delays are smooth.
 const OFTEN: f64 = 0.25;
-/// Minimum correlation of successive delays that are smooth.
+/// Minimum correlation between successive delays for them to count as smooth.
 const SMOOTH: f64 = 0.5;
 
 /// The round-trip times over time.
@@ -56,42 +56,43 @@ const SMOOTH: f64 = 0.5;
 pub(crate) struct Trips {
     /// Exchanges whose round-trip time exceeds the minimum by the factor.
     pub(super) tally: Tally,
-    /// Late exchanges with the delay that the path to the server may have added, which shows only
-    /// as a later answer.
+    /// Late exchanges with the delay that the path to the server may have added, which is only
+    /// visible as a later response.
     pub(super) both_ways: Tally,
-    /// Lateness outside of the exchanges, whatever the rest of them took.
+    /// Delays outside the exchanges, whatever the duration of the exchanges themselves.
     late_outside: Tally,
-    /// Exchanges that took longer than the minimum by a step's share.
+    /// Exchanges that exceeded the minimum by at least a step's share.
     pub(super) beyond: Tally,
-    /// The minimum round-trip time as seen from nearer to the client.
+    /// The minimum round-trip time of exchanges captured nearer to the client.
     least_near: LeastTrip,
-    /// The minimum round-trip time as seen from nearer to the server.
+    /// The minimum round-trip time of exchanges captured nearer to the server.
     least_afar: LeastTrip,
-    /// The minimum of each late exchange's own connection.
+    /// For each late exchange, the minimum of its own connection.
     own_least: Distribution,
-    /// Time of late exchanges before the request came to the point and after the response left it,
-    /// in nanoseconds: no part of the exchange as it is seen there.
+    /// Time of late exchanges before the request reached the point and after the response left it,
+    /// in nanoseconds: not part of the exchange as seen at the point.
     outside: u64,
     /// The part of `outside` after the response left.
     heard_late: u64,
-    /// Time after the response left, of all exchanges charged to the path at all.
+    /// Time after the response left the point, over all exchanges with any delay attributed to the
+    /// path.
     heard_slightly: u64,
-    /// Exchanges for which the time of the response's arrival is known.
+    /// Number of exchanges for which the time of the response's arrival is known.
     told: u64,
-    /// Exchanges for which the time of the response's arrival is not known.
+    /// Number of exchanges for which the time of the response's arrival is not known.
     untold: u64,
-    /// Late round trips that passed mostly on the path, by a sender's clock.
+    /// Number of late round trips that passed mostly on the path, by a sender's clock.
     clocked: u64,
     samples: Vec<Sample>,
-    /// The time of the latest sample kept, behind which none is added; `None` while there is room.
+    /// The time of the latest sample kept; later samples are not added. `None` while there is room.
     until: Option<Timestamp>,
-    /// The number of exchanges that the server's kernel acknowledged before it answered.
+    /// Number of exchanges whose request the server's kernel acknowledged before the response.
     acked_first: u64,
-    /// The earliest passages, for which the way back need not be known.
+    /// The earliest passages, which include exchanges whose way back is not known.
     passages: Least<Passage, MAX_SAMPLES>,
 }
 
-/// The minimum round-trip time of some exchanges, and their number.
+/// The minimum round-trip time of some exchanges, and the number of these exchanges.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeastTrip {
     count: u64,
@@ -105,7 +106,7 @@ impl LeastTrip {
     }
 }
 
-/// The travel of a request, as far as it shows: later than its own connection's minimum, or not.
+/// The travel of a request as far as visible, and whether it exceeded its own connection's minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Passage {
     at: Timestamp,
@@ -116,9 +117,9 @@ struct Passage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Sample {
     at: Timestamp,
-    /// The round-trip time in nanoseconds; small, for there are many of these.
+    /// The round-trip time in nanoseconds; a small type, because there are many samples.
     trip: u64,
-    /// The client's port, which stands for the connection.
+    /// The client's port, which identifies the connection.
     port: u16,
     ttl: u8,
 }
@@ -129,7 +130,7 @@ pub(super) struct Step {
     pub(super) at: Timestamp,
     pub(super) before: Duration,
     pub(super) after: Duration,
-    /// The time to live of the answers, before and after, where it changed.
+    /// The time to live of the answers before and after, if it changed.
     pub(super) ttl: Option<(u8, u8)>,
 }
 
@@ -138,11 +139,12 @@ impl Trips {
 
     pub(super) fn observe(&mut self, exchange: &Exchange) {
         let seen = waited(exchange, WaitKind::RoundTrip);
-        // Beside the server its reply may come within a tick of the capture's clock.
+        // At the server, its reply may arrive within a tick of the capture's clock.
         if seen + exchange.travel.beyond == Duration::ZERO {
             return;
         }
-        // Nothing tells when it reached the server: the rest is the client's side of the path.
+        // It is not known when the request reached the server: the rest is on the client's side of
+        // the path.
         if seen.is_zero() && exchange.least_trip.is_some_and(|least| least >= NOTABLE) {
             return;
         }
@@ -152,7 +154,8 @@ impl Trips {
         self.acked_first += u64::from(exchange.travel.is_acked_first);
         self.told += u64::from(is_whole);
         self.untold += u64::from(!is_whole);
-        // Of its own connection: the service's least depends on who came first.
+        // The minimum of its own connection: the service's minimum depends on which client came
+        // first.
         let least = exchange.least_trip.unwrap_or(seen) + beyond;
         self.note_least(exchange, trip, least);
         let late = trip.saturating_sub(least);
@@ -201,16 +204,16 @@ impl Trips {
         }
     }
 
-    /// Returns true if senders' clocks show that the path was late: a host whose kernel is late to
-    /// acknowledge looks the same without them.
+    /// Returns true if senders' clocks show that the path was late: without the clocks, a host
+    /// whose kernel acknowledges late looks the same.
     pub(super) fn is_by_clock(&self) -> bool {
         self.clocked * CLOCKED_PART >= self.tally.affected
     }
 
     /// Returns the minimum round-trip time that late ones are compared with: the service's, or that
-    /// of their own connections, where another host is far nearer to the server.
+    /// of the late ones' own connections if another host is far nearer to the server.
     pub(super) fn least_of_late(&self, case: &Case<'_>) -> Duration {
-        // A handshake is a round trip too.
+        // A handshake is also a round trip.
         let least = self.least();
         let least = least.into_iter().chain(case.ledger.round_trip).min();
         let least = least.unwrap_or_default();
@@ -218,8 +221,8 @@ impl Trips {
         if own >= least * FACTOR { own } else { least }
     }
 
-    /// Notes lateness before and after the exchange. The end of a long response waits behind the
-    /// rest of it where the path is narrow: that is transmission, and not late.
+    /// Records delays before and after the exchange. If the path is narrow, the end of a long
+    /// response waits for the rest of the response: that is transmission, not delay.
     fn note_outside(&mut self, exchange: &Exchange, outside: Duration) {
         let [asked, _] = exchange.travel.queued;
         let asked = asked.min(outside);
@@ -238,8 +241,8 @@ impl Trips {
             .add_wall(exchange.begin - asked, exchange.end + heard);
     }
 
-    /// Notes the minimum round-trip time. Beside the server every reply of the client may have come
-    /// late: there the minimum known from its connection counts.
+    /// Records the minimum round-trip time. At the server, every reply of the client may have come
+    /// late, so the known minimum of its connection is used there.
     fn note_least(&mut self, exchange: &Exchange, trip: Duration, least: Duration) {
         let (known, trip) = if is_far(exchange) {
             (&mut self.least_afar, least)
@@ -251,7 +254,7 @@ impl Trips {
     }
 
     /// Returns the minimum round-trip time, by the position from which most exchanges were seen:
-    /// before the first reply of a client that was connected earlier nothing shows how far it is.
+    /// for a client that was already connected, its distance is not known before its first reply.
     pub(crate) fn least(&self) -> Option<Duration> {
         if self.least_afar.count > self.least_near.count {
             self.least_afar.least
@@ -261,7 +264,7 @@ impl Trips {
     }
 
     fn note_both_ways(&mut self, exchange: &Exchange, late: Duration, outside: Duration) {
-        // Beside the server its answer's time is its own.
+        // At the server, the time until its response is its own.
         let answered_late = if exchange.travel.is_acked_first || is_far(exchange) {
             Duration::ZERO
         } else {
@@ -299,8 +302,8 @@ impl Trips {
         self.settle();
     }
 
-    /// Returns the lateness outside of the exchanges by clients' clocks and acknowledgements, if
-    /// that is most of the lateness, and no single moment's.
+    /// Returns the delays outside the exchanges, by clients' clocks and acknowledgements, if they
+    /// are most of the total and not those of a single moment.
     pub(crate) fn late_outside(&self) -> Option<&Tally> {
         let late = &self.late_outside;
         let longest = late.saved.quantile(1.0)?;
@@ -308,8 +311,8 @@ impl Trips {
         (late.affected >= evidence::REPEATS && self.is_outside() && recurs()).then_some(late)
     }
 
-    /// Returns true if replies that mostly took so much longer than a minimum of `least` were on
-    /// their way: a Linux kernel whose program thinks for as long acknowledges first.
+    /// Returns true if replies that mostly took so much longer than a minimum of `least` were in
+    /// flight: if its program thinks for as long, a Linux kernel acknowledges first.
     pub(crate) fn are_on_way(&self, least: Duration) -> bool {
         let Some((_, typical, _)) = level(&self.in_order()) else {
             return false;
@@ -340,25 +343,25 @@ impl Trips {
         self.until = self.samples.last().filter(|_| is_full).map(|last| last.at);
     }
 
-    /// Returns true if the time that `tally` counted matters to the requests, as their clients wait
-    /// for them: from beside the server most of it is not seen.
+    /// Returns true if the time that `tally` counted matters to the requests as their clients
+    /// experience them: in a capture at the server most of that time is not visible.
     pub(super) fn is_material(&self, case: &Case<'_>, tally: &Tally) -> bool {
         if evidence::is_material(case, tally) {
             return true;
         }
         let least = self.least().unwrap_or_default();
-        // A moment in which a host stood still delays all that was on its way.
+        // A momentary stall of a host delays all packets in flight.
         let typical = self.tally.saved.quantile(0.5).unwrap_or_default();
         let recurs = self.tally.times(typical) >= OCCASIONS;
         self.outside > 0 && recurs && matters_outside(case, tally, least)
     }
 
-    /// Returns true if most of the lateness lies outside of the exchanges.
+    /// Returns true if most of the delay is outside the exchanges.
     pub(super) fn is_outside(&self) -> bool {
         self.outside.saturating_mul(2) > self.both_ways.cost.likely
     }
 
-    /// Sets the share of the requests' whole time that `finding` costs.
+    /// Sets the finding's cost as a share of the requests' total time.
     pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, finding: &mut Finding) {
         if self.is_outside() {
             finding.share = share_outside(case, tally, self.least().unwrap_or_default());
@@ -373,21 +376,21 @@ impl Trips {
         samples
     }
 
-    /// Returns true if a queue stands on the path: most exchanges are late, or a good part of them
-    /// and one as much as the next.
+    /// Returns true if there is a standing queue on the path: most exchanges are late, or many are
+    /// and with delays that change smoothly.
     pub(super) fn is_queue(&self, count: u64) -> bool {
         let share = self.tally.affected as f64 / count.max(1) as f64;
         share >= MOSTLY || (share >= OFTEN && self.smoothness() >= SMOOTH)
     }
 
-    /// Returns the cost of a queue that stands for all alike: exchanges without a known time of the
-    /// response's arrival waited as long as the others.
+    /// Returns the cost of a standing queue, which affects all alike: exchanges with an unknown
+    /// time of the response's arrival waited as long as the others.
     pub(super) fn queued(&self) -> Tally {
         self.with_untold(&self.tally, self.heard_late)
     }
 
-    /// Returns the cost of jitter, at most the same for those exchanges: a response's arrival is
-    /// known more often when it was late.
+    /// Returns the cost of jitter. For exchanges with an unknown time of the response's arrival,
+    /// the same is only the upper bound, because the arrival is known more often if it was late.
     pub(super) fn jittered(&self) -> Tally {
         let likely = self.both_ways.cost.likely;
         let mut tally = self.with_untold(&self.both_ways, self.heard_slightly);
@@ -423,7 +426,7 @@ impl Trips {
         if variance > 0.0 { both / variance } else { 0.0 }
     }
 
-    /// Returns the step of all round-trip times to another level at an instant, if there was one.
+    /// Returns the step at which all round-trip times changed to another level, if there was one.
     pub(super) fn step(&self) -> Option<Step> {
         let samples = self.in_order();
         let mut sorted: Vec<u64> = samples.iter().map(|sample| sample.trip).collect();
@@ -433,7 +436,7 @@ impl Trips {
         let middle = low + high.saturating_sub(low) / 2;
         let is_high = |sample: &Sample| sample.trip > middle;
         let highs = samples.iter().filter(|sample| is_high(sample)).count();
-        // As the split moves on, the samples behind it change sides.
+        // As the split advances, the samples before it change sides.
         let (mut astray, mut best) = (samples.len() - highs, (usize::MAX, 0));
         for (index, sample) in samples.iter().enumerate() {
             let wrong = astray.min(samples.len() - astray);
@@ -462,8 +465,8 @@ pub(super) fn matters_outside(case: &Case<'_>, tally: &Tally, least: Duration) -
     mean >= MATERIAL_TIME && share_outside(case, tally, least) >= MATERIAL_SHARE
 }
 
-/// Returns its share of the requests' time including their way from and to the client, on which
-/// each spends this round-trip time at least.
+/// Returns the share of `tally` in the requests' time including their way from and to the client,
+/// which takes each at least this round-trip time.
 pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> f64 {
     let ways = nanos(least).saturating_mul(case.ledger.count);
     let whole = case
@@ -474,21 +477,21 @@ pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> 
     tally.cost.likely as f64 / whole.max(1) as f64
 }
 
-/// The divisor of the least share of late round trips that show in a clock: of those that were late
-/// on the way there none does.
+/// The divisor of the late round trips that gives how many must be confirmed by a clock: round
+/// trips that were late on the way to the server never are.
 const CLOCKED_PART: u64 = 4;
 
-/// Returns true if the point is nearer to the server: most of a round trip lies outside of the
-/// exchange as it is seen there.
+/// Returns true if the point is nearer to the server: most of a round trip is outside the exchange
+/// as seen at the point.
 pub(super) fn is_far(exchange: &Exchange) -> bool {
     exchange
         .least_trip
         .is_some_and(|least| exchange.travel.beyond > least)
 }
 
-/// Returns the delay with which the request came to a point beside the server, by its sender's
-/// clock, and the client heard the response's end; zero beside the client, where the exchange holds
-/// all of that. The flag is true if both are known.
+/// Returns the delay with which the request reached a point at the server, by its sender's clock,
+/// plus the delay with which the client received the response's end. Zero at the client, where the
+/// exchange includes both. The flag is true if both are known.
 fn outside(exchange: &Exchange) -> (Duration, bool) {
     if !is_far(exchange) {
         return (Duration::ZERO, true);
@@ -498,7 +501,7 @@ fn outside(exchange: &Exchange) -> (Duration, bool) {
     (asked + heard.unwrap_or_default(), heard.is_some())
 }
 
-/// Returns the step from one side to the other, if each keeps to its level.
+/// Returns the step from one side to the other, if each side is at a constant level.
 fn step_between(before: &[Sample], after: &[Sample]) -> Option<Step> {
     let (low, high) = (level(before)?, level(after)?);
     let (from, to) = (low.1, high.1);

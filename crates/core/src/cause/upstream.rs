@@ -1,9 +1,9 @@
-//! The upstream of a proxy: the same capture holds its clients' side and its upstream's, and each
-//! request is followed from the one to the other.
+//! The upstream of a proxy: if one capture contains the proxy's client side and its upstream side,
+//! each client request is matched with the upstream request that it caused.
 //!
-//! A proxy mostly asks from the address at which it is asked. A proxy that has an address towards
-//! its clients and another towards its upstream is known by its requests' times, if these agree
-//! more closely than chance allows.
+//! Most proxies send upstream requests from the address at which they receive client requests. A
+//! proxy with different addresses towards its clients and its upstream is recognised by the times
+//! of its requests, if these match more closely than chance allows.
 
 use core::cell::OnceCell;
 use core::time::Duration;
@@ -16,84 +16,87 @@ use crate::observed::flow::Endpoint;
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
-/// Minimum number of followed requests that tell one service's upstream.
+/// Minimum number of matched requests for recognising a service's upstream.
 const LEAST_PAIRS: usize = 5;
-/// Maximum number of services considered as one's upstream.
+/// Maximum number of services considered as the upstream of one service.
 const MAX_CANDIDATES: usize = 64;
-/// Minimum share of a service's requests that are followed to the other.
+/// Minimum share of a service's requests that are matched with upstream requests.
 const FOLLOWED: f64 = 0.8;
-/// Minimum ratio of the round-trip time to a far upstream to that to its proxy.
+/// Minimum ratio of the round-trip time to a far upstream to the round-trip time to its proxy.
 const FARTHER: u32 = 4;
-/// Allowance for the stray of one host's timestamps.
+/// Allowance for the variation of one host's timestamps.
 const JITTER: Duration = Duration::from_millis(1);
-/// Minimum share of a wait that lies behind the proxy.
+/// Minimum share of a wait that is spent upstream of the proxy.
 const MAINLY: f64 = 0.5;
-/// Minimum share of the pairs that agree on a statement about all.
+/// Minimum share of the pairs that must agree for a statement about all pairs.
 const MOST: f64 = 0.9;
 
-/// Minimum number of pairs where no address ties the two.
+/// Minimum number of pairs if no address links the two sides.
 const LEAST_BY_TIMES: usize = 10;
-/// Minimum share of the wait in front that each request behind must fill, where no address ties
-/// the two.
+/// Minimum share of the client request's wait that its upstream request must fill, if no address
+/// links the two sides.
 const FILLED: f64 = 0.8;
-/// Maximum number of requests behind that may fit one in front by chance.
+/// Maximum expected number of upstream requests that fit a client request by chance.
 const BY_CHANCE: f64 = 0.1;
-/// Maximum share left of the spread in front once the time behind is taken off: requests to
-/// two servers at the same time vary independently at each.
+/// Maximum ratio of the spread of the client side's times after subtracting the upstream time to
+/// the spread before: parallel requests to two servers vary independently.
 const LEFT: f64 = 0.5;
-/// Maximum number of requests behind that are tried for one in front where no address ties the two.
+/// Maximum number of upstream requests tried for each client request if no address links the two
+/// sides.
 const MAX_TRIED: usize = 16;
 
-/// The upstream of a service, with the waits between the two.
+/// The upstream of a service, with the waits on both sides.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(super) endpoint: Endpoint,
-    /// Pairs of a request and the one that it led to.
+    /// Pairs of a client request and the upstream request that it caused.
     pub(super) pairs: Vec<Pair>,
-    /// Number of requests that each pair stands for.
+    /// Number of requests that each pair represents.
     weight: f64,
-    /// The gate of requests that connections to the upstream wait for, if they do.
+    /// The gate of the connections to the upstream, if requests wait for such a gate.
     pub(super) gate: Option<Gate>,
     pub(super) role: Option<Role>,
-    /// The result of [`Upstream::claim`], which several rules ask for.
+    /// The result of [`Upstream::claim`], cached because several rules need it.
     claimed: OnceCell<Option<(Role, Tally)>>,
 }
 
-/// A request to the proxy and the proxy's to its upstream.
+/// A client request to the proxy, and the proxy's request to its upstream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) front: Moment,
     pub(super) back: Moment,
 }
 
-/// The upstream's part in its proxy's time.
+/// The upstream's role in its proxy's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// The upstream's own think time.
     Thinks,
     /// The distance to the upstream.
     IsFar,
-    /// Connections to the upstream, one for each request.
+    /// New connections to the upstream, one for each request.
     IsConnectedAnew,
-    /// Requests to the upstream that begin only when the whole request is there.
+    /// Upstream requests that begin only when the proxy has the whole client request.
     IsAskedLate,
-    /// Responses of the upstream that are held back.
+    /// Responses of the upstream that the proxy holds back.
     IsHeldBack,
 }
 
 impl Pair {
-    /// Returns the arrival here of the response's first byte.
+    /// Returns the time at which the upstream response's first byte arrives at the proxy.
     fn first_byte(&self) -> crate::observed::time::Timestamp {
         self.back.answered + self.back.asked.since(self.back.sent)
     }
 
-    /// Returns the time that the request behind took of the one in front, until its answer began.
+    /// Returns the time for which the client request waited for the upstream request, until the
+    /// response to the client began.
     fn waited(&self) -> Duration {
         let from = self.back.begin.max(self.front.asked);
         self.first_byte().min(self.front.answered).since(from)
     }
 
-    /// Returns the time in front, until its answer began, less that of the request behind.
+    /// Returns the time until the response to the client began, minus the time of the upstream
+    /// request.
     fn room(&self) -> Duration {
         let took = self.first_byte().since(self.back.begin);
         self.front
@@ -107,21 +110,21 @@ impl Pair {
         self.back.asked.since(self.back.sent) * 2
     }
 
-    /// Returns the time in which the request behind could have run while the one in front was still
-    /// coming.
+    /// Returns the time for which the upstream request could have overlapped with the arrival of
+    /// the client request.
     fn overlap(&self) -> Duration {
         let upload = self.front.sent.since(self.front.begin);
         upload.min(self.front.answered.since(self.back.begin))
     }
 
-    /// Returns the time that the available answer was not passed on.
+    /// Returns the time for which the proxy held back the available response.
     fn held(&self) -> Duration {
         self.front.answered.since(self.first_byte())
     }
 }
 
 impl Upstream {
-    /// Returns the upstream of `front`, if another service in the capture is one.
+    /// Returns the upstream of `front`, if another service in the capture is its upstream.
     pub(crate) fn of(front: Endpoint, rhythms: &BTreeMap<Endpoint, Rhythm>) -> Option<Self> {
         let own = rhythms.get(&front)?;
         if own.moments.len() < LEAST_PAIRS || !own.moments.iter().any(is_slow) {
@@ -163,7 +166,7 @@ impl Upstream {
         }
     }
 
-    /// Returns the role and the savings of the exchanges, where they are worth a finding.
+    /// Returns the role and the savings of the exchanges, if they are worth a finding.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<(Role, &Tally)> {
         let claimed = self.claimed.get_or_init(|| self.weigh(case)).as_ref();
         claimed.map(|(role, tally)| (*role, tally))
@@ -185,12 +188,12 @@ impl Upstream {
         (is_repeated && evidence::is_material(case, &tally)).then_some((role, tally))
     }
 
-    /// Returns the think time in front that is not waiting for the upstream.
+    /// Returns the proxy's think time in which it did not wait for the upstream.
     pub(super) fn rest(&self, role: Role) -> Tally {
         let mut tally = Tally::default();
         for pair in &self.pairs {
             let saved = match role {
-                // The upstream's own time goes on, side by side or not.
+                // The upstream's own time is needed, whether it overlaps or not.
                 Role::IsAskedLate => pair.waited(),
                 role => self.saved(role, pair),
             };
@@ -202,7 +205,7 @@ impl Upstream {
         tally
     }
 
-    /// Returns the upload's time in front that did not also wait for the upstream.
+    /// Returns the time of uploads to the proxy that did not also wait for the upstream.
     pub(super) fn upload_rest(&self) -> Tally {
         let mut tally = Tally::default();
         for pair in &self.pairs {
@@ -261,7 +264,7 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
     if !is_main(median(pairs, Pair::waited)) {
         return None;
     }
-    // The clients' connections live on, the upstream's carry one request each.
+    // The clients' connections are reused, the upstream's carry one request each.
     let reused = pairs.iter().filter(|pair| pair.front.ordinal > 0).count();
     let is_anew = most(&|pair| pair.back.ordinal == 0) && reused * 2 >= pairs.len();
     let travel = median(pairs, Pair::travel);
@@ -275,7 +278,7 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
     }
 }
 
-/// Pairs each request in front with the earliest one behind that lies within it.
+/// Pairs each client request with the earliest upstream request within its time.
 fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     let mut taken = vec![false; behind.len()];
     let mut pairs = Vec::new();
@@ -301,8 +304,8 @@ fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     pairs
 }
 
-/// Returns the service that another address asks for each request of `front`, and for nothing else:
-/// that of a proxy on another side of it.
+/// Returns the service that another address calls for each request of `front`, and for nothing
+/// else: the upstream of a proxy that uses another address towards it.
 fn by_times<'a>(
     front: Endpoint,
     own: &Rhythm,
@@ -322,14 +325,14 @@ fn by_times<'a>(
         let is_all = pairs.len() >= LEAST_BY_TIMES && pairs.len() as f64 >= all as f64 * FOLLOWED;
         (is_all && is_driven(&pairs, &rhythm.moments)).then_some((back, rhythm, pairs))
     });
-    // Of several, each behind the other, it asks the one that takes longest.
+    // If several services match, nested in each other, the proxy calls the one that takes longest.
     found.max_by_key(|(back, _, pairs)| {
         let waited: Duration = pairs.iter().map(Pair::waited).sum();
         (waited, core::cmp::Reverse(*back))
     })
 }
 
-/// Pairs each request in front with one behind that fills it, by another client.
+/// Pairs each client request with an upstream request of another client that fills its wait.
 fn pairs_by_times(asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     let mut taken = vec![false; behind.len()];
     let mut pairs = Vec::new();
@@ -351,7 +354,8 @@ fn pairs_by_times(asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     pairs
 }
 
-/// Returns true if the request behind lies within the one in front and takes nearly all of it.
+/// Returns true if the upstream request is within the client request and takes nearly all of its
+/// time.
 fn is_filled(pair: &Pair) -> bool {
     let Pair { front, back } = pair;
     let think = front.think();
@@ -363,8 +367,8 @@ fn is_filled(pair: &Pair) -> bool {
         && pair.waited().as_secs_f64() >= think.as_secs_f64() * FILLED
 }
 
-/// Returns true if the time in front is the time behind: requests like those `behind` would not
-/// fall into their places by chance, and the one varies as the other does.
+/// Returns true if the client side's time is the upstream time: requests like those of `behind`
+/// would not fit by chance, and both times vary together.
 fn is_driven(pairs: &[Pair], behind: &[Moment]) -> bool {
     let (Some(first), Some(last)) = (behind.first(), behind.last()) else {
         return false;
@@ -384,20 +388,20 @@ fn is_driven(pairs: &[Pair], behind: &[Moment]) -> bool {
         && spread(&room).as_secs_f64() <= spread(&thinks).as_secs_f64() * LEFT
 }
 
-/// Returns true if a service was asked by the host of `front` often enough.
+/// Returns true if the host of `front` sent enough requests to a service.
 fn may_be_behind(front: Endpoint, rhythm: &Rhythm) -> bool {
     let is_there = |moment: &Moment| is_same_host(front, moment.client);
     rhythm.moments.len() >= LEAST_PAIRS && rhythm.moments.first().is_some_and(is_there)
 }
 
-/// Returns true if the client may be the server in front: at its address, or over the loopback of
-/// its host.
+/// Returns true if the client may be the server `front`: at the same address, or over its host's
+/// loopback.
 fn is_same_host(front: Endpoint, client: Endpoint) -> bool {
     client.addr == front.addr || client.addr.is_loopback() || front.addr.is_loopback()
 }
 
-/// Returns true if the proxy may have asked `back` for `moment`: from the same host, or over its
-/// loopback, and answered no later.
+/// Returns true if the proxy may have called `back` for `moment`: from the same host, or over its
+/// loopback, with a response that came no later.
 fn is_within(front: Endpoint, moment: &Moment, back: &Moment) -> bool {
     is_same_host(front, back.client)
         && back.point == moment.point

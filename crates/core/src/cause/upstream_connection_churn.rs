@@ -9,12 +9,12 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The proxy connects to {behind} anew for every request, and connections are taken \
-        slower there than requests: they wait {saved} (median), {share} of all request time. \
-        Clients take it for think time.",
+    summary: "The proxy opens a new connection to {behind} for every request, and connections are \
+        accepted more slowly there than requests are: they wait {saved} (median), {share} of all \
+        request time. To clients this looks like think time.",
     ruled_out: &[(
         Id::DownstreamWait,
-        "the upstream answers at once where a connection does not wait for others",
+        "the upstream answers immediately where a connection does not wait for others",
     )],
     overturned_by: "the same waits on upstream connections that are kept alive: then its work is slow",
     fix: &[
@@ -29,13 +29,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches proxies that open a connection to their upstream for every request, and an upstream that
-/// accepts connections slower than requests.
+/// Watches proxies that open a connection to their upstream for every request, with an upstream
+/// that accepts connections more slowly than requests.
 ///
-/// The discriminator is both: each request behind is the first of its
-/// connection while those in front share theirs, and new connections are
-/// served one at a time at even distances though one that meets no other is
-/// served at once. A slow upstream behind new connections is `downstream-wait`.
+/// The discriminator is both together: each upstream request is the first of its connection while
+/// client requests share theirs; and new connections are served one at a time at even intervals,
+/// although a connection that meets no other is served immediately. A slow upstream with new
+/// connections is `downstream-wait`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -57,8 +57,8 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
-        "{} requests to {behind} came on connections of their own, while those in front shared \
-         theirs",
+        "{} requests to {behind} came on connections of their own, while the client's requests to \
+         the proxy shared theirs",
         upstream.pairs.len(),
     );
     finding.evidence.push(
@@ -68,7 +68,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     );
     if let Some(gate) = &upstream.gate {
         let text = format!(
-            "{behind} serves a new connection every {} and one that meets no other in {}",
+            "{behind} serves a new connection every {} and one that has to wait for no other in {}",
             human(gate.turn),
             human(gate.quickest),
         );

@@ -1,4 +1,4 @@
-//! The prose of findings: constants of each rule, apart from its detection.
+//! The prose of findings: constants of each rule, separate from its detection.
 
 use core::fmt::Display;
 
@@ -6,22 +6,22 @@ use super::Id;
 use super::evidence::{fix, percent, ruled_out};
 use crate::report::Finding;
 
-/// The sentences of a finding beside its evidence. `{name}` stands for a value that the rule gives;
-/// `{share}`, `{part}` (of the exchanges) and `{service}` are the finding's own.
+/// The sentences of a finding other than its evidence. `{name}` is replaced by a value that the
+/// rule provides; `{share}`, `{part}` (of the exchanges) and `{service}` are values of the finding.
 pub(super) struct Wording {
     pub(super) summary: &'static str,
     /// The look-alikes, and the evidence that excludes each.
     pub(super) ruled_out: &'static [(Id, &'static str)],
     pub(super) overturned_by: &'static str,
-    /// The changes, each with its place.
+    /// The changes, each with the place to make it.
     pub(super) fix: &'static [(&'static str, &'static str)],
 }
 
-/// Values by the names that stand for them.
+/// Values by the names that they replace.
 pub(super) type Values<'a> = [(&'a str, &'a dyn Display)];
 
 impl Wording {
-    /// The wording that says nothing.
+    /// The empty wording.
     pub(super) const NONE: Self = Self {
         summary: "",
         ruled_out: &[],
@@ -29,7 +29,7 @@ impl Wording {
         fix: &[],
     };
 
-    /// Adds the wording to a finding, behind its present text.
+    /// Adds the wording to a finding, after its present text.
     pub(super) fn tell(&self, finding: &mut Finding, values: &Values<'_>) {
         finding.summary += &filled(self.summary, finding, values);
         for &(cause, because) in self.ruled_out {
@@ -63,7 +63,7 @@ pub(super) fn filled(text: &str, finding: &Finding, values: &Values<'_>) -> Stri
     filled
 }
 
-/// Returns a value of the finding's own.
+/// Returns one of the finding's own values.
 fn own(finding: &Finding, name: &str) -> String {
     let affected = finding.affected;
     match name {
@@ -168,7 +168,7 @@ mod tests {
         );
     }
 
-    /// Returns a finding without any text yet.
+    /// Returns a finding without any text.
     fn finding() -> Finding {
         Finding {
             share: 0.25,

@@ -11,12 +11,12 @@ use crate::service::tally::Tally;
 const WORDING: Wording = Wording {
     summary: "The server serves one request at a time and needs {turn} for it; the others wait in \
         line, {saved} (median), {share} of all request time. The wait grows with each request that \
-        is made side by side.",
+        is made in parallel.",
     ruled_out: &[(
         Id::RateLimit,
         "no request was answered sooner than in {quickest}",
     )],
-    overturned_by: "requests that are answered side by side, or a limit in the server's \
+    overturned_by: "requests that are answered in parallel, or a limit in the server's \
         configuration that lets one through at a time (then raise it)",
     fix: &[
         ("server", "{change}"),
@@ -25,25 +25,26 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for turns that may be a limit's.
+/// The wording for turns that may be caused by a limit.
 const IN_TURNS: Wording = Wording {
     summary: "The server answers one request at a time, {turn} after the one before; the others \
         wait in line, {saved} (median), {share} of all request time. It is work that takes a turn \
-        for each, or a limit on the rate: no request met the server idle, which would tell.",
+        for each, or a limit on the rate: no request reached an idle server, which would show \
+        which it is.",
     ruled_out: &[],
     ..WORDING
 };
 
-/// The wording for a server that serves several requests at a time.
+/// The wording for a server that serves several requests in parallel.
 const SEVERAL: Wording = Wording {
     summary: "The server serves about {served} at a time and needs {alone} for each; the others \
         wait until it is their turn, {saved} (median), {share} of all request time. The wait grows \
-        with each request that is made side by side.",
+        with each request that is made in parallel.",
     ruled_out: &[(
         Id::ServerThink,
         "the work itself takes {alone} where no other request competes",
     )],
-    overturned_by: "answers that come faster when more requests are made side by side",
+    overturned_by: "answers that come faster when more requests are made in parallel",
     fix: &[
         ("server", "{change}"),
         ("server", "less work per request"),
@@ -54,23 +55,23 @@ const SEVERAL: Wording = Wording {
 /// The change at the client.
 const FEWER: (&str, &str) = (
     "client",
-    "fewer requests side by side: more of them only wait longer",
+    "fewer requests in parallel: more of them only wait longer",
 );
 
 /// The change at a server that may have more than one worker.
 const MORE_WORKERS: &str = "more of what serves requests (workers, threads, processes); a higher \
     limit where a proxy in front queues; a shorter time under a lock that all of them take";
 
-/// The change at a server that serves a few at a time.
+/// The change at a server that serves a few requests in parallel.
 const SHARED: &str = "find what so few share: workers, connections of a pool, a lock, a limit of a \
     proxy; then more of them, or hold each for a shorter time";
 
-/// Watches requests on several connections that are answered one at a time, each one turn after the
-/// other, and a request that meets an idle server takes one turn too.
+/// Watches requests on several connections that are answered one at a time, one turn after the
+/// other, while a request that meets an idle server also takes one turn.
 ///
-/// The discriminator against a limit is the turn of a request that waited for nobody: it is work.
-/// Several workers, or work of uneven length, do not show in the turns; the time of a lone request
-/// and the rate of answers under load tell how many are served at a time ([`capacity`]).
+/// The turn of a request that did not wait distinguishes this from a limit: the turn is work. With
+/// several workers, or uneven work, there is no pattern of turns; the time of a single request and
+/// the rate of responses under load show how many are served in parallel ([`capacity`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -94,26 +95,27 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if a limit of the server's own on how many are served at a time makes requests
-/// wait. The limit of one that passes them on is the server behind it.
+/// Returns true if requests wait because of the server's own limit on how many it serves in
+/// parallel. If the server passes requests on, its upstream is the limit.
 pub(super) fn has_limit(case: &Case<'_>) -> bool {
     let is_own = || downstream_wait::passes_on(case).is_none();
     capacity::of(case).is_some_and(|capacity| capacity.tally(case).is_some() && is_own())
 }
 
-/// Returns true if a limit of requests, or the server behind a proxy, makes requests wait.
+/// Returns true if a limit on requests, or the upstream of a proxy, makes requests wait.
 fn is_of_others(case: &Case<'_>) -> bool {
     rate_limit::is_configured(case) || downstream_wait::passes_on(case).is_some()
 }
 
-/// Returns the finding on a server that serves several at a time, whatever the turns look like.
+/// Returns the finding on a server that serves several requests in parallel, whatever the turns
+/// look like.
 fn several(case: &Case<'_>) -> Option<Finding> {
     let capacity = capacity::of(case).filter(|_| !is_of_others(case))?;
     let tally = capacity.tally(case)?;
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let text = format!(
-        "{} answers came at an even {:.0} a second while {:.0} requests at a time were with the \
+        "{} answers came at an even {:.0} a second while {:.0} requests at a time were open at the \
          server: each took {} (median)",
         capacity.answers,
         capacity.rate,
@@ -145,8 +147,8 @@ fn several(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Returns the finding on requests that wait for each other: whether for work or for a limit does
-/// not show, for none of them met the server idle.
+/// Returns the finding on requests that wait for each other. Whether work or a limit is the reason
+/// is not known, because no request met the server idle.
 fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = of_gate(case, gate, tally);
     finding.verdict = Verdict::Possible;
@@ -154,9 +156,10 @@ fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding.candidates.push(Candidate {
         cause: Id::RateLimit,
         because: format!("{:.1} requests a second may be a limit", gate.rate()),
-        decided_by: "one request to the idle server: at once behind a limit, a turn long where \
-                     it is work"
-            .to_owned(),
+        decided_by:
+            "one request to the idle server: with a limit it is answered immediately, with \
+                     work it takes one turn"
+                .to_owned(),
     });
     finding
 }
@@ -164,7 +167,7 @@ fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = of_gate(case, gate, tally);
     let text = format!(
-        "a request that met an idle server took {} as well",
+        "a request that reached an idle server took {} as well",
         human(gate.quickest)
     );
     finding

@@ -1,7 +1,8 @@
 //! `zero-window`.
 //!
-//! Told from `receive-window` by a window of zero: the receiver had no room at all, as its program
-//! read nothing. Told from `server-pause` by the end of the silence: the receiver's window update.
+//! A window of zero distinguishes it from `receive-window`: the receiver had no room at all,
+//! because its program read nothing. The end of the silence, the receiver's window update,
+//! distinguishes it from `server-pause`.
 
 use core::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 
 /// The evidence on the wire.
-const SEEN: &str = "the {to} advertised a window of zero; the {from} stood still ({stopped} in the \
+const SEEN: &str = "the {to} advertised a window of zero; the {from} stalled ({stopped} in the \
     worst {message}) until the {to} opened it again";
 
 const WORDING: Wording = Wording {
@@ -21,9 +22,9 @@ const WORDING: Wording = Wording {
         closed, and the {from} may not send. It costs {cost}.",
     ruled_out: &[(
         Id::ServerPause,
-        "the {to}'s window update ended the silence, and the {from} went on with it",
+        "the {to}'s window update ended the silence: the {from} resumed as soon as it came",
     )],
-    overturned_by: "the {from} not sending for long after the window was open again",
+    overturned_by: "the {from} staying silent for a long time after the window had opened again",
     fix: &[
         (
             "{to}",

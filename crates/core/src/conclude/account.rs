@@ -1,10 +1,10 @@
-//! The account of time, with the claims of findings and the places of the rest.
+//! The account of time: the claims of findings, and the places of the remaining time.
 //!
 //! Each nanosecond of the exchanges, handshakes and lookups of a service is in one booking. A
 //! finding claims up to its cost from the bookings of the waits that it lengthens; time that
-//! several findings count goes to the first of them. Of the rest, the part that no change removes
-//! is inherent, and the remainder is unexplained: where that matters, a finding of its own says
-//! where it is.
+//! several findings count goes to the first of them. Of the remaining time, the part that no change
+//! removes is inherent, and the rest is unexplained. Where unexplained time matters, a separate
+//! finding locates it.
 
 mod beyond;
 mod certainty;
@@ -29,7 +29,7 @@ pub(super) use witnesses::witnesses;
 /// A service with its account.
 pub(super) struct Booked<'a> {
     pub(super) service: &'a Service,
-    /// Number of requests that each exchange of the ledger stands for.
+    /// Number of requests that each exchange of the ledger represents.
     pub(super) weight: f64,
     pub(super) account: Account,
 }
@@ -56,8 +56,8 @@ impl<'a> Booked<'a> {
         }
     }
 
-    /// Returns all the time booked, in nanoseconds: of timestamps that are centuries apart it is
-    /// more than 64 bits hold.
+    /// Returns the sum of the bookings, in nanoseconds: for timestamps that are centuries apart,
+    /// the sum exceeds 64 bits.
     pub(super) fn total(&self) -> u128 {
         let booked = self.bookings().map(|booking| u128::from(booking.booked_ns));
         booked.sum()
@@ -72,7 +72,7 @@ impl<'a> Booked<'a> {
     fn allocate(&mut self, findings: &[Finding]) -> Vec<u64> {
         let name = self.account.service.clone();
         let claims = findings.iter().map(|finding| {
-            // Time outside of exchanges is not booked here.
+            // Time outside exchanges is not booked here.
             if finding.service == name && finding.unit != Unit::Transfers {
                 self.claim(finding)
             } else {
@@ -84,8 +84,8 @@ impl<'a> Booked<'a> {
         claims
     }
 
-    /// Claims the cost of `finding`: first from the waits that it lengthens, then from the nearest
-    /// ones, for one delay may show in several kinds of wait.
+    /// Claims the cost of `finding`: first from the waits that it lengthens, then from the most
+    /// closely related ones, because one delay may appear as several kinds of wait.
     fn claim(&mut self, finding: &Finding) -> u64 {
         let mut want = finding.cost_ns;
         let account = &mut self.account;
@@ -93,7 +93,8 @@ impl<'a> Booked<'a> {
         let lengthened = |booking: &Booking| finding.waits.contains(&booking.kind);
         let mut got = take(exchanges, finding, &mut want, lengthened);
         if finding.waits.is_empty() {
-            // An attempt that failed is lost whole, though no request is the dearer for it.
+            // The whole time of a failed attempt is lost, although no request took longer because
+            // of it.
             if finding.cost_ns == 0 && finding.affected.exchanges > 0 {
                 want = u64::MAX;
             }
@@ -146,8 +147,9 @@ impl<'a> Booked<'a> {
         self.doubt_trips();
     }
 
-    /// Books as nobody's the time by which all exchanges took longer than the round trip that the
-    /// FINs show, where no handshake bounds it: it was the path, or a server as slow each time.
+    /// Marks as unowned the time by which all exchanges took longer than the round trip that the
+    /// FINs show, if no handshake bounds the round trip: either the path took it, or a server that
+    /// is equally slow each time.
     fn doubt_trips(&mut self) {
         let ledger = &self.service.ledger;
         let of_exchange = ledger.places.of(Place::Path).min();
@@ -170,7 +172,7 @@ impl<'a> Booked<'a> {
         }
     }
 
-    /// Returns the least travel of all exchanges: one round trip each.
+    /// Returns the minimum travel time of all exchanges: one round trip each.
     fn least_trips(&self) -> u64 {
         let ledger = &self.service.ledger;
         self.scaled(ledger.latency.count())
@@ -189,7 +191,7 @@ fn nanos(duration: Option<core::time::Duration>) -> u64 {
 fn bookings(shares: &Shares, weight: f64) -> Vec<Booking> {
     let booking = |((kind, owner), time): ((WaitKind, Owner), u64)| {
         let booked_ns = (time as f64 * weight).round() as u64;
-        // Where nothing is scaled no digit is lost to it.
+        // Without scaling, the exact integer is kept.
         let booked_ns = if weight == 1.0 { time } else { booked_ns };
         Booking {
             kind,
@@ -204,8 +206,8 @@ fn bookings(shares: &Shares, weight: f64) -> Vec<Booking> {
     shares.sorted().into_iter().map(booking).collect()
 }
 
-/// Takes up to `want` of the unclaimed time in the bookings that `is_meant` selects, and returns
-/// the amount.
+/// Takes up to `want` of the unclaimed time from the bookings that `is_meant` selects, and returns
+/// the amount taken.
 fn take(
     bookings: &mut [Booking],
     finding: &Finding,
@@ -230,7 +232,7 @@ fn take(
     got
 }
 
-/// Takes up to `at_most` of unclaimed time out of a booking, and books it as nobody's.
+/// Takes up to `at_most` of unclaimed time out of a booking, and books it without an owner.
 fn take_out(booking: &mut Booking, at_most: u64) -> Option<Booking> {
     let parted = booking.unclaimed_ns.min(at_most);
     booking.booked_ns -= parted;
@@ -261,7 +263,8 @@ pub(super) fn sum<'a>(
     bookings.fold(0, |sum, booking| sum.saturating_add(of(booking)))
 }
 
-/// Lets all findings claim their time, and notes for each where that is and how certain.
+/// Lets all findings claim their time, and notes for each the place of its time and how certain the
+/// place is.
 pub(super) fn settle(
     booked: &mut [Booked<'_>],
     findings: &mut [Finding],
@@ -286,7 +289,8 @@ pub(super) fn settle(
     }
 }
 
-/// Returns the weight of a finding: the time that it claims, or its cost where that is not booked.
+/// Returns the weight of a finding: the time that it claims, or its cost if no time of it is
+/// booked.
 pub(super) fn weight(finding: &Finding, booked: &[Booked<'_>]) -> u64 {
     let is_booked = booked
         .iter()

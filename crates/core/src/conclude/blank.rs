@@ -7,7 +7,7 @@ use crate::facts::Facts;
 use crate::observed::flow::Endpoint;
 use crate::service::{Ledger, Stretches, Uploads};
 
-/// The empty measurements that such a case refers to.
+/// The empty measurements that a blank case refers to.
 #[derive(Debug, Default)]
 pub(super) struct Blank {
     ledger: Ledger,
@@ -18,7 +18,7 @@ pub(super) struct Blank {
 }
 
 impl Blank {
-    /// Returns the case of the service at that endpoint.
+    /// Returns the case of the service at the given endpoint.
     pub(super) fn case<'a>(&'a self, endpoint: Endpoint, facts: &'a Facts) -> Case<'a> {
         Case {
             endpoint,

@@ -1,25 +1,25 @@
 //! Confidence intervals by resampling clusters.
 //!
-//! Requests of one second share its disturbances, and requests of one group share their
-//! connections: they are no independent draws, and treating them so makes intervals absurdly
-//! narrow. So whole seconds and whole groups are drawn again with replacement, independently of
-//! each other, and a cluster weighs the product of both draws (the pigeonhole bootstrap: Owen, "The
-//! pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007). It errs towards wide intervals.
-//! No resampling can see the differences between two runs as wholes (another hour, another
-//! neighbour on the host).
+//! Requests in the same second share its disturbances, and requests in the same group share their
+//! connections, so they are not independent draws; treating them as independent makes intervals
+//! absurdly narrow. So whole seconds and whole groups are drawn again with replacement,
+//! independently of each other, and a cluster weighs the product of both draws (the pigeonhole
+//! bootstrap: Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007). The
+//! method errs towards wide intervals. Differences between whole runs (another hour, another
+//! neighbour on the host) are beyond any resampling.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::generator::SplitMix64;
 use crate::report::Cluster;
 
-/// Minimum number of clusters: with fewer, a resampled interval would only pretend.
+/// Minimum number of clusters for an interval: with fewer, resampling would only seem precise.
 pub(crate) const LEAST_CLUSTERS: usize = 10;
-/// Limit of the `(bucket, count)` pairs that a resample adds up, which bounds the work on a report
-/// of any size.
+/// Maximum number of `(bucket, count)` pairs that a resample adds up, to bound the work for a
+/// report of any size.
 const MOST_ENTRIES: usize = 60_000;
-/// Limit of seconds and of groups, which bounds the work too: those beyond are pooled with their
-/// neighbours.
+/// Maximum number of seconds and of groups, also to bound the work: those beyond are pooled with
+/// their neighbours.
 const MOST_SECONDS: usize = 600;
 const MOST_GROUPS: usize = 64;
 /// Minimum degrees of freedom, at which the widening for few seconds stops.
@@ -32,7 +32,7 @@ pub(crate) struct Estimate {
     pub(crate) mean: f64,
     /// Median, 90th and 99th percentile in nanoseconds.
     pub(crate) quantiles: [f64; 3],
-    /// Number of requests in it.
+    /// Number of requests in the sample.
     pub(crate) requests: f64,
     /// Failed share of all requests, 0 to 1.
     pub(crate) failed: f64,
@@ -164,7 +164,7 @@ impl Sample {
             .collect()
     }
 
-    /// Returns the factor that percentile intervals are widened by: a few seconds vary less among
+    /// Returns the factor by which percentile intervals are widened: a few seconds vary less among
     /// themselves than all seconds do. Student's t over the normal quantile, and n over n - 1.
     pub(crate) fn widening(&self) -> f64 {
         let freedom = self.seconds.saturating_sub(1).max(LEAST_FREEDOM) as f64;
@@ -197,7 +197,7 @@ impl Sample {
     }
 }
 
-/// Returns the number of times that each of `len` things is drawn in `len` draws.
+/// Returns how often each of `len` items is drawn in `len` draws.
 fn draw(len: usize, generator: &mut SplitMix64) -> Vec<f64> {
     let mut weights = vec![0.0; len];
     for _ in 0..len {
@@ -239,8 +239,8 @@ fn summarise(values: &[f64], counts: &[f64], failures: f64) -> Estimate {
     }
 }
 
-/// Returns the 95 % interval of `after - before`, by percentiles of the resampled differences,
-/// widened and holding the difference itself.
+/// Returns the 95 % interval of `after - before`, by percentiles of the resampled differences;
+/// widened, and extended to include `difference` itself.
 pub(crate) fn interval(difference: f64, mut resampled: Vec<f64>, widening: f64) -> (f64, f64) {
     resampled.retain(|d| d.is_finite());
     resampled.sort_by(f64::total_cmp);

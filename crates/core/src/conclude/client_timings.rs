@@ -1,8 +1,8 @@
-//! Exchanges made from our own requests' timestamps, where no packets were captured.
+//! Exchanges built from the timestamps of our own requests, where no packets were captured.
 //!
-//! A program sees when it sent, when the first byte came and when the last did. The round trip
-//! comes from handshakes. The reason that a response stopped between its first and last byte cannot
-//! be seen from here; an experiment can tell.
+//! A program knows when it sent the request and when the response's first and last byte arrived.
+//! The round trip comes from handshakes. The reason that a response stalled between its first and
+//! last byte is not visible to the program; an experiment can find it.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::observed::event::{PointId, RequestFailure, RequestSample, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 
-/// Maximum gap between reads of one flow of bytes.
+/// Maximum gap between reads within one continuous run of bytes.
 const FLOW: Duration = Duration::from_micros(500);
 
 /// Returns the target's sampled requests as exchanges.
@@ -133,8 +133,8 @@ fn tile(sample: &RequestSample, travel: Option<Duration>, stall: (WaitKind, Owne
     waits
 }
 
-/// Returns the stall in the form of the rules, where an experiment showed that it ends with our
-/// acknowledgement.
+/// Returns the stall in the form that the rules use, if an experiment showed that the stall ends
+/// with our acknowledgement.
 fn hold(sample: &RequestSample, waits: &[Wait]) -> Option<Hold> {
     let wait = waits
         .iter()

@@ -14,7 +14,7 @@ use crate::report::{
     Vantage, WindowFigures,
 };
 
-/// Returns the record of a connection that is followed no further.
+/// Returns the record of a connection that is no longer followed.
 pub(crate) fn connection_record(watched: &Watched) -> ConnectionRecord {
     let facts = &watched.facts;
     let client = watched.client.unwrap_or(Direction::Forward);
@@ -66,8 +66,8 @@ fn sack(one: &End, other: &End) -> Option<bool> {
     }
 }
 
-/// Returns the position of the point: by the parts of the round trip, else by the end whose packets
-/// have passed no router.
+/// Returns the position of the observation point: determined by the parts of the round trip, or
+/// else by the end whose packets have passed no router.
 fn vantage(watched: &Watched, client: &End, server: &End) -> Vantage {
     let by = |place: &str, what: &str| Vantage {
         place: Some(place.to_owned()),
@@ -148,7 +148,7 @@ fn side(watched: &Watched, direction: Direction) -> ConnectionSide {
         mss: own.syn.and_then(|syn| syn.mss),
         window_scale: own.syn.and_then(|syn| syn.window_scale),
         in_flight_max: in_flight,
-        // Data in the other direction comes to this end.
+        // Data of the opposite direction is addressed to this end.
         round_trip: round_trip(own, watched.trip(direction.reverse())),
         window: own.window.map(|(min, max)| WindowFigures {
             min: u64::from(min),
@@ -202,7 +202,7 @@ fn round_trip(end: &End, trip: RoundTrip) -> Option<RoundTripFigures> {
 fn retransmissions(end: &End, facts: &Facts) -> Retransmissions {
     let rare = end.rare();
     let count = |which: fn(&Rare) -> u32| rare.map_or(0, |rare| u64::from(which(rare)));
-    // Only exchanges tell how a loss was detected.
+    // How a loss was detected is only known for losses within exchanges.
     let told = |which: fn(&Rare) -> u32| (facts.exchanges > 0).then(|| count(which));
     Retransmissions {
         repeated: u64::from(end.repeats),

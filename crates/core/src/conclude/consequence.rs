@@ -1,13 +1,13 @@
-//! Consequences of a cause, which are its evidence and not a second cause beside it.
+//! Consequences of a cause, which become its evidence instead of separate findings.
 
 use crate::registry::{Id, SharedTime};
 use crate::report::Finding;
 
-/// Minimum share of a consequence's time that its cause must account for, where it has counted
-/// the same time.
-const EXPLAINED: f64 = 0.5;
-/// The share by which the numbers of exchanges of two findings may differ if both count the same
+/// Minimum share of a consequence's time that its cause must account for, if both count the same
 /// time.
+const EXPLAINED: f64 = 0.5;
+/// Minimum number of exchanges that a cause affects, as a share of those that its consequence
+/// affects, if both count the same time.
 const SAME: f64 = 0.1;
 
 /// Folds each consequence into the first of its causes that was found and mostly explains it.
@@ -24,8 +24,8 @@ pub(super) fn fold(findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the causes that follow from others, each before those that it follows from: evidence
-/// folded into a consequence must be there before that is folded itself.
+/// Returns the causes that follow from others, each before the causes that it follows from:
+/// evidence must be folded into a consequence before the consequence itself is folded.
 fn consequences() -> Vec<Id> {
     let mut rest: Vec<Id> = Id::ALL.to_vec();
     rest.retain(|id| !id.cause().follows.is_empty());
@@ -35,7 +35,8 @@ fn consequences() -> Vec<Id> {
         let (bound, free): (Vec<Id>, Vec<Id>) = rest
             .iter()
             .partition(|&&id| rest.iter().any(|other| follows(other, id)));
-        // The registry holds no circle; were there one, its causes are taken as they stand.
+        // The registry has no cycle. If there were one, its causes would be taken in their listed
+        // order.
         let (next, left) = if free.is_empty() {
             (bound, free)
         } else {
@@ -47,8 +48,8 @@ fn consequences() -> Vec<Id> {
     ordered
 }
 
-/// Returns the indices of a consequence and its cause in the list, for one service, and the time
-/// that both count.
+/// Returns the indices of a consequence and of its cause in the list, for one service, and whether
+/// both count the same time.
 fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTime)> {
     let origins = consequence.cause().follows;
     let consequences = findings.iter().enumerate();
@@ -66,8 +67,9 @@ fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTi
         })
 }
 
-/// Returns true if `cause` explains most of `consequence`. Time that both have counted is of the
-/// same exchanges: a cause of one explains little of a wait that many had.
+/// Returns true if `cause` explains most of `consequence`. If both count the same time, the
+/// cause must also affect enough exchanges: a cause of one exchange explains little of a wait that
+/// many exchanges had.
 fn explains(cause: &Finding, consequence: &Finding, time: SharedTime) -> bool {
     let is_mostly = |cause: u64, consequence: u64| cause as f64 >= consequence as f64 * EXPLAINED;
     time == SharedTime::Besides

@@ -1,5 +1,5 @@
 //! Connections that end in silence: one side retransmits its data until it gives up, or the capture
-//! ends, and nobody acknowledges it.
+//! ends, and the other side never acknowledges the data.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::observed::flow::Endpoint;
 use crate::registry::Id;
 use crate::report::{Evidence as Shown, EvidenceKind, Finding, Unit, Verdict};
 
-/// Causes whose findings report the same silence, and more of it.
+/// Causes whose findings report the same silence in more detail.
 const TOLD: [Id; 4] = [
     Id::StaleKeepAlive,
     Id::MtuBlackHole,
@@ -21,7 +21,8 @@ const TOLD: [Id; 4] = [
     Id::HostUnreachable,
 ];
 
-/// Adds a finding for each service whose connections ended so, unless another one reports it.
+/// Adds a finding for each service whose connections ended in silence, unless another finding
+/// reports that silence.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
     for (&endpoint, service) in &evidence.services {
         let Some(outside) = &service.outside else {
@@ -77,8 +78,8 @@ fn finding(
     );
     finding.verdict = Verdict::Possible;
     finding.summary = format!(
-        "{count} {times} to {endpoint} ended in silence: data was repeated by timers for {} in \
-         all, and no acknowledgement came. The other end is gone, or the path to it has stopped \
+        "{count} {times} to {endpoint} ended in silence: data was retransmitted by timers for {} \
+         in all, and no acknowledgement came. The other end is gone, or the path to it has stopped \
          passing these packets.",
         human(Duration::from_nanos(cost)),
     );
@@ -100,7 +101,7 @@ fn finding(
         ),
         fix(
             "client",
-            "bound the wait: `TCP_USER_TIMEOUT`, and keep-alive probes on connections that rest",
+            "bound the wait: `TCP_USER_TIMEOUT`, and keep-alive probes on idle connections",
         ),
     ];
     Some(finding)

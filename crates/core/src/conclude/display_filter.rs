@@ -4,11 +4,11 @@ use core::net::SocketAddr;
 
 use crate::report::{EvidenceKind, Exemplar, Finding};
 
-/// Number of exchanges that the filter shows in full.
+/// Number of exchanges that the filter selects in full.
 const EXCHANGES: usize = 3;
 
-/// Returns the filter that shows the packets of the finding's best examples, whole exchanges of
-/// their connections, and those that its evidence names; `None` where no packet shows it.
+/// Returns the filter that selects the packets of the finding's best examples (whole exchanges of
+/// their connections) and the packets that its evidence names; `None` if there are no such packets.
 pub(super) fn display_filter(finding: &Finding) -> Option<String> {
     let exchanges = finding.exemplars.iter().filter_map(of_exchange);
     let mut parts: Vec<String> = exchanges.take(EXCHANGES).collect();

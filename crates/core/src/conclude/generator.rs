@@ -1,14 +1,13 @@
 //! Pseudo-random numbers with a fixed seed, so that equal input gives equal bytes.
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014): one 64-bit state advanced by the golden ratio,
-/// its value scrambled. Period 2^64; far more than resampling needs, and no
-/// protection against anyone.
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014):
+/// one 64-bit state advanced by the golden ratio, its value scrambled. Period 2^64: far more than
+/// resampling needs. Not cryptographically secure.
 #[derive(Clone, Debug)]
 pub(crate) struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// Makes the generator with this seed; every seed is a good one.
+    /// Makes the generator with this seed; any seed is suitable.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -23,7 +22,7 @@ impl SplitMix64 {
     }
 
     /// Returns an index below `len`, or 0 for an empty range. The bias of taking the high half of a
-    /// product is below `len / 2^64`: nothing here can see it.
+    /// product is below `len / 2^64`, which is negligible here.
     pub(crate) fn index(&mut self, len: usize) -> usize {
         let product = u128::from(self.next()) * len as u128;
         (product >> 64) as usize

@@ -1,7 +1,7 @@
 //! Findings and notes from ICMP: hosts that cannot be reached, packets that are too big, and
 //! pings.
 //!
-//! A message about a host that the capture is about makes a finding, any other a note.
+//! A message about a host that the capture is about becomes a finding; any other becomes a note.
 
 use core::net::IpAddr;
 
@@ -16,10 +16,10 @@ use crate::observed::icmp::IcmpKind;
 use crate::registry::Id;
 use crate::report::{Finding, Remark, Unit};
 
-/// Maximum number of notes of one kind: a traced route or a scan is one story.
+/// Maximum number of notes of one kind: the messages of a traced route or a scan belong together.
 const MAX_NOTES: usize = 8;
 
-/// Adds findings and notes from the ICMP messages of a capture on its own.
+/// Adds findings and notes from the ICMP messages of a capture made without a load run.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
@@ -45,8 +45,8 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
     notes.extend(pings.take(MAX_NOTES).map(ping_remark));
 }
 
-/// Returns true if the message says that a host cannot be reached, somebody in the capture
-/// tries to reach that host, and the host never sends anything.
+/// Returns true if the message reports that a host cannot be reached, a host in the capture tries
+/// to reach that host, and that host never sends anything.
 fn is_about(evidence: &Evidence, word: &Word) -> bool {
     let is_v4 = word.target.is_ipv4();
     let is_meant = matches!(word.kind, IcmpKind::Unreachable(_));
@@ -59,7 +59,7 @@ fn is_about(evidence: &Evidence, word: &Word) -> bool {
         .filter(|(at, _)| at.addr == word.target)
         .peekable();
     let is_missed = evidence.tallied.connections > 0;
-    // Where there are connections, the capture is about their servers.
+    // If there are connections, the capture is about their servers.
     if services.peek().is_none() && is_missed {
         return false;
     }
@@ -114,7 +114,7 @@ fn said(word: &Word) -> String {
     let what = meaning(word.kind, word.target.is_ipv4());
     let (kind, code) = word.kind.wire(word.target.is_ipv4());
     format!(
-        "{who} said of packets to {}: {what} ({kind}/{code})",
+        "{who} answered packets to {} with ICMP: {what} ({kind}/{code})",
         word.target
     )
 }
@@ -164,7 +164,7 @@ fn remark(word: &Word) -> Remark {
     };
     let packets: Vec<String> = word.packets.iter().map(u64::to_string).collect();
     let text = format!(
-        "{} by ICMP; {} in all, packets {}{}.",
+        "{}; {} in all, packets {}{}.",
         said(word),
         word.count,
         packets.join(", "),
@@ -195,7 +195,7 @@ fn ping_remark(pings: &Pings) -> Remark {
         ));
     }
     if pings.turned_down > 0 {
-        text.push_str(&format!(", {} turned down by ICMP", pings.turned_down));
+        text.push_str(&format!(", {} rejected by ICMP", pings.turned_down));
     }
     if pings.lost > 0 {
         let share = percent(pings.lost as f64 / pings.sent.max(1) as f64);

@@ -13,12 +13,12 @@ use crate::report::{
 use crate::service::kernel_join::{KINDS, Served, Split};
 use crate::service::tally::Tally;
 
-/// Minimum share of a wait shown by packets that stages must make up to explain it.
+/// Minimum share of a wait shown by packets that stages must cover to explain the wait.
 const EXPLAINED: f64 = 0.8;
-/// The share of a wait shown by packets below which a host did not take it: most of it passed
-/// elsewhere.
+/// The host's share of a wait shown by packets below which the host did not cause the wait: most of
+/// the wait passed elsewhere.
 const CONTRADICTED: f64 = 0.5;
-/// Minimum share of a wait that is worth a word.
+/// Minimum share of a wait that is worth mentioning.
 const WORTH_SAYING: f64 = 0.02;
 
 /// Returns the joined exchanges for the report; `None` where none was joined.
@@ -59,7 +59,7 @@ fn disagreement(tally: &Tally, of: u64) -> Disagreement {
     }
 }
 
-/// Adds to a finding the kernel's view of the waits that it is about.
+/// Adds to a finding the kernel's view of the waits that the finding is about.
 ///
 /// # Errors
 /// The remark to make instead, where the kernel shows that the waits were not the server's.
@@ -68,13 +68,14 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     let many = |(_, split): &(WaitKind, &Split)| split.packets.count() >= REPEATS;
     let splits = || {
         let named = served.named().filter(meant).filter(many);
-        // Where the kernel leaves no wait of these kinds, the packets' kinds select the splits.
+        // If the kernel renames all waits of these kinds, the splits are selected by the packets'
+        // kinds.
         let is_gone = named.clone().next().is_none();
         let shown = served.splits().filter(meant).filter(many);
         named.chain(shown.filter(move |_| is_gone))
     };
-    // A device's queue behind its network stack is the server's too, and its finding says so: it is
-    // about the path as well.
+    // A queue of the device, after the network stack, is the server's too, and the finding on it
+    // reports that: such a finding is also about the path.
     let is_stacks = finding.waits.iter().all(|kind| KINDS.contains(kind));
     let is_servers = finding.culprit == Owner::Server && is_stacks;
     let is_contradicted = |split: &Split| split.host_share() < CONTRADICTED;
@@ -105,12 +106,12 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     }
     finding.evidence.extend(shown);
     if is_servers && finding.waits.iter().any(|&kind| is_renamed(kind, served)) {
-        // The rest are the exchanges that were not joined, which may well be the same.
+        // The remaining exchanges were not joined; they may well have waited for the same reason.
         finding.verdict = Verdict::Possible;
         return Ok(finding);
     }
     match unseen {
-        // The server's, but not its program's.
+        // The server's kernel took the time, but not its program.
         Some(candidate) => {
             finding.verdict = Verdict::Possible;
             finding.candidates.insert(0, candidate);
@@ -123,7 +124,8 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     Ok(finding)
 }
 
-/// Returns true if most of the joined waits of this kind have another name by the server's kernel.
+/// Returns true if most of the joined waits of this kind have another name according to the
+/// server's kernel.
 fn is_renamed(kind: WaitKind, served: &Served) -> bool {
     let [shown, named] = served.counts(kind);
     shown >= REPEATS && named * 2 < shown
@@ -131,14 +133,16 @@ fn is_renamed(kind: WaitKind, served: &Served) -> bool {
 
 fn withheld(finding: &Finding, said: &str) -> Remark {
     let text = format!(
-        "{}: {} is not said of it although the packets alone would show it: {said}. The rest went \
-         by between the server's network stack and where the packets were captured.",
+        "{}: {} is not reported for it although the packets alone would show it: {said}. The rest \
+         of the time passed between the server's network stack and where the packets were \
+         captured.",
         finding.service, finding.cause
     );
     remark("host-contradicts", text)
 }
 
-/// Returns the stages that are the mechanism of a server's cause; none where they would only fit.
+/// Returns the stages that are the mechanism of a server's cause; empty if the stages would only
+/// fit the cause.
 fn mechanism(finding: &Finding) -> &'static [TurnStage] {
     if finding.culprit == Owner::Server {
         finding.cause.cause().stages
@@ -147,18 +151,19 @@ fn mechanism(finding: &Finding) -> &'static [TurnStage] {
     }
 }
 
-/// Returns the candidate of written answers that the server's kernel kept, and not by Nagle's
-/// algorithm.
+/// Returns the candidate for responses that the program wrote and the server's kernel held back for
+/// a reason other than Nagle's algorithm.
 fn unsent(split: &Split) -> Option<Candidate> {
     (split.share(&[TurnStage::Sending]) >= EXPLAINED).then(|| Candidate {
         cause: Id::CorkHold,
         because: "its program had written the answers, and its kernel kept them".to_owned(),
-        decided_by: "TCP_CORK on the accepted sockets, MSG_MORE in the server's sends".to_owned(),
+        decided_by: "look for TCP_CORK on the accepted sockets and MSG_MORE in the server's sends"
+            .to_owned(),
     })
 }
 
-/// Returns the text on one kind of wait by packets and by the kernel, means over the same
-/// exchanges.
+/// Returns the text on one kind of wait as measured by packets and by the kernel: means over the
+/// same exchanges.
 fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     let what = match kind {
         WaitKind::ServerThink => "silent",
@@ -183,7 +188,7 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     };
     let count = split.packets.count();
     let [shown, named] = served.counts(kind);
-    // The packets do not show waits that only the kernel classifies so.
+    // Packets do not show waits that only the kernel assigns to this kind.
     let who = if count == named && named > shown {
         format!(
             ", {} of them by its kernel alone{}) that the server was",
@@ -199,7 +204,7 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     )
 }
 
-/// Returns the share of requests that were joined, in words; empty where all were.
+/// Returns the share of requests that were joined, in words; empty if all were.
 fn sample(served: &Served) -> String {
     if served.exchanges < served.offered {
         format!(
@@ -227,8 +232,8 @@ fn meaning(stage: &str) -> &str {
     }
 }
 
-/// Returns the remarks on disagreements of packets and kernel, and on exchanges that were not
-/// found.
+/// Returns the remarks on disagreements between packets and kernel, and on exchanges that could not
+/// be matched to turns.
 pub(super) fn remarks(case: &Case<'_>, served: &Served) -> Vec<Remark> {
     let is_told =
         |tally: &Tally| evidence::is_material(case, tally) && evidence::recurs(case, tally);
@@ -251,10 +256,10 @@ fn beyond(case: &Case<'_>, served: &Served) -> String {
     let (tally, [said, _]) = (&served.beyond, &served.said);
     format!(
         "{}: packets and the server's kernel disagree in {} of {} requests. Its host had sent the \
-         whole answer {} (median) sooner than the packets have it, both by one clock: it took {} by \
-         its kernel, and {} by the packets (medians). The difference went by between the server's network stack and where the packets were captured (a \
-         device's queue, a virtual switch, the path), and the packets alone would call it the \
-         server's.",
+         whole answer {} (median) sooner than the packets have it, both by one clock: it took {} \
+         by its kernel, and {} by the packets (medians). The difference passed between the \
+         server's network stack and where the packets were captured (a device's queue, a virtual \
+         switch, the path), and the packets alone would call it the server's.",
         case.endpoint,
         tally.affected,
         served.exchanges,

@@ -13,8 +13,7 @@ use crate::registry::Id;
 use crate::report::{Finding, Layer, LayerState};
 use crate::service::Ledger;
 
-/// Counters whose rise accuses nobody by itself but which clear their layer when they stay the
-/// same.
+/// Counters that accuse no layer when they rise, but clear their layer when they do not change.
 const QUEUE_COUNTERS: [&str; 4] = [
     "TcpExt:ListenOverflows",
     "TcpExt:ListenDrops",
@@ -23,20 +22,20 @@ const QUEUE_COUNTERS: [&str; 4] = [
 ];
 
 /// The basis of the verdict on most layers of a capture.
-const SEEN: &str = "seen in the packets";
-/// The divisor of the connection attempts that may fail without making the layer suspect.
+const SEEN: &str = "from the packets";
+/// The divisor of the connection attempts up to which failures do not make the layer suspect.
 const MOST_FAILED: u64 = 200;
-/// The divisor of the data segments, or connections, that may be odd without making the layer
-/// suspect.
+/// The divisor of the data segments, or connections, up to which irregular ones do not make the
+/// layer suspect.
 const MOST_ODD: u64 = 200;
-/// Minimum duration of a handshake that is no matter of distance: the longest cables take some
-/// 300 ms there and back.
+/// Minimum duration of a handshake that distance cannot explain: the longest cables take some 300
+/// ms there and back.
 const FAR: Duration = Duration::from_millis(400);
-/// Minimum duration of a lookup that is no matter of the path to a resolver nearby.
+/// Minimum duration of a lookup that the path to a nearby resolver cannot explain.
 pub(super) const LONG_LOOKUP: Duration = Duration::from_millis(100);
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
-/// The time that a server may think before responses that the capture cuts off.
+/// Minimum think time before responses that the capture cuts off for the layer to be suspect.
 const NOTABLE: Duration = Duration::from_millis(5);
 /// The waits of the transport: for windows, acknowledgements and retransmissions.
 const TRANSPORTS: [WaitKind; 7] = [
@@ -49,8 +48,8 @@ const TRANSPORTS: [WaitKind; 7] = [
     WaitKind::Recovery,
 ];
 
-/// Returns one line for each layer that the run has anything to say about. `ledger` holds the
-/// subject's figures.
+/// Returns one line for each layer that the run has any evidence on. `ledger` holds the subject's
+/// figures.
 pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding]) -> Vec<Layer> {
     let facts = &evidence.facts;
     let traced = super::route::traced(facts);
@@ -130,7 +129,7 @@ fn name(facts: &Facts) -> Option<Layer> {
         None if resolution.took >= LONG_LOOKUP => (
             LayerState::Suspected,
             format!(
-                "{} took {} to resolve: who has not got it in a cache waits as long",
+                "{} took {} to resolve: clients without it in a cache wait as long",
                 resolution.name,
                 human(resolution.took)
             ),
@@ -205,8 +204,8 @@ fn round_trip(facts: &Facts) -> Layer {
     layer("round-trip", LayerState::Cleared, line, because)
 }
 
-/// Returns the layer of packet filters; a rule that could match is innocent if connections are
-/// made.
+/// Returns the layer of packet filters. A filter rule that could match is not responsible if
+/// connections are established.
 fn firewall(facts: &Facts, ledger: &Ledger) -> Layer {
     let load = facts.loads.all(TargetId::Subject);
     let is_connected =
@@ -266,8 +265,8 @@ fn backlog(facts: &Facts) -> Layer {
         listener.queued, listener.limit, listener.local, listener.embryonic
     );
     let is_full = overflows > 0 || listener.queued > listener.limit;
-    // A queue that ran over may or may not have cost a request anything: no rule
-    // weighs it yet, so it is neither innocent nor accused.
+    // A queue that overflowed may or may not have cost a request any time: no rule weighs it yet,
+    // so it is neither cleared nor accused.
     let state = if is_full {
         LayerState::NotMeasured
     } else {
@@ -285,12 +284,12 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let setups = &ledger.setups;
     let load = evidence.facts.loads.all(TargetId::Subject);
     if setups.count == 0 && load.connects == 0 {
-        let line = "no connection was seen being made".to_owned();
+        let line = "no connection setup was seen".to_owned();
         return layer(
             "connection",
             LayerState::NotMeasured,
             line,
-            "packets and own sockets",
+            "neither in packets nor in lagtrace's own sockets",
         );
     }
     let refused = setups.outcomes.of(SetupOutcome::Refused);
@@ -301,10 +300,10 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
         let line = "most connections were seen in one direction only".to_owned();
         return layer("connection", LayerState::NotMeasured, line, SEEN);
     }
-    // A SYN that was just sent may still be answered, but not all of them.
+    // A SYN that was just sent may still be answered, but this cannot be so for all SYNs.
     if (setups.unheard + refused) * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
         let line = format!(
-            "of {} attempts to connect, unanswered: {unanswered}, refused: {refused}",
+            "connection attempts: {}, unanswered: {unanswered}, refused: {refused}",
             setups.count
         );
         return layer("connection", LayerState::Suspected, line, SEEN);
@@ -320,6 +319,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     }
     let line = match setups.count {
         0 => format!("{} connections made", load.connects),
+        1 => format!("1 connection seen, handshake {}", median(&setups.latency)),
         count => format!(
             "{count} connections seen, handshake {} (median)",
             median(&setups.latency)
@@ -328,7 +328,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     layer("connection", LayerState::Cleared, line, "handshakes")
 }
 
-/// Returns the layer of names from a capture's DNS messages, if a lookup got no answer.
+/// Returns the layer of name resolution from a capture's DNS messages, if a lookup got no answer.
 fn lookups(asked: &Asked) -> Option<Layer> {
     let worst = asked
         .unanswered
@@ -348,8 +348,8 @@ fn lookups(asked: &Asked) -> Option<Layer> {
     Some(layer("name", LayerState::Suspected, line, because))
 }
 
-/// Returns true if odd ones are too many to clear a layer: one retransmission in a long download is
-/// not.
+/// Returns true if irregular items are too many to clear a layer; a single retransmission in a long
+/// download is not too many.
 fn is_more_than(odd: u64, all: u64) -> bool {
     odd.saturating_mul(MOST_ODD) > all
 }
@@ -390,7 +390,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
         );
         return layer("transport", LayerState::Suspected, line, SEEN);
     }
-    // A watched server's segments are shown now and then.
+    // The kernel shows the segments of a watched server only from time to time.
     let is_whole = tallied.unseen_bytes.saturating_mul(MOST_ODD) <= tallied.bytes;
     if !is_whole && !super::is_only_watched(evidence) {
         let line = format!(
@@ -405,16 +405,20 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     if ledger.count == 0 {
         return transport_of_data(evidence, ledger);
     }
+    let losses = match repaired {
+        0 => "no loss had to be repaired".to_owned(),
+        1 => "1 loss was repaired".to_owned(),
+        _ => format!("{repaired} losses were repaired"),
+    };
     let line = format!(
-        "{repaired} losses repaired within {} exchanges; windows, acknowledgements and \
-         retransmissions took {}",
+        "{losses} in {} exchanges; windows, acknowledgements and retransmissions took {}",
         ledger.count,
         at_most(ledger, &TRANSPORTS)
     );
     layer("transport", LayerState::Cleared, line, "packets")
 }
 
-/// Returns the transport layer of a capture without a whole exchange, by the data outside of
+/// Returns the transport layer of a capture without a whole exchange, by the data outside
 /// exchanges.
 fn transport_of_data(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let mut services = evidence.services.values();
@@ -424,7 +428,7 @@ fn transport_of_data(evidence: &Evidence, ledger: &Ledger) -> Layer {
     });
     if sum(ledger, &TRANSPORTS) > 0 || !has_transfers {
         let line = format!(
-            "no whole response was seen: windows, acknowledgements and retransmissions have {}",
+            "no complete response was seen; windows, acknowledgements and retransmissions took {}",
             at_most(ledger, &TRANSPORTS)
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
@@ -446,12 +450,12 @@ fn server(ledger: &Ledger) -> Layer {
         return layer("server", LayerState::Suspected, line, SEEN);
     }
     if ledger.count == 0 {
-        let line = "no whole response was seen".to_owned();
+        let line = "no complete response was seen".to_owned();
         return layer(
             "server",
             LayerState::NotMeasured,
             line,
-            "the waits of its exchanges",
+            "from the waits within its exchanges",
         );
     }
     if ledger.unread * 2 > ledger.count {
@@ -463,21 +467,21 @@ fn server(ledger: &Ledger) -> Layer {
         "server",
         LayerState::Cleared,
         line,
-        "the waits of its exchanges",
+        "from the waits within its exchanges",
     )
 }
 
-/// Returns the most time that these waits can have taken, including unexplained time: `at most 1.66
-/// ms of each request, 2.8 % of the time`.
+/// Returns the maximum time that these waits can have taken, including unexplained time: `at most
+/// 1.66 ms per request (2.8 % of the request time)`.
 fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> String {
     let sum = sum(ledger, kinds);
     if sum == 0 {
-        return "none of the time".to_owned();
+        return "no time".to_owned();
     }
     let mean = Duration::from_nanos(sum / ledger.latency.count().max(1));
     let share = sum as f64 / ledger.waits.total().max(1) as f64;
     format!(
-        "at most {} of each request, {} of the time",
+        "at most {} per request ({} of the request time)",
         human(mean),
         percent(share)
     )
@@ -489,23 +493,20 @@ fn sum(ledger: &Ledger, kinds: &[WaitKind]) -> u64 {
     kinds.fold(0, |sum, kind| sum.saturating_add(ledger.waits.of(*kind)))
 }
 
-/// Takes back states that a place of unexplained time contradicts: its own layer is suspected, and
-/// where the place is not known no layer is cleared.
+/// Revokes states that contradict a finding on unexplained time: the layer of its place becomes
+/// suspect, and if the place is not known, no layer stays cleared.
 fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
     for place in findings.iter().filter(|finding| finding.locates) {
         let because = format!("{} at {}", place.cause, place.service);
         let Some(name) = layer_of_place(place) else {
-            // Any of the waits within exchanges may be these.
+            // Any of the waits within exchanges may contain the unexplained time.
             let open = layers.iter_mut().filter(|layer| {
                 layer.state == LayerState::Cleared
                     && matches!(layer.layer.as_str(), "server" | "transport")
             });
             for layer in open {
                 layer.state = LayerState::NotMeasured;
-                layer.line = format!(
-                    "{} of the time has no place that could be told",
-                    percent(place.share)
-                );
+                layer.line = format!("{} of the time could not be located", percent(place.share));
                 layer.because.clone_from(&because);
             }
             continue;
@@ -523,7 +524,7 @@ fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
     }
 }
 
-/// Returns the layer of a place of unexplained time; `None` where no place is known.
+/// Returns the layer of a finding on unexplained time; `None` if the place is not known.
 fn layer_of_place(place: &Finding) -> Option<&'static str> {
     let layer = place.cause.cause().layer;
     (place.cause != Id::TimeUnknown).then(|| layer.as_str())
@@ -552,7 +553,7 @@ fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
         || "built-in default".to_owned(),
         |at| format!("{}:{}", at.file, at.line),
     );
-    // Off is harmless where responses leave in one piece.
+    // The setting `off` is harmless if responses leave in one piece.
     let is_cause = line.value == "off" && findings.iter().any(|f| f.cause == Id::NagleDelayedAck);
     let state = if is_cause {
         LayerState::Accused

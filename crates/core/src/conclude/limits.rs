@@ -1,8 +1,8 @@
 //! Kernel settings, compared with the counters of their effect.
 //!
-//! A setting is accused by a difference only: of a counter that rises when the limit is reached,
-//! between the first sample and the last. A single sample shows the settings and says nothing of
-//! them.
+//! A setting is accused only by a change: by a counter that rises when the limit is reached,
+//! between the first sample and the last. With a single sample, the settings are listed without a
+//! judgement.
 
 use crate::facts::Facts;
 use crate::observed::sockets::{KernelLimits, KernelSetting, LiveSocket, Protocol};
@@ -20,9 +20,9 @@ struct Rule {
 /// The condition under which a count accuses the setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Proof {
-    /// Always: nothing else makes the counter rise.
+    /// Always: no other event makes the counter rise.
     Count,
-    /// If a socket lost data whose queue was as large as the setting allows: most limits are the
+    /// If a socket whose queue was as large as the setting allows lost data: most limits are the
     /// program's own.
     Socket,
     /// Never: other events make the counter rise, too.
@@ -44,7 +44,7 @@ const RULES: [Rule; 9] = [
         )],
         proof: Proof::Socket,
     },
-    // The listener's backlog bounds the same queue (`inet_csk_reqsk_queue_is_full()`).
+    // The listener's backlog also limits this queue (`inet_csk_reqsk_queue_is_full()`).
     Rule {
         setting: "net.ipv4.tcp_max_syn_backlog",
         counted: &[
@@ -61,7 +61,7 @@ const RULES: [Rule; 9] = [
         counted: &[("TcpExt:TCPMemoryPressures", "times TCP's memory ran short")],
         proof: Proof::Count,
     },
-    // A buffer may be set by hand.
+    // A program may have set the buffer size itself.
     Rule {
         setting: "net.ipv4.tcp_rmem",
         counted: &[(
@@ -88,7 +88,7 @@ const RULES: [Rule; 9] = [
         )],
         proof: Proof::Count,
     },
-    // The time that a round may take ends it, too, and the next one follows.
+    // A polling round also ends after its time limit, and then the next round follows.
     Rule {
         setting: "net.core.netdev_budget",
         counted: &[(
@@ -172,8 +172,8 @@ fn words((count, what): &(u64, &str)) -> String {
     format!("{count} {what}")
 }
 
-/// Judges a setting by the sockets that lost something, of those sampled in the namespace that the
-/// setting and the risen counters belong to.
+/// Judges a setting by the sockets that lost something, out of those sampled in the namespace of
+/// the setting and of the risen counters.
 fn at_sockets(
     facts: &Facts,
     (setting, namespace): (&KernelSetting, Option<u64>),
@@ -202,7 +202,8 @@ fn at_sockets(
     }
 }
 
-/// Returns true if the socket's queue limit is the setting's; `None` where it has no such queue.
+/// Returns true if the limit of the socket's queue is the setting's; `None` if the socket has no
+/// such queue.
 fn limit_of(setting: &KernelSetting, socket: &LiveSocket) -> Option<bool> {
     let value: u32 = setting.value.parse().ok()?;
     let is_listener = socket.state == "LISTEN" && socket.protocol == Protocol::Tcp;
@@ -273,7 +274,8 @@ mod tests {
         assert_eq!(list[1].text.as_deref(), Some("262143 in use"));
     }
 
-    /// Returns a listener whose queue is as long as the setting allows, and which loses meanwhile.
+    /// Returns a listener whose queue is as long as the setting allows, and which drops
+    /// connections.
     fn losing(namespace: Option<u64>, drops: u32) -> LiveSocket {
         let address = Endpoint::new([127, 0, 0, 1].into(), 80);
         LiveSocket {

@@ -1,5 +1,5 @@
-//! Lookups that no connection followed: slow or lost ones are findings of their resolver,
-//! where the capture is about nothing else, and notes otherwise.
+//! Lookups that no connection followed. Slow or lost lookups become findings on their resolver if
+//! the capture is about nothing else, and notes otherwise.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -16,18 +16,18 @@ use crate::registry::Id;
 use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit};
 use crate::stats::histogram::Distribution;
 
-/// Minimum time beyond the round trip for which a lookup is slow: a name that is not known yet
-/// takes a resolver some round trips to others.
+/// Minimum time beyond the round trip for which a lookup is slow: to resolve a name that is not
+/// cached, a resolver needs some round trips to other servers.
 const SLOW: Duration = Duration::from_millis(200);
-/// Minimum share of the time of late answers that names of one domain have if it is that
-/// domain's.
+/// Minimum share of the time of late answers that the names of one domain must have to blame that
+/// domain.
 const ONE_DOMAIN: f64 = 0.8;
-/// Minimum time lost by asking again over TCP that matters.
+/// Minimum time lost to retries over TCP that is reported.
 const STREAMED: Duration = Duration::from_millis(20);
 /// Maximum number of resolvers reported.
 const MAX_TOLD: usize = 8;
 
-/// Adds findings and notes on lookups without a connection in a capture on its own.
+/// Adds findings and notes on lookups without a connection, of a capture made without a load run.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
@@ -62,7 +62,7 @@ fn is_all(evidence: &Evidence) -> bool {
     others.all(|(_, service)| !service.ledger.has_exchanges() && service.outside.is_none())
 }
 
-/// Returns a finding as a remark, where other findings come first.
+/// Returns a finding as a remark, for captures with other findings.
 fn remark(finding: &Finding) -> Remark {
     Remark {
         id: "lookups-apart".to_owned(),
@@ -73,7 +73,7 @@ fn remark(finding: &Finding) -> Remark {
     }
 }
 
-/// Returns a finding about some of a resolver's lookups, if the time they lost matters.
+/// Returns a finding about some of a resolver's lookups, if the time that they lost matters.
 fn finding(
     (evidence, resolver, resolved): (&Evidence, IpAddr, &Resolved),
     id: Id,
@@ -109,8 +109,8 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     finding.evidence.extend(shown(
         retried,
         format!(
-            "{} of {} lookups were answered by {resolver} only when a query had been sent again, \
-             {} (median) later: {}",
+            "{} of {} lookups were answered by {resolver} only when a query had been retried, {} \
+             (median) later: {}",
             retried.count(),
             resolved.lookups,
             median(&retried.lost),
@@ -128,12 +128,12 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
             unanswered.name,
         ),
     ));
-    // A resolver that finds nothing in time is silent too.
+    // A resolver that gets no result in time does not answer either.
     let has_look_alike = unanswered.count() > retried.count() && !resolved.took.is_empty();
     finding.verdict = evidence::judge(&finding.evidence, all.count(), has_look_alike);
     finding.summary = format!(
         "Queries to the resolver {resolver}, or its answers, are lost: {} of {} lookups waited {} \
-         (median) until they were sent again{}.",
+         (median) until they were retried{}.",
         all.count(),
         resolved.lookups,
         median(&all),
@@ -157,7 +157,7 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     Some(finding)
 }
 
-/// Returns the finding on answers that took long though nothing was lost.
+/// Returns the finding on answers that took long although nothing was lost.
 fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
     let nearest = evidence.facts.hosts.nearest(resolver)?;
     let (mut late, mut packets) = (Distribution::default(), Vec::new());
@@ -172,16 +172,16 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
             names.insert(waited.name);
         }
     }
-    // Where nearly all of it is several names' of one domain, that domain's own servers may take
-    // the time, or mean to, as those do that a tunnel ends at.
+    // If several names of one domain account for nearly all of the time, that domain's own servers
+    // may be slow, or slow on purpose, as servers at the end of a DNS tunnel are.
     let several = domains.values().filter(|(_, names)| names.len() > 1);
     let most = several.map(|(sum, _)| sum.as_nanos()).max();
     let is_one_domain = most.unwrap_or_default() as f64 >= late.sum_ns() as f64 * ONE_DOMAIN;
     let about = (evidence, resolver, resolved);
     let mut finding = finding(about, Id::DnsSlowResolver, Owner::Resolver, &late)?;
     let text = format!(
-        "{} of {} lookups were answered {} (median) later than the way to {resolver} takes ({}), \
-         without any repetition",
+        "{} of {} lookups were answered {} (median) later than the round trip to {resolver} ({}) \
+         explains, with no query repeated",
         late.count(),
         resolved.lookups,
         median(&late),
@@ -191,8 +191,8 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     finding.evidence.push(shown.packets(&packets));
     finding.verdict = evidence::judge(&finding.evidence, late.count(), is_one_domain);
     finding.summary = format!(
-        "The resolver {resolver} takes {} (median) longer than the way to it for {} of {} lookups: \
-         it asks others first.",
+        "The resolver {resolver} takes {} (median) longer than the round trip to it for {} of {} \
+         lookups: it asks others first.",
         median(&late),
         late.count(),
         resolved.lookups,

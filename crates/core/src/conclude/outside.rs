@@ -1,9 +1,9 @@
-//! Transfers outside of exchanges: stretches of data that no request asked for or that were not
-//! answered. The rules on transport weigh them as they do messages, and where exchanges show the
-//! same finding, theirs is further evidence of it.
+//! Transfers outside exchanges: stretches of data that no request asked for or that were not
+//! answered. The transport rules weigh them like messages. If exchanges show the same finding, the
+//! finding outside exchanges becomes further evidence.
 //!
-//! A watched server's kernel shows its exchanges all the same, but only now and then where there is
-//! much traffic: a pause in between is a hole in the view, and the time beside it nobody's.
+//! The kernel of a watched server still shows its exchanges, but only from time to time if there is
+//! much traffic: a pause in between is a hole in the view, and the time next to it has no owner.
 
 use core::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::registry::Id;
 use crate::report::{Finding, LayerState};
 use crate::service::Ledger;
 
-/// The causes that hold back data whatever it says. Causes that depend on who owes whom an answer,
-/// or on what a program meant to send, are not among them.
+/// The causes that hold back data whatever the data means. Causes that depend on which side owes a
+/// response, or on what a program meant to send, are not among them.
 const SPEAKS: [Id; 10] = [
     Id::ZeroWindow,
     Id::ReceiveWindow,
@@ -33,7 +33,7 @@ const SPEAKS: [Id; 10] = [
     Id::BandwidthLimit,
 ];
 
-/// Adds the findings outside of exchanges to those within them.
+/// Adds the findings outside exchanges to those within exchanges.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
     let services = evidence.services.iter();
     let outside =
@@ -65,9 +65,9 @@ fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Find
         .collect()
 }
 
-/// Returns the reason that transfers outside of exchanges keep the transport from being cleared:
-/// time for which data stood still, or time in which nothing shows what set the pace. `within`: the
-/// figures of the exchanges.
+/// Returns the reason that transfers outside exchanges prevent clearing the transport: time for
+/// which data stalled, or time in which nothing shows what set the pace. `within`: the figures of
+/// the exchanges.
 pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState, String)> {
     let mut sum = Ledger::default();
     let services = evidence.services.values();
@@ -90,7 +90,7 @@ pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState,
         return Some((LayerState::Suspected, line));
     }
     let mut untold = sum.waits.of(WaitKind::Unknown);
-    // Of a protocol that is not read, the pauses within exchanges are nobody's too.
+    // If the protocol cannot be parsed, the pauses within exchanges have no owner either.
     if within.unread * 2 > within.count {
         untold = untold.saturating_add(within.waits.of(WaitKind::Unknown));
     }
@@ -103,8 +103,8 @@ pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState,
     })
 }
 
-/// Compares a finding with all the service's time: a lost segment of a greeting is nothing beside a
-/// thousand requests.
+/// Weighs a finding against the time of the whole service: a lost segment of a greeting is
+/// negligible next to a thousand requests.
 fn weigh(mut finding: Finding, service: &Service, outside: &Outside) -> Option<Finding> {
     let all = service
         .ledger
@@ -115,8 +115,8 @@ fn weigh(mut finding: Finding, service: &Service, outside: &Outside) -> Option<F
     (finding.share >= MATERIAL_SHARE).then_some(finding)
 }
 
-/// Joins the findings for one cause of one service: the dearer one stays, with the evidence of the
-/// other.
+/// Merges the findings for one cause of one service: the one with the higher cost stays, and gets
+/// the evidence of the other.
 fn join(findings: &mut Vec<Finding>, mut finding: Finding) {
     let same = findings
         .iter_mut()

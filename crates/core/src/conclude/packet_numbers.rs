@@ -1,9 +1,9 @@
-//! Reports of live observations, whose packets are in no file, so that their numbers lead nowhere:
-//! examples are found again by their time and connection.
+//! Reports of live observations: their packets are in no file, so packet numbers refer to nothing.
+//! Examples can be found by their time and connection instead.
 
 use crate::report::{Exchanges, Exemplar, Report};
 
-/// Removes the packet numbers, and filters for them, from the report.
+/// Removes the packet numbers, and the filters by packet number, from the report.
 pub(super) fn forget_packets(report: &mut Report) {
     for finding in &mut report.findings {
         finding.display_filter = None;

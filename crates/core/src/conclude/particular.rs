@@ -1,10 +1,11 @@
-//! The order of particular findings, which come before the general ones that they belong to.
+//! The order of particular findings, which come before the general findings that they belong to.
 
 use crate::report::Finding;
 
-/// Moves particular findings right before the general one they belong to. Where the setup of a
-/// connection is slow for a reason of its own, the number of connections comes behind it, whatever
-/// the whole of them costs; likewise slow start behind the finding that makes it matter.
+/// Moves particular findings right before the general finding that they belong to. If connection
+/// setup is slow for a specific reason, the finding on the number of connections comes after that
+/// reason, whatever all connections cost together. Likewise, slow start comes after the finding
+/// that makes it matter.
 pub(super) fn put_first(findings: &mut Vec<Finding>) {
     let mut at = 0;
     while let Some(general) = findings.get(at) {

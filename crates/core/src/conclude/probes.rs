@@ -100,7 +100,7 @@ pub(super) fn answer_name(answer: ProbeAnswer) -> String {
     }
 }
 
-/// Returns the remark that silence between ICMP errors is no loss.
+/// Returns the remark that silence between ICMP errors is not packet loss.
 pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
     let limited = |(key, group): (&ProbeKey, &ProbeGroup)| {
         let count = |answer| group.answers.get(&answer).copied().unwrap_or_default();
@@ -140,7 +140,7 @@ mod tests {
             ),
             (ProbeMethod::Udp, [refused, datagram], false),
             (ProbeMethod::Udp, [datagram, silent], false),
-            // A router's, to a SYN.
+            // A router's answer to a SYN.
             (ProbeMethod::TcpSyn, [refused, silent], false),
         ] {
             let mut facts = Facts::default();

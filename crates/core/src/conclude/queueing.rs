@@ -1,7 +1,7 @@
-//! Queues that probes waited in under load only, and their places.
+//! Queues in which probes waited only under load, and the places of these queues.
 //!
-//! The same probes, of an idle and of a loaded target: the difference is queues. The kernel's
-//! timestamps, and the phases of a request, say whose.
+//! The same probes are sent to an idle and to a loaded target: the difference is queueing. The
+//! kernel's timestamps, and the phases of a request, show where the queue is.
 
 use core::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::observed::event::{ProbeMethod, Stamp};
 use crate::report::Remark;
 use crate::stats::histogram::Distribution;
 
-/// Minimum number of answers of each part for a remark.
+/// Minimum number of answers, idle and under load each, for a remark.
 const LEAST_ANSWERS: u64 = 5;
-/// Minimum rise of a median, and with it the least ratio: jitter and a busy processor do less. By
-/// the program's own clock a late wake-up looks the same, and scheduling slices last some
+/// Minimum rise of a median, together with the minimum ratio: jitter and a busy processor cause
+/// less. By the program's own clock, a late wake-up looks the same, and scheduling slices last some
 /// milliseconds.
 const RISES_BY: Duration = Duration::from_millis(1);
 const RISES_BY_OWN_CLOCK: Duration = Duration::from_millis(5);
 const RISES_TO: f64 = 1.5;
 
-/// Returns the rises, a sentence for each kind of probe.
+/// Returns a remark on the rises, one sentence for each kind of probe.
 pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
     let generator = facts.loads.generator.as_ref();
     let is_limit = generator.is_some_and(|generator| generator.is_limit);
@@ -66,13 +66,13 @@ impl Both<'_> {
 fn beyond(key: &ProbeKey, both: &Both<'_>, is_limit: bool) -> Option<Remark> {
     let by = match both.idle.stamp.max(both.loaded.stamp) {
         Some(Stamp::Kernel) => RISES_BY,
-        // Our own processors were busy: a rise by our clock may be ours.
+        // Our own processors were busy: a rise by our clock may be our own delay.
         _ if is_limit => return None,
         _ => RISES_BY_OWN_CLOCK,
     };
     let whole = both.rise(by, |group| &group.rtt);
     let phase = |at: usize| both.rise(by, move |group| &group.phases[at]);
-    // As `ProbePhases::NAMES` names them.
+    // The order is that of `ProbePhases::NAMES`.
     let (connect, handshake, first_byte) = (phase(1), phase(2), phase(4));
     let place = match (connect, handshake, first_byte) {
         (Some(rise), ..) => format!(
@@ -250,7 +250,7 @@ mod tests {
         let idle = (20.0, 0.1, 0.5, 19.9);
         for (method, idle, loaded) in [
             (syn, vec![idle; 6], vec![idle; 6]),
-            // Little, by time or by share.
+            // Little, in time or in share.
             (
                 syn,
                 vec![(0.1, 0.0, 0.0, 0.0); 6],

@@ -10,7 +10,8 @@ use crate::report::{
 };
 use crate::stats::sample::Sample;
 
-/// The divisor of the whole round trip within which an end's own kernel or program answers.
+/// The divisor of the whole round trip: an end's own kernel or program answers within this
+/// fraction.
 const NEAR: u32 = 10;
 
 /// Returns the record of a QUIC flow.
@@ -36,7 +37,7 @@ pub(crate) fn quic_record(flow: &Flow) -> ConnectionRecord {
             to_client_ns: flow.to_client().map(nanos),
             syn_retransmissions: Some(u64::from(flow.repeated_initials())),
         }),
-        // CONNECTION_CLOSE is encrypted.
+        // CONNECTION_CLOSE is encrypted, so the end cannot be seen.
         end: ConnectionEnd {
             how: "unknown".to_owned(),
             by: None,
@@ -80,7 +81,8 @@ fn side(seen: Side, round_trip: Option<RoundTripFigures>) -> ConnectionSide {
     }
 }
 
-/// Returns the round-trip times by the spin bit where it measures, else the handshake's.
+/// Returns the round-trip times by the spin bit if it can be used to measure, else the handshake's
+/// round-trip time.
 fn trips(handshake: Option<Duration>, spin: &Sample, spins: bool) -> Option<RoundTripFigures> {
     let least = handshake.map(nanos);
     if !spins || spin.count() == 0 {

@@ -9,12 +9,12 @@ use crate::registry::RouteProperty;
 use crate::report::{Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route};
 use crate::route::alike;
 
-/// Minimum share of the path's time that must begin at one place to be named.
+/// Minimum share of the path's delay that must begin at one place for that place to be reported.
 const MOST: f64 = 0.5;
-/// Minimum length of a path with a place that matters.
+/// Minimum round trip of a path for which the place of its delay matters.
 const FAR: Duration = Duration::from_millis(1);
-/// Minimum number of losses at the target that an investigation's few probes must show, and the
-/// least share of them: one may happen anywhere.
+/// Minimum number, and minimum share, of losses at the target among an investigation's few probes:
+/// a single loss may happen anywhere.
 const LOSSES: u64 = 3;
 const LOST: f64 = 0.1;
 
@@ -47,7 +47,7 @@ fn means(route: &Route) -> String {
     format!("{}, {rights}", route.method)
 }
 
-/// Returns the obstacle that keeps probes from the target.
+/// Returns the obstacle that keeps probes from reaching the target.
 fn verdict(route: &Route) -> Option<String> {
     let target = &route.target;
     let port = route
@@ -102,7 +102,7 @@ fn reached(route: &Route, hops: &[Hop]) -> String {
 }
 
 /// Returns the path as a layer of an investigation that traced it: where its delay begins, and
-/// whether it loses. Delay accuses nobody: nothing here can be removed.
+/// whether it loses packets. Delay accuses nobody: it cannot be removed.
 pub(super) fn path(facts: &Facts) -> Option<Layer> {
     let route = facts.route.route()?;
     let hops = facts.route.hops();
@@ -116,17 +116,17 @@ pub(super) fn path(facts: &Facts) -> Option<Layer> {
     })
 }
 
-/// Returns the numbers of the investigation's echo requests that were lost, and sent.
+/// Returns the number of the investigation's echo requests that were lost, and the number sent.
 fn echoes(facts: &Facts) -> Option<(u64, u64)> {
     let group = facts.probes_of(TargetId::Subject, ProbeMethod::Icmp, false)?;
     let silent = group.answers.get(&ProbeAnswer::Silence);
     Some((silent.copied().unwrap_or_default(), group.sent))
 }
 
-/// Returns the state of the path, and its line, where handshakes are lost at the target. The loss
-/// is the target's own, if it drops SYNs (a full backlog, a limit), or the path's: then echo
-/// requests, which its kernel answers whatever listens, are lost as often. Routers cannot tell: one
-/// that limits its answers loses as one that drops packets does.
+/// Returns the state of the path and its line, if handshakes are lost at the target. The target
+/// causes the loss if it drops SYNs (a full backlog, a limit). The path causes it if echo requests,
+/// which the target's kernel answers whatever port is open, are lost as often. Routers are no
+/// evidence: a router that limits its answers looks like one that drops packets.
 fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState, String) {
     let last = hops.last();
     let last = last.map_or((0, 0), |hop| {
@@ -152,7 +152,7 @@ fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState
     }
 }
 
-/// Adds evidence to findings on the path whose loss or delay begins there.
+/// Adds evidence from the trace to findings on loss or delay of the path.
 pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
     let Some(route) = facts.route.route() else {
         return;
@@ -198,7 +198,7 @@ fn way(route: &Route, hops: &[Hop]) -> String {
     }
 }
 
-/// Returns the two hops between which most of the path's time lies, if there are such.
+/// Returns the two hops between which most of the path's delay arises, if there are such hops.
 fn step(hops: &[Hop]) -> Option<String> {
     let answering: Vec<&Hop> = hops.iter().filter(|hop| hop.received > 0).collect();
     let whole = answering.last()?.kept_ns;
@@ -255,7 +255,7 @@ mod tests {
         );
         let even = [hop(1, 10, 8, 8), hop(2, 20, 8, 8), hop(3, 30, 8, 8)];
         assert_eq!(step(&even), None);
-        // Microseconds have no place that matters.
+        // For a path of microseconds, the place of the delay does not matter.
         let near = [hop(1, 0, 8, 8), hop(2, 0, 8, 8)];
         assert_eq!(step(&near), None);
     }
@@ -277,8 +277,8 @@ mod tests {
         );
         let once = [hop(1, 1, 8, 8), hop(2, 2, 8, 7)];
         assert_eq!(heavy_loss(&route(Some(2)), &once), None);
-        // The loss is the target's own, by its kernel's answers to echo requests. A router that
-        // lost as much says nothing: it may limit its answers.
+        // The target causes the loss, as its kernel's answers to echo requests show. A router with
+        // as much loss is no evidence: it may limit its answers.
         let lossy = [hop(1, 1, 24, 16), hop(2, 2, 24, 16)];
         for (echoes, state) in [
             (Some((7, 24)), LayerState::Accused),

@@ -9,7 +9,7 @@ use crate::registry::LayerId;
 use crate::report::{Finding, Layer, LayerState};
 use crate::stats::histogram::Distribution;
 
-/// Returns the layers `tls` and `resumption`, where TLS was spoken or is accused.
+/// Returns the layers `tls` and `resumption`, if TLS was used or is accused.
 pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {
     let transport = facts.loads.transports.get(&TargetId::Subject);
     let tls = transport.and_then(|transport| transport.tls.as_ref());
@@ -29,8 +29,8 @@ pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {
     vec![seen.handshake(), seen.resumption()]
 }
 
-/// Returns the times of single handshakes where there were any, as nothing delays them but the
-/// server and the path; else of the load's handshakes.
+/// Returns the times of single handshakes if there were any, because only the server and the path
+/// delay them; else the times of the load's handshakes.
 fn gathered(facts: &Facts, method: ProbeMethod, load: Option<&Distribution>) -> Distribution {
     let probed = facts.probes_of(TargetId::Subject, method, false);
     let probed = probed.map(|group| &group.rtt).filter(|rtt| !rtt.is_empty());
@@ -81,7 +81,8 @@ impl Seen<'_> {
             }
         };
         let because = "own handshakes with the sessions of earlier ones on offer";
-        // That none is resumed costs only those that connect often: a finding says so.
+        // A lack of resumption costs only clients that connect often; a separate finding reports
+        // that.
         layer("resumption", LayerState::Cleared, line, because)
     }
 }

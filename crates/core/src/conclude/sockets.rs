@@ -1,4 +1,4 @@
-//! Live sockets: both ends joined, with remarks on the state that costs time.
+//! Live sockets: both ends joined, with remarks on states that cost time.
 
 mod lost;
 mod tcp;
@@ -29,7 +29,7 @@ pub(super) fn sockets(facts: &LiveSockets) -> Vec<report::LiveSocket> {
     list.into_iter().map(row).collect()
 }
 
-/// Returns the remark on sockets that there was no room for.
+/// Returns the remark on sockets that could not be kept for lack of room.
 pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
     (facts.left_out > 0).then(|| Remark {
         id: "sockets-left-out".to_owned(),
@@ -40,7 +40,7 @@ pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
     })
 }
 
-/// The sockets of connections by their ends.
+/// The sockets of connections, by their two ends.
 struct Ends<'a>(BTreeMap<Place, Vec<&'a LiveSocket>>);
 
 impl<'a> Ends<'a> {
@@ -53,8 +53,8 @@ impl<'a> Ends<'a> {
         Self(ends)
     }
 
-    /// Returns the socket at the other end, if it is clear which one that is: the addresses of
-    /// other namespaces may be the same.
+    /// Returns the socket at the other end, if it can be identified: other namespaces may use the
+    /// same addresses.
     fn peer(&self, socket: &LiveSocket) -> Option<&'a LiveSocket> {
         let mirrored = self.0.get(&socket.peer_place()?)?;
         let own = self.0.get(&socket.place())?;
@@ -98,8 +98,8 @@ fn row(seen: &SeenSocket, peer: Option<&LiveSocket>) -> report::LiveSocket {
     }
 }
 
-/// Returns the remark on connections that wait to be accepted, and on the fate of those without
-/// room.
+/// Returns the remark on connections in the accept queue, and on the fate of connections for which
+/// the queue has no room.
 fn backlog(socket: &LiveSocket, of_further: &str) -> Option<String> {
     let (waiting, most) = (socket.receive_queue, socket.send_queue);
     // The queue is full when it holds one more than its limit
@@ -115,7 +115,7 @@ fn backlog(socket: &LiveSocket, of_further: &str) -> Option<String> {
     ))
 }
 
-/// Returns the remark on bytes that wait for the process.
+/// Returns the remark on bytes that wait for the process to read them.
 fn unread(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
     let bytes = socket.receive_queue;
     (bytes > 0).then(|| {
@@ -208,7 +208,7 @@ mod tests {
         assert!(
             remarks[0].contains("at this instant") && remarks[0].contains("TCP_NODELAY is off")
         );
-        // Without the option one look is not enough, many are.
+        // Without the option's value a single sample is not enough; many samples are.
         let unread = || with(|socket| socket.options = None);
         assert!(told([unread()]).concat().is_empty());
         let often = told((0..10).map(|_| unread())).concat();
@@ -308,7 +308,7 @@ mod tests {
         assert!(two([(0, 9), (0, 9)]).contains("none of them"));
     }
 
-    /// Returns a UDP socket with so many of 100,000 bytes in use, with these drops.
+    /// Returns a UDP socket with `used` of 100,000 bytes in use and this number of drops.
     fn udp(used: u32, drops: u32) -> LiveSocket {
         with(|socket| {
             (socket.protocol, socket.state, socket.tcp) = (Protocol::Udp, "UNCONN", None);

@@ -1,5 +1,5 @@
-//! Conclusions from probes that differ in one parameter only: the bad member of parallel paths, the
-//! size that no longer passes, the kind of filter.
+//! Conclusions from probes that differ only in one parameter: the bad member of parallel paths, the
+//! size above which packets are lost, the kind of filter.
 
 mod flags;
 mod ports;

@@ -88,7 +88,7 @@ fn setting(what: &str, of: &Setting) -> SocketSetting {
     }
 }
 
-/// Returns the remarks on a setting: facts, and whom they concern.
+/// Returns the remarks on a setting: the facts, and the programs concerned.
 fn remarks(what: &str, group: &GroupHistory) -> Vec<String> {
     [
         flapping(what, group),
@@ -104,7 +104,7 @@ fn remarks(what: &str, group: &GroupHistory) -> Vec<String> {
 /// Returns the remark on an option that is switched back and forth on the same connection.
 fn flapping(what: &str, group: &GroupHistory) -> Option<String> {
     let of = &group.setting;
-    // Once on and once off is no flapping.
+    // An option that was switched on once and off once is not flapping.
     let is_again = group.most_calls > 2;
     match what {
         "TCP_CORK" if is_again && of.on > 0 && of.off > 0 => Some(format!(
@@ -124,7 +124,7 @@ fn flapping(what: &str, group: &GroupHistory) -> Option<String> {
     }
 }
 
-/// Returns the remark on calls that changed nothing, where they are most of several.
+/// Returns the remark on calls that changed nothing, if most of several calls did so.
 fn idle(of: &Setting) -> Option<String> {
     let Tally { count, of } = of.unchanged;
     (count > 1 && count * 2 >= of).then(|| format!("stood so already in {count} of {of} calls"))

@@ -19,12 +19,12 @@ use crate::report::{
 };
 use crate::stats::histogram::Distribution;
 
-/// Minimum share of the due responses for which a service keeps up; the requests in flight at the
-/// end are less.
+/// Minimum share of the due responses with which a service keeps up; the requests in flight at the
+/// end are a smaller share.
 const KEEPS_UP: f64 = 0.97;
-/// The share of busy time above which a generator's thread may miss due requests.
+/// Share of busy time from which a generator's thread may miss due requests.
 const BUSY_SHARE: f64 = 0.9;
-/// The lateness from which a generator's thread misses due requests.
+/// Minimum lateness at which a generator's thread counts as missing due requests.
 const LATE_START: Duration = Duration::from_millis(2);
 
 pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
@@ -86,7 +86,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
 }
 
 /// Returns the latencies that requests at an even pace would have met, in closed loop: a connection
-/// asked once in its mean interval, and so did each of its streams or places in the pipeline.
+/// sent one request per mean interval, and so did each of its streams or pipeline slots.
 fn even_pace(
     start: &PhaseStart,
     at_once: u32,
@@ -158,7 +158,7 @@ fn subject_clusters(facts: &Facts) -> Vec<Cluster> {
     of_subject.map(|(_, cluster)| cluster.clone()).collect()
 }
 
-/// Returns the duration of the load before it was counted from `at` on.
+/// Returns how long the load had been running when counting began at `at`.
 fn warm_up(facts: &Facts, at: &Timestamp) -> f64 {
     let before = facts.loads.phases.iter();
     let mut before = before.filter(|(_, phase, _)| *phase == Phase::WarmUp);
@@ -184,8 +184,8 @@ fn transport(facts: &Facts) -> Option<Transport> {
     })
 }
 
-/// Returns true if this many responses per second are fewer than were due, the generator being on
-/// time.
+/// Returns true if this many responses per second are fewer than were due although the generator
+/// was on time.
 fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
     let is_in_time = facts.loads.generator.is_none_or(|generator| {
         generator.busiest_share < BUSY_SHARE && generator.start_lag_p99 < LATE_START
@@ -196,7 +196,8 @@ fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
             .is_some_and(|offered| rate < offered * KEEPS_UP)
 }
 
-/// Returns the remark that the generator may have set the figures, once for all runs.
+/// Returns the remark that the generator may have limited the figures; a single remark for all
+/// runs.
 pub(super) fn generator_note(facts: &Facts) -> Option<Remark> {
     let sample = facts.loads.generator.filter(|sample| sample.is_limit)?;
     let text = format!(
@@ -315,7 +316,8 @@ fn meaning(result: &ExperimentResult<'_>) -> &'static str {
     let (helps, hurts) = (result.high < 0, result.low > 0);
     match (result.experiment, helps, hurts) {
         (Experiment::QuickAck, true, _) => {
-            "Requests are faster when we acknowledge at once: something waits for our ACK."
+            "Requests are faster when lagtrace acknowledges immediately: something waits for its \
+             ACK."
         }
         (Experiment::QuickAck, ..) => {
             "How soon we acknowledge makes no difference: nothing waits for our ACK."
@@ -340,7 +342,7 @@ fn meaning(result: &ExperimentResult<'_>) -> &'static str {
     }
 }
 
-/// Returns the notes on the captures that a reader must know.
+/// Returns the notes on the captures that a reader needs to know.
 pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
     let mut notes = Vec::new();
     for (_, summary) in &evidence.facts.captures {
@@ -364,7 +366,8 @@ pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
     notes
 }
 
-/// Returns the remark on the part of a capture that could not be decoded, and so was not judged.
+/// Returns the remark on the part of a capture that could not be decoded and was therefore not
+/// judged.
 fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
     let CaptureSummary { name, packets, .. } = summary;
     let links: Vec<String> = summary
@@ -400,7 +403,8 @@ fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
     })
 }
 
-/// Returns the remark on the service's latency while packets were captured, beside that before.
+/// Returns the remark on the service's latency while packets were captured, compared with the
+/// latency before.
 fn disturbance(facts: &Facts) -> Option<Remark> {
     let alone = facts.loads.baseline(TargetId::Subject)?;
     let observed = facts.loads.observed_baseline(TargetId::Subject)?;
@@ -433,7 +437,7 @@ mod tests {
             active: Duration::from_secs(10),
             is_observed: false,
         };
-        // Ten streams on each of two connections, and each response takes 10 ms.
+        // Ten streams on each of two connections, each response taking 10 ms.
         let mut seen = Distribution::default();
         seen.record_many(Duration::from_millis(10), 20_000);
         let met = even_pace(&start, 10, &seen, 10.0).expect("figures");

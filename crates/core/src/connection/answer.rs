@@ -1,4 +1,4 @@
-//! Acknowledgements, SACK blocks and windows of a segment, applied to the other side's bytes.
+//! Acknowledgements, SACK blocks and windows of a segment, applied to the peer's bytes.
 
 use super::repeats::Answer;
 use super::{Connection, empty_span};
@@ -25,7 +25,7 @@ impl Connection {
         (after, after > before)
     }
 
-    /// Notes that the sender of `direction` allows its peer to send up to `edge`; returns true if
+    /// Records that the sender of `direction` allows its peer to send up to `edge`; returns true if
     /// that is further than before.
     pub(super) fn remember_window(&mut self, direction: Direction, edge: u64) -> bool {
         let slot = usize::from(direction == Direction::Backward);
@@ -36,8 +36,8 @@ impl Connection {
         before.is_some_and(|before| edge > before)
     }
 
-    /// Takes in what the segment says of the other side's bytes beyond its acknowledgement; returns
-    /// true if some are missing at its sender's.
+    /// Takes in what the segment reports about the peer's bytes beyond its acknowledgement; returns
+    /// true if the sender of the segment lacks some of them.
     #[inline]
     pub(super) fn hear(&mut self, segment: &Segment, ack: u64, skipped: u16) -> bool {
         let blocks = segment.options.sack_blocks();
@@ -90,8 +90,8 @@ impl Connection {
     }
 }
 
-/// Splits `spans` (SACK blocks) into the bytes that arrived twice, if the first block reports that,
-/// and what arrived beyond missing data: RFC 2883 §4 puts a D-SACK first, at or below the
+/// Splits `spans` (SACK blocks) into the bytes that arrived twice, if the first block reports any,
+/// and the bytes that arrived beyond missing data: RFC 2883 §4 puts a D-SACK first, at or below the
 /// acknowledgement or inside the second block.
 fn split_duplicate(spans: &[Span], ack: u64) -> (Option<Span>, &[Span]) {
     let Some((first, rest)) = spans.split_first() else {

@@ -1,4 +1,4 @@
-//! Exchanges, setups and connections as they close.
+//! Exchanges, setups and connections that have closed.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -13,31 +13,31 @@ use crate::observed::flow::Endpoint;
 /// Everything that closed on the connections of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Closed {
-    /// Closed exchanges, kept until they are counted: they are large, and moved nowhere.
+    /// Closed exchanges, kept until they are counted; never moved, because they are large.
     pub(crate) exchanges: Vec<Exchange>,
     /// Setups of connections, kept until they are counted.
     pub(crate) setups: Vec<Setup>,
-    /// Stretches of one side's bytes that no exchange holds, tiled as a message is.
+    /// Stretches of one side's bytes that belong to no exchange, tiled like a message.
     pub(crate) transfers: Vec<Exchange>,
-    /// Ends of connections on which one side never acknowledged what the other repeated.
+    /// Ends of connections on which one side never acknowledged what the other retransmitted.
     pub(crate) dead_peers: Vec<DeadPeer>,
-    /// Connections that ended or were given up: their point, and its place: 0 at the client, 1 at
-    /// the server, 2 between, 3 unknown.
+    /// Connections that ended or were dropped: observation point and vantage (0 at the client, 1 at
+    /// the server, 2 between, 3 unknown).
     pub(crate) connections: Vec<(PointId, usize)>,
-    /// Round trips that the ends of connections tell, by their server.
+    /// Round trips measured at the ends of connections, with the server of each.
     pub(crate) fin_trips: Vec<(Endpoint, Duration)>,
     /// Ended connections with their facts, if those are wanted.
     pub(crate) watched: Vec<Watched>,
-    /// Servers whose data was seen, and the data's time to live.
+    /// Servers whose data was seen, with the data's time to live.
     pub(crate) servers: Vec<(IpAddr, u8)>,
     /// Numbers of exchanges and setups that were reported.
     told: (usize, usize),
-    /// Memory that the next segment uses again.
+    /// Memory reused for the next segment.
     pub(super) scratch: Scratch,
 }
 
 impl Closed {
-    /// Returns true if anything closed that was not reported.
+    /// Returns true if anything that closed was not reported yet.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.told != (self.exchanges.len(), self.setups.len())
@@ -47,7 +47,7 @@ impl Closed {
             || !self.dead_peers.is_empty()
     }
 
-    /// Drops what was reported; keeps what is yet to be counted, and the memory.
+    /// Drops what was reported; keeps what is still to be counted, and the memory.
     pub(crate) fn forget_told(&mut self) {
         self.told = (self.exchanges.len(), self.setups.len());
         for transfer in &mut self.transfers {

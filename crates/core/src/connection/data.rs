@@ -1,4 +1,4 @@
-//! A segment's own bytes: arrival, flight and place in the stream.
+//! A segment's own bytes: arrival, bytes in flight and position in the stream.
 
 use core::cmp::Ordering;
 use core::time::Duration;
@@ -58,8 +58,8 @@ impl Connection {
         })
     }
 
-    /// Follows the amount that the segment's sender sends at a time; returns true if the segment is
-    /// the first after a wait that only a window cut by losses explains.
+    /// Tracks how much the segment's sender has in flight at a time. Returns true if the segment is
+    /// the first after a wait that only a congestion window reduced by losses explains.
     fn after_cut(
         &mut self,
         segment: &Segment,
@@ -94,7 +94,7 @@ pub(crate) fn is_progress(arrival: Arrival) -> bool {
     )
 }
 
-/// Returns true if the payload's length is no multiple of the MSS. Most are told without a
+/// Returns true if the payload's length is no multiple of the MSS. Most cases are decided without a
 /// division.
 #[inline]
 fn is_partial(payload_len: u32, mss: u32) -> bool {

@@ -1,4 +1,4 @@
-//! Data that its receiver never acknowledged, however often it was repeated.
+//! Data that its receiver never acknowledged, however often it was retransmitted.
 
 use core::time::Duration;
 
@@ -6,30 +6,31 @@ use super::{Closed, Connection};
 use crate::exchange::Side;
 use crate::observed::flow::{Direction, Endpoint};
 
-/// Minimum number of repetitions of the same bytes: the first may be a probe, and a
-/// capture may end in the midst of the second.
+/// Minimum number of retransmissions of the same bytes: the first may be a probe, and a capture may
+/// end during the second.
 const LEAST_REPEATS: u32 = 3;
-/// Minimum time from the first repetition to the last: what repeats sooner is no timer.
+/// Minimum time from the first retransmission to the last: quicker retransmissions do not come from
+/// a timer.
 const LEAST_TIME: Duration = Duration::from_secs(1);
 
-/// The end of a connection on which one side fell silent while the other repeated its data.
+/// The end of a connection on which one side fell silent while the other retransmitted its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeadPeer {
     /// The address and port of the service.
     pub(crate) server: Endpoint,
-    /// The side that repeated its data.
+    /// The side that retransmitted its data.
     pub(crate) sender: Side,
-    /// The repetitions of the bytes that were repeated most often.
+    /// Number of retransmissions of the bytes that were retransmitted most often.
     pub(crate) repeats: u32,
-    /// The time from the first to the last of these repetitions.
+    /// The time from the first of these retransmissions to the last.
     pub(crate) lasted: Duration,
-    /// Numbers of the first and the last packet of the repetitions.
+    /// Numbers of the first and the last packet of these retransmissions.
     pub(crate) packets: [u64; 2],
 }
 
 impl Connection {
-    /// Notes the silence in which the connection ends. A side that has said that no more comes, or
-    /// that has no room, is not waited for.
+    /// Records the silence in which the connection ends. A side that has sent a FIN, or that has no
+    /// room, is not waited for.
     pub(super) fn note_dead_peer(&self, closed: &mut Closed) {
         for direction in [Direction::Forward, Direction::Backward] {
             let (half, peer) = (self.half(direction), self.half(direction.reverse()));

@@ -1,4 +1,4 @@
-//! The end of a connection, and what closes on it.
+//! The end of a connection, and what closes with it.
 
 use core::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::exchange::Side;
 use crate::observed::flow::{Direction, Endpoint};
 use crate::observed::segment::{Segment, TcpFlags, hops};
 
-/// The most routers by which the paths of one host's packets differ: paths of equal length are
-/// chosen anew, and a load balancer stands before the host that it speaks for.
+/// Maximum difference in hop count between packets of one host: paths of equal length may change,
+/// and a load balancer may be located before the host for which it answers.
 const MOST_APART: u8 = 2;
 
 impl Connection {
     pub(super) fn take_reset(&mut self, segment: &Segment, closed: &mut Closed) {
         let is_client = self.client == Some(segment.direction);
         if is_client && self.setup.is_awaited() && self.setup.opening.was_challenged {
-            // The client resets what the server remembers; its SYN comes again.
+            // The client resets the connection that the server remembers; its SYN comes again.
             return;
         }
         if self.end.is_none() {
@@ -43,9 +43,9 @@ impl Connection {
         self.collect(closed);
     }
 
-    /// Returns true if a reset in the server's name is not the server's: it comes from elsewhere
-    /// by the routers that it passed, or sooner than an answer to anything that the client sent
-    /// since it heard of the server.
+    /// Returns true if a reset in the server's name was not sent by the server: its hop count
+    /// differs, or it came sooner than an answer to anything that the client sent since it last
+    /// heard from the server.
     fn is_reset_on_way(&self, reset: &Segment) -> bool {
         if self.client != Some(reset.direction.reverse()) {
             return false;
@@ -57,8 +57,8 @@ impl Connection {
         is_elsewhere || self.is_too_soon(reset)
     }
 
-    /// Returns true if a reset that answers a segment, as those without ACK do (RFC 9293
-    /// §3.10.7.4), comes sooner after the first one that it can answer than the way there and back
+    /// Returns true if a reset that answers a segment, as resets without ACK do (RFC 9293
+    /// §3.10.7.4), comes sooner after the first segment that it can answer than the round trip
     /// allows.
     fn is_too_soon(&self, reset: &Segment) -> bool {
         let own = self.half(reset.direction);
@@ -85,8 +85,8 @@ impl Connection {
         }
     }
 
-    /// Ends the directions that both sides have ended, once all that they sent is acknowledged:
-    /// what was lost of it comes again until then.
+    /// Ends the directions that both sides have closed, once all their data is acknowledged: lost
+    /// data is retransmitted until then.
     fn settle_fins(&mut self) {
         let is_acked = |half: &Half| half.fin.is_some_and(|fin| half.acked >= fin);
         if self.pairing.awaits_last_acks() && is_acked(&self.forward) && is_acked(&self.backward) {
@@ -94,7 +94,7 @@ impl Connection {
         }
     }
 
-    /// Closes what is open, as the capture ends or the connection is given up.
+    /// Closes everything open when the capture ends or the connection is dropped.
     pub(crate) fn give_up(&mut self, parting: Parting, closed: &mut Closed) {
         if self.setup.is_open() {
             closed.setups.extend(self.setup.conclude(self.endpoints()));
@@ -116,8 +116,8 @@ impl Connection {
         closed.watched.extend(self.watched(parting));
     }
 
-    /// Returns the round trip that both FINs and their replies add up to, by its server, where no
-    /// SYN was seen.
+    /// Returns the round trip, as the sum of both FINs' reply times, and its server, if no SYN was
+    /// seen.
     fn fin_trip(&self) -> Option<(Endpoint, Duration)> {
         let halves = [&self.forward, &self.backward];
         let [forward, backward] = halves.map(|half| half.to_peer.fin_trip());
@@ -145,7 +145,7 @@ impl Connection {
         })
     }
 
-    /// Hands out what closed. Mostly nothing has.
+    /// Hands out what closed; usually nothing has.
     #[inline]
     pub(super) fn collect(&mut self, closed: &mut Closed) {
         if self.end.is_some() {

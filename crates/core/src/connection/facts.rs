@@ -1,9 +1,9 @@
 //! Numbers of a connection, for the list of connections.
 //!
-//! The input is the segments as [`Connection`](super::Connection) has understood them, and its
+//! The input is the segments as [`Connection`](super::Connection) interpreted them, and its
 //! exchanges as they close; the output is [`Watched`], from which a record of the report is made.
-//! Fixed in size but for samples of at most 64 durations; rare things are kept apart and cost
-//! nothing where they do not happen.
+//! The size is fixed except for samples of at most 64 durations; data on rare events is stored
+//! separately and costs nothing if they do not happen.
 
 pub(crate) mod end;
 mod flight;
@@ -23,43 +23,44 @@ use crate::observed::flow::{Direction, Endpoint};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// A segment after the handshake, as its connection understood it.
+/// A segment after the handshake, as its connection interpreted it.
 #[derive(Debug)]
 pub(crate) struct Step<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) data: Option<Data>,
-    /// The sender's bytes in flight once the segment passed; `None` where the other direction was
-    /// not seen.
+    /// The sender's bytes in flight once the segment passed; `None` if the other direction was not
+    /// seen.
     pub(crate) in_flight: Option<u64>,
-    /// The room that the receiver's window has behind the segment; `None`: not known.
+    /// The room that the receiver's window has after the segment; `None`: not known.
     pub(crate) room: Option<u64>,
-    /// The room that the sender's window leaves its peer now.
+    /// The room that the sender's window now leaves its peer.
     pub(crate) peer_room: Option<u64>,
-    /// The window that it advertises; `None` where the scaling is not known.
+    /// The window that the segment advertises; `None` if the window scale is not known.
     pub(crate) window: Option<u64>,
     /// The sender's segment size.
     pub(crate) mss: u32,
-    /// Number of the peer's bytes that it acknowledges for the first time.
+    /// Number of the peer's bytes that the segment acknowledges for the first time.
     pub(crate) newly_acked: u64,
-    /// The time since the segment that it acknowledges passed here.
+    /// The time since the segment that this one acknowledges passed the observation point.
     pub(crate) reply: Option<Duration>,
-    /// Minimum round trip from here to its sender.
+    /// Minimum round trip from the observation point to the segment's sender.
     pub(crate) floor: Option<Duration>,
-    /// Minimum round trip from end to end.
+    /// Minimum round trip between the ends.
     pub(crate) trip: Option<Duration>,
-    /// Number of its sender's bytes that passed here before and lie behind its own.
+    /// Number of its sender's bytes that passed the observation point before and come after the
+    /// segment's own in the stream.
     pub(crate) behind: u64,
-    /// True if it takes the byte before its sender's next one (RFC 9293 §3.8.4): it asks whether
-    /// the peer is there, or has room.
+    /// True if the segment carries the byte before its sender's next one (RFC 9293 §3.8.4): it
+    /// probes whether the peer is alive, or has room.
     pub(crate) is_probe: bool,
-    /// True if data of the peer is outstanding behind what it acknowledges.
+    /// True if data of the peer is outstanding beyond what the segment acknowledges.
     pub(crate) is_awaited: bool,
 }
 
-/// The facts of a connection that goes on.
+/// The facts of a connection that is still followed.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// Wireshark's number of the connection; `None` where there were too many.
+    /// Wireshark's index of the connection; `None` if there were too many.
     pub(crate) stream: Option<u32>,
     pub(crate) first: Timestamp,
     pub(crate) first_packet: u64,
@@ -67,7 +68,7 @@ pub(crate) struct Facts {
     /// The steps of the handshake.
     pub(crate) opening: Opening,
     pub(crate) exchanges: u32,
-    /// Time that its exchanges lost, by owner: client, server, path, unknown.
+    /// Time that the exchanges lost, by owner: client, server, path, unknown.
     pub(crate) lost_ns: [u64; 4],
     pub(crate) fin_by: Option<Direction>,
     pub(crate) reset_by: Option<Direction>,
@@ -85,12 +86,12 @@ pub(crate) struct Opening {
     end: Option<Timestamp>,
 }
 
-/// The reason why a connection is followed no further.
+/// The reason why a connection is no longer followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parting {
-    /// Nothing came for long, or the connection ended long ago.
+    /// Nothing came for a long time, or the connection ended long ago.
     Idle,
-    /// Too many others are followed.
+    /// Too many other connections are followed.
     Crowded,
     /// Another connection took its ports.
     Succeeded,
@@ -98,20 +99,20 @@ pub(crate) enum Parting {
     CaptureEnded,
 }
 
-/// A connection that is followed no further, with its facts.
+/// A connection that is no longer followed, with its facts.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) facts: Box<Facts>,
     pub(crate) point: PointId,
-    /// The direction that the client sends in, as far as known.
+    /// The direction in which the client sends, as far as known.
     pub(crate) client: Option<Direction>,
-    /// The sources of either direction.
+    /// The sending endpoint of each direction.
     pub(crate) ends: [Endpoint; 2],
-    /// The place of the point: 0 at the client, 1 at the server, 2 between, 3 unknown.
+    /// The vantage point: 0 at the client, 1 at the server, 2 between, 3 unknown.
     pub(crate) vantage: usize,
-    /// Round trips by direction: from here to the end that it goes to.
+    /// Round trips by direction: from the observation point to the direction's destination.
     pub(crate) trips: [RoundTrip; 2],
-    /// Bytes by direction that were acknowledged and never seen.
+    /// Bytes by direction that were acknowledged but never seen.
     pub(crate) unseen: [u64; 2],
     pub(crate) last_seen: Timestamp,
     pub(crate) parting: Parting,
@@ -128,18 +129,18 @@ impl Watched {
         of(self.ends, direction)
     }
 
-    /// Returns the round trips from here to where `direction` goes.
+    /// Returns the round trips from the observation point to the destination of `direction`.
     pub(crate) fn trip(&self, direction: Direction) -> RoundTrip {
         of(self.trips, direction)
     }
 
-    /// Returns the bytes in `direction` that were acknowledged and never seen.
+    /// Returns the number of bytes in `direction` that were acknowledged but never seen.
     pub(crate) fn unseen(&self, direction: Direction) -> u64 {
         of(self.unseen, direction)
     }
 }
 
-/// Returns the item of a direction.
+/// Returns the item for a direction.
 pub(crate) fn of<T>([forward, backward]: [T; 2], direction: Direction) -> T {
     match direction {
         Direction::Forward => forward,
@@ -163,7 +164,7 @@ impl Facts {
         }
     }
 
-    /// Notes that this segment, which came after others, was the first.
+    /// Records that this segment, though seen after others, is the connection's first.
     pub(crate) fn begins_with(&mut self, first: &Segment) {
         (self.first, self.first_packet) = (first.at, first.number);
     }
@@ -192,7 +193,7 @@ impl Facts {
         self.end_mut(segment.direction).count(segment);
     }
 
-    /// Counts a copy of a segment that was seen.
+    /// Counts a duplicate of a segment that was already seen.
     pub(crate) fn doubled(&mut self, segment: &Segment) {
         self.count(segment);
         self.end_mut(segment.direction).doubled(segment);
@@ -228,7 +229,7 @@ impl Facts {
         }
     }
 
-    /// Notes that the handshake's last step came at `at`.
+    /// Records that the handshake's last step came at `at`.
     pub(crate) fn establish(&mut self, at: Timestamp) {
         self.opening.end.get_or_insert(at);
     }
@@ -257,12 +258,12 @@ impl Facts {
         }
     }
 
-    /// Notes that a segment in `direction` was sent again though an earlier copy arrived.
+    /// Records that a segment in `direction` was retransmitted although an earlier copy arrived.
     pub(crate) fn was_spurious(&mut self, direction: Direction) {
         self.end_mut(direction).was_spurious();
     }
 
-    /// Returns the time that its exchanges lost in all.
+    /// Returns the total time that the exchanges lost.
     pub(crate) fn lost(&self) -> u64 {
         self.lost_ns
             .iter()
@@ -270,7 +271,7 @@ impl Facts {
     }
 }
 
-/// Returns true for time beyond travel and transfer: somebody made the request wait.
+/// Returns true for time beyond propagation and transfer: an end or the path made the request wait.
 fn is_lost(kind: WaitKind) -> bool {
     !matches!(
         kind,
@@ -304,20 +305,20 @@ impl Opening {
         Some(self.end?.since(self.first_syn?))
     }
 
-    /// Returns the time from the SYN to its answer; `None` where one was repeated, for then nothing
-    /// tells which was answered.
+    /// Returns the time from the SYN to its answer; `None` if the SYN or the SYN/ACK was
+    /// retransmitted, because it is then unknown which copy was answered.
     pub(crate) fn to_server(&self) -> Option<Duration> {
         let answer = self.answer.filter(|_| self.syns == 1)?;
         Some(answer.since(self.last_syn?))
     }
 
-    /// Returns the time from the SYN/ACK to its answer; `None` where one was repeated.
+    /// Returns the time from the SYN/ACK to its answer; `None` if either was retransmitted.
     pub(crate) fn to_client(&self) -> Option<Duration> {
         let end = self.end.filter(|_| self.answers == 1)?;
         Some(end.since(self.answer?))
     }
 
-    /// Returns the number of times that the SYN was repeated; `None` where it was not seen.
+    /// Returns the number of times that the SYN was retransmitted; `None` if the SYN was not seen.
     pub(crate) fn repeated(&self) -> Option<u32> {
         self.syns.checked_sub(1)
     }

@@ -1,31 +1,31 @@
-//! Bytes that a sender puts on the way at a time, and what a loss makes of them.
+//! Bytes that a sender has in flight at a time, and how a loss changes them.
 
 use core::time::Duration;
 
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 
-/// The most round trips after which a window is still one of a slow start.
+/// Maximum number of round trips after which a window still counts as one of a slow start.
 const MAX_DOUBLINGS: u8 = 6;
 
-/// The bytes that a sender sends before it waits for the receiver: its
-/// congestion window shows in them wherever one looks from.
+/// The bytes that a sender sends before it waits for the receiver; they reflect its congestion
+/// window at any observation point.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flight {
     last: Option<Timestamp>,
     bytes: u64,
-    /// The most at a time but for losses: what was seen, and doubled with each
-    /// wait that a loss brought (RFC 5681 §3.1, slow start).
+    /// The maximum in flight if nothing had been lost: the maximum seen, doubled with each wait
+    /// after a loss (RFC 5681 §3.1, slow start).
     most: u64,
     doublings: u8,
-    /// True if a loss has cut the window, and it has not grown back.
+    /// True if a loss has reduced the window and it has not recovered.
     is_cut: bool,
 }
 
 impl Flight {
-    /// Takes in bytes that pass at `at`, `trip` being the whole round trip and `idle` whether
-    /// everything sent before had been acknowledged. Returns true if they were the first after a
-    /// wait that only the cut window explains.
+    /// Takes in bytes that pass at `at`; `trip` is the whole round trip, and `idle` is true if
+    /// everything sent before had been acknowledged. Returns true if these bytes are the first
+    /// after a wait that only the reduced window explains.
     pub(crate) fn take(&mut self, at: Timestamp, bytes: u64, trip: Duration, idle: bool) -> bool {
         let gap = self
             .last
@@ -36,7 +36,7 @@ impl Flight {
             self.grow();
             return false;
         }
-        // After a rest of one timeout a sender begins anew with a small window, whatever was before
+        // After an idle period of one timeout a sender restarts with a small window in any case
         // (`tcp_slow_start_after_idle`).
         self.is_cut &= !(idle && gap >= TCP_RTO_MIN);
         let is_held = self.is_cut && self.bytes < self.most;
@@ -48,13 +48,14 @@ impl Flight {
         is_held
     }
 
-    /// Returns true if what passes at `at` comes too soon after what came before for a loss between
-    /// to have been noticed, `trip` being the whole round trip.
+    /// Returns true if what passes at `at` comes too soon after the preceding bytes for a loss in
+    /// between to have been noticed; `trip` is the whole round trip.
     pub(crate) fn is_too_soon(&self, at: Timestamp, trip: Duration) -> bool {
         self.last.is_some_and(|last| at.since(last) < trip * 7 / 8)
     }
 
-    /// Notes that bytes had to be sent again, or that what passes at `at` shows that they must.
+    /// Records that bytes had to be retransmitted, or that what passes at `at` shows that they must
+    /// be.
     pub(crate) fn cut(&mut self, at: Timestamp) {
         self.last = Some(at);
         self.is_cut = true;

@@ -1,4 +1,4 @@
-//! State of one direction of a connection: its sender's bytes, as one point saw them.
+//! State of one direction of a connection: its sender's bytes, as one observation point saw them.
 
 use core::time::Duration;
 
@@ -15,11 +15,12 @@ use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::tcp::TCPOLEN_TSTAMP_ALIGNED;
 use crate::observed::time::Timestamp;
 
-/// Maximum number of holes remembered at a time; more are a capture that lost its thread.
+/// Maximum number of holes remembered at a time; a capture with more has lost track of the stream.
 const MAX_HOLES: usize = 32;
-/// Maximum number of bytes revealed at once; more is no loss but a sequence number gone wrong.
+/// Maximum number of bytes revealed by one sequence number; a larger step is not a loss but a wrong
+/// sequence number.
 const MOST_REVEALED: u64 = 1 << 20;
-/// MSS assumed until the SYN or a larger segment tells (Ethernet less timestamps).
+/// MSS assumed until the SYN or a larger segment shows it (Ethernet with timestamps).
 const DEFAULT_MSS: u32 = 1448;
 
 /// State of one direction.
@@ -35,66 +36,67 @@ pub(crate) struct Half {
     pub(crate) acked: u64,
     /// Stretches below `next` that were not seen.
     holes: Vec<Span>,
-    /// Bytes the peer acknowledged though they were never seen here.
+    /// Number of bytes that the peer acknowledged although they were never seen here.
     pub(crate) unseen_bytes: u64,
     /// MSS that this side offered.
     pub(crate) offered_mss: Option<u16>,
-    /// Window shift that this side offered; `None`: not seen, or no scaling.
+    /// Window scale that this side offered; `None`: not seen, or no scaling.
     pub(crate) window_scale: Option<u8>,
-    /// Window shift in force, where it is known without the handshake.
+    /// Window scale in effect, if it is known from another source than the handshake.
     pub(crate) told_shift: Option<u8>,
     /// Largest payload seen.
     largest: u32,
     has_timestamps: bool,
     timing: Timing,
-    /// Round trip from a segment of this side passing here to the peer's reply passing back.
+    /// Round trip from a segment of this side passing the observation point to the peer's reply
+    /// passing back.
     pub(crate) to_peer: RoundTrip,
-    /// The reply that the latest acknowledgement timed, if it did.
+    /// The reply time measured by the latest acknowledgement, if it measured one.
     pub(crate) reply: Option<Duration>,
     /// Segments with payload.
     pub(crate) data_segments: u64,
     /// Offset of the FIN.
     pub(crate) fin: Option<u64>,
     numbering: Numbering,
-    /// Data that was sent again lately.
+    /// Data that was retransmitted recently.
     pub(crate) repeats: Repeats,
-    /// True if any of its data was sent again.
+    /// True if any of this side's data was retransmitted.
     pub(crate) has_repeats: bool,
     /// Data segments that were retransmitted, or filled a gap out of order.
     pub(crate) repaired: u64,
-    /// True if it ever advertised a window of zero.
+    /// True if this side ever advertised a zero window.
     pub(crate) had_no_window: bool,
-    /// Marks of congestion on its packets.
+    /// Congestion marks (ECN) on this side's packets.
     pub(crate) marks: Marks,
-    /// True if it advertises a window of zero now.
+    /// True if this side currently advertises a zero window.
     pub(crate) has_no_window: bool,
-    /// Bytes that the side puts on the way at a time.
+    /// Bytes that this side has in flight at a time.
     pub(crate) flight: Flight,
-    /// Bytes that a router said came in too big packets: it dropped them, and
-    /// they are sent again in smaller ones at once.
+    /// Bytes of packets that a router reported as too big: it dropped the packets, and the bytes
+    /// are immediately retransmitted in smaller ones.
     too_big: Option<Box<Span>>,
-    /// Time for which this side's segments queued on their way here.
+    /// Time for which this side's segments queued on their way to the observation point.
     pub(crate) transit: Transit,
 }
 
 impl Half {
-    /// Returns the stream offset of a sequence number, by nearness to what was seen.
+    /// Returns the stream offset of a sequence number: the one nearest to what was seen.
     #[inline]
     pub(crate) fn offset(&mut self, seq: u32) -> u64 {
         let base = *self.base.get_or_insert(seq);
         let near = base.wrapping_add(self.next as u32);
         let delta = i64::from(seq.wrapping_sub(near) as i32);
-        // No capture has the 2^63 bytes that would turn this over.
+        // No capture has the 2^63 bytes at which this would overflow.
         (self.next as i64 + delta).max(0) as u64
     }
 
-    /// Returns true if an acknowledgement of a SYN, the only thing that this side has sent, is of
-    /// something else.
+    /// Returns true if an acknowledgement does not acknowledge the SYN, which is the only thing
+    /// that this side has sent, but something else.
     pub(crate) fn is_alien_ack(&self, ack: u32) -> bool {
         self.next == 0 && self.base.is_some_and(|base| base != ack)
     }
 
-    /// Notes what a SYN of this side says.
+    /// Records what a SYN of this side offers.
     pub(crate) fn open(&mut self, syn: &Segment) {
         self.base = Some(syn.seq.wrapping_add(1));
         self.has_start = true;
@@ -104,8 +106,8 @@ impl Half {
         self.numbering.meet(syn);
     }
 
-    /// Notes what a segment besides the SYN says of what this side offered, as
-    /// the kernel of one end knows it.
+    /// Records what a non-SYN segment reveals about this side's offer, as one end's kernel knows
+    /// it.
     #[inline]
     pub(crate) fn learn_terms(&mut self, segment: &Segment) {
         if self.told_shift.is_none() && segment.options.window_scale.is_some() {
@@ -114,8 +116,9 @@ impl Half {
         }
     }
 
-    /// Notes that a router refused the packet at `seq`: what is in flight from there on is as big,
-    /// or comes again with it (`tcp_simple_retransmit()` in `net/ipv4/tcp_input.c`).
+    /// Records that a router rejected the packet at `seq` as too big: the bytes in flight from
+    /// there on are in packets just as big, or are retransmitted with it (`tcp_simple_retransmit()`
+    /// in `net/ipv4/tcp_input.c`).
     pub(crate) fn told_too_big(&mut self, seq: u32) {
         if self.base.is_none() {
             return;
@@ -135,7 +138,7 @@ impl Half {
         self.too_big = Some(Box::new(told));
     }
 
-    /// Returns true if a router refused these bytes.
+    /// Returns true if a router rejected these bytes as too big.
     pub(crate) fn was_too_big(&self, span: Span) -> bool {
         self.too_big
             .as_deref()
@@ -147,7 +150,7 @@ impl Half {
         self.base
     }
 
-    /// Returns true if an acknowledgement covers what was not seen of this side.
+    /// Returns true if an acknowledgement covers bytes of this side that were not seen.
     #[inline]
     pub(crate) fn is_beyond(&self, ack: u32) -> bool {
         let end = self.next + u64::from(self.fin.is_some());
@@ -156,8 +159,8 @@ impl Half {
         seen.is_some_and(|seen| ack.wrapping_sub(seen) as i32 > 0)
     }
 
-    /// Returns true if the peer's segment echoes a stamp of this side's that is newer than
-    /// its last.
+    /// Returns true if the peer's segment echoes a timestamp of this side that is newer than the
+    /// last one seen.
     #[inline]
     pub(crate) fn is_echoed_early(&self, segment: &Segment) -> bool {
         let echoed = segment.options.timestamps.map(|(_, echo)| echo);
@@ -167,7 +170,7 @@ impl Half {
             .is_some_and(|(echo, last)| echo.wrapping_sub(last) as i32 > 0)
     }
 
-    /// Returns true if this is the number of the last byte seen: probes bear it.
+    /// Returns true if `seq` is the number of the last byte seen, as in keep-alive probes.
     pub(crate) fn is_before_next(&self, seq: u32) -> bool {
         let last = self
             .base
@@ -175,7 +178,7 @@ impl Half {
         self.next > 0 && last == Some(seq)
     }
 
-    /// Returns true if this SYN opens another connection than the one seen so far.
+    /// Returns true if this SYN opens a different connection from the one seen so far.
     pub(crate) fn is_other_syn(&self, syn: &Segment) -> bool {
         self.base
             .is_some_and(|base| base != syn.seq.wrapping_add(1))
@@ -200,8 +203,8 @@ impl Half {
         }
     }
 
-    /// Returns the window that a segment of this side advertises, in bytes; `None` where the
-    /// scaling was not seen (RFC 7323 §2.2: it holds only if both SYNs offer it).
+    /// Returns the window that a segment of this side advertises, in bytes; `None` if the window
+    /// scale was not seen (RFC 7323 §2.2: scaling applies only if both SYNs offer it).
     #[inline]
     pub(crate) fn window(&self, peer: &Self, segment: &Segment) -> Option<u64> {
         if let Some(shift) = self.told_shift {
@@ -229,20 +232,20 @@ impl Half {
         }
     }
 
-    /// Notes that its identifications are of a counter that other connections share.
+    /// Records that this side's IP identifications come from a counter shared with other
+    /// connections.
     pub(crate) fn shares_counter(&mut self) {
         self.numbering.share();
     }
 
-    /// Returns the number of segments of this side that were lost on the way here just before this
-    /// one, and whether it was sent after all that came before.
+    /// Returns the number of segments of this side that were lost before the observation point just
+    /// before this one, and whether it was sent after all that arrived before it.
     pub(crate) fn place_in_order(&mut self, segment: &Segment, mss: u32) -> (u16, Order) {
         let is_past_hole = self.offset(segment.seq) > self.next;
         self.numbering.place(segment, mss, is_past_hole)
     }
 
-    /// Takes in a data segment; returns the span of its payload and its relation to what came
-    /// before.
+    /// Takes in a data segment; returns the span of its payload and its relation to earlier bytes.
     pub(crate) fn take(&mut self, segment: &Segment, order: Order) -> (Span, Arrival) {
         let start = self.offset(segment.seq);
         let span = Span {
@@ -256,7 +259,7 @@ impl Half {
             Arrival::Repeat if order == Order::Older => Arrival::Copy,
             arrival => arrival,
         };
-        // A segment that comes late because others overtook it repairs nothing.
+        // A segment that arrives late because others overtook it repairs nothing.
         let is_fill = arrival == Arrival::Fill && order != Order::Older;
         self.repaired += u64::from(is_fill || arrival == Arrival::Repeat);
         match arrival {
@@ -276,8 +279,8 @@ impl Half {
         (span, arrival)
     }
 
-    /// Takes in the sequence number of a bare ACK, which is the one that its sender comes to next
-    /// (RFC 9293 §3.4): what lies before was sent, seen here or not.
+    /// Takes in the sequence number of a bare ACK, which is its sender's next one (RFC 9293 §3.4):
+    /// all bytes before it were sent, whether seen here or not.
     pub(crate) fn reveal(&mut self, seq: u32) {
         let is_known = self.has_start || self.next > 0;
         let offset = self.offset(seq);
@@ -291,7 +294,7 @@ impl Half {
         }
     }
 
-    /// Notes a FIN after the payload that ends at `end`.
+    /// Records a FIN after the payload that ends at `end`.
     pub(crate) fn finish(&mut self, end: u64, at: Timestamp) {
         let span = Span {
             start: end,
@@ -339,7 +342,7 @@ impl Half {
         self.holes.push(hole);
     }
 
-    /// Cuts `span` out of the holes; returns true if it touched one.
+    /// Removes `span` from the holes; returns true if it touched one.
     fn fill(&mut self, span: Span) -> bool {
         if self.holes.is_empty() {
             return false;
@@ -369,8 +372,8 @@ impl Half {
         touched
     }
 
-    /// Takes in the peer's acknowledgement; returns the stretch that it covers though it was never
-    /// seen here: the capture missed it.
+    /// Takes in the peer's acknowledgement; returns the acknowledged stretch that was never seen
+    /// here because the capture missed it.
     pub(crate) fn acknowledge(&mut self, ack: u32, at: Timestamp, is_bare: bool) -> Option<Span> {
         let offset = self.offset(ack);
         if offset <= self.acked {
@@ -442,18 +445,18 @@ impl Half {
         self.next.saturating_sub(self.unseen_bytes)
     }
 
-    /// Returns the reply time of the latest acknowledgement of this side's data, beside the least.
+    /// Returns the reply time of the latest acknowledgement of this side's data, with the minimum.
     pub(crate) fn latest_reply(&self) -> Option<Reply> {
         let (took, least) = self.reply.zip(self.to_peer.floor())?;
         Some(Reply { took, least })
     }
 
-    /// Takes in the time from the SYN of this side to its answer.
+    /// Takes in the time from this side's SYN to its answer.
     pub(crate) fn measure_handshake(&mut self, took: Duration) {
         self.to_peer.sample_handshake(took);
     }
 
-    /// Notes that the point is the peer's own host.
+    /// Records that the observation point is on the peer's own host.
     pub(crate) fn stand_at_peer(&mut self) {
         if self.to_peer.floor() != Some(Duration::ZERO) {
             self.to_peer = RoundTrip::none();
@@ -468,7 +471,8 @@ impl Half {
     }
 }
 
-/// Returns true if the segment carries a FIN, which takes sequence space besides payload.
+/// Returns true if the segment carries a FIN, which takes sequence space in addition to the
+/// payload.
 pub(crate) fn carries_fin(segment: &Segment) -> bool {
     segment.flags.contains(TcpFlags::FIN)
 }

@@ -1,4 +1,4 @@
-//! The begin of a connection, and which of the two ends is its client.
+//! The beginning of a connection, and which of the two ends is its client.
 
 use super::pairing::Pairing;
 use super::{Closed, Connection};
@@ -7,8 +7,8 @@ use crate::observed::segment::{Segment, TcpFlags};
 use crate::protocol::http;
 
 impl Connection {
-    /// Learns which end is the client: the SYN's sender, else the one that speaks a request, else
-    /// the one with the higher port.
+    /// Determines which end is the client: the SYN's sender, else the one that sends a request,
+    /// else the one with the higher port.
     #[inline]
     pub(super) fn learn_client(&mut self, segment: &Segment, payload: &[u8]) {
         if segment.flags.contains(TcpFlags::SYN) {
@@ -24,9 +24,9 @@ impl Connection {
         }
     }
 
-    /// Learns the client from data. A guess by ports holds until one side begins its turn with a
-    /// line that only the other one could say: whatever was paired by then took answers for
-    /// questions, and goes.
+    /// Determines the client from data. A guess by ports holds until one side begins its turn with
+    /// a line that only the other role could send: whatever was paired until then took responses
+    /// for requests, and is dropped.
     fn hear_client(&mut self, segment: &Segment, payload: &[u8]) {
         let begins_turn = self.last_spoke.replace(segment.direction) != Some(segment.direction);
         let is_first = self.client.is_none();
@@ -45,8 +45,7 @@ impl Connection {
         self.is_client_guessed = told.is_none();
     }
 
-    /// Guesses the client by ports: a common service's port is the server's, else the
-    /// lower one.
+    /// Guesses the client by ports: the server has a common service's port, or else the lower port.
     fn guess_by_ports(&self, segment: &Segment) -> Direction {
         let source = self.flow.source(segment.direction).port;
         let destination = self.flow.destination(segment.direction).port;
@@ -82,8 +81,8 @@ impl Connection {
         }
     }
 
-    /// Returns true if this answers a SYN by an ACK of something else, as a server does that still
-    /// remembers an earlier connection (RFC 9293 §3.10.7.3).
+    /// Returns true if this answers a SYN with an ACK of something else, as a server does that
+    /// still remembers an earlier connection (RFC 9293 §3.10.7.3).
     pub(super) fn is_challenge(&mut self, segment: &Segment) -> bool {
         let is_bare =
             segment.payload_len == 0 && segment.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0;
@@ -111,8 +110,8 @@ impl Connection {
         }
     }
 
-    /// Follows the handshake until the server has said something after it, and then tells of it:
-    /// some servers only seem to take a connection.
+    /// Follows the handshake until the server has sent something after it, and then reports it:
+    /// some servers only seem to accept a connection.
     pub(super) fn follow_handshake(
         &mut self,
         segment: &Segment,
@@ -127,21 +126,21 @@ impl Connection {
     }
 }
 
-/// Returns the role whose line a payload seems to begin with.
+/// Returns the role (client or server) whose line a payload seems to begin with.
 fn spoken(payload: &[u8]) -> Option<http::Role> {
     let mut roles = [http::Role::Request, http::Role::Response].into_iter();
     roles.find(|&role| payload.len() > 8 && http::begins_message(role, payload))
 }
 
-/// Returns true if a line that is there in full names HTTP's version.
+/// Returns true if a line is complete and contains HTTP's version.
 fn is_sure(payload: &[u8]) -> bool {
     let mut lines = payload.splitn(2, |&byte| byte == b'\n');
     let (line, rest) = (lines.next().unwrap_or_default(), lines.next());
     rest.is_none() || line.windows(7).any(|part| part == b"HTTP/1.")
 }
 
-/// Returns true for ports that servers listen on and clients rarely begin from. Some
-/// clients take low ports (NFS, rsh), and many services have high ones.
+/// Returns true for ports on which servers listen and from which clients rarely connect. Some
+/// clients use low ports (NFS, rsh), and many services have high ones.
 fn serves(port: u16) -> bool {
     SERVING.binary_search(&port).is_ok()
 }

@@ -1,4 +1,5 @@
-//! The order in which a sender sent its segments, from what it numbers them by.
+//! The order in which a sender sent its segments, derived from its IP identifications and
+//! timestamps.
 
 mod count;
 
@@ -11,52 +12,52 @@ use crate::attribution::packet::{Order, longest_repair};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Steps of exactly one before a gap means anything: for hosts that answered a SYN as Linux does,
-/// and for others.
+/// Minimum number of steps of exactly one before a gap means anything: for hosts that answered a
+/// SYN as Linux does, and for others.
 const REGULAR: u32 = 3;
 const REGULAR_OF_OTHERS: u32 = 5;
-/// Steps of exactly one for each gap that no loss explains: a counter that all connections of a
-/// host share has gaps wherever another one sends.
+/// Minimum number of steps of exactly one per gap that no loss explains: a counter shared by all
+/// connections of a host has gaps wherever another connection sends.
 const REGULAR_A_GAP: u32 = 4;
-/// Minimum time of a repair. Behind a gap that losses explain, what was lost comes again: the end
-/// of a flight by a probe, two round trips later, all of it by a timer.
+/// Minimum time of a repair. After a gap that losses explain, the lost data comes again: the end of
+/// a flight by a probe, two round trips later; a whole flight by a timer.
 const LEAST_REPAIR: Duration = Duration::from_millis(2);
-/// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
+/// Initial TTL of Linux (`ip_default_ttl`); other systems start higher.
 const LINUX_TTL: u8 = 64;
 
-/// A sender's IPv4 identifications and timestamps. Linux counts the former up
-/// by one for each segment of a connection (`ip_select_ident_segs()`), so a gap
-/// means segments that never came here; the latter never go back (RFC 7323
-/// §5.4).
+/// A sender's IPv4 identifications and timestamps. Linux increments the identification by one for
+/// each segment of a connection (`ip_select_ident_segs()`), so a gap means segments that never
+/// arrived here; timestamps never go back (RFC 7323 §5.4).
 ///
-/// Other systems number all that a host sends by one counter, by several or at
-/// random, and so do routers that translate addresses: whether this connection has
-/// a counter of its own is asked of each, and of each gap anew. Whosever it is, what
-/// fills a gap in it was sent before what came in front of it.
+/// Other systems number all packets of a host by one counter, by several or at random, and NAT
+/// routers do the same. Whether this connection has a counter of its own is therefore tested for
+/// each connection, and again for each gap. Whatever the counter, a segment that fills a gap in it
+/// was sent before the segment that arrived ahead of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbering {
     count: Count,
-    /// True if any segment may be numbered as Linux does.
+    /// True if any segment may be numbered the way Linux does it.
     is_numbered: bool,
-    /// Steps of exactly one, and back into a gap.
+    /// Number of steps of exactly one, or back into a gap.
     regular: u32,
-    /// Gaps behind which no byte was missing and that were long enough for a repair.
+    /// Number of gaps after which no byte was missing and that were long enough for a repair.
     repairs: u16,
-    /// Gaps behind which no byte was missing and that were too short for a repair.
+    /// Number of gaps after which no byte was missing and that were too short for a repair.
     riddles: u16,
-    /// True if it answered a SYN with identification 0, as Linux does.
+    /// True if the sender answered a SYN with identification 0, as Linux does.
     is_linux: bool,
-    /// True if other connections of its host are seen to count on the same counter.
+    /// True if other connections of the host were seen to use the same counter.
     is_shared: bool,
     /// The time of the last numbered segment.
     last: Timestamp,
-    /// The newest stamp (TSval), and the newest echo of the peer's stamp that came with it (TSecr).
+    /// The newest timestamp (TSval), and the newest echo of the peer's timestamp that came with it
+    /// (TSecr).
     newest_stamp: (u32, u32),
     has_stamp: bool,
 }
 
 impl Numbering {
-    /// Takes in a SYN. Linux answers one with identification 0 (`ip_build_and_send_pkt()` in
+    /// Takes in a SYN. Linux answers a SYN with identification 0 (`ip_build_and_send_pkt()` in
     /// `net/ipv4/ip_output.c`) and counts from the next segment on.
     pub(crate) fn meet(&mut self, syn: &Segment) {
         if syn.flags.contains(TcpFlags::ACK) && syn.ip.id == Some(0) {
@@ -64,15 +65,14 @@ impl Numbering {
         }
     }
 
-    /// Notes that other connections count on the same counter: a gap is theirs.
+    /// Records that other connections use the same counter, so that gaps are due to them.
     pub(crate) fn share(&mut self) {
         self.is_shared = true;
     }
 
-    /// Returns the number of segments of this sender that were lost on the way here just before
-    /// this one, as far as the identifications tell (0 where they do not), and its place in the
-    /// order they were sent. `is_past_hole`: bytes before it are missing, so that a gap is no
-    /// riddle.
+    /// Returns the number of this sender's segments that were lost before the observation point
+    /// just before this one (0 if the identifications do not show it), and the segment's position
+    /// in sending order. `is_past_hole`: bytes before it are missing, which explains a gap.
     pub(crate) fn place(
         &mut self,
         segment: &Segment,
@@ -80,7 +80,7 @@ impl Numbering {
         is_past_hole: bool,
     ) -> (u16, Order) {
         let by_stamp = self.by_stamp(segment);
-        // Zero in each stands for none (RFC 6864 §4.1).
+        // A zero in both means none (RFC 6864 §4.1).
         let is_counted = |&id: &u16| id != 0 || self.count.expected == Some(0);
         let Some(id) = segment.ip.id.filter(is_counted) else {
             return (0, by_stamp);
@@ -109,7 +109,8 @@ impl Numbering {
         })
     }
 
-    /// Places a segment that bears the next number, while none before it is missing: most do.
+    /// Places a segment that has the next number while no earlier number is missing, as for most
+    /// segments.
     #[inline]
     fn next(&mut self, segment: &Segment, by_stamp: Order) -> (u16, Order) {
         if !may_be_linux(segment) {
@@ -121,7 +122,7 @@ impl Numbering {
         (0, if is_told { Order::Newer } else { by_stamp })
     }
 
-    /// Learns whether the counter is the connection's own; returns what it tells, if it is.
+    /// Determines whether the counter is the connection's own; if so, returns what it shows.
     fn weigh(&mut self, segment: &Segment, step: Step, is_past_hole: bool) -> Option<(u16, Order)> {
         let last = core::mem::replace(&mut self.last, segment.at);
         let was_numbered = core::mem::replace(&mut self.is_numbered, true);
@@ -134,9 +135,9 @@ impl Numbering {
         };
         let is_told = self.is_own_counter();
         match step {
-            // Only what counts upwards comes to a number that it had skipped.
+            // Only a counter that counts upwards comes back to a number that it had skipped.
             Step::On(0) | Step::Late { .. } => self.regular = self.regular.saturating_add(1),
-            // Something older, late: nothing to learn from it.
+            // An older segment that came late: it teaches nothing.
             Step::Away(skipped) if is_told && skipped > u16::MAX - MAX_SKIPPED => {
                 return Some((0, Order::Older));
             }
@@ -154,8 +155,8 @@ impl Numbering {
         }
     }
 
-    /// Returns true if segments are numbered, by a counter of the connection's own: gaps are
-    /// losses, and where there is none nothing was lost.
+    /// Returns true if segments are numbered by a counter of the connection's own: gaps are losses,
+    /// and without a gap nothing was lost.
     pub(crate) fn tells_losses(&self) -> bool {
         self.is_numbered && self.is_own_counter()
     }
@@ -175,9 +176,9 @@ impl Numbering {
         !self.is_shared && self.regular >= least.max(riddles).max(repairs)
     }
 
-    /// Returns the order by timestamps. The same stamp as the newest one says nothing, since it
-    /// counts milliseconds, but that of the peer's that it echoes does: neither goes back, and a
-    /// sender that heard something between echoes what it heard.
+    /// Returns the order by timestamps. A timestamp equal to the newest one decides nothing,
+    /// because it counts milliseconds; then the echoed timestamp of the peer does: neither goes
+    /// back, and a sender that received something in between echoes its timestamp.
     fn by_stamp(&mut self, segment: &Segment) -> Order {
         let Some(stamp @ (tsval, echo)) = segment.options.timestamps else {
             return Order::Untold;
@@ -202,15 +203,15 @@ impl Numbering {
     }
 }
 
-/// Returns true if `skipped` lost segments can have been retransmitted within `since`, the last of
-/// them just then.
+/// Returns true if `skipped` lost segments may have been retransmitted within `since`, the last of
+/// them at its end.
 fn is_repair(skipped: u16, since: Duration) -> bool {
     let is_soon_enough = since <= longest_repair(skipped);
     is_soon_enough && (since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR))
 }
 
-/// Returns true if the segment may be Linux's, which looks for the path's MTU and so forbids
-/// fragments (`ip_no_pmtu_disc`).
+/// Returns true if the segment may come from Linux, which does path MTU discovery and therefore
+/// forbids fragments (`ip_no_pmtu_disc`).
 fn may_be_linux(segment: &Segment) -> bool {
     segment.ip.dont_fragment && segment.ip.ttl <= LINUX_TTL
 }
@@ -262,7 +263,7 @@ mod tests {
     }
 
     /// Returns the orders of segments that may be fragmented: few senders with a counter of their
-    /// own leave out the flag that forbids it.
+    /// own omit the flag that forbids it.
     fn orders_of_others(ids: &[u16]) -> Vec<Order> {
         let mut numbering = Numbering::default();
         let place = |&id| {
@@ -288,13 +289,13 @@ mod tests {
 
     #[test]
     fn what_fills_a_gap_was_sent_before_whosever_the_counter_is() {
-        // Others send between; the late ones came in front of what is sent again as 40 and 41.
+        // Others send in between; the late ones arrived ahead of those retransmitted as 40 and 41.
         let ids = [1, 9, 10, 11, 13, 12, 14, 16, 18, 20, 15, 17, 19, 21, 40, 41];
         let orders = orders_of_others(&ids);
         let late: Vec<_> = (0..16).filter(|&n| orders[n] == Order::Older).collect();
         assert_eq!(late, [5, 10, 11, 12]);
         assert!(!orders.contains(&Order::Newer));
-        // Numbers by chance, and those of two counters far apart.
+        // Random numbers, and those of two counters far apart.
         let random = (0..200_u16).map(|n| n.wrapping_mul(40_503).rotate_left(5));
         let apart = (1..40).flat_map(|n| [n, 30_000 + n]);
         for ids in [random.collect::<Vec<_>>(), apart.collect()] {
@@ -327,7 +328,8 @@ mod tests {
         assert_eq!(order(8, 20), Order::Newer);
     }
 
-    /// Returns the segments said to be lost before each of these (milliseconds, identification).
+    /// Returns how many segments are taken as lost before each of these (milliseconds,
+    /// identification).
     fn skipped(stamps: &[(i64, u16)]) -> Vec<u16> {
         let mut numbering = Numbering::default();
         let place = |&(ms, id)| numbering.place(&segment(ms, Some(id), None), 1448, false).0;
@@ -357,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_others_share_tells_nothing() {
-        // Other connections send about as much.
+        // Other connections send about as many.
         let others = [0, 1, 0, 2, 0, 0, 1, 3, 0, 1, 0, 5, 0, 2, 1, 0, 0, 4];
         let mut id = 0;
         let script: Vec<_> = (0..)
@@ -368,7 +370,7 @@ mod tests {
             })
             .collect();
         assert_eq!(skipped(&script), [0; 18]);
-        // Some count in twos.
+        // Some hosts count in twos.
         let twos: Vec<_> = (0..20).map(|n| (n * 30, n as u16 * 2)).collect();
         assert_eq!(skipped(&twos), [0; 20]);
     }

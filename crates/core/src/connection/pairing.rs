@@ -1,9 +1,8 @@
 //! Pairs requests with responses on one connection.
 //!
-//! HTTP/1.x is read where it can be; anything else is paired by turns: a run
-//! of client bytes and the run of server bytes that follows; so is HTTP whose
-//! heads the capture cut off. A hole in the capture cuts the exchanges it
-//! touches and never shifts the pairing.
+//! HTTP/1.x is parsed if possible. Anything else, including HTTP whose heads the capture cut off,
+//! is paired by turns: a run of client bytes and the run of server bytes that follows it. A hole in
+//! the capture cuts the exchanges that it touches and never shifts the pairing.
 
 mod closing;
 mod draft;
@@ -35,18 +34,17 @@ use crate::observed::time::Timestamp;
 use crate::protocol::Protocol;
 use crate::protocol::http::Role;
 
-/// The most exchanges open at once on one connection (pipelining).
+/// Maximum number of exchanges open at once on one connection (pipelining).
 const MAX_OPEN: usize = 1024;
-/// The time within which a client that ends its connection after its last data does not wait for an
-/// answer.
+/// Maximum time from a client's last data to its FIN for which the client is taken not to wait for
+/// an answer.
 const FAREWELL: Duration = Duration::from_millis(10);
-/// The number of bytes in which a protocol that is read shows; fewer may be all that a capture kept
-/// of one.
+/// Number of bytes sufficient to recognize a protocol; fewer may be all that a capture kept.
 const LEAST_READ: usize = 8;
 /// Maximum number of capture holes remembered.
 const MAX_TORN: usize = 64;
 
-/// Memory that is used again for the next segment and the next exchange.
+/// Memory reused for the next segment and the next exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     steps: Steps,
@@ -55,7 +53,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Takes back the memory of an exchange that is done with.
+    /// Takes back the memory of an exchange that is no longer needed.
     pub(crate) fn take_back(&mut self, exchange: &mut Exchange) {
         self.spare.take_back(exchange);
     }
@@ -71,54 +69,55 @@ pub(crate) struct Pairing {
     open: VecDeque<Draft>,
     next_ordinal: u32,
     torn: Vec<(Side, Span)>,
-    /// Number of repetitions in closed exchanges that have since turned out to be unnecessary.
+    /// Number of retransmissions in closed exchanges that have since turned out to be unnecessary.
     taken_back: u32,
     /// End of the last response.
     last_end: Option<Timestamp>,
-    /// Most of the server's bytes in flight at once, in responses large enough
-    /// to tell.
+    /// Maximum number of the server's bytes in flight, in responses large enough to show it.
     most_in_flight: u64,
-    /// The congestion window that the server would have by now without rests.
+    /// The congestion window that the server would have by now without idle periods.
     kept_window: u64,
     /// The end of the server's bytes that the client acknowledged.
     response_acked: u64,
     /// The end of the client's bytes that the server acknowledged.
     request_acked: u64,
-    /// The FINs, once one was seen.
+    /// The FINs, once at least one was seen.
     fins: Option<Box<Fins>>,
-    /// True while a response is in progress whose request was not seen.
+    /// True during a response whose request was not seen.
     is_orphaned: bool,
-    /// True if a device on the way reset it in the server's name.
+    /// True if a device on the path reset the connection in the server's name.
     is_reset_on_way: bool,
-    /// The protocol that is spoken by turns.
+    /// The protocol, if it is paired by turns.
     spoken: Option<Protocol>,
-    /// True if its protocol is not known although its bytes were seen, or it streams:
-    /// then nothing says who owes whom an answer.
+    /// True if the protocol is not known although its bytes were seen, or if it streams: then it is
+    /// unknown which side owes an answer.
     is_unread: bool,
-    /// True if too little of what the client first said was captured.
+    /// True if too little of the client's first bytes was captured.
     is_unseen: bool,
-    /// True if the server spoke since the client's last bytes, and had not heard of the request.
+    /// True if the server sent data since the client's last bytes without having received the
+    /// request.
     has_crossed: bool,
-    /// Segments of this turn that went on after a rest, under TLS and of bytes that are not read.
+    /// Number of segments in this turn that continued after a pause, under TLS and for bytes that
+    /// are not parsed.
     apart: u32,
-    /// The number of times that frames of HTTP/2 were lost since an exchange was read.
+    /// Number of times that HTTP/2 frames were lost since an exchange was read.
     frames_lost: u8,
-    /// The connection's flow control, where it speaks HTTP/2.
+    /// The connection's flow control, if it uses HTTP/2.
     multiplex: Option<Box<http2::Multiplex>>,
-    /// State of the connection's TLS, where there is any.
+    /// State of the connection's TLS, if it uses TLS.
     tls: Option<Box<tls::Conversation>>,
-    /// A TLS handshake that no exchange bears yet.
+    /// A TLS handshake that no exchange has been charged with yet.
     handshake: Option<Box<Handshake>>,
-    /// Bytes that no exchange holds, if there were any.
+    /// Bytes that belong to no exchange, if there were any.
     loose: Option<Box<Loose>>,
 }
 
-/// The way in which messages are told apart.
+/// The way in which messages are delimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
     #[default]
     Undecided,
-    /// Messages as the parsers of requests and of responses in their order find them.
+    /// By the parsers of requests and of responses, in the order in which they find messages.
     Http,
     Http2,
     Tls,
@@ -162,19 +161,19 @@ impl Default for Pairing {
 }
 
 impl Pairing {
-    /// Returns true if segments without payload too are part of an exchange that is open.
+    /// Returns true if segments without payload also belong to an open exchange.
     #[inline]
     pub(crate) fn is_marking(&self) -> bool {
         self.needs_marks_from().is_some()
     }
 
-    /// Remembers a segment for tiling.
+    /// Stores a segment's mark for tiling.
     #[inline(always)]
     pub(crate) fn mark(&mut self, mark: Mark, scratch: &mut Scratch) {
         self.marks.push(mark, &mut scratch.marks);
     }
 
-    /// Notes whether packet `number` had to be sent.
+    /// Records whether packet `number` had to be sent.
     pub(crate) fn resolve(&mut self, number: u64, need: Need) {
         let is_late = !self.marks.resolve(number, need);
         self.taken_back += u32::from(is_late && need == Need::Spurious);
@@ -196,7 +195,7 @@ impl Pairing {
         }
     }
 
-    /// Finds the exchange that the segment belongs to.
+    /// Finds the exchange to which the segment belongs.
     fn pair(
         &mut self,
         mark: &Brief,
@@ -228,8 +227,8 @@ impl Pairing {
         }
     }
 
-    /// Tells by its first bytes what a connection speaks; returns true if they are the client's,
-    /// who asks.
+    /// Determines the connection's protocol from its first bytes; returns true if they come from
+    /// the client, which sends the requests.
     #[cold]
     fn decide(&mut self, by: Side, span: Span, payload: &[u8]) -> bool {
         if by == Side::Server {
@@ -258,7 +257,7 @@ impl Pairing {
         true
     }
 
-    /// Notes that the client sent these bytes again.
+    /// Records that the client retransmitted these bytes.
     fn repeated(&mut self, span: Span) {
         let awaited = self.open.iter_mut().find(|draft| draft.is_awaited());
         if let Some(draft) = awaited.filter(|draft| span.end > draft.request.start) {
@@ -266,7 +265,7 @@ impl Pairing {
         }
     }
 
-    /// Notes that the bytes of `span` passed the capture unseen.
+    /// Records that the capture missed the bytes of `span`.
     pub(crate) fn torn(&mut self, by: Side, span: Span, at: Timestamp) {
         if self.torn.len() == MAX_TORN {
             self.torn.remove(0);
@@ -284,7 +283,7 @@ impl Pairing {
         }
     }
 
-    /// Notes that the peer of `sender` acknowledged its bytes up to `offset`.
+    /// Records that the peer of `sender` acknowledged its bytes up to `offset`.
     pub(crate) fn acknowledged(&mut self, sender: Side, offset: u64) {
         if self.fins.is_some() && sender == Side::Server {
             self.heard_behind_fin();
@@ -296,11 +295,12 @@ impl Pairing {
         *acked = offset.max(*acked);
     }
 
-    /// Closes what is open as the capture ends: of a response in progress it is known how it began.
+    /// Closes what is open when the capture ends: for a response in progress its beginning is
+    /// known.
     ///
-    /// By turns a response is whole when its turn passes: of one that the client has not
-    /// even acknowledged nobody knows whether the server holds more. A connection's only
-    /// exchange is taken as it is.
+    /// A response paired by turns is complete when its turn ends. If the client has not even
+    /// acknowledged it, it is unknown whether the server has more to send. A connection's only
+    /// exchange is accepted as it is.
     pub(crate) fn capture_ended(&mut self) {
         if self.fins.is_some() {
             return;
@@ -337,8 +337,8 @@ impl Pairing {
         }
     }
 
-    /// Finishes the connection's exchanges, as no more will come: `None` because the capture ended,
-    /// if nothing ended it before.
+    /// Finishes the connection's exchanges, because no more will come; `None`: the capture ended,
+    /// unless something ended the connection before.
     pub(crate) fn finish(&mut self, ending: Option<Ending>) {
         let fins = self.fins.as_mut();
         let ending = fins.and_then(|fin| fin.ending.take()).or(ending);
@@ -349,8 +349,8 @@ impl Pairing {
         if let Some(loose) = &mut self.loose {
             loose.end();
         }
-        // A client that sends the first FIN has given up, whatever the server does then; it may
-        // reset what it has ended itself.
+        // A client that sends the first FIN has given up, whatever the server does afterwards; it
+        // may reset a connection that it has ended itself.
         let left = self.fins.as_ref().and_then(|fin| fin.given_up());
         let left = left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {
@@ -361,19 +361,19 @@ impl Pairing {
         let is_reset = ending.is_some_and(|(_, _, is_reset)| is_reset);
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.signs.is_reset_on_way = self.is_reset_on_way;
-            // Nobody knows that it wanted an answer.
+            // It is unknown whether it wanted an answer.
             draft.give_up(ending.filter(|_| is_reset || !self.is_unread));
         }
         self.response_acked = u64::MAX;
     }
 
-    /// Notes that a device on the way resets the connection.
+    /// Records that a device on the path resets the connection.
     pub(crate) fn was_reset_on_way(&mut self) {
         self.is_reset_on_way = true;
     }
 
-    /// Drops what a client sends right before it ends the connection, where nothing reads it
-    /// as a request: a farewell, which wants no answer.
+    /// Drops what a client sends right before it ends the connection, if no parser reads it as a
+    /// request: it is a farewell that expects no answer.
     fn drop_last_word(&mut self, ending: Option<Ending>) {
         let Some((Some(Side::Client), at, _)) = ending else {
             return;
@@ -436,7 +436,7 @@ impl Pairing {
         }
         let was_behind = self.open.iter().any(Draft::is_awaited);
         if self.open.capacity() == 0 {
-            // Most connections never carry more than one at a time.
+            // Most connections never have more than one at a time.
             self.open.reserve_exact(1);
         }
         self.open.push_back(Draft::new(
@@ -455,7 +455,7 @@ impl Pairing {
 }
 
 impl Draft {
-    /// Returns true if it still waits for its response's end.
+    /// Returns true if the exchange still waits for the end of its response.
     fn is_awaited(&self) -> bool {
         self.outcome.is_none()
     }

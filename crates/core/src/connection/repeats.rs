@@ -1,10 +1,10 @@
-//! Bytes that were sent again, until the receiver tells whether they had to be.
+//! Retransmitted bytes, until the receiver shows whether the retransmission was necessary.
 //!
-//! Seen beside the sender, a repetition alone says nothing: its original may
-//! have been lost, or its acknowledgement, or either was merely late. What
-//! answers it tells: an acknowledgement sooner than the path allows, or whose
-//! timestamp is older than the repetition, was for the original (RFC 3522), and
-//! a D-SACK says that a copy was one too many (RFC 2883, RFC 3708).
+//! Seen at the sender, a retransmission alone is inconclusive: the original may have been lost, or
+//! its acknowledgement, or either was merely late. The receiver's answer decides: an
+//! acknowledgement that comes sooner than the path allows, or whose timestamp is older than the
+//! retransmission, was for the original (RFC 3522), and a D-SACK reports that a copy was
+//! unnecessary (RFC 2883, RFC 3708).
 
 use core::time::Duration;
 
@@ -13,34 +13,34 @@ use crate::attribution::packet::Span;
 use crate::attribution::rtt::LEAST_ERROR;
 use crate::observed::time::Timestamp;
 
-/// The most repetitions watched at a time; more at once are one story.
+/// Maximum number of retransmissions watched at a time; more of them have a common cause.
 const MAX_WATCHED: usize = 64;
-/// The longest time until a D-SACK: it comes with the next acknowledgement or never.
+/// Maximum time until a D-SACK: it comes with the next acknowledgement or never.
 const LATE_WORD: Duration = Duration::from_secs(1);
 
 /// The bytes of the sender that a segment of the receiver reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) at: Timestamp,
-    /// The end of the bytes that all arrived.
+    /// The end of the bytes that have all arrived.
     pub(crate) ack: u64,
-    /// Stretches that arrived beyond.
+    /// Stretches that arrived beyond that end.
     pub(crate) sacked: &'a [Span],
     /// The stretch that arrived twice.
     pub(crate) duplicate: Option<Span>,
-    /// The stamp that the segment echoes.
+    /// The timestamp that the segment echoes.
     pub(crate) tsecr: Option<u32>,
-    /// Minimum round trip from here to the receiver.
+    /// Minimum round trip from the observation point to the receiver.
     pub(crate) floor: Option<Duration>,
-    /// True if segments of the receiver are missing just before it.
+    /// True if segments sent by the receiver are missing just before this one.
     pub(crate) is_after_gap: bool,
 }
 
-/// The latest repetitions of one sender.
+/// The latest retransmissions of one sender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repeats {
     list: Vec<Repeat>,
-    /// True if segments of the receiver went missing since the oldest pending one.
+    /// True if segments sent by the receiver went missing since the oldest pending retransmission.
     has_gap: bool,
 }
 
@@ -53,7 +53,7 @@ struct Repeat {
     need: Need,
 }
 
-/// The repetitions of some bytes that nothing has answered.
+/// The retransmissions of some bytes that have not been answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub(crate) count: u32,
@@ -64,7 +64,8 @@ pub(crate) struct Run {
 }
 
 impl Repeats {
-    /// Returns the repetitions of the bytes beyond `acked` that were repeated most often.
+    /// Returns the retransmissions of those bytes beyond `acked` that were retransmitted most
+    /// often.
     pub(crate) fn longest_unanswered(&self, acked: u64) -> Option<Run> {
         let mut open: Vec<&Repeat> = self
             .list
@@ -85,12 +86,12 @@ impl Repeats {
         runs.max_by_key(|run| run.count)
     }
 
-    /// Returns true if no repetition is watched, so that an answer can tell nothing.
+    /// Returns true if no retransmission is watched, so that an answer decides nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Watches a repetition that was just sent as packet `number`.
+    /// Watches a retransmission that was just sent as packet `number`.
     pub(crate) fn watch(&mut self, number: u64, span: Span, at: Timestamp, tsval: Option<u32>) {
         if self.list.len() == MAX_WATCHED {
             self.list.remove(0);
@@ -104,7 +105,7 @@ impl Repeats {
         });
     }
 
-    /// Takes in what the receiver says; calls `tell` with the verdict on each packet.
+    /// Takes in the receiver's answer; calls `tell` with the verdict on each packet.
     pub(crate) fn hear(&mut self, answer: &Answer<'_>, mut tell: impl FnMut(u64, Need)) {
         self.has_gap |= answer.is_after_gap;
         self.weigh(answer, &mut tell);
@@ -117,14 +118,14 @@ impl Repeats {
         self.has_gap &= self.list.iter().any(|repeat| repeat.need == Need::Pending);
     }
 
-    /// Decides which copies arrived of bytes that the receiver did not report before.
+    /// Decides which copies arrived, for bytes that the receiver had not reported before.
     fn weigh(&mut self, answer: &Answer<'_>, tell: &mut impl FnMut(u64, Need)) {
         let first_stamp = self
             .list
             .iter()
             .find(|repeat| repeat.need == Need::Pending)
             .and_then(|repeat| repeat.tsval);
-        // RFC 3522 §3.2: older than the first repetition of this recovery.
+        // RFC 3522 §3.2: older than the first retransmission of this recovery.
         let is_for_originals = match (answer.tsecr, first_stamp) {
             (Some(echoed), Some(first)) => (echoed.wrapping_sub(first) as i32) < 0,
             _ => false,
@@ -152,7 +153,8 @@ impl Repeats {
         }
     }
 
-    /// Takes back the last copy of the bytes in `duplicate`: one copy was too many.
+    /// Reverses the verdict on the last copy of the bytes in `duplicate`: that copy was
+    /// unnecessary.
     fn take_back(&mut self, duplicate: Span, tell: &mut impl FnMut(u64, Need)) {
         let last = self.list.iter_mut().rev().find(|repeat| {
             repeat.need != Need::Spurious
@@ -178,8 +180,8 @@ impl Answer<'_> {
             .any(|sacked| sacked.start <= span.start && sacked.end >= span.end)
     }
 
-    /// Returns true if the answer may be to what passed here at `sent`: paths get a little quicker
-    /// than the least round trip seen, and stamps stray.
+    /// Returns true if the answer may be to what passed here at `sent`: paths are at times slightly
+    /// quicker than the minimum round trip seen, and timestamps have an error.
     fn may_be_for(&self, sent: Timestamp) -> bool {
         let floor = self.floor.unwrap_or_default();
         self.at.since(sent) + LEAST_ERROR >= floor * 7 / 8
@@ -198,7 +200,7 @@ mod tests {
         Span { start, end }
     }
 
-    /// An answer `ms` after the repetition on a path of 20 ms.
+    /// An answer `ms` after the retransmission on a path of 20 ms.
     fn answer(ms: i64, ack: u64) -> Answer<'static> {
         Answer {
             at: at(ms),
@@ -211,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Returns the verdicts on bytes 0 to 100, sent again at 0 ms with stamp 50.
+    /// Returns the verdicts on bytes 0 to 100, retransmitted at 0 ms with timestamp 50.
     fn told(answers: &[Answer<'_>]) -> Vec<Need> {
         let mut repeats = Repeats::default();
         repeats.watch(7, span(0, 100), at(0), Some(50));

@@ -12,35 +12,37 @@ use crate::observed::time::Timestamp;
 use crate::preconnect::{Approach, Lookup};
 use crate::protocol::greeting::Greeting;
 
-/// Maximum time after the handshake's end at which a request bears its cost.
+/// Maximum time from the handshake's end to a request that is charged with the handshake's cost.
 const PROMPT: Duration = Duration::from_millis(5);
-/// Minimum time to a repetition of a SYN or SYN/ACK: what comes sooner is a copy made by the
+/// Minimum time until a SYN or SYN/ACK is retransmitted: what comes sooner is a copy made by the
 /// capture. (`tcp_rto_min_us` allows 200 ms and more.)
 const SOONEST_REPEAT: Duration = Duration::from_millis(150);
-/// The longest way to the server and back of a point that stands beside it.
+/// Maximum round trip from the observation point to the server for the point to count as being at
+/// the server.
 const BESIDE: Duration = Duration::from_millis(1);
-/// The factor by which that way must be shorter than the one to the client.
+/// Minimum ratio of the round trip to the client to the one to the server for the point to count as
+/// being at the server.
 const NEARER: u32 = 8;
-/// The most times of SYNs kept: Linux sends seven (`tcp_syn_retries`).
+/// Maximum number of SYN times kept: Linux sends seven SYNs (`tcp_syn_retries`).
 const MAX_SYNS: usize = 8;
 
 /// A TCP handshake, tiled like an exchange, and the segments right after it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     pub(crate) point: PointId,
-    /// The two ends, the connecting one first; `None` before it concluded.
+    /// The two ends, the connecting one first; `None` before the setup is concluded.
     pub(crate) ends: Option<(Endpoint, Endpoint)>,
-    /// The first SYN.
+    /// Time of the first SYN.
     pub(crate) begin: Option<Timestamp>,
-    /// The last SYN before the end.
+    /// Time of the last SYN before the end.
     last_syn: Timestamp,
     /// Time of the SYN/ACK or RST.
     answered: Option<Timestamp>,
     /// Time of the handshake's end: the client's ACK, the RST, or the last SYN seen.
     pub(crate) end: Option<Timestamp>,
-    /// Number of SYNs sent again.
+    /// Number of retransmitted SYNs.
     pub(crate) retransmissions: u32,
-    /// Number of SYN/ACKs sent again before the client's ACK.
+    /// Number of SYN/ACKs retransmitted before the client's ACK.
     pub(crate) answer_retransmissions: u32,
     /// Outcome of the handshake.
     pub(crate) outcome: Option<SetupOutcome>,
@@ -55,35 +57,35 @@ pub(crate) struct Setup {
     pub(crate) syns: Syns,
     pub(crate) opening: Opening,
     pub(crate) aftermath: Aftermath,
-    /// An ICMP error that the SYN met: its kind and number.
+    /// The ICMP error sent in reply to the SYN: its kind and packet number.
     pub(crate) turned_down: Option<(IcmpKind, u64)>,
     /// The steps before the SYN.
     pub(crate) approach: Option<Box<Approach>>,
-    /// True if a SYN came again behind its answer: whatever follows answers either.
+    /// True if a SYN came again after its answer: whatever follows may answer either.
     is_blurred: bool,
     is_concluded: bool,
-    /// True if an exchange has taken over its cost.
+    /// True if an exchange has been charged with the setup's cost.
     is_charged: bool,
 }
 
-/// Times of the SYNs, as many as are kept.
+/// Times of the SYNs that are kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Syns {
     at: [Timestamp; MAX_SYNS],
     count: usize,
 }
 
-/// The terms of the SYN and of its answer.
+/// The options of the SYN and of its answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Opening {
     /// True if the first SYN carried data (TCP Fast Open, RFC 7413).
     pub(crate) has_data: bool,
     /// True if the SYN offered SACK and window scaling.
     offers_options: bool,
-    /// True if the SYN/ACK took up neither, nor time stamps.
+    /// True if the SYN/ACK accepted neither SACK nor window scaling nor timestamps.
     is_bare_answer: bool,
-    /// True if the server answered the SYN by an ACK of something else (RFC 9293 §3.10.7.3), and
-    /// the client reset that.
+    /// True if the server answered the SYN with an ACK of something else (RFC 9293 §3.10.7.3), and
+    /// the client reset that connection.
     pub(crate) was_challenged: bool,
 }
 
@@ -93,21 +95,21 @@ pub(crate) struct Aftermath {
     /// Time of the client's first data.
     pub(crate) request: Option<Timestamp>,
     pub(crate) request_len: u32,
-    /// The last time that it was sent.
+    /// Time of the last transmission of that data.
     pub(crate) last_request: Timestamp,
     pub(crate) request_repeats: u32,
-    /// True if another SYN/ACK came, however soon after the one before.
+    /// True if another SYN/ACK came, however soon after the previous one.
     is_answered_again: bool,
-    /// Number of SYN/ACKs repeated after the client's ACK.
+    /// Number of SYN/ACKs retransmitted after the client's ACK.
     pub(crate) answer_repeats: u32,
-    /// Time of the last repeated SYN/ACK, before the client's ACK or after it; `None` while there
-    /// was one SYN/ACK only.
+    /// Time of the last retransmitted SYN/ACK, before or after the client's ACK; `None` as long as
+    /// there was only one SYN/ACK.
     pub(crate) last_answer: Option<Timestamp>,
-    /// The server's first segment, and whether it had data.
+    /// Time of the server's first segment, and true if it had data.
     pub(crate) spoke: Option<(Timestamp, bool)>,
-    /// True if that was its FIN and nothing else.
+    /// True if that segment was a FIN and nothing else.
     pub(crate) is_left: bool,
-    /// The server's greeting, sent unasked, and its packet.
+    /// The server's unsolicited greeting, and its packet.
     pub(crate) greeting: Option<(Greeting, u64)>,
 }
 
@@ -120,7 +122,7 @@ pub(crate) enum SetupOutcome {
     Refused,
     /// The SYN was not answered while it was watched.
     Unanswered,
-    /// The SYN was answered, and the handshake not finished while it was watched.
+    /// The SYN was answered, but the handshake was not finished while it was watched.
     Cut,
 }
 
@@ -138,16 +140,16 @@ impl Syns {
 }
 
 impl Opening {
-    /// Returns true if the answer is a SYN cookie: one without time stamps has room for the MSS
-    /// alone (`cookie_v4_init_sequence()` in `net/ipv4/syncookies.c`).
+    /// Returns true if the answer is a SYN cookie: without timestamps, a cookie has room for the
+    /// MSS only (`cookie_v4_init_sequence()` in `net/ipv4/syncookies.c`).
     pub(crate) fn is_cookie(&self) -> bool {
         self.offers_options && self.is_bare_answer
     }
 }
 
 impl Setup {
-    /// Returns true if the point next to the server saw the first SYN and no answer to it:
-    /// the path between the two is short, so the handshake's time is that of the path to the
+    /// Returns true if an observation point next to the server saw the first SYN and no answer to
+    /// it: the path between the two is short, so the handshake's time is that of the path to the
     /// client.
     pub(crate) fn was_ignored(&self) -> bool {
         let (Some(answered), Some(end)) = (self.answered, self.end) else {
@@ -158,13 +160,13 @@ impl Setup {
         self.retransmissions > 0 && !self.is_blurred && is_beside
     }
 
-    /// Returns true if the server sent its SYN/ACK more than once: then it may begin with a
-    /// congestion window of one segment.
+    /// Returns true if the server sent its SYN/ACK more than once: its initial congestion window
+    /// may then be one segment.
     pub(crate) fn is_answer_repeated(&self) -> bool {
         self.answer_retransmissions > 0 || self.aftermath.is_answered_again
     }
 
-    /// Returns the lookup that came before it.
+    /// Returns the lookup before the connection.
     pub(crate) fn lookup(&self) -> Option<&Lookup> {
         self.approach.as_ref()?.lookup.as_ref()
     }
@@ -190,7 +192,7 @@ impl Setup {
         self.last_packet = syn.number;
     }
 
-    /// Notes the steps before the first SYN, which was seen at `at`.
+    /// Records the steps before the first SYN, which was seen at `at`.
     pub(crate) fn follows(&mut self, approach: Box<Approach>, at: Timestamp) {
         if self.begin == Some(at) && self.approach.is_none() {
             self.approach = Some(approach);
@@ -221,7 +223,7 @@ impl Setup {
         }
     }
 
-    /// Notes that the server answers the SYN by an ACK of something else.
+    /// Records that the server answers the SYN with an ACK of something else.
     pub(crate) fn challenge(&mut self) {
         self.opening.was_challenged = true;
     }
@@ -236,14 +238,15 @@ impl Setup {
         }
     }
 
-    /// Notes that a router or the host turns the SYN down.
+    /// Records that a router or the host rejected the SYN with an ICMP error of this kind, in
+    /// packet `number`.
     pub(crate) fn turn_down(&mut self, kind: IcmpKind, number: u64) {
         if self.answered.is_none() && self.begin.is_some() {
             self.turned_down.get_or_insert((kind, number));
         }
     }
 
-    /// Returns the time from the SYN to the SYN/ACK, unless a retransmission blurs it.
+    /// Returns the time from the SYN to the SYN/ACK, unless a retransmission makes it ambiguous.
     pub(crate) fn answered_within(&self) -> Option<Duration> {
         let is_blurred = self.retransmissions > 0 || self.opening.was_challenged;
         let answered = self.answered.filter(|_| !is_blurred)?;
@@ -254,29 +257,29 @@ impl Setup {
         self.answered.is_some() && self.outcome.is_none()
     }
 
-    /// Returns true if the SYN waits for its answer.
+    /// Returns true if the SYN is waiting for its answer.
     pub(crate) fn is_awaited(&self) -> bool {
         self.begin.is_some() && self.answered.is_none() && self.outcome.is_none()
     }
 
-    /// Returns true if the handshake has begun and not been concluded.
+    /// Returns true if the handshake has begun but was not concluded.
     pub(crate) fn is_open(&self) -> bool {
         (self.begin.is_some() || self.answered.is_some()) && !self.is_concluded
     }
 
-    /// Returns true if the handshake is done and the server has not said anything since.
+    /// Returns true if the handshake is done and the server has not sent anything since.
     pub(crate) fn is_followed(&self) -> bool {
         self.outcome == Some(SetupOutcome::Established) && !self.is_concluded
     }
 
-    /// Returns true if both ends were seen to agree.
+    /// Returns true if both ends were seen to complete the handshake.
     pub(crate) fn is_made(&self) -> bool {
         let is_asked = self.begin.is_some() && self.answered.is_some();
         is_asked && self.outcome == Some(SetupOutcome::Established)
     }
 
-    /// Takes in the client's ACK; returns the time since the SYN/ACK, and true if that times the
-    /// path (nothing was repeated).
+    /// Takes in the client's ACK; returns the time since the SYN/ACK, and true if that measures the
+    /// path (nothing was retransmitted).
     pub(crate) fn establish(&mut self, at: Timestamp) -> (Duration, bool) {
         self.end = Some(at);
         self.outcome = Some(SetupOutcome::Established);
@@ -284,7 +287,7 @@ impl Setup {
         (at.since(self.answered.unwrap_or(at)), is_clean)
     }
 
-    /// Follows what comes right after the handshake; returns true if that is over.
+    /// Follows the segments right after the handshake; returns true when that phase is over.
     pub(crate) fn follow(&mut self, segment: &Segment, payload: &[u8], is_client: bool) -> bool {
         let after = &mut self.aftermath;
         if !is_client {
@@ -311,7 +314,7 @@ impl Setup {
         false
     }
 
-    /// Closes and tiles the handshake; `None` when its SYN was not seen.
+    /// Closes and tiles the handshake; `None` if its SYN was not seen.
     pub(crate) fn conclude(&mut self, ends: (Endpoint, Endpoint)) -> Option<Self> {
         self.is_concluded = true;
         let begin = self.begin?;
@@ -356,8 +359,9 @@ impl Setup {
         })
     }
 
-    /// Returns the time that it took, with the TLS handshake behind it, once, if a request at
-    /// `begin` has to bear it. Lost SYNs are not in it: they are a cause of their own.
+    /// Returns the setup time, including the TLS handshake after it, if a request at `begin` has to
+    /// be charged with it; does so only once. Lost SYNs are excluded, because they are a cause of
+    /// their own.
     pub(crate) fn charge(
         &mut self,
         begin: Timestamp,
@@ -382,9 +386,9 @@ impl Setup {
         is_prompt(handshake.end, begin, trip).then(|| begin.since(from))
     }
 
-    /// Returns the greeting that the server owed its client, the time beyond the way that the
-    /// client, who was silent, waited for it once connected, and the number of its packet; `None`
-    /// too where a segment of the handshake was lost.
+    /// Returns the greeting that the server owed its client, the time beyond the round trip for
+    /// which the silent client waited for it once connected, and the number of its packet. `None`
+    /// also if a segment of the handshake was lost.
     pub(crate) fn greeted(&self) -> Option<(Greeting, Duration, u64)> {
         let (greeting, packet) = self.aftermath.greeting?;
         let (spoke, _) = self.aftermath.spoke?;
@@ -408,7 +412,7 @@ impl Setup {
             .map_or(Duration::ZERO, |begin| self.last_syn.since(begin))
     }
 
-    /// Returns true if a SYN is one sent again and no copy of the one before.
+    /// Returns true if a SYN is a retransmission and not a duplicate of the previous one.
     fn is_repeat(&self, at: Timestamp) -> bool {
         self.opening.was_challenged || at.since(self.last_syn) >= SOONEST_REPEAT
     }

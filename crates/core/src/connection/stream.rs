@@ -6,16 +6,16 @@ use crate::attribution::packet::Span;
 use crate::protocol::http::Role;
 use crate::protocol::{Parser, Protocol, Step};
 
-/// The most bytes kept while earlier ones are missing; of what comes beyond that only its place is
-/// kept, as if the capture had cut it.
+/// Maximum number of bytes kept while earlier ones are missing; of any further data only the
+/// position is kept, as if the capture had cut it.
 const MAX_PENDING: usize = 256 * 1024;
-/// Maximum number of stretches kept apart; with more of them the missing bytes are given up.
+/// Maximum number of separate stretches kept; beyond that, the missing bytes are given up.
 const MAX_STRETCHES: usize = 1024;
 
-/// Puts payloads in order and reads messages from them.
+/// Reorders payloads and reads messages from them.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// End of what was handed to the parser.
+    /// End of the bytes that were passed to the parser.
     delivered: Option<u64>,
     pending: BTreeMap<u64, (Vec<u8>, u64)>,
     pending_bytes: usize,
@@ -32,7 +32,7 @@ impl Stream {
         }
     }
 
-    /// Reads another protocol from here on.
+    /// Switches to another protocol from here on.
     pub(crate) fn speak(&mut self, protocol: Protocol, role: Role) {
         self.messages = protocol.parser(role);
     }
@@ -60,8 +60,8 @@ impl Stream {
         self.drain(&mut on);
     }
 
-    /// Passes over a stretch that is the next and lies within a body, and returns true if it does.
-    /// Nothing is to be read in it.
+    /// Skips a stretch if it is the next one and within a body, so that there is nothing to parse
+    /// in it; returns true if so.
     pub(crate) fn pass(&mut self, span: Span) -> bool {
         let is_next = self.delivered == Some(span.start) && self.pending.is_empty();
         let is_body = is_next && self.messages.pass(span.end - span.start);
@@ -71,12 +71,12 @@ impl Stream {
         is_body
     }
 
-    /// Passes over the bytes of `span`, which will not come: the capture missed them.
+    /// Skips the bytes of `span`, which will not come because the capture missed them.
     pub(crate) fn skip(&mut self, span: Span, mut on: impl FnMut(&mut Parser, u64, Step)) {
         let end = span.end;
         let delivered = *self.delivered.get_or_insert(span.start);
         if end > delivered {
-            // Up to what is put by, if anything; the rest likewise after it.
+            // Up to the first stored stretch, if any; likewise after it.
             while let Some(&start) = self.pending.keys().next().filter(|&&start| start < end) {
                 self.deliver(&[], start, &mut on);
                 self.drain(&mut on);
@@ -93,7 +93,7 @@ impl Stream {
         self.delivered.unwrap_or_default()
     }
 
-    /// Reads on from `offset` as from a message's beginning.
+    /// Resumes parsing at `offset`, as at a message's beginning.
     pub(crate) fn restart(&mut self, offset: u64) {
         self.delivered = Some(offset);
         self.pending.clear();
@@ -139,7 +139,7 @@ impl Stream {
         }
     }
 
-    /// Hands the stretch up to `end` to the parser: `bytes`, then unknown ones.
+    /// Passes the stretch up to `end` to the parser: `bytes`, then unknown ones.
     fn deliver(&mut self, bytes: &[u8], end: u64, on: &mut impl FnMut(&mut Parser, u64, Step)) {
         let length = end.saturating_sub(self.position());
         let captured = (bytes.len() as u64).min(length);

@@ -1,9 +1,8 @@
-//! The connections under way, by observation point and flow.
+//! The active connections, by observation point and flow.
 //!
-//! Bounded: what ended leaves its grave, which a late segment finds and a new
-//! connection of the same ports opens again; of what goes on, the longest idle
-//! is given up when there is no room, and counted. The work per segment does
-//! not grow with the number of connections.
+//! Bounded: a connection that ended leaves a grave, where late segments find it and which a new
+//! connection with the same ports reopens. If there is no room, the active connections idle longest
+//! are dropped and counted. The work per segment does not grow with the number of connections.
 
 mod copies;
 mod early;
@@ -30,80 +29,83 @@ use crate::preconnect::Approach;
 use grave::Grave;
 pub(crate) use open::Open;
 
-/// The most connections followed at a time unless the caller says otherwise: about 1.5 KiB each.
+/// Default maximum number of connections followed at a time: about 1.5 KiB each.
 pub(crate) const MAX_CONNECTIONS: usize = 64 * 1024;
-/// The share of the connections, as one in so many, for which room is made at once.
+/// Share of the connections that are dropped at a time to make room, one in this many.
 const EVICTED: usize = 8;
 /// The silence after which a connection that ended is closed: the last acknowledgements and late
-/// retransmissions belong to it. A few round trips of the longest paths.
+/// retransmissions still belong to it. A few round trips of the longest paths.
 const QUIET: Duration = Duration::from_secs(2);
-/// The time after which a grave is forgotten (RFC 9293 §3.6.1: twice the maximum segment lifetime,
-/// which kernels take for 30 s).
+/// The time after which a grave is removed (RFC 9293 §3.6.1: twice the maximum segment lifetime,
+/// which kernels set to 30 s).
 const LINGER: Duration = Duration::from_secs(60);
-/// Minimum segments of one direction without any of the other that are no chance.
+/// Minimum number of segments in one direction without any in the other that cannot be coincidence.
 const ONE_SIDED: u32 = 4;
-/// The time after which an idle connection is given up.
+/// The time after which an idle connection is dropped.
 const IDLE: Duration = Duration::from_secs(600);
 
 /// Connections by observation point and flow.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Open connections, apart from the graves, which are many times as many: nearly every segment
-    /// is of these, and where few lie close together, they are found in the processor's cache.
+    /// Open connections, stored separately from the graves, which are many times as numerous:
+    /// nearly every segment belongs to an open connection, and a small table stays in the
+    /// processor's cache.
     open: HashTable<Box<Open>>,
     graves: HashTable<Grave>,
     hasher: SeedableRandomState,
     max: usize,
-    /// Connections that ended, in the order they did.
+    /// Connections that ended, in order of their end.
     ended: VecDeque<Due>,
-    /// Graves in the order they were dug.
+    /// Graves, oldest first.
     dug: VecDeque<Due>,
-    /// The time up to which nothing is due: nearly every segment has only this to ask.
+    /// The time up to which nothing is due: for nearly every segment this is the only check.
     quiet_until: Timestamp,
     next_sweep: Timestamp,
     segments_since_sweep: usize,
     tallied: Tallied,
 }
 
-/// Counts of a capture that its reader needs to judge the figures.
+/// Counts of a capture that a reader needs to judge the figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tallied {
-    /// Connections in all.
+    /// Total number of connections.
     pub(crate) connections: u64,
-    /// Connections given up for want of room.
+    /// Number of connections dropped for lack of room.
     pub(crate) evicted: u64,
-    /// Connections with several segments, all of which went the same way.
+    /// Number of connections with several segments, all in the same direction.
     pub(crate) one_sided: u64,
-    /// Segments that were copies of others.
+    /// Number of segments that were duplicates of others.
     pub(crate) copies: u64,
-    /// Segments with payload.
+    /// Number of segments with payload.
     pub(crate) data_segments: u64,
-    /// Data segments that were retransmitted or filled a gap.
+    /// Number of data segments that were retransmitted or filled a gap.
     pub(crate) repaired: u64,
-    /// Bytes of payload that were seen, and that were only acknowledged.
+    /// Number of payload bytes that were seen, and of those that were only acknowledged.
     pub(crate) bytes: u64,
     pub(crate) unseen_bytes: u64,
     /// Number of connections on which a window was closed.
     pub(crate) stopped: u64,
-    /// Number of connections on which the path marked packets, or an end echoed that.
+    /// Number of connections on which the path set congestion marks (ECN), or an end echoed them.
     pub(crate) congested: u64,
-    /// Packets that the path marked, and packets that echo it, on those.
+    /// On those connections, number of packets that the path marked, and of packets that echo a
+    /// mark.
     pub(crate) marked: u64,
     pub(crate) echoed: u64,
 }
 
-/// Facts about a segment besides itself.
+/// Facts about a segment that it does not contain itself.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    /// A number greater than that of any segment before; that of the first one is the connection's.
+    /// A number greater than that of any earlier segment; the first segment's number becomes the
+    /// connection's id.
     pub(crate) id: u64,
-    /// Wireshark's number of the connection, if the connection's numbers are wanted.
+    /// Wireshark's index of the connection, if the connection's numbers are wanted.
     pub(crate) stream: Option<Option<u32>>,
     /// The steps before the connection, if the segment opens one.
     pub(crate) approach: Option<Box<Approach>>,
-    /// The direction that the client sends in, where that is known beforehand.
+    /// The direction in which the client sends, if it is known beforehand.
     pub(crate) client: Option<Direction>,
-    /// True if all its sender's connections are numbered by one counter.
+    /// True if one counter numbers the packets of all its sender's connections.
     pub(crate) shares_counter: bool,
     /// The sender's tick in nanoseconds, if it is known to be longer than a millisecond.
     pub(crate) tick_ns: Option<u32>,
@@ -159,7 +161,7 @@ impl Tallied {
     }
 }
 
-/// A place that is to be looked at some time after `at`.
+/// A table entry that has to be examined at some time after `at`.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     at: Timestamp,
@@ -184,7 +186,7 @@ impl Table {
         }
     }
 
-    /// Takes in one segment; what it closed lands in `closed`.
+    /// Takes in one segment; adds what closed to `closed`.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -234,7 +236,7 @@ impl Table {
         state.finish()
     }
 
-    /// Takes in an ICMP error; one about no connection that was seen is idle talk.
+    /// Takes in an ICMP error; an error about a connection that was not seen is ignored.
     pub(crate) fn take_icmp(&mut self, error: &IcmpError) {
         let hash = self.hash(error.point, &error.flow);
         let (point, flow) = (error.point, &error.flow);
@@ -246,14 +248,14 @@ impl Table {
         }
     }
 
-    /// Takes out all that is open, in the order in which it began.
+    /// Removes all open connections and returns them in the order in which they began.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Box<Open>> + use<> {
         let mut list: Vec<_> = core::mem::take(&mut self.open).into_iter().collect();
         list.sort_unstable_by_key(|open| open.id);
         list.into_iter()
     }
 
-    /// Closes a connection that was taken out because the capture ended; returns its id.
+    /// Closes a removed connection because the capture ended; returns its id.
     pub(crate) fn close(&mut self, mut open: Box<Open>, closed: &mut Closed) -> u64 {
         open.give_up(Parting::CaptureEnded, closed);
         self.tallied.closed(&open);
@@ -265,8 +267,8 @@ impl Table {
         self.tallied
     }
 
-    /// Takes in a segment of no connection that is open: it opens one, or comes late to one that
-    /// ended.
+    /// Takes in a segment that belongs to no open connection: it opens one, or comes late to one
+    /// that ended.
     fn begin(
         &mut self,
         segment: &Segment,
@@ -285,7 +287,7 @@ impl Table {
         if self.open.len() >= self.max {
             self.evict(closed);
         }
-        // Made where it is kept: it is large to move.
+        // Built in its final place, because it is large to move.
         let open = Open::new(arrived.id, hash, arrived.begin(segment));
         let mut open = Box::write(Box::new_uninit(), open);
         open.take(segment, payload, closed);
@@ -300,8 +302,8 @@ impl Table {
         self.open.insert_unique(hash, open, |open| open.hash);
     }
 
-    /// Closes what ended a while ago, forgets old graves and, once in a while,
-    /// gives up what has long been idle. Mostly nothing is due.
+    /// Closes what ended a while ago, removes old graves and occasionally drops connections that
+    /// have long been idle. Usually nothing is due.
     #[inline]
     fn settle(&mut self, now: Timestamp, closed: &mut Closed) {
         self.segments_since_sweep += 1;
@@ -339,7 +341,7 @@ impl Table {
             .min(before_sweep)
     }
 
-    /// Notes that a connection ended.
+    /// Records that a connection ended.
     fn ends(&mut self, due: Due) {
         self.ended.push_back(due);
         self.quiet_until = self.next_due();
@@ -379,8 +381,8 @@ impl Table {
         }
     }
 
-    /// Gives up connections that have long been idle. As there were more segments since the last
-    /// time than there are places, this costs each of them no more.
+    /// Drops connections that have long been idle. Since the last sweep there were more segments
+    /// than there are places, so the amortized cost per segment is constant.
     #[cold]
     fn sweep(&mut self, now: Timestamp, closed: &mut Closed) {
         self.next_sweep = now + IDLE / 2;
@@ -389,7 +391,7 @@ impl Table {
         self.give_up(stale, Parting::Idle, closed);
     }
 
-    /// Makes room: the connections that have been idle longest go.
+    /// Makes room by dropping the connections that have been idle longest.
     #[cold]
     fn evict(&mut self, closed: &mut Closed) {
         let mut all = self.list(|_| true);
@@ -412,7 +414,7 @@ impl Table {
         .collect()
     }
 
-    /// Gives up connections in the order in which they began, which does not depend on the hash.
+    /// Drops connections in the order in which they began, which does not depend on the hash.
     fn give_up(&mut self, mut dues: Vec<Due>, parting: Parting, closed: &mut Closed) {
         dues.sort_unstable_by_key(|due| due.id);
         for due in dues {

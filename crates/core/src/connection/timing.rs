@@ -1,4 +1,4 @@
-//! The segments of one direction whose replies are timed.
+//! The segments of one direction whose reply times are measured.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,16 @@ use crate::observed::time::Timestamp;
 /// Maximum number of segments remembered for round trips; older ones are no longer timed.
 const MAX_TIMED: usize = 64;
 
-/// Segments that are not acknowledged yet, in the order in which they were sent. The first of
-/// them stands apart: on most connections it is the only one most of the time, and a list of
-/// its own would have to be allocated for it.
+/// Segments that are not acknowledged yet, in sending order. The first is stored separately: on
+/// most connections it is usually the only one, and a list would have to be allocated for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timing {
     first: Option<Timed>,
-    /// The segments behind the first; all that are left, where that was taken out.
+    /// The segments after the first; all remaining ones if the first was removed.
     rest: VecDeque<Timed>,
 }
 
-/// A segment, by the end of its payload.
+/// A segment, identified by the end of its payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timed {
     pub(super) end: u64,
@@ -39,15 +38,15 @@ impl Timing {
         self.rest.push_back(timed);
     }
 
-    /// Takes a retransmitted segment out of the timed ones: its reply cannot be timed (Karn; RFC
-    /// 6298 §3).
+    /// Removes a retransmitted segment from the timed ones: its reply time cannot be measured
+    /// (Karn; RFC 6298 §3).
     pub(super) fn spoil(&mut self, span: Span) {
         for timed in self.first.iter_mut().chain(&mut self.rest) {
             timed.is_repeated |= timed.end > span.start;
         }
     }
 
-    /// Takes out the segments that end at `offset` or before; returns the last of them.
+    /// Removes the segments that end at `offset` or before; returns the last of them.
     #[inline]
     pub(super) fn take_until(&mut self, offset: u64) -> Option<Timed> {
         let mut last = None;
@@ -57,7 +56,7 @@ impl Timing {
         last
     }
 
-    /// Forgets all segments but the last: a FIN that is still to be answered.
+    /// Removes all segments but the last: a FIN that still has to be answered.
     pub(super) fn keep_last(&mut self) {
         let last = self.rest.back().copied().or(self.first);
         *self = Self {
@@ -96,7 +95,7 @@ mod tests {
             for end in 1..=count {
                 timing.push(timed(end));
             }
-            // A segment goes and another comes, while others wait.
+            // A segment is removed and another added, while others wait.
             let first = timing.take_until(1).map(|timed| timed.end);
             timing.push(timed(count + 1));
             let rest: Vec<_> = (2..=count + 1)

@@ -1,13 +1,12 @@
 //! Time that a sender's segments queued on their way to the observation point.
 //!
-//! The TSval of a segment says when its sender made it, on the sender's own
-//! clock (RFC 7323 §3); how much later than that it arrives, beyond the least
-//! such lag seen, is time spent in queues. What the sender's program does
-//! before it sends has no part in it.
+//! The TSval of a segment is the time at which its sender created it, on the sender's own clock
+//! (RFC 7323 §3). How much later it arrives, beyond the minimum such lag seen, is time spent in
+//! queues. The sender's program has no influence on it.
 //!
-//! Clocks drift, are set, and tick at rates of their own. An acknowledgement
-//! tells: it was on its way for no longer than since what it acknowledges passed
-//! here. A lag beyond that is the clock's.
+//! Clocks drift, are set, and tick at different rates. An acknowledgement bounds the error: it
+//! cannot have been in transit for longer than the time since what it acknowledges passed the
+//! observation point. A lag beyond that is due to the clock.
 
 mod coarse;
 mod line;
@@ -21,74 +20,74 @@ use crate::attribution::packet::Queued;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
-/// The tick in which Linux counts TSval, a millisecond (`TCP_TS_HZ` in `include/net/tcp.h`).
+/// The tick of TSval on Linux: a millisecond (`TCP_TS_HZ` in `include/net/tcp.h`).
 const TICK_NS: i64 = 1_000_000;
-/// The number of ticks that kernels which count in coarser ticks miss while their processors sleep,
-/// and count later.
+/// Number of ticks that kernels with coarser ticks may miss while their processors sleep, and catch
+/// up later.
 const MISSED: i64 = 2;
-/// The longest tick that shows the queues that a sender builds.
+/// Maximum tick at which the queues that a sender builds are visible.
 const SHOWS_QUEUES_NS: i64 = 10_000_000;
 /// The length of the stretches over which the sender's tick is checked.
 const STRETCH_NS: i64 = 500_000_000;
-/// The length of a stretch for what needs no more than the order of magnitude.
+/// The length of a stretch for checks that need only the order of magnitude.
 const SHORT_STRETCH: Duration = Duration::from_millis(150);
-/// The ratio in which both clocks must advance over a stretch, a queue that grows or drains
-/// meanwhile included.
+/// The ratio in which both clocks must advance over a stretch, allowing for a queue that grows or
+/// drains in it.
 const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
 
-/// Minimum number of ticks, as long as milliseconds, that rule out a slower clock.
+/// Minimum number of ticks, each about a millisecond, that rules out a slower clock.
 const LEAST_MILLISECONDS: i64 = 20;
-/// The number of stretches in a row that do not fit by which a tick is retracted.
+/// Number of consecutive stretches with a misfit after which a tick is retracted.
 const MISFITS: u8 = 3;
-/// The ratio above which the clock ticks faster, as no queue drains so fast (microseconds are
-/// 1,000).
+/// Ratio above which the clock ticks faster than in milliseconds, because no queue drains that fast
+/// (microseconds give 1,000).
 const FASTEST: f64 = 5.0;
 const SECOND_NS: i128 = 1_000_000_000;
-/// The most by which a clock falls behind in a second: one that falls behind by more counts in
-/// another unit ([`ALIKE`]).
+/// Maximum time, in nanoseconds, by which a clock may fall behind per second: one that falls behind
+/// by more counts in another unit ([`ALIKE`]).
 const MOST_DRIFT: i64 = 430_000_000;
-/// The tick of the quickest clock, which counts microseconds.
+/// The tick of the fastest clock, which counts microseconds.
 const QUICKEST_NS: i64 = 1_000;
-/// The longest leap of a clock in ticks, a second of the quickest clock's.
+/// Maximum jump of a clock in ticks: one second of the fastest clock.
 const LEAP: i64 = 1_000_000;
-/// The longest time from a connection's first segment, seventy years: beyond it the clock here was
-/// set. Lags in nanoseconds and their differences stay within 64 bits.
+/// Maximum time since a connection's first segment, seventy years: beyond that, the clock here was
+/// set. Lags in nanoseconds and their differences then stay within 64 bits.
 pub(crate) const FAR_NS: i64 = 1 << 61;
-/// The time after which a clock that is further off than replies stray drifts.
+/// The time after which a clock whose error exceeds the replies' variation is considered to drift.
 const DRIFT_AFTER: Duration = Duration::from_millis(150);
 
 /// The lag of one sender's segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Transit {
-    /// The first segment's stamps: here, and its sender's. They count once `has_begun` is true, as
-    /// do the next two.
+    /// The first segment's timestamps: the one here and its sender's. Valid once `has_begun` is
+    /// true, as are the next two.
     first: Stamps,
-    /// Stamps at the begin of the stretch under check.
+    /// Timestamps at the beginning of the stretch being checked.
     check: Stamps,
-    /// Stamps of the last segment.
+    /// Timestamps of the last segment.
     last: Stamps,
     has_begun: bool,
-    /// Stretches in a row over which a tick that had been told did not fit, by
-    /// the sign: a path that holds everything back for a moment has the clock
-    /// seem slow in one and fast in the next.
+    /// Number of consecutive stretches over which a tick that had been determined did not fit, with
+    /// its sign: a path that holds everything back for a moment makes the clock seem slow in one
+    /// stretch and fast in the next.
     misfits: i8,
-    /// The tick that other connections of the host have shown, in nanoseconds; 0: none.
+    /// The tick found on other connections of the host, in nanoseconds; 0: none.
     known_ns: u32,
     least_lag_ns: i64,
-    /// The time when the least lag was seen, or shown to be too little.
+    /// The time when the minimum lag was seen, or was shown to be too small.
     least_lag_at: Option<Timestamp>,
     /// The rate at which the sender's clock falls behind the one here, in nanoseconds per second,
-    /// as acknowledgements have shown it.
+    /// as measured by acknowledgements.
     drift: i64,
-    /// The rate that the latest of these acknowledgements showed.
+    /// The rate measured by the latest of these acknowledgements.
     hint: i64,
     line: Line,
     tick: Tick,
     coarse: Coarse,
 }
 
-/// The stamps of a segment: the time here, and its sender's TSval.
-/// Packed, because each end of each connection keeps three.
+/// The timestamps of a segment: the time here, and its sender's TSval. Packed, because each end of
+/// each connection stores three.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, packed(4))]
 struct Stamps {
@@ -97,8 +96,8 @@ struct Stamps {
 }
 
 impl Stamps {
-    /// Returns nanoseconds and ticks from these stamps on. What is centuries apart wraps, as a
-    /// clock that was set back does.
+    /// Returns the nanoseconds and ticks elapsed since these timestamps. Differences of centuries
+    /// wrap, as those of a clock that was set back do.
     #[inline]
     fn until(self, at: Timestamp, tsval: u32) -> (i64, i64) {
         let begin = { self.at }.as_nanos();
@@ -107,15 +106,15 @@ impl Stamps {
     }
 }
 
-/// Returns true if a stamp goes further on from the first one than the quickest of clocks can
-/// have come.
+/// Returns true if a timestamp is further from the first one than the fastest clock can have
+/// advanced.
 #[inline]
 fn leaps(passed_ns: i64, ticks: i64) -> bool {
     (ticks - LEAP) * QUICKEST_NS > passed_ns
 }
 
-/// The reply time of an acknowledgement: the time since what it acknowledges passed here, and the
-/// least such time on its connection.
+/// The reply time of an acknowledgement: the time since what it acknowledges passed the observation
+/// point, and the minimum such time on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) took: Duration,
@@ -128,13 +127,13 @@ fn at_rate(rate: i64, since_ns: i64) -> i64 {
     i64::try_from(passed).unwrap_or(i64::MAX)
 }
 
-/// The unit that a sender counts its stamps in, as far as it is known.
+/// The unit in which a sender counts its timestamps, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Tick {
     #[default]
     Unchecked,
     Millisecond,
-    /// A coarser tick, in nanoseconds, as other systems have ([`coarse`]).
+    /// A coarser tick, in nanoseconds, as on other systems ([`coarse`]).
     Coarse(u32),
     Other,
 }
@@ -149,7 +148,7 @@ impl Tick {
 }
 
 impl Transit {
-    /// Returns true if the sender's stamps count milliseconds, as far as was seen.
+    /// Returns true if the sender's timestamps count milliseconds, as far as was seen.
     pub(crate) fn has_clock(&self) -> bool {
         match self.tick {
             Tick::Millisecond => true,
@@ -164,19 +163,19 @@ impl Transit {
         }
     }
 
-    /// Returns the last segment's stamp.
+    /// Returns the last segment's timestamp.
     #[inline]
     pub(crate) fn last_stamp(&self) -> Option<u32> {
         self.has_begun.then_some(self.last.tsval)
     }
 
-    /// Notes that the host's clock ticks so slowly on other connections.
+    /// Records that the host's clock ticks this slowly on other connections.
     #[inline]
     pub(crate) fn may_tick(&mut self, tick_ns: u32) {
         self.known_ns = tick_ns;
     }
 
-    /// Takes in a segment; returns the time by which it was longer on its way than the quickest
+    /// Takes in a segment; returns the time by which it was in transit longer than the quickest
     /// one.
     pub(crate) fn queued(&mut self, segment: &Segment, reply: Option<Reply>) -> Queued {
         let Some((tsval, _)) = segment.options.timestamps else {
@@ -186,7 +185,8 @@ impl Transit {
         let (mut passed_ns, mut ticks) = self.first.until(at, tsval);
         let is_of_it = (0..FAR_NS).contains(&passed_ns) && !leaps(passed_ns, ticks);
         if !self.has_begun || !is_of_it {
-            // The clock here was set, or the first stamp was wrong: some hosts put zero into a SYN/ACK.
+            // The clock here was set, or the first timestamp was wrong: some hosts put zero into a
+            // SYN/ACK.
             self.begin(Stamps { at, tsval });
             (passed_ns, ticks) = (0, 0);
         }
@@ -213,8 +213,8 @@ impl Transit {
         self.beyond(at, beyond, (passed_ns, ticks))
     }
 
-    /// Begins anew with a segment; what other connections have shown of the clock, and when,
-    /// is known of this one only from there on.
+    /// Starts over with a segment; what other connections have shown about the clock applies to
+    /// this connection only from here on.
     #[cold]
     fn begin(&mut self, stamps: Stamps) {
         let known_ns = if self.has_begun { 0 } else { self.known_ns };
@@ -227,8 +227,8 @@ impl Transit {
         };
     }
 
-    /// Returns the time in queues of a segment that was `beyond` longer on its way than the
-    /// quickest one and a tick, `passed_ns` and `ticks` after the first.
+    /// Returns the queueing time of a segment that was in transit `beyond` longer than the quickest
+    /// one and a tick, `passed_ns` and `ticks` after the first.
     fn beyond(&self, at: Timestamp, beyond: i64, (passed_ns, ticks): (i64, i64)) -> Queued {
         let beyond = beyond.saturating_sub(self.may_be_slow_by(at));
         if beyond <= 0 {
@@ -247,7 +247,7 @@ impl Transit {
     }
 
     /// Returns the lag that a slow clock may have by now: all of it, as long as every segment so
-    /// far came along one line.
+    /// far was on one line.
     #[inline]
     fn may_be_slow_by(&self, at: Timestamp) -> i64 {
         match self.drift {
@@ -256,9 +256,9 @@ impl Transit {
         }
     }
 
-    /// Looks for a coarser tick, and takes one where all segments so far fit it, and enough of
-    /// them, or where one contradicts that the tick is a millisecond: its lag is longer than the
-    /// time since what it acknowledges passed here.
+    /// Looks for a coarser tick. Accepts one if enough segments were seen and all of them fit it,
+    /// or if a segment contradicts a tick of a millisecond: its lag is longer than the time since
+    /// what it acknowledges passed the observation point.
     fn look_for_coarse(&mut self, passed_ns: i64, ticks: i64, reply: Option<Reply>) {
         let goes_on = ticks > self.coarse.ticks();
         self.coarse.take(passed_ns, ticks, goes_on);
@@ -284,7 +284,7 @@ impl Transit {
         }
     }
 
-    /// Returns the lag that a segment would have now that did not queue.
+    /// Returns the lag that a segment without queueing would have now.
     #[inline]
     fn least_lag(&mut self, at: Timestamp, lag_ns: i64, reply: Option<Reply>) -> i64 {
         let drifted_ns = match self.drift {
@@ -297,7 +297,7 @@ impl Transit {
             return lag_ns;
         }
         let tick_ns = self.tick.nanos();
-        // No later than a tick: no reply says more.
+        // Late by no more than a tick: no reply can show more.
         let Some(reply) = reply.filter(|_| lag_ns - tick_ns > expected) else {
             return expected;
         };
@@ -305,8 +305,8 @@ impl Transit {
             let most_ns = i64::try_from(most.as_nanos()).unwrap_or(i64::MAX);
             lag_ns.saturating_sub(most_ns).saturating_sub(tick_ns)
         };
-        // The least reply may have queued itself, but of a clock that drifts nothing
-        // else is known.
+        // The minimum reply may itself have queued, but nothing else is known of a clock that
+        // drifts.
         let shown = match self.drift {
             0 => beyond(reply.took),
             _ => beyond(reply.took.saturating_sub(reply.least)),
@@ -322,7 +322,7 @@ impl Transit {
         shown
     }
 
-    /// Returns the nanoseconds since the least lag was seen.
+    /// Returns the nanoseconds since the minimum lag was seen.
     #[inline]
     fn since_least(&self, at: Timestamp) -> i64 {
         self.least_lag_at.map_or(0, |then| at.signed_since(then))
@@ -334,8 +334,8 @@ impl Transit {
         self.least_lag_at = Some(at);
     }
 
-    /// Learns the clock's drift where the least lag grew by `grew_ns` in `since_ns`, and no queue
-    /// did it: a clock that drifts does so again and alike, one that was set does not.
+    /// Learns the clock's drift if the minimum lag grew by `grew_ns` in `since_ns` without a queue:
+    /// a clock that drifts does so again at the same rate, one that was set does not.
     #[cold]
     fn learn_drift(&mut self, grew_ns: i64, since_ns: i64) {
         let is_long = Duration::from_nanos(since_ns.max(0).unsigned_abs()) >= DRIFT_AFTER;
@@ -376,13 +376,13 @@ impl Transit {
     }
 }
 
-/// Returns true if `ticks`, and enough of them, are about as many milliseconds.
+/// Returns true if there are enough `ticks` and they are about as many milliseconds.
 pub(crate) fn are_milliseconds(passed_ns: i64, ticks: i64) -> bool {
     let pace = || ticks as f64 * TICK_NS as f64 / passed_ns.max(1) as f64;
     ticks >= LEAST_MILLISECONDS && ALIKE.contains(&pace())
 }
 
-/// Returns true if `ticks` milliseconds are about as long.
+/// Returns true if `ticks` milliseconds are about as long as `passed`.
 fn is_alike(passed: Duration, ticks: u32) -> bool {
     let ticked = i64::from(ticks as i32) as f64 * TICK_NS as f64;
     ALIKE.contains(&(ticked / passed.as_nanos() as f64))
@@ -394,13 +394,13 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::segment::TcpOptions;
 
-    /// Returns the queueing of segments given as (milliseconds here, TSval).
+    /// Returns the queueing times of segments given as (milliseconds here, TSval).
     fn queued(stamps: &[(i64, u32)]) -> Vec<u128> {
         let alone = |&(at, tsval): &(i64, u32)| (at, tsval, None);
         answered(&stamps.iter().map(alone).collect::<Vec<_>>())
     }
 
-    /// Returns the queueing of segments that acknowledge what passed a number of milliseconds
+    /// Returns the queueing times of segments that acknowledge what passed a number of milliseconds
     /// before.
     fn answered(stamps: &[(i64, u32, Option<u64>)]) -> Vec<u128> {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_drifts_is_no_queue() {
-        // 920 Hz, answered after 5 ms each time; then a word without an answer.
+        // 920 Hz, answered after 5 ms each time; then a segment that answers nothing.
         let drifting = (0..20).map(|n| (n * 300, 7 + n as u32 * 276, Some(5)));
         let script: Vec<_> = drifting.chain([(6300, 7 + 5796, None)]).collect();
         let most = answered(&script).into_iter().max();
@@ -450,11 +450,11 @@ mod tests {
 
     #[test]
     fn a_lag_that_grows_along_a_line_is_the_clock_s_and_another_is_a_queue_s() {
-        // 950 Hz, and nothing bounds what an answer took.
+        // 950 Hz, and nothing bounds how long an answer took.
         let drifting: Vec<_> = (0..40).map(|n| (n * 100, 7 + n as u32 * 95)).collect();
         let after = queued(&drifting).split_off(8);
         assert_eq!(after, vec![0; 32]);
-        // As much in all, come at once.
+        // The same total lag, in a single step.
         let stands: Vec<_> = (0..40)
             .map(|n| (n * 100, 7 + n as u32 * 100 - if n < 10 { 0 } else { 150 }))
             .collect();
@@ -471,7 +471,7 @@ mod tests {
     fn a_first_stamp_that_is_off_by_years_spoils_nothing() {
         let script = [(1_000_000_000, 7), (0, 8), (600, 608), (900, 808)];
         assert_eq!(queued(&script), [0, 0, 0, 99]);
-        // A first stamp of zero does not either.
+        // Nor does a first timestamp of zero.
         let script = [
             (0, 0),
             (15, 12_200_461),
@@ -479,7 +479,7 @@ mod tests {
             (615, 12_201_061),
         ];
         assert_eq!(queued(&script), [0, 0, 0, 0]);
-        // Behind it a clock of 300 Hz is still told from a queue.
+        // After it, a clock of 300 Hz is still distinguished from a queue.
         let script = [(1_000_000_000, 7), (0, 8), (50, 23), (100, 38), (300, 98)];
         assert_eq!(queued(&script), [0; 5]);
     }
@@ -495,7 +495,7 @@ mod tests {
 
     #[test]
     fn a_clock_of_a_hundred_hertz_is_told_and_queues_behind_it_show() {
-        // Answers after 200 ms each, the first of them in doubt; then one that queued.
+        // Answers after 200 ms each, the first of them unconfirmed; then one that queued.
         let mut script: Vec<_> = (0..6).map(|n| (n * 200, 7 + n as u32 * 20)).collect();
         script.push((1_350, 7 + 120));
         let queued = queued(&script);
@@ -505,7 +505,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_grows_is_no_coarse_clock() {
-        // Sent within 10 ms, and let out one every 40 ms.
+        // Sent within 10 ms, and released one every 40 ms.
         let burst = (0..10).map(|n| (n * 40, 7 + n as u32));
         let script: Vec<_> = burst.chain([(700, 707), (800, 807)]).collect();
         let queued = queued(&script);
@@ -518,7 +518,7 @@ mod tests {
         // 940 Hz: nothing else was seen yet.
         let slow: Vec<_> = (0..3).map(|n| (n * 100, 7 + n as u32 * 94)).collect();
         assert_eq!(queued(&slow), [0; 3]);
-        // As late at once, behind segments that were not.
+        // The same delay in a single step, after segments that were not late.
         let late = [(0, 7), (50, 57), (100, 107), (112, 107)];
         assert_eq!(queued(&late)[3], 11);
     }

@@ -58,8 +58,8 @@ impl<'a> View<'a> {
         self.trip(self.response)
     }
 
-    /// Returns the round trip to the sender of `half`. Within one host it is none, unless replies
-    /// tell it: there is no path whose length they would show.
+    /// Returns the round trip to the sender of `half`. Within one host it is zero, unless replies
+    /// show otherwise: there is no path to measure.
     fn trip(self, half: &Half) -> rtt::RoundTrip {
         let is_local = self.flow.is_within_host() && half.to_peer.floor().is_some();
         if is_local && !half.to_peer.is_told() {
@@ -69,12 +69,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns true if the server's FIN was seen and no FIN of the client's.
+    /// Returns true if the server's FIN was seen but none of the client.
     pub(crate) fn is_left_by_server(&self) -> bool {
         self.response.fin.is_some() && self.request.fin.is_none()
     }
 
-    /// Returns true if any of one side's data was sent again so far.
+    /// Returns true if any of one side's data was retransmitted so far.
     pub(crate) fn has_repeats(&self, sender: Side) -> bool {
         match sender {
             Side::Client => self.request.has_repeats,

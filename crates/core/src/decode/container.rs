@@ -1,4 +1,4 @@
-//! Capture files of any format, fed in pieces of any size.
+//! Capture files of any format, fed in chunks of any size.
 
 use super::pcap::Pcap;
 use super::pcapng::Pcapng;
@@ -6,14 +6,14 @@ use super::snoop::Snoop;
 use super::{Damage, Fault, LinkType, Record};
 use crate::observed::time::Timestamp;
 
-/// Maximum number of bytes that a record may have captured: libpcap's `MAXIMUM_SNAPLEN`.
+/// Maximum number of captured bytes in a record: libpcap's `MAXIMUM_SNAPLEN`.
 pub const MAX_CAPTURED: u32 = 262_144;
 
 /// The incremental reader of a pcap, pcapng or snoop file.
 ///
-/// The caller holds a buffer, offers it to [`next`](Self::next), drops the
-/// bytes that were consumed and appends more when more are needed. The records
-/// do not depend on how the file is split into buffers.
+/// The caller owns a buffer, offers it to [`next`](Self::next), drops the bytes that were consumed
+/// and appends more when more are needed. The records do not depend on how the file is split into
+/// buffers.
 #[derive(Debug, Default)]
 pub struct Container {
     format: Format,
@@ -26,7 +26,7 @@ pub struct Container {
 /// A step of [`Container::next`] in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// Number of the buffer's bytes that are done with, the record found included.
+    /// Number of the buffer's bytes that are finished with, including the record found.
     pub consumed: usize,
     /// The content found.
     pub found: Found<'a>,
@@ -41,11 +41,11 @@ pub enum Found<'a> {
     /// [`Container::LONGEST`]: nothing whole is there. At the end of the input see
     /// [`Container::finish`].
     NeedMore(usize),
-    /// Damage: nothing can be read, now or later.
+    /// Damage: nothing can be read from here on.
     Damaged(Damage),
 }
 
-/// A packet as a format's reader finds it.
+/// A packet as found by a format's reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
     pub(super) at: Option<Timestamp>,
@@ -55,12 +55,12 @@ pub(super) struct Frame<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// The next content of a container, as a format's reader finds it in the bytes it was offered.
+/// The next content of a container, as found by a format's reader in the bytes it was offered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Advance<'a> {
-    /// A packet and the number of bytes that it takes.
+    /// A packet, with the number of bytes that it occupies.
     Frame(usize, Frame<'a>),
-    /// A number of bytes that hold no packet: what follows them is to be looked at next.
+    /// The number of bytes to skip that hold no packet.
     Passed(usize),
     /// The number of bytes that are needed, more than were offered.
     NeedMore(usize),
@@ -73,25 +73,25 @@ enum Format {
     #[default]
     Unknown,
     Pcap(Pcap),
-    /// A pcap before its first record, which shows how long record headers are.
+    /// A pcap file before its first record, which shows how long record headers are.
     NewPcap(Pcap),
-    /// A pcap of a version before today's: apart, so that the usual one is read
-    /// without asking.
+    /// A pcap file of an old version, kept separate so that the current version is read without a
+    /// check.
     OldPcap(Pcap),
     Pcapng(Pcapng),
     Snoop(Snoop),
 }
 
 impl Container {
-    /// Maximum number of bytes that are ever needed at once.
+    /// Maximum number of bytes that are ever needed at a time.
     pub const LONGEST: usize = super::pcapng::MAX_HELD_BLOCK as usize;
 
-    /// Creates a reader that stands before the first byte of a file.
+    /// Creates a reader positioned before the first byte of a file.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Keeps the comments that the file holds on its packets, up to 16 MiB.
+    /// Keeps the file's packet comments, up to 16 MiB.
     pub fn keep_comments(&mut self) {
         self.keeps_comments = true;
     }
@@ -104,8 +104,8 @@ impl Container {
         }
     }
 
-    /// Finds the next content at the begin of `buffer`, which continues where the bytes consumed so
-    /// far ended.
+    /// Finds the next content at the beginning of `buffer`, which continues after the bytes
+    /// consumed so far.
     #[inline]
     pub fn next<'a>(&mut self, buffer: &'a [u8]) -> Step<'a> {
         match self.next_plain(buffer) {
@@ -117,9 +117,9 @@ impl Container {
         }
     }
 
-    /// Returns the record at the begin of `buffer`, and the number of bytes it takes, if that can
-    /// be told at once; else [`next`](Self::next) says what is there. A caller that reads many asks
-    /// for this first: an outcome that has one place, not several, need not be copied there.
+    /// Returns the record at the beginning of `buffer`, and the number of bytes it occupies, if
+    /// that is immediately known; otherwise use [`next`](Self::next). A caller that reads many
+    /// records tries this first: a result returned in one place need not be copied.
     #[inline(always)]
     pub fn next_plain<'a>(&mut self, buffer: &'a [u8]) -> Option<(usize, Record<'a>)> {
         let (Format::Pcap(pcap), None) = (&self.format, self.damage) else {
@@ -132,7 +132,7 @@ impl Container {
         Some((consumed, self.number(frame)))
     }
 
-    /// Finds the next content at the begin of `buffer`, whatever it is.
+    /// Finds the next content at the beginning of `buffer`, of any kind.
     fn seek<'a>(&mut self, buffer: &'a [u8]) -> Step<'a> {
         let mut consumed = 0;
         if let Some(damage) = self.damage {
@@ -173,8 +173,7 @@ impl Container {
         }
     }
 
-    /// Returns the damage if the input ends with `rest` as the bytes that were not consumed; `None`
-    /// when it ends properly.
+    /// Returns the damage if the input ends with `rest` not consumed; `None` if it ends properly.
     pub fn finish(&mut self, rest: &[u8]) -> Option<Damage> {
         if self.damage.is_some() {
             return self.damage;
@@ -194,8 +193,8 @@ impl Container {
         self.records
     }
 
-    /// Returns the number of blocks of decryption secrets that the file has so far, such as the
-    /// keys of TLS sessions.
+    /// Returns the number of decryption-secrets blocks in the file so far, such as the keys of TLS
+    /// sessions.
     pub fn secrets(&self) -> u64 {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.secrets(),
@@ -203,7 +202,7 @@ impl Container {
         }
     }
 
-    /// Returns the number of blocks of system calls, as sysdig writes them, in the file so far.
+    /// Returns the number of system-call blocks, as written by sysdig, in the file so far.
     pub fn calls(&self) -> u64 {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.calls(),
@@ -211,9 +210,9 @@ impl Container {
         }
     }
 
-    /// Returns the number of packets that the capturing program reports as lost, from the interface
-    /// statistics and the packets of pcapng and the packets of snoop; `None` where the file does
-    /// not say.
+    /// Returns the number of packets that the capturing program reports as dropped, from the
+    /// interface statistics and packets of pcapng and the packets of snoop; `None` if the file does
+    /// not contain it.
     pub fn dropped(&self) -> Option<u64> {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.dropped(),
@@ -279,7 +278,7 @@ impl Container {
     }
 }
 
-/// Returns the format by which a pcap of this version is read.
+/// Returns the format for reading a pcap of this version.
 fn of_version(opened: Result<Pcap, Fault>) -> Result<Format, Fault> {
     opened.map(|pcap| {
         if pcap.may_be_nokias() {

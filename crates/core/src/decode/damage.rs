@@ -2,15 +2,15 @@
 
 use core::fmt;
 
-/// The place at which reading a container ended early, and why.
+/// The position at which reading a container ended early, and the reason.
 ///
-/// A damaged capture is read up to here and never resynchronised: a guess at
-/// where the next record begins can invent packets.
+/// A damaged capture is read up to this position and never resynchronised: guessing where the next
+/// record begins could invent packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Byte offset in the file of the record or block that could not be read.
     pub offset: u64,
-    /// The number the next record would have had, from 1.
+    /// The number that the next record would have had, from 1.
     pub record: u64,
     /// The fault at that place.
     pub fault: Fault,
@@ -20,25 +20,25 @@ pub struct Damage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The file has not a single byte.
+    /// The file is empty.
     Empty,
-    /// The first bytes are those of no capture format that is read here.
+    /// The first bytes do not belong to any supported capture format.
     NotCapture,
     /// The input ends within a header, record or block.
     Truncated,
-    /// A capture format's version (major, minor) that is not read here.
+    /// An unsupported version (major, minor) of a capture format.
     Version(u16, u16),
-    /// A version of the snoop format that is not read here.
+    /// An unsupported version of the snoop format.
     SnoopVersion(u32),
-    /// A snoop file of a datalink type that is not read here.
+    /// A snoop file with an unsupported datalink type.
     SnoopDatalink(u32),
-    /// A snoop record whose length does not fit what it says to hold.
+    /// A snoop record whose length does not match its stated content.
     SnoopRecord(u32),
     /// A record claims more captured bytes than any capture holds.
     RecordTooLong(u32),
     /// A pcapng block's total length is impossible or beyond the limit.
     BlockLength(u32),
-    /// A pcapng block's length at its end differs from the one at its begin.
+    /// A pcapng block's length at its end differs from the one at its beginning.
     BlockLengthsDiffer(u32, u32),
     /// A pcapng block's content is longer than the block.
     BlockContent,
@@ -46,7 +46,7 @@ pub enum Fault {
     ByteOrderMagic,
     /// A packet names an interface that its section does not describe.
     UnknownInterface(u32),
-    /// A section describes more interfaces than are kept.
+    /// A section describes more interfaces than the limit.
     TooManyInterfaces,
 }
 

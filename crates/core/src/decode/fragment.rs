@@ -1,9 +1,8 @@
-//! IP packets that were cut into fragments, put together again.
+//! Reassembly of fragmented IP packets.
 //!
-//! As in a kernel (RFC 791 §3.2, RFC 8200 §4.5) a packet counts when its last
-//! missing fragment has come, in any order; what overlaps is dropped as a whole
-//! (RFC 5722). What is kept is bounded by [`MAX_PACKETS`] packets of at most
-//! [`MAX_LEN`] bytes each, for [`PATIENCE`].
+//! As in a kernel (RFC 791 §3.2, RFC 8200 §4.5) a packet counts when its last missing fragment has
+//! arrived, in any order; packets with overlapping fragments are dropped as a whole (RFC 5722).
+//! Memory is bounded: [`MAX_PACKETS`] packets of at most [`MAX_LEN`] bytes each, for [`PATIENCE`].
 
 use core::net::IpAddr;
 use core::ops::Range;
@@ -16,35 +15,36 @@ use crate::observed::event::PointId;
 use crate::observed::segment::TcpFlags;
 use crate::observed::time::Timestamp;
 
-/// Maximum number of incomplete packets kept at a time: the other fragments follow soon.
+/// Maximum number of incomplete packets kept at a time: usually the other fragments follow soon.
 const MAX_PACKETS: usize = 64;
-/// The longest payload of an IP packet; no fragment may lie beyond it.
+/// Maximum payload of an IP packet; no fragment may extend beyond it.
 pub(super) const MAX_LEN: u32 = 65_535;
-/// Maximum number of fragments of one packet: a network with links this narrow has none of 64 KiB.
+/// Maximum number of fragments of one packet: a network with an MTU this small has no packets of 64
+/// KiB.
 const MAX_PIECES: usize = 256;
-/// The time for which missing fragments are waited for: Linux' `ipfrag_time`.
+/// The time to wait for missing fragments: Linux's `ipfrag_time`.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The packets of which fragments are missing.
+/// The packets with missing fragments.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     partial: VecDeque<Partial>,
-    /// True if there were fragments other than first ones: a filter for ports passes none of
+    /// True if fragments other than first ones were seen: a capture filter for ports passes none of
     /// them.
     has_later: bool,
 }
 
-/// A packet that is put together.
+/// A packet being reassembled.
 #[derive(Debug)]
 struct Partial {
     key: Key,
     begun: Timestamp,
-    /// The packet's headers from the first fragment, and the place where its payload begins.
+    /// The packet's headers from the first fragment, and the offset at which its payload begins.
     head: Option<(Datagram<'static>, u32)>,
     /// The end of the packet, from its last fragment.
     end: Option<u32>,
     pieces: Vec<Piece>,
-    /// The captured payload, each piece in its place.
+    /// The captured payload, each fragment at its offset.
     bytes: Vec<u8>,
     is_told: bool,
 }
@@ -60,7 +60,7 @@ struct Key {
     id: u32,
 }
 
-/// A fragment's place in its packet, and the end of what was captured of it.
+/// A fragment's range in its packet, and the end of its captured part.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     begin: u32,
@@ -71,23 +71,23 @@ struct Piece {
 /// The result of taking in a fragment.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// A packet of which other fragments are missing.
+    /// Other fragments of the packet are still missing.
     Waiting,
-    /// A packet whose other fragments are missing, and may always be: the first one, of the packet
-    /// at this place, is all there is.
+    /// Other fragments are missing and may never come, so the first fragment is used alone; holds
+    /// the index of its packet.
     Alone(usize),
-    /// The whole packet: no fragment is missing any more.
+    /// The packet is complete.
     Whole(Whole),
 }
 
-/// A packet whose fragments are all there.
+/// A completely reassembled packet.
 #[derive(Debug)]
 pub(super) struct Whole {
     head: Datagram<'static>,
     payload_len: u32,
     /// The captured payload up to the first hole.
     pub(super) bytes: Vec<u8>,
-    /// The length of payload in the first fragment, if that one was counted by itself.
+    /// The length of payload in the first fragment, if that fragment was counted on its own.
     told: Option<u32>,
 }
 
@@ -96,7 +96,7 @@ impl Whole {
         self.head.with_payload(&self.bytes, self.payload_len)
     }
 
-    /// Returns the range of a part within the bytes.
+    /// Returns the range of a slice within the bytes.
     pub(super) fn place(&self, part: &[u8]) -> Range<usize> {
         let begin = part
             .as_ptr()
@@ -109,8 +109,8 @@ impl Whole {
         }
     }
 
-    /// Returns the part of the packet that was not counted with its first fragment: all of it, the
-    /// rest of a segment, or nothing.
+    /// Returns the part of the packet that was not counted with its first fragment: the whole
+    /// packet, the rest of a segment, or nothing.
     pub(super) fn untold<'a>(&self, packet: Packet<'a>) -> Option<Packet<'a>> {
         let Some(told) = self.told else {
             return Some(packet);
@@ -135,7 +135,7 @@ impl Whole {
 }
 
 impl Fragments {
-    /// Takes in a fragment. `None` for what is malformed or fits no other.
+    /// Takes in a fragment. `None` if it is malformed or does not match the others.
     pub(super) fn take(
         &mut self,
         at: Timestamp,
@@ -164,7 +164,7 @@ impl Fragments {
         Some(Progress::Waiting)
     }
 
-    /// Notes that the first fragment of the packet at `index` was counted by itself.
+    /// Records that the first fragment of the packet at `index` was counted on its own.
     pub(super) fn was_told(&mut self, index: usize) {
         if let Some(packet) = self.partial.get_mut(index) {
             packet.is_told = true;
@@ -200,12 +200,12 @@ impl Key {
 }
 
 impl Piece {
-    /// Returns a fragment's place; `None` where no fragment can lie.
+    /// Returns a fragment's range; `None` if it is not valid for a fragment.
     fn new(datagram: &Datagram<'_>, part: Fragment) -> Option<Self> {
         let (begin, len) = (part.offset, datagram.payload_len);
         let end = begin.checked_add(len)?;
-        // All but the last are whole units of eight bytes; with extension
-        // headers, which are passed already, their ends are.
+        // All but the last are multiples of eight bytes; if there are extension headers, which were
+        // skipped already, the ends are.
         if len == 0 || end > MAX_LEN || !part.is_last && end % 8 != 0 {
             return None;
         }
@@ -218,12 +218,12 @@ impl Piece {
     }
 }
 
-/// The relation of a fragment to the others of its packet.
+/// The relation of a fragment to the other fragments of its packet.
 enum Added {
     Fits,
-    /// A fragment that is there already: seen twice.
+    /// A duplicate of a fragment.
     Again,
-    /// A fragment that overlaps another, or lies beyond the end.
+    /// A fragment that overlaps another, or extends beyond the end.
     Conflicts,
 }
 
@@ -275,7 +275,7 @@ impl Partial {
         }
     }
 
-    /// Returns true if the pieces, of which no two overlap, fill the packet.
+    /// Returns true if the fragments, which do not overlap, cover the whole packet.
     fn is_whole(&self) -> bool {
         let (Some((_, begin)), Some(end)) = (&self.head, self.end) else {
             return false;

@@ -1,4 +1,4 @@
-//! ICMP errors (RFC 792, RFC 4443) and the headers that they quote, and pings.
+//! ICMP errors (RFC 792, RFC 4443), the headers that they quote, and pings.
 
 use super::byte_order::ByteOrder;
 use super::ip::{self, Datagram, protocol};
@@ -11,10 +11,10 @@ use crate::observed::segment::TcpFlags;
 /// Length of the header: type, code, checksum and four bytes whose meaning depends on the type.
 const HEADER: usize = 8;
 
-/// Reads the error or the ping that `datagram` holds. `None` for what is neither
-/// (redirects, neighbour discovery), or quotes neither TCP nor UDP nor a ping.
+/// Reads the error or the ping that `datagram` holds. `None` if it holds neither (redirects,
+/// neighbour discovery), or an error about neither TCP nor UDP nor a ping.
 ///
-/// Kept out of line: the path of a segment does not come here.
+/// Kept out of line, because segments never take this path.
 #[cold]
 pub(super) fn read<'a>(
     record: &Record<'_>,
@@ -83,7 +83,7 @@ pub(super) fn read<'a>(
     }))
 }
 
-/// Returns, for a ping, true if it is an answer, its series and its number.
+/// Returns, for a ping, true if it is a reply, then its identifier and its sequence number.
 fn ping(protocol: u8, header: &[u8; HEADER]) -> Option<(bool, u16, u16)> {
     let [kind, code, _, _, i0, i1, s0, s1] = *header;
     let is_reply = match (protocol, kind, code) {

@@ -21,8 +21,8 @@ pub(super) mod protocol {
     pub(in crate::decode) const DESTINATION_OPTIONS: u8 = 60;
 }
 
-/// The most extension headers: RFC 8200 §4.1 has each once, destination options twice, so that real
-/// chains are shorter than this.
+/// Maximum number of extension headers: RFC 8200 §4.1 allows each once and destination options
+/// twice, so that real chains are shorter than this.
 const MAX_EXTENSIONS: usize = 8;
 
 /// An IP packet, or a fragment of one.
@@ -40,16 +40,16 @@ pub(super) struct Datagram<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// The part of a fragmented packet that a datagram is.
+/// The position of a datagram within a fragmented packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fragment {
-    /// The identification, which all parts of one packet share.
+    /// The identification, which all fragments of one packet share.
     pub(super) id: u32,
-    /// Offset of the payload within what was fragmented, in bytes.
+    /// Offset of the payload within the original packet's payload, in bytes.
     pub(super) offset: u32,
     /// True if the payload begins with the transport's header.
     pub(super) is_first: bool,
-    /// True if no part follows behind it.
+    /// True if no fragment follows after it.
     pub(super) is_last: bool,
 }
 
@@ -60,7 +60,7 @@ impl Datagram<'_> {
         self.fragment.is_none_or(|fragment| fragment.is_first)
     }
 
-    /// Returns this packet, whole, with a payload of `payload_len` bytes.
+    /// Returns this packet as a whole one, with a payload of `payload_len` bytes.
     pub(super) fn with_payload<'b>(&self, payload: &'b [u8], payload_len: u32) -> Datagram<'b> {
         Datagram {
             protocol: self.protocol,
@@ -74,12 +74,12 @@ impl Datagram<'_> {
     }
 }
 
-/// Reads the packet that begins `bytes`; `wire_len` is what the frame had for it on the wire.
-/// `None` when it is no IP packet.
+/// Reads the packet at the beginning of `bytes`; `wire_len` is the length on the wire that the
+/// frame leaves for it. `None` if it is not an IP packet.
 ///
-/// The header's own length is believed over the frame's: frames are padded,
-/// and some capturing programs forget how long a cut frame was. It is zero in
-/// what a sender hands to its segmentation offload beyond 64 KiB.
+/// The length in the IP header takes precedence over the frame's: frames are padded, and some
+/// capturing programs do not record how long a cut frame was. It is zero in packets beyond 64 KiB
+/// that a sender hands to its segmentation offload.
 pub(super) fn read((bytes, wire_len): (&[u8], u32)) -> Option<Datagram<'_>> {
     match bytes.first()? >> 4 {
         4 => read_v4(bytes, wire_len),
@@ -130,7 +130,7 @@ fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
     let (header, rest) = bytes.split_first_chunk::<40>()?;
     let [_, class, _, _, _, _, next, hop_limit, addresses @ ..] = header;
     let body_len = match u32::from(ByteOrder::Big.u16(header, 4)?) {
-        // A jumbogram (RFC 2675), or one that offload has still to cut.
+        // A jumbogram (RFC 2675), or one that offload still has to split.
         0 => wire_len.checked_sub(40)?,
         len => len,
     };
@@ -142,7 +142,7 @@ fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
         destination: IpAddr::from(*addresses.last_chunk::<16>()?),
         facts: IpFacts {
             ttl: *hop_limit,
-            // The lower half of what the fragment header says.
+            // The lower half of the identification in the fragment header.
             id: chain.fragment.map(|fragment| fragment.id as u16),
             dont_fragment: false,
             congestion_marked: (class >> 4) & 3 == 3,
@@ -156,13 +156,13 @@ fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
     })
 }
 
-/// The extension headers in front of a transport's header.
+/// The extension headers before a transport's header.
 struct Chain {
     /// Protocol that follows the headers.
     protocol: u8,
     /// Length of the headers in bytes.
     len: usize,
-    /// Content of a fragment header, also that of a whole packet (RFC 6946).
+    /// Content of a fragment header, including that of an unfragmented packet (RFC 6946).
     fragment: Option<Fragment>,
 }
 
@@ -195,7 +195,7 @@ fn pass_extensions(next: u8, bytes: &[u8]) -> Option<Chain> {
             };
             chain.fragment = Some(fragment);
             if !fragment.is_first {
-                // The bytes that follow are no header but the middle of something.
+                // The bytes that follow are not a header but the middle of the payload.
                 chain.protocol = following;
                 return Some(chain);
             }

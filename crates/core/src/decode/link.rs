@@ -19,13 +19,13 @@ pub struct LinkType(pub u16);
 impl LinkType {
     /// BSD loopback: the address family in the capturing host's byte order.
     pub const NULL: Self = Self(0);
-    /// Ethernet without preamble and mostly without frame check sequence.
+    /// Ethernet without preamble and usually without frame check sequence.
     pub const ETHERNET: Self = Self(1);
-    /// PPP, with or without address and control in front of the protocol.
+    /// PPP, with or without address and control before the protocol.
     pub(crate) const PPP: Self = Self(9);
     /// PPP in the framing of HDLC.
     pub(crate) const PPP_HDLC: Self = Self(50);
-    /// A PPPoE header, without Ethernet's.
+    /// A PPPoE header without an Ethernet header.
     pub(crate) const PPP_ETHER: Self = Self(51);
     /// Cisco's HDLC.
     pub(crate) const C_HDLC: Self = Self(104);
@@ -42,8 +42,8 @@ impl LinkType {
     /// Linux cooked capture, version 2.
     pub const LINUX_SLL2: Self = Self(276);
 
-    /// Returns the file's number for libpcap's number `dlt`, which differs between systems for raw
-    /// IP.
+    /// Returns the capture file's link type for libpcap's number `dlt`, which differs between
+    /// systems for raw IP.
     pub const fn from_dlt(dlt: u16) -> Self {
         match dlt {
             12 | 14 => Self::RAW,
@@ -51,29 +51,29 @@ impl LinkType {
         }
     }
 
-    /// Returns true if frames of this type are searched for IP packets.
+    /// Returns true if frames of this type are supported.
     pub fn is_read(self) -> bool {
         usual_header(self, &[]).is_some() || wrapped::is_read(self)
     }
 }
 
 const VLAN_TAG: usize = 4;
-/// The most VLAN tags: no real network has more.
+/// Maximum number of VLAN tags: no real network has more.
 const MAX_VLAN_TAGS: usize = 4;
 const MPLS_LABEL: usize = 4;
-/// The most MPLS labels: no real network has more.
+/// Maximum number of MPLS labels: no real network has more.
 const MAX_MPLS_LABELS: usize = 8;
-/// Maximum value of the field that is a length and not an EtherType.
+/// Maximum value of the field that is a length instead of an EtherType.
 const MAX_802_3: u16 = 1500;
 /// Length of the PPPoE header: version, type, code, session, length.
 const PPPOE_HEADER: usize = 6;
 
-/// Returns the IP packet of a frame, and the length that the frame says it has, link-layer padding
-/// included; `None` when the frame holds no IP packet.
+/// Returns the IP packet of a frame, and its length according to the frame, link-layer padding
+/// included; `None` if the frame holds no IP packet.
 #[inline(always)]
 pub(super) fn network<'a>(record: &Record<'a>) -> Option<(&'a [u8], u32)> {
     let bytes = record.bytes;
-    // Most frames are of one type, and so that is asked first.
+    // Most frames have the same type, so it is checked first.
     let header = match record.link {
         LinkType::ETHERNET => ethertype_header(bytes, 12, 14)?,
         link => header(link, bytes)?,
@@ -118,7 +118,7 @@ pub(super) fn ppp(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
     behind(bytes, ppp_header(bytes, 0)?, wire_len)
 }
 
-/// Returns the IP packet behind the MPLS labels that a tunnel carries.
+/// Returns the IP packet after the MPLS labels that a tunnel carries.
 pub(super) fn mpls(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
     behind(bytes, mpls_header(bytes, 0)?, wire_len)
 }
@@ -130,7 +130,7 @@ pub(super) fn behind(bytes: &[u8], header: usize, wire_len: u32) -> Option<(&[u8
     Some((bytes.get(header..)?, rest))
 }
 
-/// Returns the ARP packet of a frame; `None` when it holds none.
+/// Returns the ARP packet of a frame; `None` if there is none.
 pub(super) fn arp<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
     let bytes = record.bytes;
     let (at, len) = match record.link {
@@ -143,8 +143,8 @@ pub(super) fn arp<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
     (ethertype == [0x08, 0x06]).then(|| bytes.get(len..))?
 }
 
-/// Returns the EtherType at `at` or behind the VLAN tags there, and the length of the header of
-/// `len` bytes with them.
+/// Returns the EtherType at `at`, or after the VLAN tags there, and the length of the header of
+/// `len` bytes with those tags.
 fn ethertype(bytes: &[u8], at: usize, mut len: usize) -> Option<([u8; 2], usize)> {
     let mut ethertype = *bytes.get(at..)?.first_chunk()?;
     for _ in 0..MAX_VLAN_TAGS {
@@ -157,8 +157,8 @@ fn ethertype(bytes: &[u8], at: usize, mut len: usize) -> Option<([u8; 2], usize)
     Some((ethertype, len))
 }
 
-/// Returns the length of a header of `len` bytes with the protocol's EtherType at `at`, and of what
-/// stands between it and IP.
+/// Returns the length of a header of `len` bytes with the protocol's EtherType at `at`, including
+/// the headers between it and IP.
 #[inline]
 fn ethertype_header(bytes: &[u8], at: usize, len: usize) -> Option<usize> {
     match *bytes.get(at..)?.first_chunk()? {
@@ -173,17 +173,17 @@ fn is_ip(ethertype: [u8; 2]) -> bool {
     matches!(ethertype, [0x08, 0x00] | [0x86, 0xdd])
 }
 
-/// Returns the length of such a header where the EtherType is that of something between.
+/// Returns the length of such a header if the EtherType is that of a header in between.
 fn tagged_header(bytes: &[u8], mut ethertype: [u8; 2], mut len: usize) -> Option<usize> {
     for _ in 0..=MAX_VLAN_TAGS {
         match ethertype {
             ip if is_ip(ip) => return Some(len),
-            // 802.1Q, 802.1ad, and two of the time before that.
+            // 802.1Q, 802.1ad, and two older ones.
             [0x81 | 0x91 | 0x92, 0x00] | [0x88, 0xa8] => {
                 ethertype = *bytes.get(len + 2..)?.first_chunk()?;
                 len += VLAN_TAG;
             }
-            // A PPPoE session; MPLS, sent to one and to many.
+            // A PPPoE session; MPLS, unicast and multicast.
             [0x88, 0x64] => return ppp_header(bytes, len + PPPOE_HEADER),
             [0x88, 0x47 | 0x48] => return mpls_header(bytes, len),
             // IEEE 802.3: this is the frame's length.
@@ -196,8 +196,8 @@ fn tagged_header(bytes: &[u8], mut ethertype: [u8; 2], mut len: usize) -> Option
     None
 }
 
-/// Returns the offset of a packet behind the MPLS labels at `at`; that it is IP is told by its own
-/// version.
+/// Returns the offset of the packet after the MPLS labels at `at`; whether it is IP is determined
+/// from its own version field.
 fn mpls_header(bytes: &[u8], at: usize) -> Option<usize> {
     let mut labels = bytes.get(at..)?.chunks_exact(MPLS_LABEL);
     let bottom = labels
@@ -207,8 +207,8 @@ fn mpls_header(bytes: &[u8], at: usize) -> Option<usize> {
     Some(at + (bottom + 1) * MPLS_LABEL)
 }
 
-/// Returns the length of an address family. The capturing host's byte order is unknown, but no
-/// family needs more than one of the four bytes.
+/// Returns the length of an address family header. The capturing host's byte order is unknown, but
+/// every family fits into one of the four bytes.
 #[inline]
 fn family_header(bytes: &[u8]) -> Option<usize> {
     match bytes.first_chunk()? {

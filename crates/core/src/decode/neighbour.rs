@@ -8,12 +8,12 @@ use super::{Record, link};
 use crate::observed::datagram::Neighbour;
 use crate::observed::event::PointId;
 
-/// The begin of every ARP packet that matters: Ethernet's hardware type, IPv4's protocol type, and
-/// the lengths of their addresses.
+/// The first bytes of every ARP packet of interest: Ethernet's hardware type, IPv4's protocol type,
+/// and the lengths of their addresses.
 const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
-/// Reads the ARP packet of a frame. `None` for anything else, and for what a
-/// host says of its own address, which nobody waits for (RFC 5227).
+/// Reads the ARP packet of a frame. `None` for anything else, and for announcements of a host's own
+/// address, for which nobody waits (RFC 5227).
 #[cold]
 pub(super) fn arp(record: &Record<'_>, point: PointId) -> Option<Neighbour> {
     let bytes: &[u8; 28] = link::arp(record)?.first_chunk()?;
@@ -50,8 +50,8 @@ pub(super) fn arp(record: &Record<'_>, point: PointId) -> Option<Neighbour> {
     })
 }
 
-/// Reads a solicitation or advertisement. `None` for other ICMPv6, for the
-/// search for duplicates (from nobody) and for what nobody had asked.
+/// Reads a solicitation or advertisement. `None` for other ICMPv6, for duplicate address detection
+/// (sent from the unspecified address) and for unsolicited advertisements.
 #[cold]
 pub(super) fn ndp(
     record: &Record<'_>,

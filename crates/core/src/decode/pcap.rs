@@ -1,8 +1,8 @@
 //! The classic capture format of libpcap.
 //!
-//! Source: the `pcap-savefile(5)` page; the 24-byte record headers of the
-//! "modified" format, the 20 bytes of Nokia's, which has the usual file header, and the lengths that older versions write in another order
-//! are those of libpcap's `sf-pcap.c`.
+//! Source: the `pcap-savefile(5)` page. The 24-byte record headers of the "modified" format, the
+//! 20-byte ones of Nokia's, which has the usual file header, and the order of the lengths in older
+//! versions follow libpcap's `sf-pcap.c`.
 
 use super::byte_order::ByteOrder;
 use super::container::{Advance, Frame, MAX_CAPTURED};
@@ -13,18 +13,19 @@ use crate::observed::time::Timestamp;
 const MICROS: u32 = 0xa1b2_c3d4;
 /// The magic of files with seconds and nanoseconds.
 const NANOS: u32 = 0xa1b2_3c4d;
-/// The magic of files with seconds and microseconds, and eight bytes more in each record header.
+/// The magic of files with seconds and microseconds, and eight additional bytes in each record
+/// header.
 const MODIFIED: u32 = 0xa1b2_cd34;
 
-/// Length of the fields that every record header has.
+/// Length of the fields that all record headers have.
 const FIELDS: usize = 16;
 
-/// Number of bytes that Nokia's firewalls put behind the fields, all zero.
+/// Number of bytes that Nokia's firewalls append to the fields, all zero.
 const NOKIAS: usize = 4;
 /// Length of an Ethernet header and an IPv4 header without options.
 const FRAME: usize = 14 + 20;
 
-/// The major version that all writers but one give.
+/// The major version written by all programs but one.
 const MAJOR: u16 = 2;
 /// The version of DG/UX's tcpdump.
 const DG_UX: (u16, u16) = (543, 0);
@@ -42,17 +43,17 @@ pub(super) struct Pcap {
 /// The order of the two lengths in a pcap record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lengths {
-    /// The captured length, then the one on the wire: version 2.4.
+    /// The captured length, then the length on the wire: version 2.4.
     Usual,
-    /// The length on the wire, then the captured one: versions before 2.3, and DG/UX's.
+    /// The length on the wire, then the captured length: versions before 2.3, and DG/UX's.
     Swapped,
-    /// Either order: some writers of version 2.3 kept the order of those before.
+    /// Either order: some writers of version 2.3 kept the order of earlier versions.
     Either,
 }
 
 impl Lengths {
-    /// Returns the order that this version (major, minor) of the format has; `None` where there is
-    /// no such version.
+    /// Returns the order of the lengths in this version (major, minor) of the format; `None` if
+    /// there is no such version.
     pub fn of(version: (u16, u16)) -> Option<Self> {
         match version {
             (MAJOR, 4) => Some(Self::Usual),
@@ -62,7 +63,7 @@ impl Lengths {
         }
     }
 
-    /// Returns the length captured, then the one on the wire, of a record that has both in this
+    /// Returns the captured length, then the length on the wire, of a record with both in this
     /// order.
     pub fn in_order(self, [first, second]: [u32; 2]) -> [u32; 2] {
         match self {
@@ -86,7 +87,7 @@ impl Pcap {
         let version = order.u16(rest, 0).zip(order.u16(rest, 2));
         let (major, minor) = version.unwrap_or_default();
         let lengths = Lengths::of((major, minor)).ok_or(Fault::Version(major, minor))?;
-        // The upper half of the field tells about frame check sequences.
+        // The upper half of the field describes frame check sequences.
         let link = order.u32(rest, 16).unwrap_or_default() & 0xffff;
         Ok(Self {
             order,
@@ -97,19 +98,19 @@ impl Pcap {
         })
     }
 
-    /// Returns true if the lengths are in the order of today's version.
+    /// Returns true if the lengths are in the order of the current version.
     pub(super) fn is_current(&self) -> bool {
         self.lengths == Lengths::Usual
     }
 
-    /// Returns true if Nokia's format has such a file header as well.
+    /// Returns true if this file header could also be one of Nokia's format.
     pub(super) fn may_be_nokias(&self) -> bool {
         let is_usual = self.nanos_per_tick == 1_000 && self.record_header == FIELDS;
         self.is_current() && is_usual && self.link == LinkType::ETHERNET
     }
 
-    /// Returns this header with the length of record headers that `bytes`, the first record, shows;
-    /// `Err`: the number of bytes needed.
+    /// Returns this header with the length of record headers that is found in `bytes`, the first
+    /// record; `Err`: the number of bytes needed.
     pub(super) fn fitted(mut self, bytes: &[u8]) -> Result<Self, usize> {
         let captured = bytes.get(..FIELDS).ok_or(FIELDS)?;
         let [captured, original_len] = [8, 12].map(|at| self.order.u32(captured, at));
@@ -122,7 +123,7 @@ impl Pcap {
         Ok(self)
     }
 
-    /// Returns the next record of a file of today's version.
+    /// Returns the next record of a file of the current version.
     #[inline]
     pub(super) fn advance<'a>(&self, bytes: &'a [u8]) -> Advance<'a> {
         self.advance_by(bytes, |lengths| lengths)
@@ -133,8 +134,7 @@ impl Pcap {
         self.advance_by(bytes, |lengths| self.lengths.in_order(lengths))
     }
 
-    /// Returns the next record, where `in_order` puts the captured length before the length on the
-    /// wire.
+    /// Returns the next record; `in_order` puts the captured length before the length on the wire.
     #[inline(always)]
     fn advance_by<'a>(
         &self,
@@ -167,12 +167,12 @@ impl Pcap {
     }
 }
 
-/// Returns true if a frame of `len` bytes that seems to begin with `bytes` is an IPv4 packet in
-/// Ethernet that begins four bytes later, and none where it should begin.
+/// Returns true if a frame of `len` bytes, assumed to start with `bytes`, contains an Ethernet/IPv4
+/// packet at offset four but not at offset zero.
 fn is_nokias(bytes: &[u8], len: usize) -> bool {
     const IPV4: [u8; 2] = [8, 0];
-    /// Bytes that may stand before the IPv4 packet there: tags of virtual networks are four bytes
-    /// long as well.
+    /// Bytes that may precede the IPv4 packet at that offset: VLAN tags are four bytes long as
+    /// well.
     const TAGS: [[u8; 2]; 3] = [[0x81, 0], [0x88, 0xa8], [0x91, 0]];
     let Some((&[0, 0, 0, 0], frame)) = bytes.split_first_chunk::<NOKIAS>() else {
         return false;
@@ -188,7 +188,7 @@ fn is_nokias(bytes: &[u8], len: usize) -> bool {
     is_later && !is_at_once && fits
 }
 
-/// Returns the byte order that makes a known magic of `bytes`, and that magic.
+/// Returns the byte order in which `bytes` is a known magic, and that magic.
 fn byte_order(bytes: [u8; 4]) -> Option<(ByteOrder, u32)> {
     let is_known = |magic: &u32| [MICROS, NANOS, MODIFIED].contains(magic);
     let little = Some(u32::from_le_bytes(bytes)).filter(is_known);

@@ -12,9 +12,9 @@ use super::byte_order::ByteOrder;
 use super::container::{Advance, Frame, MAX_CAPTURED};
 use super::{Fault, LinkType};
 
-/// The longest block that is held in memory: one whose content is read.
+/// Maximum length of a block that is held in memory because its content is read.
 pub(super) const MAX_HELD_BLOCK: u32 = MAX_CAPTURED + 128 * 1024;
-/// The longest block that is passed over.
+/// Maximum length of a block that is skipped.
 const MAX_PASSED_BLOCK: u32 = 16 * 1024 * 1024;
 /// The length of an empty block: type, length, length.
 const LEAST_BLOCK: u32 = 12;
@@ -28,10 +28,10 @@ const SIMPLE_PACKET: u32 = 3;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 const DECRYPTION_SECRETS: u32 = 10;
-/// The blocks that sysdig writes of system calls, in all its versions (libscap's
+/// The block types that sysdig, in all its versions, uses for system calls (libscap's
 /// `scap_savefile.h`).
 const SYSTEM_CALLS: [u32; 6] = [0x204, 0x208, 0x216, 0x217, 0x221, 0x222];
-/// The count of an obsolete packet block that does not know it.
+/// The drop count of an obsolete packet block if it is unknown.
 const UNKNOWN_DROPS: u16 = u16::MAX;
 
 /// The state of reading one pcapng file.
@@ -40,7 +40,7 @@ pub(super) struct Pcapng {
     /// Byte order of the section; `None` before the first section header.
     order: Option<ByteOrder>,
     interfaces: Vec<Interface>,
-    /// Number of packets lost in the sections before this one.
+    /// Number of packets dropped in the sections before this one.
     dropped_before: Option<u64>,
     passing: Option<Passing>,
     /// Number of packets so far.
@@ -53,14 +53,14 @@ pub(super) struct Pcapng {
     comments: Option<Comments>,
 }
 
-/// A block that is passed over as its bytes come.
+/// A block that is skipped as its bytes come.
 #[derive(Clone, Copy, Debug)]
 struct Passing {
     total: u32,
     left: u32,
 }
 
-/// A whole block's content, without its type and lengths.
+/// A complete block's content, without its type and lengths.
 struct Block<'a> {
     kind: u32,
     order: ByteOrder,
@@ -68,7 +68,7 @@ struct Block<'a> {
 }
 
 impl Pcapng {
-    /// Creates a reader that keeps comments, or does not.
+    /// Creates a reader that keeps packet comments if `keeps_comments` is true.
     pub(super) fn new(keeps_comments: bool) -> Self {
         Self {
             comments: keeps_comments.then(Comments::default),
@@ -80,13 +80,13 @@ impl Pcapng {
         u32::from_le_bytes(bytes) == SECTION_HEADER
     }
 
-    /// Returns the number of bytes that have passed of the block that is being passed over.
+    /// Returns how many bytes of the block being skipped have passed.
     pub(super) fn passed_of_block(&self) -> u64 {
         self.passing
             .map_or(0, |block| u64::from(block.total - block.left))
     }
 
-    /// Returns the number of packets reported as lost so far, over all sections and interfaces.
+    /// Returns the number of packets reported as dropped so far, over all sections and interfaces.
     pub(super) fn dropped(&self) -> Option<u64> {
         let here = self.interfaces.iter().filter_map(Interface::dropped);
         self.dropped_before
@@ -120,8 +120,8 @@ impl Pcapng {
 
     #[inline]
     fn begin_block<'a>(&mut self, bytes: &'a [u8]) -> Result<Advance<'a>, Fault> {
-        // A section header says only in its third word in which order its
-        // length is; no block is shorter than three words.
+        // The byte order of a section header's length is known only from its third word; no block
+        // is shorter than three words.
         let Some(head) = bytes.get(..LEAST_BLOCK as usize) else {
             return Ok(Advance::NeedMore(LEAST_BLOCK as usize));
         };
@@ -208,8 +208,8 @@ impl Pcapng {
         Ok(None)
     }
 
-    /// Reads the enhanced packet block; the obsolete packet block differs only in how wide its
-    /// interface field is.
+    /// Reads the enhanced packet block; the obsolete packet block differs only in the width of its
+    /// interface field.
     #[inline]
     fn packet<'a>(&mut self, block: &Block<'a>, id: u32) -> Result<Frame<'a>, Fault> {
         let (number, interface) = self.interface(id)?;
@@ -229,7 +229,8 @@ impl Pcapng {
         Ok(frame)
     }
 
-    /// Reads a packet's options; bad ones are passed over, as no option is worth losing a packet.
+    /// Reads a packet's options; invalid ones are skipped, because no option is worth losing a
+    /// packet.
     #[cold]
     fn read_packet_options(&mut self, block: &Block<'_>, id: u32, data_end: usize) {
         let options = block.body.get(data_end..).unwrap_or_default();
@@ -239,7 +240,7 @@ impl Pcapng {
         }
     }
 
-    /// Counts the packets lost between a packet and the one before it on its interface.
+    /// Counts the packets dropped between a packet and the previous one on its interface.
     fn count_drops(&mut self, id: u32, lost: u64) {
         let number = usize::try_from(id).ok();
         if let Some(interface) = number.and_then(|number| self.interfaces.get_mut(number)) {
@@ -247,7 +248,7 @@ impl Pcapng {
         }
     }
 
-    /// Reads the simple packet block: of the first interface, without a time.
+    /// Reads the simple packet block, which belongs to the first interface and has no time.
     fn simple_packet<'a>(&mut self, block: &Block<'a>) -> Result<Frame<'a>, Fault> {
         self.packets += 1;
         let (number, interface) = self.interface(0)?;
@@ -275,7 +276,7 @@ impl Pcapng {
 
     fn begin_section(&mut self, block: &Block<'_>) -> Result<(), Fault> {
         let (major, minor) = (block.u16(4)?, block.u16(6)?);
-        // Minor version 2 is what some writers give for the same format.
+        // Some writers give minor version 2 for the same format.
         if major != 1 || !matches!(minor, 0 | 2) {
             return Err(Fault::Version(major, minor));
         }

@@ -1,4 +1,4 @@
-//! The headers within a record, one after the other.
+//! The headers within a record, from the outermost inwards.
 
 use super::ip::{self, protocol};
 use super::{Packet, Record, icmp, neighbour, tcp, tunnel, udp};
@@ -12,8 +12,8 @@ pub(super) enum Read<'a> {
     Part(ip::Datagram<'a>),
 }
 
-/// Reads the headers of any record that holds this IP packet, if one, without
-/// regard to others.
+/// Reads the headers of any record independently of others; `network` is the IP packet that it
+/// holds, if it holds one.
 #[inline(never)]
 pub(super) fn alone<'a>(
     record: &Record<'a>,
@@ -66,7 +66,7 @@ pub(super) fn transport<'a>(
     }
 }
 
-/// Returns a first fragment as a packet of what it holds.
+/// Returns a first fragment as a packet with its own content.
 #[cold]
 pub(super) fn first_part<'a>(
     record: &Record<'a>,
@@ -80,7 +80,7 @@ pub(super) fn first_part<'a>(
     let packet = transport(record, point, &inner)?;
     Some(match packet {
         Packet::Tcp(mut segment, payload) if inner.fragment.is_some_and(|part| !part.is_last) => {
-            // Flags that tell of the segment's end come with its end.
+            // Flags that concern the segment's end come with its last fragment.
             let of_end = TcpFlags::FIN.with(TcpFlags::PSH);
             segment.flags = TcpFlags(segment.flags.0 & !of_end.0);
             Packet::Tcp(segment, payload)

@@ -11,10 +11,10 @@ const VERSION: u32 = 2;
 /// Length of a record's header: lengths on the wire, captured and of the record, losses, seconds
 /// and microseconds.
 const RECORD_HEADER: usize = 24;
-/// The longest padding of a record; writers align to at most eight bytes.
+/// Maximum padding of a record; writers align to at most eight bytes.
 const MAX_PADDING: usize = 64;
 
-/// Datalink types of the file's header that begin like Ethernet.
+/// Datalink types in the file header whose frames begin like Ethernet.
 mod datalink {
     pub(super) const IEEE_802_3: u32 = 0;
     pub(super) const ETHERNET: u32 = 4;
@@ -47,7 +47,7 @@ impl Snoop {
         }
     }
 
-    /// Returns the number of packets lost so far, as the last record says.
+    /// Returns the number of packets dropped so far, according to the last record.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }

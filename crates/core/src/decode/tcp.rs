@@ -1,4 +1,4 @@
-//! TCP headers (RFC 9293 §3.1) and the options that matter for latency.
+//! TCP headers (RFC 9293 §3.1) and the options relevant to latency.
 
 use super::byte_order::ByteOrder;
 use super::ip::Datagram;
@@ -16,10 +16,10 @@ mod kind {
     pub(super) const TIMESTAMPS: u8 = 8;
 }
 
-/// Maximum window shift: a greater one is to be taken as this (RFC 7323 §2.3).
+/// Maximum window scale: a greater one is treated as this (RFC 7323 §2.3).
 const MAX_WINDOW_SCALE: u8 = 14;
 
-/// Minimum length that Ethernet carries of a datagram, less the IP header.
+/// Minimum length of a datagram in an Ethernet frame, without the IP header.
 const LEAST_FRAME: u32 = 46 - 20;
 
 /// A TCP header's fields.
@@ -45,9 +45,9 @@ impl Header {
     }
 }
 
-/// Reads the header that a datagram begins with, and what was captured of the
-/// payload. `None` when the window, the last of the fixed fields that are read,
-/// was not captured or the header does not fit into the datagram.
+/// Reads the header at the beginning of a datagram, and the captured part of the payload. `None` if
+/// the window, the last of the fixed fields that are read, was not captured, or if the header does
+/// not fit into the datagram.
 pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
     let fixed: &[u8; 16] = datagram.payload.first_chunk()?;
     let half = |at| ByteOrder::Big.u16(fixed, at);
@@ -79,10 +79,10 @@ pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
     Some((header, payload))
 }
 
-/// Returns true if what seems to be the payload of a segment in IPv4 is what the sender's
-/// network card filled a short frame up with, and a box on the way then took into the datagram's
-/// length: zeros on a segment that pushes nothing. Whoever writes so little pushes it
-/// (RFC 9293 §3.9.1.2); a probe carries one byte at most.
+/// Returns true if the apparent payload of a segment in IPv4 is padding: the sender's network card
+/// padded a short frame, and a device on the path then included the padding in the datagram's
+/// length. Padding is all zeros, on a segment without PSH: a sender sets PSH on so little data (RFC
+/// 9293 §3.9.1.2), and a probe carries at most one byte.
 #[inline]
 pub(super) fn is_padded(
     header_len: u32,
@@ -97,8 +97,8 @@ pub(super) fn is_padded(
         && payload.iter().all(|&byte| byte == 0)
 }
 
-/// Returns the options that nearly every segment of an established connection has: timestamps and
-/// nothing else; `None` where there are others, or in a SYN.
+/// Returns the options of nearly every segment of an established connection: timestamps and nothing
+/// else. `None` if there are others, or in a SYN.
 #[inline]
 pub(super) fn usual_options(bytes: &[u8], is_syn: bool) -> Option<TcpOptions> {
     #[rustfmt::skip]
@@ -116,7 +116,7 @@ pub(super) fn usual_options(bytes: &[u8], is_syn: bool) -> Option<TcpOptions> {
     })
 }
 
-/// Reads the options. Those that belong into a SYN count only there, as in every kernel.
+/// Reads the options. Options that belong into a SYN count only there, as in every kernel.
 #[inline(never)]
 pub(super) fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
     let mut options = TcpOptions::default();
@@ -145,7 +145,8 @@ pub(super) fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
     options
 }
 
-/// Returns the bits of the next option in [`TcpOptions::layout`], the `order`th so far.
+/// Returns the bits of the next option for [`TcpOptions::layout`]; `order` counts the options so
+/// far.
 fn layout(kind: u8, order: &mut u32) -> u32 {
     let code = match kind {
         kind::END..=kind::SACK_PERMITTED | kind::TIMESTAMPS => u32::from(kind) + 1,

@@ -1,7 +1,7 @@
-//! Tunnels: finds the innermost packet that they carry.
+//! Tunnels: finds the innermost packet in them.
 //!
-//! The input is an IP packet that is no TCP; the output is the packet within it, if its protocol is
-//! one that carries others. The flow that counts is the innermost.
+//! The input is an IP packet that is not TCP; the output is the packet within it, if its protocol
+//! carries other packets. The innermost flow is the one that counts.
 
 mod gre;
 mod gtp;
@@ -12,30 +12,29 @@ use super::fragment::MAX_LEN;
 use super::ip::{self, Datagram, protocol};
 use super::link::{behind, ethernet, mpls, ppp};
 
-/// The most tunnels within tunnels that are followed: an overlay within IPsec-less site links needs
-/// two.
+/// Maximum depth of nested tunnels: an overlay within IPsec-less site links needs two.
 pub(super) const MAX_NESTING: usize = 4;
 
-/// UDP ports that say what a datagram carries.
+/// UDP ports that identify the content of a datagram.
 mod port {
-    /// Ports of VXLAN: RFC 7348, and what Linux used before (`vxlan_udp_port` in
-    /// `drivers/net/vxlan/vxlan_core.c`), which overlays still do.
+    /// Ports of VXLAN: RFC 7348, and the port that Linux used before (`vxlan_udp_port` in
+    /// `drivers/net/vxlan/vxlan_core.c`), which overlays still use.
     pub(super) const VXLAN: [u16; 2] = [4789, 8472];
     /// Port of Geneve (RFC 8926).
     pub(super) const GENEVE: u16 = 6081;
     /// Port of GTP-U (3GPP TS 29.281 §4.4.2).
     pub(super) const GTP_U: u16 = 2152;
-    /// Port of L2TP (RFC 2661 §8.1); the answering side may choose any for itself.
+    /// Port of L2TP (RFC 2661 §8.1); the answering side may choose any port for itself.
     pub(super) const L2TP: u16 = 1701;
 }
 
-/// EtherTypes that tunnels name their content by.
+/// EtherTypes with which tunnels identify their content.
 mod content {
     pub(super) const IPV4: u16 = 0x0800;
     pub(super) const IPV6: u16 = 0x86dd;
     /// Transparent Ethernet bridging.
     pub(super) const ETHERNET: u16 = 0x6558;
-    /// MPLS, to one and to many.
+    /// MPLS, unicast and multicast.
     pub(super) const MPLS: [u16; 2] = [0x8847, 0x8848];
     /// PPP (RFC 2637).
     pub(super) const PPP: u16 = 0x880b;
@@ -51,14 +50,14 @@ const GENEVE_HEADER: usize = 8;
 /// A packet's bytes and its length on the wire.
 type Bytes<'a> = (&'a [u8], u32);
 
-/// Returns the packet within all the tunnels that `outer` is, itself if it is none, or the first
-/// fragment that is met; `None` where what they carry is no IP.
+/// Returns the packet within all the tunnels of `outer`: `outer` itself if it is not a tunnel, or
+/// the first fragment encountered. `None` if the tunnel's content is not IP.
 #[inline]
 pub(super) fn innermost(datagram: Datagram<'_>) -> Option<Datagram<'_>> {
     for_each_tunnel(datagram, |datagram| datagram.fragment.is_some())
 }
 
-/// Returns the innermost packet of a first fragment that is read without the others.
+/// Returns the innermost packet of a first fragment that is read without the other fragments.
 pub(super) fn innermost_of_first(datagram: Datagram<'_>) -> Option<Datagram<'_>> {
     for_each_tunnel(datagram, |datagram| !datagram.has_header())
 }
@@ -80,9 +79,9 @@ fn for_each_tunnel<'a>(
     Some(datagram)
 }
 
-/// Returns the IP packet within `outer`; `None` where it is no tunnel that is known.
+/// Returns the IP packet within `outer`; `None` if it is not a known tunnel.
 fn inner<'a>(outer: &Datagram<'a>) -> Option<Bytes<'a>> {
-    // Only its last fragment tells the length of the rest of a fragmented packet.
+    // The remaining length of a fragmented packet is known only from its last fragment.
     let len = match outer.fragment {
         Some(_) => MAX_LEN,
         None => outer.payload_len,
@@ -111,7 +110,7 @@ fn in_udp<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
 }
 
 fn in_vxlan<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
-    // RFC 7348 §5: the flag that there is a network identifier must be set.
+    // RFC 7348 §5: the flag for a valid network identifier must be set.
     if bytes.first()? & 0x08 == 0 {
         return None;
     }
@@ -135,8 +134,8 @@ fn of_kind<'a>(kind: u16, (bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     }
 }
 
-/// Returns the bytes of a packet that is IP beyond doubt: its header is whole and states no more
-/// than the length of what holds it. A port alone does not prove a tunnel.
+/// Returns the bytes of a packet that is certainly IP: its header is complete and states no greater
+/// length than its container has. A port alone does not prove a tunnel.
 fn certain((bytes, wire_len): Bytes<'_>) -> Option<Bytes<'_>> {
     let half = |at| ByteOrder::Big.u16(bytes, at).map(u32::from);
     let (least, len) = match bytes.first()? {

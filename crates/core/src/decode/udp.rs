@@ -10,9 +10,9 @@ use crate::observed::flow::{Endpoint, FlowKey, Transport};
 /// Length of the header: ports, length and checksum.
 const HEADER: u16 = 8;
 
-/// Reads the header that `packet` begins with, and what was captured of the
-/// payload. `None` when the header was not captured whole or its length is
-/// less than its own.
+/// Reads the header at the beginning of `packet`, and the captured part of the payload. `None` if
+/// the header was not captured completely, or if its length field is less than the header's own
+/// length.
 #[cold]
 pub(super) fn read<'a>(
     record: &Record<'a>,

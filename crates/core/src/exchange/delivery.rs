@@ -1,38 +1,38 @@
-//! Limits of a message while its bytes were sent.
+//! Limits that held a message back while it was sent.
 
 use core::time::Duration;
 
 use crate::exchange::Side;
 
-/// A message that stood still while it was sent, and what held it back most.
+/// A message that stalled while it was sent, and the limit that held it back most.
 ///
-/// Made only of what packets show at one point; a stop is named after what
-/// ended it, as a wait is.
+/// Derived only from packets seen at one observation point; a stop is attributed to what ended it,
+/// as a wait is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     /// The sender of the message.
     pub sender: Side,
-    /// The limit that held most of it back.
+    /// The limit that accounts for most of the stalled time.
     pub limit: Limit,
-    /// Number of times that it stood still for that limit.
+    /// Number of times that the message stalled because of that limit.
     pub stops: u32,
-    /// Time for which it stood still for that limit.
+    /// Time for which the message stalled because of that limit.
     pub stopped: Duration,
-    /// Time for which it stood still in all while its sender had more to send.
+    /// Total time for which the message stalled although its sender had more to send.
     pub held: Duration,
-    /// The part of `held` by which its last byte was longer on its way than the way takes: the
-    /// queue that it stood in, seen beside its sender.
+    /// The part of `held` for which the last byte was in transit beyond the path's own time: it
+    /// waited in a queue, as seen at the sender.
     pub drain: Duration,
-    /// The part of the standstill that slow start would have taken in any case.
+    /// The part of the stalled time that slow start would have taken in any case.
     pub spared: Duration,
-    /// The part of the stops for the congestion window that would have been spared had the
-    /// connection kept the window that it had before its rest.
+    /// The part of the stops for the congestion window that would have been avoided if the
+    /// connection had kept its window from before the idle period.
     pub kept_spared: Duration,
-    /// The sum of the round trips from the point to both ends.
+    /// The sum of the round trips from the observation point to both ends.
     pub round_trip: Duration,
     /// Length of the message, in bytes.
     pub bytes: u64,
-    /// Number of segments that it was sent in, super-segments counted by their parts.
+    /// Number of segments in which the message was sent; super-segments count as their parts.
     pub segments: u64,
     /// Payload of a full segment.
     pub mss: u32,
@@ -42,32 +42,32 @@ pub struct Delivery {
     pub most_in_flight: u64,
     /// Maximum number of segments in flight at a stop.
     pub most_segments: u64,
-    /// The receiver's window at the first and at the last stop that it caused.
+    /// The receiver's window at the first and at the last stop caused by it.
     pub windows: [u64; 2],
-    /// Number of times that the receiver closed its window altogether.
+    /// Number of times that the receiver closed its window completely.
     pub zero_windows: u32,
-    /// Bytes per second, where they came evenly.
+    /// Bytes per second, if they came at a constant rate.
     pub rate: Option<f64>,
-    /// The time for which the connection had rested before its exchange began; `None`: its first
-    /// one.
+    /// The time for which the connection had been idle before the exchange began; `None` for its
+    /// first exchange.
     pub rested: Option<Duration>,
-    /// Maximum number of bytes in flight in the responses before it.
+    /// Maximum number of bytes in flight in earlier responses.
     pub earlier_in_flight: u64,
-    /// True if any of its sender's data was sent again so far.
+    /// True if any of the sender's data was retransmitted so far.
     pub has_losses: bool,
-    /// True if its segments waited in a queue on their way.
+    /// True if the message's segments waited in a queue on the path.
     pub has_queue: bool,
-    /// Pauses of the program's own, the first few.
+    /// The first few pauses of the program itself.
     pub pauses: Vec<Pause>,
-    /// Numbers of the packets of its longest stop: the last before, what released the next (0:
-    /// nothing), the next.
+    /// Packet numbers of the longest stop: the last packet before it, the one that released the
+    /// next (0: none), the next.
     pub packets: [u64; 3],
 }
 
 /// The limit that held a message back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Limit {
-    /// The sender's program, and nothing else.
+    /// The sender's program alone.
     Program,
     /// The sender's congestion window (RFC 5681 §3.1).
     CongestionWindow,
@@ -77,19 +77,19 @@ pub enum Limit {
     SendBuffer,
     /// The sender's kernel, which spaces segments to a rate.
     Pacing,
-    /// A queue that drains at a constant rate, on the way or before it.
+    /// A queue that drains at a constant rate, on the path or before it.
     Bottleneck,
 }
 
-/// A pause that its program made within a message.
+/// A pause made by the sender's program within a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Number of the message's bytes sent before it.
+    /// Number of the message's bytes sent before the pause.
     pub after: u64,
     /// The time from the message's first byte to the end of the pause.
     pub until: Duration,
     /// Length of the pause.
     pub took: Duration,
-    /// True if an acknowledgement met its end, by chance or not.
+    /// True if an acknowledgement coincided with the pause's end, by chance or not.
     pub meets_ack: bool,
 }

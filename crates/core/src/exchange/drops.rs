@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::Side;
 use crate::observed::time::Timestamp;
 
-/// The resolution in which the account of a path is kept.
+/// Time resolution of the passed and dropped bytes of a path.
 const SLOT: Duration = Duration::from_millis(2);
 
 /// Bytes of a message that got through, by time.
@@ -13,17 +13,17 @@ const SLOT: Duration = Duration::from_millis(2);
 pub struct Drops {
     /// The sender of the message.
     pub sender: Side,
-    /// Slots in time order, as the observation point stamps them.
+    /// Slots in time order, by the observation point's timestamps.
     pub slots: Vec<DropSlot>,
-    /// Bytes that arrived right behind others, with nothing that spaced them.
+    /// Bytes that arrived directly after others, without spacing.
     pub at_once: u64,
-    /// All bytes whose arrival was timed.
+    /// All bytes whose arrival time is known.
     pub timed: u64,
-    /// True if the segments waited in a queue on their way.
+    /// True if the segments waited in a queue on the path.
     pub has_queue: bool,
     /// Payload of a full segment.
     pub mss: u32,
-    /// Minimum round trip from end to end.
+    /// Minimum round trip between the ends.
     pub round_trip: Duration,
 }
 
@@ -39,12 +39,12 @@ pub struct DropSlot {
 }
 
 impl DropSlot {
-    /// Returns the number of the slot that an instant falls into.
+    /// Returns the number of the slot that contains an instant.
     pub fn number(at: Timestamp) -> i64 {
         at.as_nanos().div_euclid(SLOT.as_nanos() as i64)
     }
 
-    /// Returns the time from the beginning of a slot to that of the one `slots` later.
+    /// Returns the time from the start of one slot to the start of the slot `slots` after it.
     pub fn span(slots: i64) -> Duration {
         SLOT * u32::try_from(slots).unwrap_or(u32::MAX)
     }

@@ -1,23 +1,22 @@
 //! Packing of a response into segments, and their acknowledgements.
 
-/// Oddities of a response's segments that cost nothing.
+/// Oddities of a response's segments that cost no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packing {
     /// Small writes that left in fewer segments.
     pub gathered: Option<Gathered>,
-    /// Number of segments for which one acknowledgement came, at the median; `None` where there
-    /// were too few.
+    /// Median number of segments per acknowledgement; `None` if there were too few.
     pub stride: Option<u32>,
 }
 
-/// Small writes several of which the kernel sent together, though none waited for an
+/// Small writes, several of which the kernel sent together although none waited for an
 /// acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gathered {
-    /// Bytes of a write.
+    /// Size of a write in bytes.
     pub write: u64,
     /// Number of writes.
     pub writes: u64,
-    /// Number of segments that they left in.
+    /// Number of segments in which they left.
     pub segments: u64,
 }

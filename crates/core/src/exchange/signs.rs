@@ -1,59 +1,60 @@
-//! Signs of why an exchange failed.
+//! Indications of why an exchange failed.
 
 use core::time::Duration;
 
 use super::{Exchange, Outcome, Side};
 
-/// Signs of why an exchange failed.
+/// Indications of why an exchange failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Signs {
-    /// The time for which its connection had been idle; `None` for the first exchange.
+    /// The time for which the connection had been idle; `None` for the first exchange.
     pub(crate) idle: Option<Duration>,
-    /// Number of times that parts of the request were sent again.
+    /// Number of times that parts of the request were retransmitted.
     pub(crate) request_repeats: u32,
     /// True if the server acknowledged the whole request.
     pub(crate) is_request_acked: bool,
     /// True if a response began.
     pub(crate) has_response: bool,
-    /// True if its response was still awaited when the capture ended; false if the capture missed
-    /// a part of it.
+    /// True if the response was still awaited when the capture ended; false if the capture missed a
+    /// part of it.
     pub(crate) is_left_waiting: bool,
-    /// True for a TLS handshake that the server answered and that was never over.
+    /// True for a TLS handshake that the server answered but that was never completed.
     pub(crate) has_hello: bool,
-    /// The kind of bytes that came back instead of HTTP, although HTTP was asked.
+    /// The kind of bytes that came back instead of HTTP, if the request was HTTP.
     pub(crate) foreign: Option<Foreign>,
     /// True if the server had sent its FIN before the request.
     pub(crate) was_closing: bool,
     /// The side that reset or closed the connection.
     pub(crate) ended_by: Option<Side>,
-    /// True if a device on the way reset the connection in the server's name.
+    /// True if a device on the path reset the connection in the server's name.
     pub(crate) is_reset_on_way: bool,
-    /// Time the server thought, where the capture ended within the response.
+    /// The server's think time, if the capture ended within the response.
     pub(crate) thought: Option<Duration>,
-    /// True if the messages are of no protocol that is read.
+    /// True if the messages belong to no protocol that is parsed.
     pub(crate) is_unread: bool,
-    /// True if too few of its connection's bytes were captured to tell a protocol.
+    /// True if too few of the connection's bytes were captured to recognize a protocol.
     pub(crate) is_unseen: bool,
-    /// True if the server said something after the request that did not acknowledge it, or went on
-    /// after a long rest: both sides send at any time.
+    /// True if the server sent something after the request without acknowledging it, or continued
+    /// after a long pause: both sides may send at any time.
     pub(crate) is_crossed: bool,
-    /// True if its connection was seen to be made: both SYNs and the client's ACK.
+    /// True if the connection's handshake was seen: both SYNs and the client's ACK.
     pub(crate) is_made: bool,
-    /// True if a device on the way acknowledges for the server, which is farther.
+    /// True if a device on the path acknowledges for the server, which is farther away.
     pub(crate) is_relayed: bool,
 }
 
 impl Signs {
-    /// Returns true if the request was sent again and again and not even acknowledged.
+    /// Returns true if the request was retransmitted repeatedly and not even acknowledged.
     fn is_ignored(&self) -> bool {
         !self.is_request_acked && self.request_repeats >= IGNORED
     }
 }
 
-/// Minimum repetitions of a request without any answer that show that nobody receives it.
+/// Minimum number of retransmissions of a request without any answer for concluding that nobody
+/// receives it.
 const IGNORED: u32 = 2;
 
-/// The kind of bytes that came back in HTTP's place.
+/// The kind of bytes that came back instead of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Foreign {
     /// A TLS record (RFC 8446 §5.1).
@@ -63,8 +64,8 @@ pub(crate) enum Foreign {
 }
 
 impl Exchange {
-    /// Returns the state of its connection after being idle before it; `None` where it had not been
-    /// idle.
+    /// Returns the state of the connection after an idle period before the exchange; `None` if it
+    /// had not been idle.
     pub(crate) fn staleness(&self) -> Option<Staleness> {
         let signs = &self.signs;
         signs.idle.filter(|idle| *idle >= IDLE)?;
@@ -72,7 +73,7 @@ impl Exchange {
         Some(match self.outcome {
             Outcome::Complete(_) | Outcome::Failed => Staleness::Alive,
             _ if signs.has_response => Staleness::Alive,
-            // The exchange may go on behind the end of the capture, with no better luck.
+            // The exchange may continue after the end of the capture, but is unlikely to succeed.
             Outcome::Cut if signs.is_ignored() => Staleness::Forgotten,
             Outcome::Cut => Staleness::Untold,
             _ if signs.was_closing => Staleness::Closed,
@@ -83,14 +84,14 @@ impl Exchange {
         })
     }
 
-    /// Returns true if its connection had died while it was idle.
+    /// Returns true if the connection had died while it was idle.
     pub(crate) fn is_stale(&self) -> bool {
         let staleness = self.staleness();
         !matches!(staleness, None | Some(Staleness::Alive | Staleness::Untold))
     }
 }
 
-/// The pause from which on a connection is idle: the shortest idle timeouts in use are longer,
+/// Minimum pause for a connection to count as idle: the shortest idle timeouts in use are longer,
 /// pauses between requests of one page are shorter.
 const IDLE: Duration = Duration::from_millis(200);
 
@@ -101,10 +102,11 @@ pub(crate) enum Staleness {
     Alive,
     /// The server had ended the connection.
     Closed,
-    /// The connection was reset at its next request, by a host or device that had forgotten it.
+    /// The next request was answered by a reset, from a host or device that had forgotten the
+    /// connection.
     Reset,
     /// Nothing came back at all.
     Forgotten,
-    /// The state cannot be told, or the request failed for another reason.
+    /// The state cannot be determined, or the request failed for another reason.
     Untold,
 }

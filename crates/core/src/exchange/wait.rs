@@ -1,4 +1,4 @@
-//! Waits: the pieces that tile an exchange, each with one owner.
+//! Waits: the intervals that tile an exchange, each with one owner.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observed::time::Timestamp;
 
-/// The owner of a time: the party that would have to change something.
+/// The owner of a time: the party that would have to change something to shorten it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -23,11 +23,11 @@ pub enum Owner {
     Resolver,
     /// An intermediary.
     Proxy,
-    /// An owner that could not be told.
+    /// An owner that could not be determined.
     Unknown,
 }
 
-/// The kind of a wait, named after what released it.
+/// The kind of a wait, determined by what released it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -37,21 +37,20 @@ pub enum WaitKind {
     Resolve,
     /// The TCP handshake, except its retransmissions.
     Connect,
-    /// The request's bytes on their way into the network.
+    /// The transfer of the request's bytes into the network.
     RequestTransfer,
-    /// A pause of the client within its request: nothing held it back.
+    /// A pause of the client within its request, not caused by any limit.
     RequestPause,
     /// A part of the request that was written but held until the server acknowledged an earlier
     /// small part (Nagle's algorithm on the client).
     RequestHeld,
-    /// Travel between the ends.
+    /// Propagation between the ends.
     RoundTrip,
-    /// The server's time between having the request and beginning to answer.
+    /// The server's time from having the request to beginning its response.
     ServerThink,
-    /// The response's bytes on their way, released by nothing or by the clock
-    /// of acknowledgements.
+    /// The transfer of the response's bytes, released by nothing or paced by acknowledgements.
     ResponseTransfer,
-    /// A pause of the server within its response: nothing held it back.
+    /// A pause of the server within its response, not caused by any limit.
     ServerPause,
     /// A part of the response that was written but held until the client acknowledged an earlier
     /// small part (Nagle's algorithm on the server).
@@ -60,23 +59,23 @@ pub enum WaitKind {
     WindowFull,
     /// A full congestion window: the sender waited for acknowledgements.
     CongestionWindow,
-    /// A full socket buffer: the sender's program could write no more, as the buffer was full of
-    /// what was not acknowledged yet.
+    /// A full socket buffer: the sender's program could not write more, because the buffer was full
+    /// of unacknowledged data.
     SendBuffer,
     /// Pacing: the sender's kernel spaced its segments to a rate.
     Paced,
     /// Waiting for the receiver to open HTTP/2's flow-control window.
     FlowControl,
-    /// Waiting for lost segments to be sent again.
+    /// Waiting for lost segments to be retransmitted.
     Recovery,
-    /// Time behind another exchange on the same connection.
+    /// Waiting for another exchange on the same connection.
     Behind,
-    /// Time that is not explained.
+    /// Time without an explanation.
     Unknown,
 }
 
 impl WaitKind {
-    /// Returns the name of the wait within a sentence.
+    /// Returns the name of the wait for use in a sentence.
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::Resolve => "resolving the name",
@@ -84,7 +83,7 @@ impl WaitKind {
             Self::RequestTransfer => "sending the request",
             Self::RequestPause => "pause within the request",
             Self::RequestHeld => "request held for an ACK (Nagle)",
-            Self::RoundTrip => "travel",
+            Self::RoundTrip => "network transit",
             Self::ServerThink => "thinking before the response",
             Self::ResponseTransfer => "sending the response",
             Self::ServerPause => "pause within the response",
@@ -106,27 +105,27 @@ impl WaitKind {
 pub enum Bound {
     /// Both ends are packets that were seen.
     Observed,
-    /// An end was computed from a round trip estimate, off by at most this.
+    /// An end was computed from a round-trip estimate, with at most this error.
     Inferred(Duration),
 }
 
-/// A piece of an exchange's time.
+/// An interval of an exchange's time.
 ///
-/// The waits of one exchange are in time order, without gap or overlap, and
-/// their durations add up to the exchange's own to the nanosecond.
+/// The waits of one exchange are in time order, without gap or overlap, and their durations add up
+/// to the exchange's duration to the nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Time of the begin: the end of the wait before it.
+    /// Start time: the end of the previous wait.
     pub start: Timestamp,
-    /// Time of the end, never before `start`.
+    /// End time, never before `start`.
     pub end: Timestamp,
     /// The kind of wait.
     pub kind: WaitKind,
     /// The owner of the wait.
     pub owner: Owner,
-    /// Number of the packet whose arrival ended it; `None` where its end is inferred.
+    /// Number of the packet whose arrival ended the wait; `None` if the end is inferred.
     pub released_by: Option<u64>,
-    /// The certainty of its ends.
+    /// The certainty of the wait's ends.
     pub bound: Bound,
 }
 

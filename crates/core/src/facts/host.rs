@@ -1,4 +1,4 @@
-//! Facts about hosts besides their services.
+//! Facts about hosts as a whole rather than about their services.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -14,21 +14,21 @@ const MAX_HOSTS: usize = 4096;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hosts {
     servers: BTreeMap<IpAddr, Server>,
-    /// Resolvers and the least time in which each answered a query.
+    /// Resolvers, each with the minimum time in which it answered a query.
     pub(crate) resolvers: BTreeMap<IpAddr, Duration>,
 }
 
-/// Facts that a host's SYN/ACKs and data tell.
+/// Facts known from a host's SYN/ACKs and data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
     /// Minimum time from a SYN to its SYN/ACK.
     nearest: Option<Duration>,
-    /// The least and the greatest time to live.
+    /// The minimum and the maximum time to live.
     ttl: (u8, u8),
 }
 
 impl Hosts {
-    /// Takes in a handshake.
+    /// Records a handshake.
     pub(crate) fn take(&mut self, setup: &Setup, server: Endpoint) {
         let is_answered = matches!(
             setup.outcome,
@@ -46,7 +46,7 @@ impl Hosts {
         }
     }
 
-    /// Takes in the time to live of a host's packets.
+    /// Records the time to live of a host's packets.
     pub(crate) fn take_ttl(&mut self, server: IpAddr, ttl: u8) -> Option<&mut Server> {
         if self.servers.len() >= MAX_HOSTS && !self.servers.contains_key(&server) {
             return None;
@@ -59,7 +59,7 @@ impl Hosts {
         Some(host)
     }
 
-    /// Takes in the facts that another share of the flows showed.
+    /// Adds the facts gathered from another shard of the flows.
     pub(crate) fn merge(&mut self, other: Self) {
         for (address, server) in other.servers {
             let (least, most) = server.ttl;
@@ -70,7 +70,7 @@ impl Hosts {
         }
     }
 
-    /// Returns the least time in which the host answered anything.
+    /// Returns the minimum time in which the host answered anything.
     pub(crate) fn nearest(&self, host: IpAddr) -> Option<Duration> {
         let server = self.servers.get(&host).and_then(|server| server.nearest);
         server
@@ -79,7 +79,7 @@ impl Hosts {
             .min()
     }
 
-    /// Returns the time to live of the host's packets, least and greatest.
+    /// Returns the minimum and the maximum time to live of the host's packets.
     pub(crate) fn ttl(&self, host: IpAddr) -> Option<(u8, u8)> {
         self.servers.get(&host).map(|server| server.ttl)
     }

@@ -1,8 +1,8 @@
 //! ICMP errors of routers and hosts, about packets of any kind, and pings with their answers.
 //!
-//! Both are taken in the order in which they were seen. The result is who reported what about
-//! which host, and the answers between each pair of hosts. The kinds, hosts and pings under
-//! way that are kept are bounded.
+//! Both are taken in the order in which they were seen. The result is which senders reported which
+//! error about which host, and the ping answers between each pair of hosts. The numbers of kinds,
+//! hosts and unanswered pings that are kept are bounded.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -14,19 +14,20 @@ use crate::observed::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
 use crate::observed::time::Timestamp;
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of kinds of errors kept, each about one host.
+/// Maximum number of kinds of errors kept; each kind concerns one host.
 const MAX_WORDS: usize = 256;
-/// Maximum number of senders kept of one kind of error.
+/// Maximum number of senders kept for one kind of error.
 const MAX_REPORTERS: usize = 8;
-/// Maximum number of packets shown of each.
+/// Maximum number of packet numbers kept for each kind.
 const MAX_PACKETS: usize = 5;
 /// Maximum number of pairs of hosts whose pings are followed.
 const MAX_PAIRS: usize = 256;
-/// Maximum number of pings of a pair under way; the oldest are counted as lost.
+/// Maximum number of a pair's unanswered pings; the oldest beyond that are counted as lost.
 const MAX_OPEN: usize = 256;
-/// Maximum number of hosts remembered that sent anything.
+/// Maximum number of hosts remembered as alive.
 const MAX_ALIVE: usize = 4096;
-/// The time before the last packet within which a ping that was sent may still be answered.
+/// The time before the last packet within which a ping may have been sent too late to be answered
+/// in the capture.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The ICMP errors and pings of a whole capture.
@@ -44,9 +45,9 @@ pub(crate) struct Word {
     pub(crate) target: IpAddr,
     pub(crate) kind: IcmpKind,
     pub(crate) count: u64,
-    /// The senders of the error, the first few.
+    /// The first few senders of the error.
     pub(crate) reporters: BTreeSet<IpAddr>,
-    /// The first packets that say so.
+    /// The first packets that report the error.
     pub(crate) packets: Vec<u64>,
     /// The number of these errors that are about pings.
     pub(crate) pings: u64,
@@ -59,7 +60,7 @@ pub(crate) struct Pings {
     pub(crate) target: IpAddr,
     pub(crate) sent: u64,
     pub(crate) turned_down: u64,
-    /// Pings that were neither answered nor turned down nor sent just before the end.
+    /// Pings that were neither answered nor rejected nor sent just before the end.
     pub(crate) lost: u64,
     pub(crate) round_trips: Distribution,
 }
@@ -79,21 +80,21 @@ struct Pair {
     turned_down: u64,
     lost: u64,
     round_trips: Distribution,
-    /// The time at which each ping was sent that has no answer yet.
+    /// The time at which each unanswered ping was sent.
     open: BTreeMap<(u16, u16), Timestamp>,
-    /// The latest ping that was sent, to know copies.
+    /// The latest ping sent, for recognising copies.
     latest: Option<(u16, u16)>,
 }
 
 impl Words {
-    /// Takes in an ICMP error about a packet of TCP or UDP.
+    /// Records an ICMP error about a TCP or UDP packet.
     pub(crate) fn error(&mut self, error: &IcmpError) {
         self.last = self.last.max(error.at);
         let target = error.flow.destination(error.direction).addr;
         self.word(target, error.reporter, error.kind, error.number, false);
     }
 
-    /// Takes in a step of a ping.
+    /// Records an echo request or an echo reply.
     pub(crate) fn echo(&mut self, echo: &Echo) {
         self.last = self.last.max(echo.at);
         if let EchoStep::TurnedDown { reporter, kind } = echo.step {
@@ -109,7 +110,7 @@ impl Words {
         }
     }
 
-    /// Takes in a datagram: its sender is alive.
+    /// Records a datagram: its sender is alive.
     pub(crate) fn datagram(&mut self, datagram: &Datagram) {
         self.last = self.last.max(datagram.at);
         if self.alive.len() < MAX_ALIVE {
@@ -152,11 +153,11 @@ impl Words {
         }
     }
 
-    /// Returns the sum of the errors and pings so far.
+    /// Returns the totals of the errors and pings so far.
     pub(crate) fn told(&self) -> Told {
         let mut seen = BTreeSet::new();
         let pairs = self.pairs.iter();
-        // A ping that two points saw is one.
+        // A ping that two points saw counts once.
         let pairs = pairs.filter(|((_, asker, target), _)| seen.insert((*asker, *target)));
         let pings = pairs.map(|(&(_, asker, target), pair)| Pings {
             asker,
@@ -192,11 +193,11 @@ impl Pair {
 
     fn send(&mut self, key: (u16, u16), at: Timestamp) {
         if self.latest.replace(key) == Some(key) {
-            // A copy, as `any` and mirror ports see them.
+            // A copy: captures on the `any` interface and on mirror ports contain them.
             return;
         }
         self.sent += 1;
-        // Numbers come again: what they counted before is lost.
+        // Ping numbers repeat: if one is reused, the earlier ping was lost.
         self.lost += u64::from(self.open.insert(key, at).is_some());
         while self.open.len() > MAX_OPEN {
             let oldest = self.open.iter().min_by_key(|&(key, at)| (*at, *key));
@@ -238,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Forty pings a second apart: each fifth is lost, the last one is under way.
+    /// Forty pings, one per second: every fifth is lost, the last one is still unanswered.
     fn pinged(trip: i64, points: u16) -> Pings {
         let mut words = Words::default();
         for seq in 0..40 {

@@ -1,4 +1,4 @@
-//! Turns as the kernel timed them, folded by service.
+//! Turns as timed by the kernel, folded by service.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,14 +9,14 @@ use crate::observed::time::Timestamp;
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of services told apart.
+/// Maximum number of services that are distinguished.
 const MAX_SERVICES: usize = 512;
-/// The most programs named for each service.
+/// Maximum number of programs recorded for each service.
 const MAX_PROGRAMS: usize = 16;
-/// Maximum number of services told apart that these asked.
+/// Maximum number of upstream services distinguished for each service.
 const MAX_ASKED: usize = 32;
 
-/// Maximum number of turns of one service kept to be looked at side by side.
+/// Maximum number of turns kept for each service, for comparing them in time.
 const MAX_ACTS: usize = 8192;
 
 /// A thread's work on one request, with its times.
@@ -27,9 +27,9 @@ pub(crate) struct Act {
     pub(crate) written: Timestamp,
     pub(crate) written_last: Timestamp,
     pub(crate) tid: u32,
-    /// Time ready and without a processor before it read; `None`: not looked at.
+    /// Time ready without a processor before the read; `None`: not observed.
     pub(crate) queued_unread: Option<Duration>,
-    /// Time asleep between its read and its write; `None`: not looked at.
+    /// Time asleep between the read and the write; `None`: not observed.
     pub(crate) slept: Option<Duration>,
 }
 
@@ -48,45 +48,45 @@ impl Act {
     }
 }
 
-/// Turns that watching the kernel showed.
+/// Turns observed by watching the kernel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turns {
     pub(crate) services: BTreeMap<Endpoint, ServiceTurns>,
     pub(crate) tally: Option<WatchTally>,
 }
 
-/// The turns of one service that were looked at one by one.
+/// The turns of one service that were recorded one by one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceTurns {
     pub(crate) turns: u64,
     /// Number of turns whose stages are known.
     pub(crate) staged: u64,
     pub(crate) latency: Distribution,
-    /// Number of turns whose thread was looked at.
+    /// Number of turns whose thread was observed.
     pub(crate) threaded: u64,
-    /// Times at each stage, as [`RequestSpan::STAGES`] names them.
+    /// Times at each stage, in the order of [`RequestSpan::STAGES`].
     pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
-    /// Times for which the answers' first segments lay in queueing disciplines, where that was
-    /// looked at.
+    /// Times that the responses' first segments spent in queueing disciplines, where that was
+    /// observed.
     pub(crate) first_queued: Distribution,
-    /// The turns of which the kernel had dropped something for want of memory in the socket.
+    /// The turns in which the kernel dropped data for lack of socket memory.
     pub(crate) refused: Tally,
-    /// The first turns, as they were told.
+    /// The first turns, one by one.
     pub(crate) acts: Vec<Act>,
-    /// Services that were asked for them, and the times that this took.
+    /// Upstream services called during the turns, and the durations of these calls.
     pub(crate) asked: BTreeMap<Option<Endpoint>, Distribution>,
-    /// Times for which Nagle's algorithm held something, of turns in which it did.
+    /// Times for which Nagle's algorithm held data, over the turns in which it did.
     pub(crate) held: Distribution,
-    /// Number of times that it held something, and number of times that something had arrived when
-    /// it let go.
+    /// Number of times that Nagle's algorithm held data, and number of times that something had
+    /// arrived when it released the data.
     pub(crate) holds: u64,
     pub(crate) after_arrival: u64,
-    /// Name (`comm`) and process id of the programs that read.
+    /// Name (`comm`) and process id of the programs that read the requests.
     pub(crate) programs: BTreeSet<(String, u32)>,
 }
 
 impl Turns {
-    /// Returns the number of requests for which one that was looked at stands.
+    /// Returns the number of requests that each recorded turn represents.
     pub(crate) fn each_for(&self) -> f64 {
         let share = self.tally.as_ref().map(|tally| tally.sampled_share);
         share
@@ -104,14 +104,14 @@ impl Turns {
 }
 
 impl ServiceTurns {
-    /// Returns the times that the turns were at a stage.
+    /// Returns the times that the turns spent in a stage.
     pub(crate) fn stage(&self, stage: Stage) -> &Distribution {
-        // There is one for each variant.
+        // The array has one entry for each variant.
         #[allow(clippy::indexing_slicing)]
         &self.stages[stage as usize]
     }
 
-    /// Returns the number of requests that were with the server side by side while any was; at
+    /// Returns the mean number of requests that the server had in parallel while it had any; at
     /// least 1.
     pub(crate) fn side_by_side(&self) -> f64 {
         let mut spans: Vec<_> = self

@@ -16,9 +16,9 @@ use crate::stats::histogram::Distribution;
 const MAX_PHASES: usize = 1024;
 /// Maximum number of clusters kept for comparing runs.
 const MAX_CLUSTERS: usize = 4096;
-/// Maximum number of seconds of a phase that are looked at: more than the longest load has.
+/// Maximum number of seconds of a phase that are evaluated: more than the longest load lasts.
 const MAX_SECONDS: u64 = 2 * 24 * 3600;
-/// The most URLs of loads kept.
+/// Maximum number of load URLs kept.
 const MAX_URLS: usize = 1024;
 /// Maximum number of silences kept.
 const MAX_SILENCES: usize = 1024;
@@ -28,23 +28,26 @@ const MAX_SAMPLES: usize = 8192;
 /// All load runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loads {
-    /// Phases in the order they began.
+    /// Phases in the order in which they began.
     pub(crate) phases: Vec<(Timestamp, Phase, PhaseStart)>,
-    /// Sums by target, phase and whether packets were captured meanwhile.
+    /// Sums by target, phase and whether packets were captured during the phase.
     sums: BTreeMap<(TargetId, Phase, bool), LoadSum>,
-    /// The baseline's clusters, unobserved ones.
+    /// Clusters of the part of the baseline without packet capture.
     pub(crate) clusters: Vec<(TargetId, Cluster)>,
     /// Single baseline requests.
     pub(crate) samples: Vec<RequestSample>,
-    /// Times in which none of our requests was answered, in the unobserved baseline.
+    /// Times in which none of our requests was answered, in the part of the baseline without packet
+    /// capture.
     pub(crate) silences: Vec<Silence>,
-    /// Maximum lateness of a thread that only looked on; `None` where it was not measured.
+    /// Maximum lateness of a thread that sent nothing and only measured its own lateness; `None`
+    /// where it was not measured.
     pub(crate) standstill: Option<Duration>,
-    /// Transports of the baseline's connections, by target; handshakes add up.
+    /// Transports of the baseline's connections, by target; the times of their handshakes
+    /// accumulate.
     pub(crate) transports: BTreeMap<TargetId, LoadTransport>,
-    /// Needs of the generator in the run that was hardest for it.
+    /// Resource use of the generator in the run that was hardest for it.
     pub(crate) generator: Option<GeneratorSample>,
-    /// Stages of the time of the subject's baseline, where that was asked.
+    /// Stages of the time of the subject's baseline, where they were requested.
     pub(crate) stages: Option<LoadStages>,
     /// Results of each of the baseline's URLs, where there are several.
     pub(crate) urls: Vec<LoadUrl>,
@@ -65,13 +68,14 @@ pub(crate) struct LoadSum {
     seconds: BTreeMap<(usize, u32), (f64, u64)>,
 }
 
-/// An experiment beside its control.
+/// An experiment next to its control.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome<'a> {
     pub(crate) experiment: Experiment,
     pub(crate) control: &'a LoadSum,
     pub(crate) treated: &'a LoadSum,
-    /// The mean latency with it minus without it, in nanoseconds, with its 95 % interval.
+    /// The mean latency with the intervention minus that without it, in nanoseconds, with its 95 %
+    /// interval.
     pub(crate) difference: i64,
     pub(crate) low: i64,
     pub(crate) high: i64,
@@ -80,7 +84,7 @@ pub(crate) struct Outcome<'a> {
 
 impl Loads {
     pub(crate) fn begin(&mut self, at: Timestamp, phase: Phase, start: PhaseStart) {
-        // A run that ended early says so by announcing itself again.
+        // A run that ended early is announced again with its actual end.
         let same = |known: &&mut (Timestamp, Phase, PhaseStart)| {
             known.0 == at && known.1 == phase && known.2.target == start.target
         };
@@ -91,7 +95,7 @@ impl Loads {
         }
     }
 
-    /// Returns true if some run of `phase` was under way at this instant; also where none was
+    /// Returns true if a run of `phase` was in progress at this instant, or if no run was
     /// announced.
     pub(crate) fn covers(&self, phase: Phase, at: Timestamp) -> bool {
         let mut runs = self
@@ -116,7 +120,7 @@ impl Loads {
             .any(|(begin, _, start)| *begin <= at && at <= start.end)
     }
 
-    /// Returns true if a load that was observed was running at this instant.
+    /// Returns true if a load with packet capture was running at this instant.
     pub(crate) fn is_observed(&self, at: Timestamp) -> bool {
         let mut observed = self.phases.iter().filter(|(_, _, start)| start.is_observed);
         observed.any(|(begin, _, start)| *begin <= at && at <= start.end)
@@ -144,7 +148,7 @@ impl Loads {
         }
     }
 
-    /// Takes in a run's generator sample: of several runs the hardest one counts.
+    /// Records a run's generator sample: of several runs the hardest one counts.
     pub(crate) fn generator(&mut self, sample: GeneratorSample) {
         self.standstill = self.standstill.max(sample.standstill);
         let lag =
@@ -158,8 +162,8 @@ impl Loads {
         }
     }
 
-    /// Takes in a run's transport: runs of one target are made alike; the times of their handshakes
-    /// add up.
+    /// Records a run's transport: all runs of a target use the same settings; the times of their
+    /// handshakes accumulate.
     pub(crate) fn transport(&mut self, phase: Phase, transport: LoadTransport) {
         if phase != Phase::Baseline {
             return;
@@ -202,7 +206,7 @@ impl Loads {
         }
     }
 
-    /// Returns the phase run that this target is in: its number, and true if it is observed.
+    /// Returns the phase run that this target is in: its index, and true if packets are captured.
     fn current(&self, target: TargetId, phase: Phase) -> (usize, bool) {
         self.phases
             .iter()
@@ -214,7 +218,7 @@ impl Loads {
             })
     }
 
-    /// Returns the target's baseline: the unobserved part where there is one.
+    /// Returns the target's baseline: the part without packet capture if there is one.
     pub(crate) fn baseline(&self, target: TargetId) -> Option<&LoadSum> {
         let of = |is_observed| self.sums.get(&(target, Phase::Baseline, is_observed));
         of(false).or_else(|| of(true))
@@ -225,8 +229,8 @@ impl Loads {
         self.sums.get(&(target, Phase::Baseline, true))
     }
 
-    /// Returns the number of requests of a target on their way that the end of an observed run cut:
-    /// at most one for each connection.
+    /// Returns the number of a target's requests in flight that the end of a captured run cut: at
+    /// most one for each connection.
     pub(crate) fn cut(&self, target: TargetId) -> u64 {
         let observed = self
             .sums
@@ -247,7 +251,7 @@ impl Loads {
         cut.sum()
     }
 
-    /// Returns the sum of the load of a target, in all phases.
+    /// Returns the total of a target's load over all phases.
     pub(crate) fn all(&self, target: TargetId) -> LoadSum {
         let mut all = LoadSum::default();
         for ((t, _, _), sum) in &self.sums {
@@ -258,7 +262,7 @@ impl Loads {
         all
     }
 
-    /// Returns the seconds of the target's unobserved baseline (observed where it has none).
+    /// Returns the seconds of the target's baseline without packet capture, or else with it.
     pub(crate) fn baseline_seconds(&self, target: TargetId) -> f64 {
         let length = |observed: bool| -> f64 {
             let mut seconds = 0.0;
@@ -281,8 +285,8 @@ impl Loads {
     }
 
     /// Returns half the width of the 95 % interval of the requests per second of the target's
-    /// baseline, from the spread over its whole seconds, those without any request among them;
-    /// `None` for fewer than three.
+    /// baseline, from the spread over its whole seconds, including those without any request;
+    /// `None` for fewer than three seconds.
     pub(crate) fn rate_margin(&self, target: TargetId) -> Option<f64> {
         let sum = self.baseline(target)?;
         let of = |is_observed| self.sums.get(&(target, Phase::Baseline, is_observed));
@@ -308,7 +312,8 @@ impl Loads {
         Some(2.0 * (squares / (n - 1.0) / n).sqrt())
     }
 
-    /// Returns the experiments with both sides measured, in the order in which they were run.
+    /// Returns the experiments of which both sides were measured, in the order in which they were
+    /// run.
     pub(crate) fn outcomes(&self, target: TargetId) -> Vec<Outcome<'_>> {
         let mut outcomes = Vec::new();
         for number in 0..=u8::MAX {
@@ -384,8 +389,8 @@ impl LoadSum {
         self.received_bytes += other.received_bytes;
     }
 
-    /// Returns the number of requests that failed otherwise than by time, and responses of 500 or
-    /// more.
+    /// Returns the number of requests that failed other than by timeout, plus the number of
+    /// responses with status 500 or more.
     pub(crate) fn errors(&self) -> u64 {
         let is_error = |failure: RequestFailure| {
             !matches!(failure, RequestFailure::Timeout | RequestFailure::Cut)
@@ -400,7 +405,7 @@ impl LoadSum {
         failed + refused
     }
 
-    /// Returns the number of requests given up for their age.
+    /// Returns the number of requests that timed out.
     pub(crate) fn timeouts(&self) -> u64 {
         self.failures
             .get(&RequestFailure::Timeout)
@@ -445,9 +450,8 @@ impl LoadSum {
 }
 
 impl<'a> Outcome<'a> {
-    /// Returns the difference of means; its interval is from the spread of the slices' means
-    /// (Welch), or twice the pooled standard error of single requests where there are too few
-    /// slices.
+    /// Returns the difference of means. Its interval is from the spread of the slices' means
+    /// (Welch), or twice the pooled standard error of single requests if there are too few slices.
     fn of(
         experiment: Experiment,
         control: &'a LoadSum,
@@ -516,7 +520,7 @@ mod tests {
             loads.begin(begun, Phase::Baseline, start);
             for second in (0..10).filter(|second| !is_silent(*second)) {
                 let mut latency = Distribution::default();
-                // The last second is not whole.
+                // The last second is not complete.
                 let requests = if second == 9 { 70 } else { 100 };
                 latency.record_many(Duration::from_millis(5), requests);
                 let cluster = LoadCluster {
@@ -530,7 +534,7 @@ mod tests {
         };
         assert_eq!(margin(|_| false), Some(0.0));
         let frozen = margin(|second| (3..6).contains(&second));
-        // Three of nine seconds with none, the others with 100.
+        // Three of nine seconds without any request, the others with 100.
         assert!(
             frozen.is_some_and(|margin| (33.0..34.0).contains(&margin)),
             "{frozen:?}"

@@ -7,9 +7,9 @@ use crate::observed::flow::Endpoint;
 use crate::report::Tally;
 use crate::stats::histogram::Distribution;
 
-/// The name of our own sockets.
+/// The report's name for our own sockets.
 pub(crate) const OWN: &str = "own";
-/// Maximum number of distinct sockets told apart.
+/// Maximum number of distinct sockets that are distinguished.
 const MAX_SOCKETS: usize = 4096;
 
 /// Sums of the samples of one owner's sockets.
@@ -20,9 +20,10 @@ pub(crate) struct SocketFacts {
     pub(crate) nodelay: Tally,
     pub(crate) cork: Tally,
     pub(crate) quickack: Tally,
-    /// The samples with something small in flight and more written: held by its own stack.
+    /// The samples with a small segment in flight and more data written: held by the socket's own
+    /// stack.
     pub(crate) holding: Tally,
-    /// Number of bytes held, where something was.
+    /// Number of bytes held, over the samples in which bytes were held.
     pub(crate) held_bytes: u64,
     pub(crate) retransmissions: u64,
     pub(crate) rtt: Distribution,
@@ -39,8 +40,8 @@ impl SocketFacts {
         count(&mut self.cork, sample.cork);
         count(&mut self.quickack, sample.quickack);
         let Some(tcp) = sample.tcp else { return };
-        // Less than one segment unsent, few in flight, windows open: neither
-        // congestion nor receive window explains it (`tcp_nagle_check()`).
+        // Less than one segment unsent, few in flight, windows open: neither congestion nor the
+        // receive window explains the hold (`tcp_nagle_check()`).
         let window_is_open = tcp.snd_wnd.is_none_or(|window| window > 2 * tcp.snd_mss);
         let is_holding = tcp.notsent_bytes > 0
             && tcp.notsent_bytes < tcp.snd_mss
@@ -80,7 +81,7 @@ impl SocketFacts {
     }
 }
 
-/// Returns the owner as the report shows it.
+/// Returns the owner's name as used in the report.
 pub(crate) fn owner_name(owner: &SocketOwner) -> String {
     match owner {
         SocketOwner::Own => OWN.to_owned(),

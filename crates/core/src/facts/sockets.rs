@@ -1,4 +1,4 @@
-//! Live sockets as they were when they were looked at last.
+//! Live sockets, with the state of their latest sample.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ const MAX_SOCKETS: usize = 8192;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LiveSockets {
     pub(crate) list: BTreeMap<(Option<u64>, u64), SeenSocket>,
-    /// Number of looks at sockets for which there was no room.
+    /// Number of samples of sockets for which there was no room.
     pub(crate) left_out: u64,
 }
 
-/// A socket over all looks at it.
+/// The samples of one socket, folded.
 #[derive(Clone, Debug)]
 pub(crate) struct SeenSocket {
-    /// The socket at the last look.
+    /// The socket in the latest sample.
     pub(crate) socket: LiveSocket,
-    /// The looks at which its own stack held bytes back.
+    /// The samples in which the socket's own stack held bytes back.
     pub(crate) holding: Tally,
-    /// The looks at which a buffer of it was full.
+    /// The samples in which one of the socket's buffers was full.
     pub(crate) full: Tally,
-    /// Number of packets that had been dropped there before the first look.
+    /// Number of packets dropped at the socket before the first sample.
     drops_before: u32,
 }
 
 impl SeenSocket {
-    /// Returns the number of packets dropped there from the first look to the last; `None` where
-    /// there was only one.
+    /// Returns the number of packets dropped at the socket from the first sample to the last;
+    /// `None` if there was only one sample.
     pub(crate) fn dropped(&self) -> Option<u32> {
         let drops = self.socket.buffers?.drops;
         (self.full.of > 1).then(|| drops.saturating_sub(self.drops_before))

@@ -1,13 +1,13 @@
-//! Probes that differ in one thing, told apart by it.
+//! Probes that differ in one parameter, grouped by its value.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::observed::event::{Coming, ProbeAnswer, ProbeSample, ProbeStep};
 
-/// Maximum number of values of a sweep that are told apart.
+/// Maximum number of values of a sweep that are distinguished.
 const MAX_STEPS: usize = 4_096;
-/// Maximum number of kinds of answers that are told apart for each value.
+/// Maximum number of kinds of answers that are distinguished for each value.
 const MAX_ANSWERS: usize = 8;
 
 /// The answers to the probes of each value.
@@ -22,14 +22,14 @@ pub(crate) struct Sweep {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StepTally {
     pub(crate) sent: u64,
-    /// Number of probes by how they were answered; silence is an answer too.
+    /// Number of probes by kind of answer; silence is also a kind.
     pub(crate) answers: BTreeMap<ProbeAnswer, u64>,
     /// Minimum round trip of the target's own answers.
     pub(crate) least: Option<Duration>,
 }
 
 impl StepTally {
-    /// Returns the number of probes that were answered, by whomever.
+    /// Returns the number of probes that any host answered.
     pub(crate) fn answered(&self) -> u64 {
         self.sent - self.silent()
     }
@@ -39,7 +39,7 @@ impl StepTally {
         silent.copied().unwrap_or_default().min(self.sent)
     }
 
-    /// Returns the answer that most of the probes had; of equals the least.
+    /// Returns the most frequent answer to the probes; of equally frequent ones, the smallest.
     pub(crate) fn usual(&self) -> Option<ProbeAnswer> {
         let usual = self.answers.iter().rev().max_by_key(|(_, count)| **count);
         usual.map(|(answer, _)| *answer)
@@ -47,7 +47,7 @@ impl StepTally {
 }
 
 impl Sweep {
-    /// Folds a probe, or the late answer to one that was told as silence.
+    /// Folds a probe, or the late answer to a probe that was counted as unanswered.
     pub(crate) fn take(&mut self, sample: &ProbeSample) {
         let Some(step) = sample.step else {
             return;

@@ -1,5 +1,5 @@
-//! Calls that set up sockets, folded by socket, and by service for those that
-//! are past remembering one by one.
+//! Calls that set up sockets, folded by socket; and by service, for sockets that are no longer
+//! remembered one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,27 +9,27 @@ use crate::observed::syscall::{CallTally, CalledSocket, SocketCall, SocketKind};
 use crate::observed::time::Timestamp;
 use crate::report::Tally;
 
-/// Maximum number of sockets remembered one by one: those called upon last.
+/// Maximum number of sockets remembered one by one: those with the most recent calls.
 const MAX_SOCKETS: usize = 4096;
-/// Maximum number of settings remembered of one socket.
+/// Maximum number of settings remembered for one socket.
 const MAX_SETTINGS: usize = 64;
-/// Maximum number of settings remembered of the sockets of services.
+/// Maximum number of settings remembered for the sockets of services.
 const MAX_GROUPS: usize = 1024;
-/// The most callers and values named of each.
+/// Maximum number of callers and values remembered for each setting.
 const MAX_NAMED: usize = 8;
 
-/// The key that tells sockets apart: the inode; the process for what was none.
+/// The key of a socket: its inode, and for descriptors that are not sockets the process.
 type SocketKey = (u64, u32);
-/// The key that tells services' settings apart: program, place and setting.
+/// The key of a service's setting: program, place and setting.
 pub(crate) type GroupKey = (String, String, String);
 
 /// All system calls on sockets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
     pub(crate) sockets: BTreeMap<SocketKey, CalledHistory>,
-    /// The sockets by when they were called upon last.
+    /// The sockets ordered by their latest call.
     order: BTreeMap<u64, SocketKey>,
-    /// Settings of sockets that are remembered no longer.
+    /// Settings of sockets that are no longer remembered.
     folded: BTreeMap<GroupKey, GroupHistory>,
     pub(crate) forgotten: u64,
     pub(crate) calls: u64,
@@ -40,13 +40,13 @@ pub(crate) struct Calls {
 /// The calls on one socket.
 #[derive(Clone, Debug)]
 pub(crate) struct CalledHistory {
-    /// The socket as it was last; `None` for descriptors that were no sockets'.
+    /// The socket after the latest call; `None` for descriptors that are not sockets.
     pub(crate) socket: Option<CalledSocket>,
-    /// Name of the program that called first.
+    /// Name of the first program that called.
     pub(crate) program: String,
     pub(crate) calls: u64,
     pub(crate) settings: BTreeMap<String, Setting>,
-    /// Number of the last call.
+    /// Number of the latest call.
     last: u64,
 }
 
@@ -54,34 +54,34 @@ pub(crate) struct CalledHistory {
 #[derive(Clone, Debug)]
 pub(crate) struct GroupHistory {
     pub(crate) sockets: u64,
-    /// Number of calls on the socket that had the most calls.
+    /// Number of calls on the socket that had the most.
     pub(crate) most_calls: u64,
     pub(crate) setting: Setting,
 }
 
-/// A setting that was made again and again.
+/// A setting, made any number of times.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) calls: u64,
     pub(crate) failed: u64,
-    /// Number of times that it was set to anything but 0, and to 0.
+    /// Number of calls that set a value other than 0, and number of calls that set 0.
     pub(crate) on: u64,
     pub(crate) off: u64,
-    /// Number of times that it had that value already, out of those where that could be seen.
+    /// Number of calls whose value was set already, out of the calls for which that is known.
     pub(crate) unchanged: Tally,
     pub(crate) first_at: Timestamp,
     pub(crate) last_at: Timestamp,
-    /// Values before the first call on each socket, where they are known.
+    /// Values before the first call on each socket, where known.
     pub(crate) before: BTreeSet<String>,
     /// Values after the last call.
     pub(crate) now: BTreeSet<String>,
     pub(crate) errors: BTreeSet<&'static str>,
     /// Number of calls by name and process.
     pub(crate) callers: BTreeMap<(String, u32), u64>,
-    /// The longest time from a call that set it to one that cleared it.
+    /// The longest time from a call that set the option to a call that cleared it.
     pub(crate) longest_on: Option<Duration>,
     on_since: Option<Timestamp>,
-    /// The values asked for and had, where the kernel gave less.
+    /// The value requested and the value in effect, where the kernel granted less.
     pub(crate) cut: Option<(i64, i64)>,
 }
 
@@ -107,7 +107,7 @@ impl Calls {
         }
     }
 
-    /// Folds the socket that has not been called upon for the longest time.
+    /// Folds the socket whose latest call is the oldest.
     fn forget(&mut self) {
         let oldest = self.order.pop_first();
         if let Some(history) = oldest.and_then(|(_, key)| self.sockets.remove(&key)) {
@@ -147,7 +147,7 @@ fn fold(groups: &mut BTreeMap<GroupKey, GroupHistory>, history: &CalledHistory) 
 impl CalledHistory {
     fn take(&mut self, call: &SocketCall) {
         self.calls += 1;
-        // A socket that is closed has lost its ends.
+        // A closed socket no longer has addresses.
         if let Some(socket) = &call.socket
             && (socket.local.is_some() || self.socket.is_none())
         {
@@ -163,15 +163,15 @@ impl CalledHistory {
         }
     }
 
-    /// Returns the service that it belongs to, by the end that does not change from one connection
-    /// to the next.
+    /// Returns the service that the socket belongs to, by the end that is the same for all
+    /// connections.
     fn place(&self) -> String {
         let Some(socket) = &self.socket else {
             return "no socket".to_owned();
         };
         match (socket.local, socket.remote) {
             (_, Some(remote)) if socket.is_client => format!("→ {remote}"),
-            // Only TCP's clients are known; the service's port is the lower one.
+            // Only TCP clients can be identified; the service's port is the lower one.
             (Some(local), Some(remote))
                 if local.port > remote.port && socket.kind != SocketKind::Tcp =>
             {
@@ -242,7 +242,7 @@ impl Setting {
         }
     }
 
-    /// Adds what was set on another socket.
+    /// Adds the settings made on another socket.
     fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.failed += other.failed;
@@ -347,7 +347,7 @@ mod tests {
         let all = MAX_SOCKETS as u64 * 2;
         for inode in 1..=all {
             calls.take(&cork(inode, 0, 1));
-            // One is called upon again and again, and stays.
+            // Repeated calls on one socket keep it remembered.
             calls.take(&cork(1, 0, 0));
         }
         assert_eq!(calls.sockets.len(), MAX_SOCKETS);

@@ -1,7 +1,7 @@
 //! All observations other than TCP segments.
 //!
-//! Sources make events; the analyzer folds them. An event says what was seen,
-//! where, when and during which phase, and never what it means.
+//! Sources make events; the analyzer folds them. An event states what was seen, where, when and
+//! during which phase, and never interprets it.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -49,7 +49,8 @@ pub enum Phase {
     /// The service as its users see it.
     #[default]
     Baseline,
-    /// The control of experiment `n`: run beside it and like it in everything but the intervention.
+    /// The control of experiment `n`: run in parallel with it and identical except for the
+    /// intervention.
     Control(u8),
     /// Experiment `n`, numbered in the order the experiments were started.
     Experiment(u8),
@@ -60,7 +61,7 @@ pub enum Phase {
 pub struct Event {
     /// The source of the observation.
     pub origin: Origin,
-    /// Time of the observation; for something that took time, the time it ended.
+    /// Time of the observation; for something that took time, its end.
     pub at: Timestamp,
     /// The phase during which it was observed.
     pub phase: Phase,
@@ -69,7 +70,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Makes an observation by this host itself, on its realtime clock.
+    /// Makes an observation of this host itself, on its realtime clock.
     pub fn here(at: Timestamp, phase: Phase, body: EventBody) -> Self {
         Self {
             origin: Origin::default(),
@@ -86,7 +87,7 @@ impl Event {
 pub enum EventBody {
     /// A name resolution, successful or not.
     Resolution(Resolution),
-    /// The kernel's choice of route and source address for a target.
+    /// The kernel's selection of route and source address for a target.
     Route(KernelRoute),
     /// A probe and its answer.
     Probe(ProbeSample),
@@ -104,7 +105,7 @@ pub enum EventBody {
     PhaseStarted(PhaseStart),
     /// Traffic of this flow belongs to this event's phase, whatever the time.
     FlowPhase(FlowKey),
-    /// Requests of one cluster of one load run, summed up.
+    /// Totals over the requests of one cluster of one load run.
     Load(LoadCluster),
     /// The protocol, TLS and socket settings of a load run's connections, sent when it is over.
     Transport(LoadTransport),
@@ -114,21 +115,20 @@ pub enum EventBody {
     LoadUrl(LoadUrl),
     /// The processor use and lateness of a load generator itself.
     Generator(GeneratorSample),
-    /// A time in which none of our requests was answered, sent when a load run is over.
+    /// A period in which none of our requests was answered, sent when a load run is over.
     Silence(Silence),
     /// A request of ours with its timestamps (a bounded sample of all).
     Request(RequestSample),
     /// The options and state of a live socket.
     Socket(SocketSample),
-    /// A socket of this host as it is now. Not written down: its report holds
-    /// all of it.
+    /// A current socket of this host. Not recorded: the report contains all of it.
     #[serde(skip)]
     LiveSocket(Box<LiveSocket>),
     /// A turn of a live connection, as timed by the kernel.
     Turn(Box<RequestSpan>),
     /// The totals of watching the kernel, sent when it is over.
     Watched(WatchTally),
-    /// A finished call on a socket. Not written down either.
+    /// A finished call on a socket. Not recorded either.
     #[serde(skip)]
     SocketCall(Box<SocketCall>),
     /// The totals of tracing calls, sent when it is over.
@@ -147,7 +147,7 @@ pub enum EventBody {
     Firewall(FirewallState),
     /// The totals of what a packet source delivered.
     Capture(CaptureSummary),
-    /// A remark on something that could not be measured, or must be known to read the rest.
+    /// A remark on something that could not be measured, or that is needed to interpret the rest.
     Note(Note),
 }
 
@@ -186,7 +186,7 @@ pub struct KernelRoute {
     pub source: Option<IpAddr>,
     /// The outgoing interface.
     pub interface: String,
-    /// The next hop; `None` where the target is on the link or this host.
+    /// The next hop; `None` if the target is on the link or is this host.
     pub gateway: Option<IpAddr>,
     /// True if the target is this host itself: such traffic stays on `lo`.
     pub is_local: bool,
@@ -206,11 +206,11 @@ pub enum ProbeMethod {
     TcpSyn,
     /// `connect(2)`, its round trip read from `TCP_INFO`.
     TcpConnect,
-    /// Segments with flags of the user's choice from a raw socket.
+    /// Segments with user-chosen flags from a raw socket.
     TcpFlags,
     /// A request on a fresh connection.
     HttpFresh,
-    /// A request on a connection used before.
+    /// A request on a connection that was used before.
     HttpKeptAlive,
     /// A full TLS handshake, without TCP's.
     TlsFull,
@@ -218,7 +218,7 @@ pub enum ProbeMethod {
     TlsResumed,
     /// An ICMP echo request (RFC 792, RFC 4443 §4.1).
     Icmp,
-    /// A datagram, answered by one or by ICMP port unreachable.
+    /// A datagram, answered by a datagram or by ICMP port unreachable.
     Udp,
 }
 
@@ -226,9 +226,9 @@ pub enum ProbeMethod {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbeAnswer {
-    /// SYN/ACK: something listens.
+    /// SYN/ACK: a program listens.
     Open,
-    /// RST: nothing listens, or a filter says so.
+    /// RST: no program listens, or a filter pretends so.
     Refused,
     /// An ICMP error of this type and code.
     Unreachable(u8, u8),
@@ -238,17 +238,17 @@ pub enum ProbeAnswer {
     Status(u16),
     /// The connection was closed or reset before a full response.
     Closed,
-    /// The bytes were no HTTP response.
+    /// The bytes were not an HTTP response.
     NotHttp,
     /// A TLS handshake that succeeded.
     Secured,
-    /// A TLS handshake that failed for another reason than the next three.
+    /// A TLS handshake that failed for a reason other than the next three.
     TlsFailed,
     /// A certificate that was not accepted.
     NotTrusted,
-    /// Bytes that are no TLS where a handshake was asked for.
+    /// Bytes that are not TLS in reply to a handshake.
     NotTls,
-    /// No whole TLS handshake within the time allowed.
+    /// No complete TLS handshake within the time allowed.
     TlsTimeout,
     /// An ICMP echo reply.
     Echo,
@@ -257,7 +257,7 @@ pub enum ProbeAnswer {
 }
 
 impl ProbeAnswer {
-    /// Returns true if a TLS handshake was asked for and did not succeed.
+    /// Returns true if a TLS handshake was requested and did not succeed.
     pub const fn is_tls_failure(self) -> bool {
         matches!(
             self,
@@ -272,7 +272,7 @@ impl ProbeAnswer {
 pub enum Stamp {
     /// The kernel, at the device or socket.
     Kernel,
-    /// The program, which may have woken up late: errs upward.
+    /// The program, which may have woken up late, so the time may be too long.
     User,
 }
 
@@ -287,11 +287,11 @@ pub struct ProbeSample {
     pub method: ProbeMethod,
     /// The answer to the probe.
     pub answer: ProbeAnswer,
-    /// Time from the probe's leaving to the answer's arrival; `None` for silence.
+    /// Time from the sending of the probe to the answer's arrival; `None` for silence.
     pub rtt: Option<Duration>,
-    /// The origin of the timestamps behind `rtt`.
+    /// The origin of the timestamps from which `rtt` was computed.
     pub stamp: Stamp,
-    /// Time to live of the answer, where it was seen.
+    /// Time to live of the answer, if it was seen.
     pub ttl: Option<u8>,
     /// SYN retransmissions before the answer.
     pub syn_retransmissions: u8,
@@ -299,16 +299,16 @@ pub struct ProbeSample {
     pub number: u32,
     /// Timeliness of the answer: within the time allowed, late, or after another one.
     pub coming: Coming,
-    /// Time from the call that sent the probe to when this program had the answer, where `rtt` is
-    /// the kernel's: the difference is this host's own queues and wake-ups.
+    /// Time from the call that sent the probe until this program received the answer, if `rtt` is
+    /// measured by the kernel: the difference is this host's own queues and wake-ups.
     pub noticed: Option<Duration>,
-    /// Time of the probe in this host's own queue (the qdisc) before the device had it, by the
+    /// Time of the probe in this host's own queue (the qdisc) before it reached the device, by the
     /// kernel's timestamps; not part of `rtt`.
     pub queued: Option<Duration>,
-    /// The parameter that sets this probe apart from the others of its series, if any.
+    /// The parameter in which this probe differs from the others of its series, if any.
     pub step: Option<ProbeStep>,
-    /// Bytes of the probe's packet before the payload, including the IP header; 0 where the kernel
-    /// makes all of it.
+    /// Bytes of the probe's packet before the payload, including the IP header; 0 if the kernel
+    /// creates all of it.
     pub headers: u16,
     /// Header fields of the packet that answered.
     pub reply: Option<Box<ProbeReply>>,
@@ -369,7 +369,7 @@ pub struct ProbeTls {
     pub cipher: String,
     /// True if the handshake resumed a session.
     pub is_resumed: bool,
-    /// Expiry of the server's certificate, where it was read.
+    /// Expiry of the server's certificate, if it was read.
     pub certificate_ends: Option<Timestamp>,
 }
 
@@ -403,10 +403,10 @@ pub enum ProbeStep {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Coming {
-    /// Within the time allowed, or it never came.
+    /// Within the time allowed, or never.
     #[default]
     InTime,
-    /// After the probe had been given up, which a sample before this one says.
+    /// After the probe had been given up, as an earlier sample reports.
     Late,
     /// After another answer to the same probe.
     Again,
@@ -419,12 +419,11 @@ pub struct ProbeReply {
     pub from: IpAddr,
     /// The source port of the probe; 0 for ICMP.
     pub source_port: u16,
-    /// The packet's length on the wire without the link's header, in bytes,
-    /// where it was seen.
+    /// The packet's length on the wire without the link-layer header, in bytes, if it was seen.
     pub len: Option<u32>,
-    /// The IPv4 identification, where it was seen.
+    /// The IPv4 identification, if it was seen.
     pub id: Option<u16>,
-    /// The don't-fragment bit (IPv4), where it was seen.
+    /// The don't-fragment bit (IPv4), if it was seen.
     pub dont_fragment: Option<bool>,
     /// The TCP header, if it was a segment.
     pub segment: Option<ReplySegment>,
@@ -458,44 +457,44 @@ pub struct PhaseStart {
     pub connections: u32,
     /// Requests per second offered; `None` in closed loop.
     pub offered_rate: Option<f64>,
-    /// Turns of the phase: 1 unless it alternates with others.
+    /// Number of turns of the phase: 1 unless it alternates with others.
     pub turns: u32,
     /// Total time of the turns, in which requests could start.
     pub active: Duration,
-    /// True if packets were captured meanwhile, which disturbs.
+    /// True if packets were captured during the phase, which disturbs the measurement.
     pub is_observed: bool,
 }
 
-/// The reason that a request ended without a whole response.
+/// The reason that a request ended without a complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestFailure {
     /// The connection was refused (RST to SYN).
     Refused,
-    /// The connection could not be made in the time allowed.
+    /// The connection could not be opened within the time allowed.
     ConnectTimeout,
     /// No route, or an ICMP error.
     Unreachable,
-    /// No whole response in the time allowed.
+    /// No complete response within the time allowed.
     Timeout,
     /// Reset by the peer.
     Reset,
-    /// Closed by the peer before the response was whole.
+    /// Closed by the peer before the response was complete.
     Closed,
-    /// The bytes were no HTTP response.
+    /// The bytes were not an HTTP response.
     NotHttp,
     /// The server's certificate was not accepted.
     Certificate,
-    /// The TLS handshake, or a record behind it, failed otherwise.
+    /// The TLS handshake, or a record after it, failed for another reason.
     Tls,
-    /// The TLS handshake was not over in the time allowed.
+    /// The TLS handshake was not completed within the time allowed.
     TlsTimeout,
-    /// The server took no request on its connections (HTTP/2's GOAWAY and
-    /// REFUSED_STREAM), however often it was asked.
+    /// The server rejected the request on every connection (HTTP/2's GOAWAY and REFUSED_STREAM),
+    /// however often it was retried.
     TurnedAway,
     /// Our own side failed (out of descriptors or ports).
     Local,
-    /// The run ended first, after a grace: it was in flight or overdue.
+    /// The run ended first, after a grace period: the request was in flight or overdue.
     Cut,
 }
 
@@ -520,8 +519,8 @@ impl RequestFailure {
     }
 }
 
-/// Requests of one cluster of a load run: one second of one group of
-/// connections. Clusters are the unit that confidence intervals resample.
+/// Totals over the requests of one cluster of a load run: one second of one group of connections.
+/// Clusters are the unit of resampling for confidence intervals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadCluster {
     /// The target.
@@ -533,17 +532,17 @@ pub struct LoadCluster {
     /// Last byte minus intended start (open loop) or minus send (closed loop). Timeouts are
     /// included with their age.
     pub latency: Distribution,
-    /// Last byte minus send: `latency` without the wait for a free connection,
-    /// and the same in closed loop.
+    /// Last byte minus send: `latency` without the wait for a free connection. Equal to `latency`
+    /// in closed loop.
     pub service: Distribution,
     /// First response byte minus send.
     pub first_byte: Distribution,
-    /// Last response byte minus first response byte, for whole responses.
+    /// Last response byte minus first response byte, for complete responses.
     pub body: Distribution,
     /// Failures by kind; a failed request is counted in `latency` only if it
     /// timed out or was cut.
     pub failures: Vec<(RequestFailure, u64)>,
-    /// Whole responses by HTTP status.
+    /// Complete responses by HTTP status.
     pub statuses: Vec<(u16, u64)>,
     /// Connections opened.
     pub connects: u64,
@@ -551,18 +550,18 @@ pub struct LoadCluster {
     pub received_bytes: u64,
 }
 
-/// The time of one request by stage, by the kernel's timestamps: the stages tile it from its due
-/// time to its end.
+/// The time of one request by stage, by the kernel's timestamps: the stages tile the time from its
+/// due time to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
     /// Wait for a free connection: from the due time until `send` was called.
     pub waited: Duration,
-    /// Time in this host's own queues: until the request's last byte was at the device.
+    /// Time in this host's own queues: until the request's last byte reached the device.
     pub queued: Duration,
-    /// The connection's minimum round-trip time, or as much of it as there was.
+    /// The connection's minimum round-trip time, or the part of it that elapsed.
     pub path: Duration,
-    /// Time beyond that until the request was acknowledged: more of the path, or the peer held its
-    /// acknowledgement back (delayed ACK).
+    /// Additional time until the request was acknowledged: more of the path, or a delayed ACK of
+    /// the peer.
     pub unacknowledged: Duration,
     /// Time until the response's first byte came.
     pub server: Duration,
@@ -570,7 +569,7 @@ pub struct StageTimes {
     pub response: Duration,
     /// Time until our own program had read the response.
     pub wake_up: Duration,
-    /// True if the acknowledgement came before the response, in a segment of its own.
+    /// True if the acknowledgement came before the response, in a separate segment.
     pub is_acknowledged_apart: bool,
 }
 
@@ -589,18 +588,18 @@ impl StageTimes {
     }
 }
 
-/// The time of a load run's requests by stage, for those sampled for timestamps.
+/// The time of a load run's requests by stage, for the requests whose timestamps were sampled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadStages {
     /// The target.
     pub target: TargetId,
     /// Requests with known stages.
     pub requests: u64,
-    /// Requests whose timestamps were missing or not believed.
+    /// Requests whose timestamps were missing or implausible.
     pub without: u64,
     /// Requests that were acknowledged before their response came.
     pub acknowledged_apart: u64,
-    /// The stages in order, as [`StageTimes::each`] names them.
+    /// The stages in order, with their names from [`StageTimes::each`].
     pub stages: Vec<(String, Distribution)>,
 }
 
@@ -611,13 +610,13 @@ pub struct LoadUrl {
     pub target: TargetId,
     /// The URL.
     pub url: String,
-    /// The relative frequency of this URL beside the others.
+    /// The relative frequency of this URL compared to the others.
     pub weight: u32,
     /// Latency, as in a [`LoadCluster`].
     pub latency: Distribution,
     /// Failures by kind.
     pub failures: Vec<(RequestFailure, u64)>,
-    /// Whole responses by HTTP status.
+    /// Complete responses by HTTP status.
     pub statuses: Vec<(u16, u64)>,
 }
 
@@ -628,7 +627,7 @@ pub struct LoadTransport {
     pub target: TargetId,
     /// The version of HTTP: `HTTP/1.1`.
     pub protocol: String,
-    /// Requests that a connection may have under way at once.
+    /// Maximum number of requests in flight per connection.
     pub at_once: u32,
     /// The TLS parameters of the first handshake, if TLS was used.
     pub tls: Option<LoadTls>,
@@ -663,26 +662,25 @@ pub struct GeneratorSample {
     /// Lateness of requests that were due while a connection was free (at a fixed rate), 99th
     /// percentile; up to 25 % too high.
     pub start_lag_p99: Duration,
-    /// Time a thread was busy between two waits, 99th percentile: the lateness with which a
+    /// Time for which a thread was busy between two waits, 99th percentile: the delay with which a
     /// response may have been read; up to 25 % too high.
     pub turn_p99: Duration,
-    /// True if the generator, and not the service, may have set the figures.
+    /// True if the generator, and not the service, may have determined the figures.
     pub is_limit: bool,
-    /// Maximum lateness of a generator thread that only keeps watch; `None` where that was not
-    /// measured.
+    /// Maximum lateness of a generator thread that only keeps watch; `None` if it was not measured.
     #[serde(default)]
     pub standstill: Option<Duration>,
 }
 
-/// A time in which a request of ours was under way on each of our connections to a target,
-/// and none was answered.
+/// A period in which a request of ours was in flight on each of our connections to a target, and
+/// none was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Silence {
     /// The target.
     pub target: TargetId,
-    /// The instant at which the last of the requests was sent.
+    /// The time at which the last of the requests was sent.
     pub begin: Timestamp,
-    /// The instant at which the first of the responses began to come.
+    /// The time at which the first of the responses began to arrive.
     pub end: Timestamp,
     /// The number of connections.
     pub connections: u32,
@@ -735,7 +733,7 @@ pub enum SocketOwner {
 /// The options and state of a live socket at one instant. `None`: not read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SocketSample {
-    /// The target it belongs to.
+    /// The target to which the socket belongs.
     pub target: TargetId,
     /// The owner of the socket.
     pub owner: SocketOwner,
@@ -747,13 +745,13 @@ pub struct SocketSample {
     pub nodelay: Option<bool>,
     /// `TCP_CORK`.
     pub cork: Option<bool>,
-    /// `TCP_QUICKACK`: not in ping-pong mode at this instant.
+    /// `TCP_QUICKACK`: true if not in ping-pong mode at this instant.
     pub quickack: Option<bool>,
     /// `tcp_info` and the queues.
     pub tcp: Option<TcpSample>,
 }
 
-/// The part of `tcp_info` (`include/uapi/linux/tcp.h`) that bears on latency.
+/// The part of `tcp_info` (`include/uapi/linux/tcp.h`) that is relevant to latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSample {
     /// Smoothed round-trip time.
@@ -772,13 +770,13 @@ pub struct TcpSample {
     pub rcv_mss: u32,
     /// Congestion window in segments.
     pub cwnd: u32,
-    /// Segments sent and not acknowledged.
+    /// Segments sent but not acknowledged.
     pub unacked: u32,
-    /// Bytes written and not yet sent.
+    /// Bytes written but not yet sent.
     pub notsent_bytes: u32,
     /// The peer's receive window in bytes; `None` on older kernels.
     pub snd_wnd: Option<u32>,
-    /// Segments retransmitted in all.
+    /// Total number of retransmitted segments.
     pub total_retrans: u32,
     /// Time with data outstanding.
     pub busy: Duration,
@@ -786,7 +784,7 @@ pub struct TcpSample {
     pub rwnd_limited: Duration,
     /// Part of `busy` limited by the send buffer.
     pub sndbuf_limited: Duration,
-    /// Bytes received and not yet read by the program.
+    /// Bytes received but not yet read by the program.
     pub receive_queue_bytes: u32,
     /// Bytes not yet acknowledged by the peer.
     pub send_queue_bytes: u32,
@@ -796,11 +794,11 @@ pub struct TcpSample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CounterScope {
-    /// Our namespace's, in which the target does not run.
+    /// Our namespace, in which the target does not run.
     Client,
     /// The target's namespace on this host, in which we do not run.
     Target,
-    /// The single namespace of both: the figure holds both shares.
+    /// The single namespace of both: the figure includes both shares.
     Both,
 }
 
@@ -835,7 +833,7 @@ pub struct ListenerSample {
 /// An effective directive of a program's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationLine {
-    /// The target it applies to.
+    /// The target to which the directive applies.
     pub target: TargetId,
     /// The program, `nginx`.
     pub program: String,
@@ -843,9 +841,9 @@ pub struct ConfigurationLine {
     pub directive: String,
     /// The effective value.
     pub value: String,
-    /// The place where it is set; `None` for the built-in default.
+    /// The place where the directive is set; `None` for the built-in default.
     pub set_at: Option<SourceLocation>,
-    /// The blocks around it, `http > server :8080 > location /`.
+    /// The enclosing blocks, `http > server :8080 > location /`.
     pub scope: String,
     /// True if the file is newer than the workers, which may then not have read it.
     pub is_newer_than_process: Option<bool>,
@@ -865,13 +863,13 @@ pub struct SourceLocation {
 /// The timers of the kernel that produce known quanta.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelTimers {
-    /// Ticks per second, `CONFIG_HZ`; `None` where it could not be told.
+    /// Ticks per second, `CONFIG_HZ`; `None` if it could not be determined.
     pub hz: Option<u32>,
-    /// Least delay of a delayed ACK (`TCP_DELACK_MIN`, `include/net/tcp.h`).
+    /// Minimum delay of a delayed ACK (`TCP_DELACK_MIN`, `include/net/tcp.h`).
     pub delack_min: Duration,
-    /// Greatest delay of a delayed ACK (`TCP_DELACK_MAX`, or the route's `rto_min` cap).
+    /// Maximum delay of a delayed ACK (`TCP_DELACK_MAX`, or the route's `rto_min` cap).
     pub delack_max: Duration,
-    /// Least retransmission timeout (`tcp_rto_min_us`).
+    /// Minimum retransmission timeout (`tcp_rto_min_us`).
     pub rto_min: Duration,
     /// The source of these values.
     pub source: String,
@@ -883,7 +881,7 @@ pub struct FirewallState {
     /// Rules that drop or reject and could match the target; `None` when the
     /// rules could not be read.
     pub blocking_rules: Option<u32>,
-    /// The source of this knowledge.
+    /// The source of this information.
     pub because: String,
 }
 
@@ -896,16 +894,16 @@ pub struct CaptureSummary {
     pub packets: u64,
     /// Bytes of the packets on the wire.
     pub bytes: u64,
-    /// Packets that the capture itself lost, where it says so.
+    /// Packets that the capture itself dropped, if it reports them.
     pub dropped: Option<u64>,
     /// Records whose bytes were cut by the snap length.
     pub cut_records: u64,
     /// Records that could not be decoded as TCP over IP.
     pub undecoded: u64,
-    /// The records of link types that are not read, for each type.
+    /// The number of records of unsupported link types, for each type.
     #[serde(default)]
     pub unread_links: BTreeMap<u16, u64>,
-    /// The times of the first and the last record that is no TCP segment.
+    /// The times of the first and the last record that is not a TCP segment.
     #[serde(default)]
     pub beside_tcp: Option<(Timestamp, Timestamp)>,
     /// Blocks of decryption secrets, such as keys of TLS sessions.

@@ -1,4 +1,4 @@
-//! Interventions that tell hypotheses apart: proposed here, run by the load source.
+//! Interventions that distinguish hypotheses: proposed here, run by the load source.
 
 use core::fmt;
 use core::time::Duration;
@@ -6,7 +6,7 @@ use core::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A change that lagtrace makes on its own side of the connection while a control runs beside it
+/// A change that lagtrace makes on its own side of the connection while a control runs in parallel
 /// unchanged.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -19,9 +19,9 @@ pub enum Experiment {
     /// Switch our `TCP_NODELAY` off (the load's default is on): a request sent
     /// in several writes is then subject to our own Nagle algorithm.
     ClientNagle,
-    /// Ask for `Connection: close`: the FIN lets a held last segment pass.
+    /// Send `Connection: close`: the FIN lets a held last segment pass.
     ConnectionClose,
-    /// A fresh connection for each request, none of them asked to close.
+    /// A fresh connection for each request, without asking for any of them to be closed.
     FreshConnection,
     /// Wait this long between a response and the next request.
     ThinkTime {

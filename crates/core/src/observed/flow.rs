@@ -28,7 +28,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the result of `<=`, in one comparison where both addresses are of IPv4.
+    /// Returns the result of `<=`, in one comparison if both addresses are IPv4.
     #[inline]
     fn is_at_most(&self, other: &Self) -> bool {
         match (self.addr, other.addr) {
@@ -39,7 +39,7 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// Returns an endpoint of IPv4 as a number of 48 bits in the same order.
+    /// Returns an IPv4 endpoint as a 48-bit number that sorts in the same order.
     #[inline]
     pub(crate) fn number(&self) -> Option<u64> {
         match self.addr {
@@ -48,8 +48,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the address as a number, of IPv4 as IPv6 maps it, and the port: as different as
-    /// endpoints are, and quicker to compare.
+    /// Returns the address as a number (IPv4 mapped into IPv6), and the port: unique for each
+    /// endpoint, and quicker to compare.
     #[inline]
     pub(crate) fn place(&self) -> (u128, u16) {
         let address = match self.addr {
@@ -62,7 +62,7 @@ impl Endpoint {
 
 /// Orders endpoints by address, then by port.
 impl Ord for Endpoint {
-    // Where many are sorted, a call for each comparison costs as much as all of it.
+    // When many are sorted, a call for each comparison costs as much as everything else.
     #[inline(always)]
     fn cmp(&self, other: &Self) -> Ordering {
         match (self.addr, other.addr) {
@@ -79,7 +79,7 @@ impl PartialOrd for Endpoint {
     }
 }
 
-/// Returns an endpoint of IPv4 as a number in the same order.
+/// Returns an IPv4 endpoint as a number that sorts in the same order.
 #[inline]
 fn rank(address: Ipv4Addr, port: u16) -> u64 {
     u64::from(u32::from(address)) << 16 | u64::from(port)
@@ -103,7 +103,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The transport protocols that flows are told apart by.
+/// The transport protocols that distinguish flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -113,7 +113,7 @@ pub enum Transport {
     Udp,
 }
 
-/// A flow's 5-tuple with its ends in fixed order: the same key both ways.
+/// A flow's 5-tuple with its ends in fixed order: the same key in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "Parts", into = "Parts")]
 pub struct FlowKey {
@@ -162,7 +162,7 @@ impl FlowKey {
         }
     }
 
-    /// Returns the key and direction as [`new`](Self::new) does, of IPv4.
+    /// Returns the key and direction as [`new`](Self::new) does, for IPv4.
     #[inline]
     pub(crate) fn new_v4(
         transport: Transport,
@@ -186,7 +186,8 @@ impl FlowKey {
         }
     }
 
-    /// Returns a number for the flow, always the same one; others have it by chance alone.
+    /// Returns a number for the flow: always the same for one flow, and the same for two flows only
+    /// by coincidence.
     #[inline]
     pub(crate) fn tag(&self) -> Tag {
         let end = |end: &Endpoint| {
@@ -204,8 +205,8 @@ impl FlowKey {
         Tag(ends.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Returns the number, below `shares`, of the share that the flow belongs to: always the same
-    /// one.
+    /// Returns the index, below `shares`, of the share to which the flow belongs; always the same
+    /// for one flow.
     #[inline]
     pub(crate) fn share(&self, shares: usize) -> usize {
         self.tag().share(shares)
@@ -216,7 +217,7 @@ impl FlowKey {
         (self.low, self.high)
     }
 
-    /// Returns true if both ends are one host, by their addresses.
+    /// Returns true if both ends are on one host, by their addresses.
     pub(crate) fn is_within_host(&self) -> bool {
         let [one, other] =
             [Direction::Forward, Direction::Backward].map(|way| self.source(way).addr);
@@ -251,12 +252,13 @@ impl FlowKey {
     }
 }
 
-/// A short stand-in for a flow's key where a mistake costs little: cheaper to compare.
+/// A short substitute for a flow's key, cheaper to compare, for uses where a collision costs
+/// little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u64);
 
 impl Tag {
-    /// Returns the number, below `shares`, of the share that the flow belongs to.
+    /// Returns the index, below `shares`, of the share to which the flow belongs.
     #[inline]
     pub(crate) fn share(self, shares: usize) -> usize {
         ((self.0 >> 32) as usize * shares) >> 32
@@ -264,7 +266,7 @@ impl Tag {
 }
 
 impl FlowKey {
-    /// Hashes the flow and `number` in few words, as it is done for each packet.
+    /// Hashes the flow and `number` in few words, because it is done for each packet.
     #[inline(always)]
     pub(crate) fn hash_with<H: Hasher>(&self, number: u16, state: &mut H) {
         match (self.low.addr, self.high.addr) {
@@ -304,7 +306,7 @@ impl Direction {
     }
 }
 
-/// Returns the hash that places a flow; seeded, because its keys come from the network.
+/// Returns the hasher for flows; seeded, because its keys come from the network.
 pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
     SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())
 }

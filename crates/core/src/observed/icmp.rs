@@ -1,4 +1,4 @@
-//! ICMP errors of routers and hosts about packets of a flow.
+//! ICMP errors from routers and hosts about packets of a flow.
 
 use core::net::IpAddr;
 
@@ -7,26 +7,26 @@ use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::segment::TcpFlags;
 use crate::observed::time::Timestamp;
 
-/// An ICMP error (RFC 792, RFC 4443) and the packet that it is about, from the headers that it
-/// quotes.
+/// An ICMP error (RFC 792, RFC 4443), and the packet that caused it, from the headers that the
+/// error quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpError {
     /// The time at the observation point, on that point's clock.
     pub at: Timestamp,
     /// The record's number in its source, from 1, as Wireshark shows it.
     pub number: u64,
-    /// The observation point that saw it.
+    /// The observation point that saw the error.
     pub point: PointId,
-    /// The sender of the error: a router on the way, or the destination itself.
+    /// The sender of the error: a router on the path, or the destination itself.
     pub reporter: IpAddr,
-    /// The flow of the packet that it quotes.
+    /// The flow of the quoted packet.
     pub flow: FlowKey,
     /// Direction of the quoted packet; the error goes the other way.
     pub direction: Direction,
-    /// Sequence number of the quoted packet, where it is TCP.
+    /// Sequence number of the quoted packet, if it is TCP.
     pub seq: Option<u32>,
-    /// The flags of its TCP header, where that is quoted up to the window and is no fragment's:
-    /// those that Wireshark takes into account then.
+    /// The flags of the quoted TCP header, if the quote includes the window field and is not from a
+    /// fragment: Wireshark uses the flags under the same condition.
     pub flags: Option<TcpFlags>,
     /// The kind of the error.
     pub kind: IcmpKind,
@@ -39,28 +39,28 @@ pub struct Echo {
     pub at: Timestamp,
     /// The record's number in its source, from 1, as Wireshark shows it.
     pub number: u64,
-    /// The observation point that saw it.
+    /// The observation point that saw the packet.
     pub point: PointId,
-    /// The host that asks.
+    /// The host that sends the ping.
     pub asker: IpAddr,
-    /// The host that is asked.
+    /// The host to which the ping is sent.
     pub target: IpAddr,
-    /// The series that the ping is of.
+    /// The identifier of the ping's series.
     pub id: u16,
-    /// The number of the ping in that series.
+    /// The sequence number of the ping in that series.
     pub seq: u16,
-    /// The step of the ping that this packet is.
+    /// The step of the ping represented by this packet.
     pub step: EchoStep,
 }
 
 /// A step of a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EchoStep {
-    /// The request of the asker.
+    /// The asker's request.
     Request,
-    /// The reply of the target.
+    /// The target's reply.
     Reply,
-    /// An ICMP error of a router or host: the ping could not be delivered.
+    /// An ICMP error from a router or host: the ping could not be delivered.
     TurnedDown {
         /// The sender of the error.
         reporter: IpAddr,
@@ -69,29 +69,29 @@ pub enum EchoStep {
     },
 }
 
-/// The kind of an ICMP error, the same for both IP versions but for the codes.
+/// The kind of an ICMP error, the same for both IP versions except for the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IcmpKind {
-    /// The packet does not fit through the next link, which takes packets of this many bytes; 0
-    /// from routers that do not say (RFC 1191 §4, RFC 8201).
+    /// The packet does not fit through the next link, whose MTU is this many bytes; 0 from routers
+    /// that do not report it (RFC 1191 §4, RFC 8201).
     TooBig(u32),
-    /// The packet cannot be delivered, for the reason of this code.
+    /// The packet cannot be delivered; the code is the reason.
     Unreachable(u8),
-    /// The packet was forwarded too often (code 0) or its fragments came too late (1).
+    /// The packet's time to live expired (code 0), or fragments were missing for too long (1).
     TimeExceeded(u8),
-    /// The packet's header cannot be processed, for the reason of this code.
+    /// The packet's header cannot be processed; the code is the reason.
     ParameterProblem(u8),
 }
 
 impl IcmpError {
-    /// Returns type and code as they were on the wire.
+    /// Returns type and code as on the wire.
     pub fn wire(&self) -> (u8, u8) {
         self.kind.wire(self.reporter.is_ipv4())
     }
 }
 
 impl IcmpKind {
-    /// Returns type and code on the wire of ICMP, or of ICMPv6.
+    /// Returns type and code as on the wire in ICMP, or in ICMPv6.
     pub fn wire(self, is_v4: bool) -> (u8, u8) {
         match (self, is_v4) {
             (Self::TooBig(_), true) => (3, 4),
@@ -115,7 +115,7 @@ impl IcmpKind {
         }
     }
 
-    /// Returns true if the host itself says that nothing listens on the port.
+    /// Returns true if the host itself reports that nothing listens on the port.
     pub(crate) fn is_port_closed(self, is_v4: bool) -> bool {
         let code = if is_v4 { 3 } else { 4 };
         self == Self::Unreachable(code)

@@ -1,5 +1,5 @@
-//! Turns of live connections as the kernel of one end timed them: the bytes that came, and those
-//! that the program sent for them.
+//! Turns of live connections as timed by the kernel of one end: the bytes that arrived, and those
+//! that the program sent in reply.
 
 use core::time::Duration;
 
@@ -9,130 +9,130 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::stats::histogram::Distribution;
 
-/// A turn of a connection at the end that answers: from the first byte that came to the last that
-/// was sent before more came.
+/// A turn of a connection at the answering end: from the first byte that arrived to the last byte
+/// sent before more arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSpan {
     /// The answering end.
     pub local: Endpoint,
-    /// The asking end.
+    /// The requesting end.
     pub remote: Endpoint,
-    /// The thread that read it; `None` where none did while it was watched.
+    /// The thread that read the request; `None` if no thread did while it was watched.
     pub program: Option<Program>,
-    /// Time of the first byte's arrival: as the device's driver handed it over where the kernel
-    /// stamped that, else as `delivered`.
+    /// Time of the first byte's arrival: when the device's driver passed it on, if the kernel took
+    /// that timestamp; otherwise as `delivered`.
     pub arrived: Timestamp,
-    /// Time when the network stack took it up; `None` where that was not looked at.
+    /// Time when the network stack took it up; `None` if that was not observed.
     pub entered: Option<Timestamp>,
-    /// Time when TCP got the first byte.
+    /// Time when TCP received the first byte.
     pub delivered: Timestamp,
-    /// Time when TCP got the last byte.
+    /// Time when TCP received the last byte.
     pub delivered_last: Timestamp,
-    /// Time when the program had first read something of it.
+    /// Time when the program had first read some of the request.
     pub read: Option<Timestamp>,
-    /// Time when its first write returned.
+    /// Time when the program's first write returned.
     pub written: Option<Timestamp>,
-    /// Time when its last write returned.
+    /// Time when the program's last write returned.
     pub written_last: Option<Timestamp>,
     /// Time when TCP sent the first byte of the answer.
     pub sent: Timestamp,
     /// Time when TCP sent the last byte of the answer.
     pub sent_last: Timestamp,
-    /// The answer's way through the queueing disciplines behind TCP; `None` where that was not
-    /// looked at.
+    /// The answer's path through the queueing disciplines after TCP; `None` if that was not
+    /// observed.
     pub departure: Option<Departure>,
-    /// Time when the kernel last dropped something of the request for want of memory in its socket;
-    /// `None` where it did not, or that was not looked at.
+    /// Time when the kernel last dropped a part of the request because its socket was out of
+    /// memory; `None` if it did not, or if that was not observed.
     pub refused: Option<Timestamp>,
     /// Number of times that the program wrote.
     pub writes: u32,
     /// The parts of the answer that Nagle's algorithm held back.
     pub held: Held,
-    /// Times of the thread that read and answered it; `None` where that was not looked at, or
-    /// another thread answered.
+    /// Times of the thread that read and answered the request; `None` if they were not observed, or
+    /// if another thread answered.
     pub thread: Option<ThreadTimes>,
-    /// The service that the thread asked meanwhile; `None` where it is not known to have asked any
-    /// for this request.
+    /// The service that the thread called during the request; `None` if it is not known to have
+    /// called one for this request.
     pub asked: Option<Asked>,
 }
 
-/// Times of a thread while a request was with it.
+/// Times of a thread while it handled a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTimes {
-    /// Time ready to run and without a processor before it read: the latest such times (of 20 µs
-    /// and more), so at least this.
+    /// Time for which the thread was runnable without a processor before it read: the latest such
+    /// periods (of 20 µs and more), so this is a lower bound.
     pub queued_unread: Duration,
-    /// Time ready to run and without a processor from its first read to its last write, all of it.
+    /// Total time for which the thread was runnable without a processor, from its first read to its
+    /// last write.
     pub queued: Duration,
-    /// The part of `queued_unread` after which it got a processor that had been
-    /// idle, and was not kept off it by a quota.
+    /// The part of `queued_unread` that ended on a processor that had been idle, and in which no
+    /// quota throttled the thread.
     pub waking_unread: Duration,
-    /// The part of `queued` after which it got a processor that had been idle, and was not kept off
-    /// it by a quota.
+    /// The part of `queued` that ended on a processor that had been idle, and in which no quota
+    /// throttled the thread.
     pub waking: Duration,
-    /// Time asleep from its first read to its last write.
+    /// Time for which the thread slept, from its first read to its last write.
     pub slept: Duration,
 }
 
-/// The departure of an answer from its host. What a container's own interface hands on to the
-/// host's is not followed there.
+/// The departure of an answer from its host. Packets that a container's own interface passes on to
+/// the host's are not followed further.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Departure {
-    /// Time when the device's driver got the last of it.
+    /// Time when the device's driver received the last segment of the answer.
     pub at: Timestamp,
-    /// The time that its first segment lay in queueing disciplines, beyond the time until which the
-    /// socket's pacing kept it (`skb->tstamp`). Nothing of the same answer was before it.
+    /// The time for which the answer's first segment waited in queueing disciplines, beyond the
+    /// time until which the socket's pacing kept it (`skb->tstamp`). Nothing of the same answer was
+    /// ahead of it.
     pub first_queued: Duration,
-    /// The time that its last segment lay in queueing disciplines, likewise.
+    /// The time for which the answer's last segment waited in queueing disciplines, likewise.
     pub queued: Duration,
 }
 
-/// Another service that was asked for a request.
+/// Another service that was called for a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// The address of the service; `None` for what has no address (a Unix socket), and for what is
+    /// The address of the service; `None` if it has no address (a Unix socket), or if it is
     /// addressed message by message.
     pub whom: Option<Endpoint>,
-    /// The time from asking to having read something of the answer, all times added up.
+    /// The total time from the calls until some of the answer was read.
     pub time: Duration,
 }
 
-/// A stage of a turn, by which its time is told apart.
+/// A stage of a turn, into which its time is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// After arrival, before the network stack takes it up: softirqs are late.
+    /// From arrival until the network stack takes the packet up: softirqs are late.
     Backlog,
-    /// On its way through the stack to TCP: filters, routing, the program's own
-    /// hold on the socket.
+    /// In the network stack before TCP: filters, routing, the program's own lock on the socket.
     Stack,
     /// In the socket's queue.
     Unread,
-    /// The program's thread ready to run, and its processor waking from idleness.
+    /// The program's thread is runnable, and its processor is leaving an idle state.
     WakeUp,
-    /// Ready to run, and without a processor that others have.
+    /// The thread is runnable, but without a processor, because others use it.
     RunQueue,
-    /// Between its first read and its last write, at work as far as is known.
+    /// Between the thread's first read and its last write, working as far as is known.
     Program,
-    /// Between its first read and its last write, and asleep.
+    /// Between the thread's first read and its last write, asleep.
     Waiting,
     /// Held by Nagle's algorithm.
     Held,
-    /// Waiting for windows, pacing and the rest.
+    /// Waiting for windows, pacing and other limits.
     Sending,
-    /// Sent by TCP, and in the queueing disciplines before the device's driver.
+    /// Sent by TCP, but still in the queueing disciplines before the device's driver.
     Qdisc,
 }
 
-/// Written bytes that stayed unsent although windows had room: less than a
-/// segment, with something unacknowledged and `TCP_NODELAY` off
-/// (`net/ipv4/tcp_output.c: tcp_nagle_check()`).
+/// Bytes that were written but stayed unsent although windows had room: less than a segment, with
+/// data unacknowledged and `TCP_NODELAY` off (`net/ipv4/tcp_output.c: tcp_nagle_check()`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Number of times in this turn.
+    /// Number of such holds in this turn.
     pub times: u32,
-    /// Number of those times at which something arrived between the write and the sending.
+    /// Number of those holds in which something arrived between the write and the sending.
     pub after_arrival: u32,
-    /// The time from the write to the device, added up.
+    /// The total time from the writes to the device.
     pub total: Duration,
     /// The longest of these times.
     pub longest: Duration,
@@ -164,22 +164,23 @@ impl RequestSpan {
         "qdisc",
     ];
 
-    /// Returns the time from the first byte that came to the last that left.
+    /// Returns the time from the first byte that arrived to the last that left.
     pub fn duration(&self) -> Duration {
         self.left().since(self.arrived)
     }
 
-    /// Returns the time when the last of the answer left the host, as far as that was looked at.
+    /// Returns the time when the last segment of the answer left the host, as far as that was
+    /// observed.
     pub fn left(&self) -> Timestamp {
         let departure = self.departure.map(|departure| departure.at);
         departure.map_or(self.sent_last, |at| at.max(self.sent_last))
     }
 
     /// Returns the times of the stages, in the order of [`Stage`]; they add up to the duration.
-    /// `None` without a read or a write, as of a turn that was under way when watching began.
+    /// `None` without a read or a write, as in a turn that was in progress when watching began.
     ///
-    /// What went to the device while the program was still writing counts as
-    /// the program's time but for what Nagle's algorithm held.
+    /// Time in which data reached the device while the program was still writing counts as the
+    /// program's, except for what Nagle's algorithm held.
     pub fn stages(&self) -> Option<[Duration; 10]> {
         let delivered = self.delivered.max(self.arrived).min(self.sent_last);
         let read = self.read?.max(delivered).min(self.sent_last);
@@ -221,34 +222,33 @@ impl RequestSpan {
 pub struct WatchTally {
     /// Latency of every turn of every watched connection: at most an eighth too long.
     pub latency: Distribution,
-    /// Number of connections met.
+    /// Number of connections seen.
     pub connections: u64,
-    /// Share of the turns that were handed up one by one, 0 to 1.
+    /// Share of the turns that were passed up individually, 0 to 1.
     pub sampled_share: f64,
-    /// Number of observations lost for want of room.
+    /// Number of observations lost for lack of room.
     pub lost_records: u64,
-    /// Number of connections not followed for want of room.
+    /// Number of connections not followed for lack of room.
     pub lost_connections: u64,
-    /// Processor time of the programs in the kernel, where it was counted.
+    /// Processor time of the programs in the kernel, if it was counted.
     pub cost: Option<Duration>,
-    /// Throttling of the watched programs' control groups meanwhile by their quotas; `None` where
-    /// they have none, or that cannot be read.
+    /// Throttling of the watched programs' control groups by their quotas while they were watched;
+    /// `None` if they have no quotas, or if it cannot be read.
     pub throttling: Option<Throttling>,
-    /// Processor time that the hypervisor gave to others meanwhile, of all
-    /// processors together (`steal` of `/proc/stat`); `None` where that cannot
-    /// be read.
+    /// Processor time that the hypervisor gave to others while watching, over all processors
+    /// (`steal` of `/proc/stat`); `None` if it cannot be read.
     pub stolen: Option<Duration>,
-    /// Packets of the watched ports that this host dropped, by the kernel's
-    /// reason (`enum skb_drop_reason` without its prefix).
+    /// Packets of the watched ports that this host dropped, by the kernel's drop reason (`enum
+    /// skb_drop_reason` without its prefix).
     pub drops: Vec<(String, u64)>,
 }
 
-/// Control groups that had used up their processor time.
+/// Throttling of control groups that had used up their processor time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttling {
     /// Number of periods (`nr_throttled` of `cpu.stat`).
     pub periods: u64,
-    /// Time summed over processors (`throttled_usec`).
+    /// Time, summed over processors (`throttled_usec`).
     pub time: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Probes of a route and their answers.
+//! Route probes and their answers.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use super::event::Stamp;
 
-/// The method of a route's probes.
+/// The method of probing a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RouteMethod {
     /// A SYN to the real port from a raw socket.
     TcpSyn,
-    /// `connect(2)` to the real port: each probe is a flow of its own.
+    /// `connect(2)` to the real port: each probe is a separate flow.
     TcpConnect,
     /// UDP to a port that changes from probe to probe, as traceroute does.
     Udp,
-    /// UDP of one flow: routers that balance by flow send all of it one way.
+    /// UDP in one flow: routers that balance by flow forward all probes along one path.
     Paris,
-    /// UDP of one flow and one checksum: quotes in answers show whether its addresses or ports were
-    /// translated on the way.
+    /// UDP in one flow with one checksum: quotes in answers show whether its addresses or ports
+    /// were translated (NAT) on the path.
     Dublin,
-    /// Segments of a connection of our own that the target acknowledged before: filters that track
-    /// connections let them through.
+    /// Segments of an established connection of our own, already acknowledged by the target:
+    /// connection-tracking filters let them through.
     InConnection,
-    /// ICMP echo requests of one flow.
+    /// ICMP echo requests in one flow.
     Icmp,
 }
 
@@ -48,13 +48,13 @@ impl RouteMethod {
         matches!(self, Self::TcpSyn | Self::TcpConnect | Self::InConnection)
     }
 
-    /// Returns true if the probes are all of one flow, which routers that balance by flow send one
-    /// way.
+    /// Returns true if the probes all belong to one flow, which routers that balance by flow
+    /// forward along one path.
     pub(crate) fn keeps_flow(self) -> bool {
         !matches!(self, Self::TcpConnect | Self::Udp)
     }
 
-    /// Returns true if the probes are datagrams, to which a closed port answers by ICMP.
+    /// Returns true if the probes are datagrams, which a closed port answers by ICMP.
     pub fn is_udp(self) -> bool {
         matches!(self, Self::Udp | Self::Paris | Self::Dublin)
     }
@@ -65,7 +65,7 @@ impl RouteMethod {
 pub struct TraceStart {
     /// The target.
     pub target: IpAddr,
-    /// The target's port: with changing ports the first one; `None` for ICMP.
+    /// The target's port, or the first one if ports change; `None` for ICMP.
     pub port: Option<u16>,
     /// The source address in use.
     pub source: Option<IpAddr>,
@@ -73,7 +73,7 @@ pub struct TraceStart {
     pub method: RouteMethod,
     /// True if raw sockets are used, which needs `CAP_NET_RAW`.
     pub is_raw: bool,
-    /// Maximum time to live sent.
+    /// Maximum time to live of the probes.
     pub max_ttl: u8,
 }
 
@@ -82,51 +82,51 @@ pub struct TraceStart {
 pub struct HopSample {
     /// The probe's number in its trace, in the order of sending.
     pub number: u32,
-    /// The time to live that it was sent with.
+    /// The time to live with which the probe was sent.
     pub ttl: u8,
-    /// The flow's number, from 0; others than 0 only look for parallel paths.
+    /// The flow's number, from 0; flows other than 0 serve only to find parallel paths.
     pub flow: u16,
     /// The answer.
     pub answer: HopAnswer,
     /// The address that answered.
     pub from: Option<IpAddr>,
-    /// Time from the probe's leaving to the answer's arrival; `None` for silence.
+    /// Time from the sending of the probe to the answer's arrival; `None` for silence.
     pub rtt: Option<Duration>,
-    /// The origin of the timestamps behind `rtt`.
+    /// The origin of the timestamps from which `rtt` was computed.
     pub stamp: Stamp,
-    /// Time to live of the answer, where it was seen.
+    /// Time to live of the answer, if it was seen.
     pub reply_ttl: Option<u8>,
-    /// MPLS labels that the probe bore when it expired (RFC 4950), outermost first.
+    /// MPLS labels on the probe when it expired (RFC 4950), outermost first.
     pub labels: Vec<MplsLabel>,
-    /// The translated form of the probe at its last hop, if it differs from the one sent; looked at
-    /// by [`RouteMethod::Dublin`] alone.
+    /// The translated form of the probe at its last hop, if it differs from the one sent;
+    /// determined only by [`RouteMethod::Dublin`].
     pub translation: Option<Translation>,
-    /// True if the answer quotes the probe so that a translation would show.
+    /// True if the answer quotes enough of the probe for a translation to be visible.
     pub is_quoted: bool,
 }
 
-/// A probe as it looked at its last hop, quoted by the answer: a translator (NAT) on the way there
-/// gave it other addresses or ports.
+/// A probe as it was at its last hop, quoted by the answer: NAT on the path changed its addresses
+/// or ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Translation {
-    /// The translated source address; `None` where only a checksum tells.
+    /// The translated source address; `None` if only a checksum shows the translation.
     pub source: Option<IpAddr>,
     /// The translated source port.
     pub source_port: u16,
-    /// The translated destination address; `None` where only a checksum tells.
+    /// The translated destination address; `None` if only a checksum shows the translation.
     pub destination: Option<IpAddr>,
     /// The translated destination port.
     pub destination_port: u16,
-    /// The increase of the checksum, in ones' complement.
+    /// The increase of the checksum, in one's complement.
     pub checksum_shift: u16,
 }
 
-/// The autonomous system that announces an address, by a table of the user's.
+/// The autonomous system that announces an address, according to a table provided by the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AutonomousSystem {
     /// The number.
     pub asn: u32,
-    /// The name in the table; empty where it has no name.
+    /// The name in the table; empty if there is none.
     pub name: String,
 }
 
@@ -134,7 +134,7 @@ pub struct AutonomousSystem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HopAnswer {
-    /// The time to live expired at a router that says so.
+    /// The time to live expired at a router that reports it.
     Expired,
     /// The target accepted the probe: SYN/ACK, echo reply, a datagram.
     Open,
@@ -147,12 +147,12 @@ pub enum HopAnswer {
 }
 
 impl HopAnswer {
-    /// Returns true if a probe with this answer came as far as any will.
+    /// Returns true if a probe with this answer came as far as any probe can.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Open | Self::Closed | Self::Unreachable(..))
     }
 
-    /// Returns true if the answer says "administratively prohibited", as filters do (RFC 1812
+    /// Returns true if the answer is "administratively prohibited", as from filters (RFC 1812
     /// §5.2.7.1, RFC 4443 §3.1).
     pub(crate) fn is_prohibited(self, is_v4: bool) -> bool {
         match self {
@@ -170,31 +170,31 @@ pub struct MplsLabel {
     pub label: u32,
     /// The traffic class, 3 bits.
     pub class: u8,
-    /// True for the bottom of the stack.
+    /// True if the entry is the bottom of the stack.
     pub is_bottom: bool,
     /// The time to live.
     pub ttl: u8,
 }
 
-/// The path MTU, found by probes of growing and shrinking size.
+/// The path MTU, found by probes of varying size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathMtu {
-    /// The largest packet that came through, in bytes with its IP header;
-    /// `None` when not even a small one did.
+    /// The largest packet that got through, in bytes with its IP header; `None` if not even a small
+    /// one did.
     pub mtu: Option<u16>,
     /// The distance probed: the time to live of the probes.
     pub to_ttl: u8,
-    /// The places where the MTU shrinks, in the order in which they were found.
+    /// The places where the MTU decreases, in the order in which they were found.
     pub narrowings: Vec<Narrowing>,
 }
 
-/// A place where the MTU shrinks.
+/// A place where the MTU decreases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Narrowing {
-    /// The router before the narrow link that said so; `None` when nobody did:
-    /// larger packets vanish.
+    /// The router before the narrow link, if it reported the MTU; `None` if no router did and
+    /// larger packets are lost silently.
     pub from: Option<IpAddr>,
-    /// The router's distance, where known; for silent ones the first hop that larger packets do not
+    /// The router's distance, if known; for silent routers the first hop that larger packets do not
     /// reach.
     pub ttl: Option<u8>,
     /// The MTU from there on, in bytes.

@@ -8,20 +8,20 @@ use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::time::Timestamp;
 
-/// A TCP segment as a packet source saw it. Its payload travels beside it.
+/// A TCP segment as a packet source saw it. Its payload is passed separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The time at the observation point, on that point's clock.
     pub at: Timestamp,
     /// The record's number in its source, from 1, as Wireshark shows it.
     pub number: u64,
-    /// The observation point that saw it.
+    /// The observation point that saw the segment.
     pub point: PointId,
     /// The connection's 5-tuple.
     pub flow: FlowKey,
     /// The segment's direction.
     pub direction: Direction,
-    /// Sequence number of the first payload byte (of the SYN itself in a SYN).
+    /// Sequence number of the first payload byte (in a SYN, of the SYN itself).
     pub seq: u32,
     /// Acknowledgement number; meaningless without [`TcpFlags::ACK`].
     pub ack: u32,
@@ -29,17 +29,17 @@ pub struct Segment {
     pub flags: TcpFlags,
     /// The window field as sent, unscaled.
     pub window: u16,
-    /// Payload bytes on the wire, from the IP length: the borrowed payload may
-    /// be shorter where the capture cut it.
+    /// Payload bytes on the wire, from the IP length; the borrowed payload is shorter if the
+    /// capture cut it.
     pub payload_len: u32,
-    /// The options that matter here.
+    /// The options relevant here.
     pub options: TcpOptions,
-    /// The IP header's part in telling copies, retransmissions and middleboxes apart.
+    /// IP header fields that distinguish copies, retransmissions and middleboxes.
     pub ip: IpFacts,
 }
 
 impl Segment {
-    /// Returns the sequence space that the segment takes: payload, SYN and FIN.
+    /// Returns the sequence space that the segment occupies: payload, SYN and FIN.
     #[inline]
     pub fn sequence_len(&self) -> u32 {
         self.payload_len
@@ -76,14 +76,14 @@ impl TcpFlags {
         self.0 & other.0 == other.0
     }
 
-    /// Returns both sets of bits.
+    /// Returns the union of both sets of bits.
     #[inline]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Writes the bits by their names, as `SYN/ACK`; `none` where there are none.
+/// Writes the names of the bits, as `SYN/ACK`; `none` if no bit is set.
 impl fmt::Display for TcpFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMES: [(TcpFlags, &str); 8] = [
@@ -109,11 +109,11 @@ impl fmt::Display for TcpFlags {
 /// The TCP options that the analysis reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpOptions {
-    /// Maximum segment size offered (RFC 9293 §3.7.1): by a SYN, or on any
-    /// segment as the kernel of one end remembers it.
+    /// Maximum segment size offered (RFC 9293 §3.7.1): by a SYN, or on any segment if it is known
+    /// from the kernel of one end.
     pub mss: Option<u16>,
-    /// Window shift (RFC 7323 §2), at most 14: offered by a SYN, or on any
-    /// other segment the one in force, as the kernel of one end remembers it.
+    /// Window scale (RFC 7323 §2), at most 14: in a SYN the one offered, on any other segment the
+    /// one in effect, if it is known from the kernel of one end.
     pub window_scale: Option<u8>,
     /// True if SACK is permitted (SYN only; RFC 2018 §2).
     pub sack_permitted: bool,
@@ -121,11 +121,10 @@ pub struct TcpOptions {
     pub timestamps: Option<(u32, u32)>,
     /// SACK blocks `[left, right)`, the first `sack_count` of them (RFC 2018 §3).
     pub sack: [(u32, u32); 4],
-    /// Number of entries of `sack` that count.
+    /// Number of valid entries in `sack`.
     pub sack_count: u8,
-    /// The kinds of a SYN's first eight options in order, four bits each, the
-    /// first one lowest: the kind plus one, 15 for kinds that are not read
-    /// here. Kernels differ in it.
+    /// The kinds of a SYN's first eight options in order, four bits each, the first one lowest: the
+    /// kind plus one, or 15 for kinds that are not read here. The order differs between kernels.
     pub layout: u32,
 }
 
@@ -149,8 +148,8 @@ pub struct IpFacts {
     pub dont_fragment: bool,
     /// True if routers marked congestion (ECN field 3, RFC 3168).
     pub congestion_marked: bool,
-    /// True if the host at the observation point sent it itself, where the source knows: captures
-    /// do not tell what it sent from what it forwarded.
+    /// True if the host at the observation point sent the segment itself, if the source knows:
+    /// captures do not distinguish sent segments from forwarded ones.
     pub is_own: bool,
 }
 

@@ -1,11 +1,11 @@
-//! Sockets of this host as its kernel reports them: types for the state that a look at them finds.
+//! Sockets of this host as its kernel reports them: types for the state found at one point in time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::observed::flow::Endpoint;
 
-/// The most kernel memory that a datagram of one Ethernet frame takes: a page and its descriptor,
+/// Maximum kernel memory used by a datagram of one Ethernet frame: a page and its descriptor,
 /// rounded.
 const ONE_DATAGRAM: u64 = 4096;
 
@@ -34,12 +34,12 @@ pub enum Ends {
     Ip {
         /// Address of the socket.
         local: Endpoint,
-        /// Address of the socket's peer; port 0 where it has none.
+        /// Address of the socket's peer; port 0 if it has none.
         remote: Endpoint,
     },
     /// A socket of this host only.
     Unix {
-        /// The path that it is bound to; `@` begins one that is no file.
+        /// The path to which the socket is bound; begins with `@` if it is not a file.
         path: Option<String>,
         /// Inode of the socket.
         inode: u32,
@@ -48,7 +48,7 @@ pub enum Ends {
     },
 }
 
-/// The place of one end of a connection, which tells it from all others of a namespace.
+/// The identity of one end of a connection, unique within a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// Protocol, own address and the peer's address.
@@ -57,20 +57,20 @@ pub enum Place {
     Unix(u32),
 }
 
-/// A socket at one instant. `None`: not read.
+/// The state of a socket at one instant. `None`: not read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveSocket {
     /// Protocol of the socket.
     pub protocol: Protocol,
-    /// The network namespace it lives in, by its inode number; `None` for ours.
+    /// The network namespace of the socket, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
-    /// The kernel's number for this socket and no other (`SO_COOKIE`).
+    /// The kernel's unique number for this socket (`SO_COOKIE`).
     pub cookie: u64,
     /// State of the socket as `ss` writes it: `ESTAB`, `LISTEN`.
     pub state: &'static str,
     /// Ends of the socket.
     pub ends: Ends,
-    /// Descriptors that refer to it, by process: several after a `fork`.
+    /// Descriptors that refer to the socket, by process: several after a `fork`.
     pub holders: Vec<Holder>,
     /// The control group of the first of these processes.
     pub cgroup: Option<String>,
@@ -78,23 +78,23 @@ pub struct LiveSocket {
     pub container: Option<String>,
     /// User id of its creator.
     pub uid: u32,
-    /// Bytes not yet read, for UDP including the kernel's overhead; for a listener the connections
-    /// not yet accepted.
+    /// Bytes not yet read, for UDP including the kernel's overhead; for a listener, the number of
+    /// connections not yet accepted.
     pub receive_queue: u32,
     /// Bytes not yet acknowledged, not yet sent (UDP) or not yet read by the peer (Unix); for a
-    /// listener the greatest number that may wait.
+    /// listener, the maximum number of connections that may wait.
     pub send_queue: u32,
-    /// The timer that runs.
+    /// The running timer, if any.
     pub timer: Option<Timer>,
     /// Buffers of the socket.
     pub buffers: Option<Buffers>,
-    /// Name of its congestion control.
+    /// Name of the socket's congestion control algorithm.
     pub congestion: Option<String>,
-    /// The kernel's `tcp_info`; `None` for a listener and for what is no full socket.
+    /// The kernel's `tcp_info`; `None` for a listener and for anything other than a full socket.
     pub tcp: Option<TcpInfo>,
-    /// Options as the process set them, or left them.
+    /// Options as set by the process, or their defaults.
     pub options: Option<LiveOptions>,
-    /// True if it was asked for; false if it is the other end of one that was.
+    /// True if the socket was selected; false if it is the other end of a selected socket.
     pub is_chosen: bool,
 }
 
@@ -114,7 +114,7 @@ pub struct Holder {
 pub struct Timer {
     /// Name of the timer: `retransmission`, `keep-alive`, `time-wait`, `probe`, `delayed-ack`.
     pub name: String,
-    /// Time until it expires, from the look on.
+    /// Time until the timer expires, from when it was read.
     pub expires_ns: u64,
 }
 
@@ -133,43 +133,43 @@ pub struct Buffers {
     pub drops: u32,
 }
 
-/// The options that bear on latency, read by `getsockopt`. `None`: the kernel
-/// does not have the option, or the socket's state does not.
+/// The options relevant to latency, read by `getsockopt`. `None`: the kernel does not have the
+/// option, or it does not exist in the socket's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LiveOptions {
     /// `TCP_NODELAY`: Nagle's algorithm is off.
     pub nodelay: Option<bool>,
-    /// `TCP_CORK`: partial segments wait for its removal, 200 ms at most.
+    /// `TCP_CORK`: partial segments wait for its removal, at most 200 ms.
     pub cork: Option<bool>,
-    /// `TCP_QUICKACK`: acknowledged at once at this instant. A state, not what
-    /// the program set: it ends with the next send or so.
+    /// `TCP_QUICKACK`: true if acknowledgements are sent immediately at this instant. A state, not
+    /// what the program set: it typically ends with the next send.
     pub quickack: Option<bool>,
     /// `SO_KEEPALIVE`.
     pub keepalive: Option<bool>,
-    /// `TCP_KEEPIDLE`: idle until the first keep-alive probe.
+    /// `TCP_KEEPIDLE`: idle time until the first keep-alive probe.
     pub keepalive_idle_ns: Option<u64>,
-    /// `TCP_KEEPINTVL`: from one probe to the next.
+    /// `TCP_KEEPINTVL`: time from one probe to the next.
     pub keepalive_interval_ns: Option<u64>,
-    /// `TCP_KEEPCNT`: unanswered probes until the connection is given up.
+    /// `TCP_KEEPCNT`: number of unanswered probes until the connection is given up.
     pub keepalive_count: Option<u32>,
-    /// `TCP_USER_TIMEOUT`: unacknowledged until the connection is given up;
-    /// 0: as `tcp_retries2` has it.
+    /// `TCP_USER_TIMEOUT`: time without acknowledgement until the connection is given up; 0:
+    /// determined by `tcp_retries2`.
     pub user_timeout_ns: Option<u64>,
     /// `SO_SNDBUF`, as the kernel counts it: twice what was set.
     pub send_buffer: Option<u32>,
     /// `SO_RCVBUF`, likewise.
     pub receive_buffer: Option<u32>,
-    /// True if the send buffer was set by hand: the kernel no longer fits it (`SO_BUF_LOCK`, since
-    /// Linux 5.14).
+    /// True if the send buffer was set explicitly: the kernel no longer adjusts it (`SO_BUF_LOCK`,
+    /// since Linux 5.14).
     pub is_send_buffer_set: Option<bool>,
-    /// True if the receive buffer was set by hand, likewise.
+    /// True if the receive buffer was set explicitly, likewise.
     pub is_receive_buffer_set: Option<bool>,
-    /// `TCP_DEFER_ACCEPT`: accepted only when data came, or after this long.
+    /// `TCP_DEFER_ACCEPT`: a connection is accepted only when data has arrived, or after this long.
     pub defer_accept_ns: Option<u64>,
-    /// `TCP_NOTSENT_LOWAT`: unsent bytes from which on a socket is not
-    /// writable; the kernel's own default is all ones.
+    /// `TCP_NOTSENT_LOWAT`: number of unsent bytes from which a socket is not writable; the
+    /// kernel's own default is all ones.
     pub notsent_lowat: Option<u32>,
-    /// `TCP_MAXSEG`: segment size at most, in bytes.
+    /// `TCP_MAXSEG`: maximum segment size, in bytes.
     pub maxseg: Option<u32>,
     /// `SO_REUSEPORT`: several sockets share the port.
     pub reuseport: Option<bool>,
@@ -193,11 +193,11 @@ pub struct TcpInfo {
     pub ato_ns: u64,
     /// Retransmission timeout in use.
     pub rto_ns: u64,
-    /// Doublings of that timeout.
+    /// Number of doublings of that timeout.
     pub backoff: u8,
-    /// Retransmissions of the segment that is waited for.
+    /// Number of retransmissions of the segment whose acknowledgement is awaited.
     pub retransmits: u8,
-    /// Probes of a closed window unanswered.
+    /// Number of unanswered probes of a closed window.
     pub probes: u8,
     /// State of loss recovery.
     pub recovery: Recovery,
@@ -205,39 +205,39 @@ pub struct TcpInfo {
     pub snd_mss: u32,
     /// Estimate of the peer's segment size in bytes.
     pub rcv_mss: u32,
-    /// The MSS that was offered to the peer.
+    /// The MSS that was advertised to the peer.
     pub advmss: u32,
     /// Path MTU in bytes.
     pub pmtu: u32,
-    /// Window shift of the peer's windows, and of ours.
+    /// Window scale of the peer's windows, and of ours.
     pub window_scales: [u8; 2],
     /// Congestion window in segments.
     pub cwnd: u32,
     /// Congestion window at which slow start ends; `None` before any loss.
     pub ssthresh: Option<u32>,
-    /// Segments sent and not acknowledged.
+    /// Segments sent but not acknowledged.
     pub unacked: u32,
-    /// Segments not acknowledged that were acknowledged selectively.
+    /// Unacknowledged segments that were acknowledged selectively.
     pub sacked: u32,
-    /// Segments not acknowledged that are taken for lost.
+    /// Unacknowledged segments that are considered lost.
     pub lost: u32,
-    /// Segments not acknowledged that were sent again.
+    /// Unacknowledged segments that were retransmitted.
     pub retrans: u32,
-    /// Segments retransmitted in all.
+    /// Total number of retransmitted segments.
     pub total_retrans: u32,
-    /// The farthest reordering met, in segments.
+    /// The greatest reordering distance seen, in segments.
     pub reordering: u32,
-    /// Time since data was sent last.
+    /// Time since data was last sent.
     pub last_data_sent_ns: u64,
-    /// Time since data was received last.
+    /// Time since data was last received.
     pub last_data_received_ns: u64,
-    /// Time since an ACK was received last.
+    /// Time since an ACK was last received.
     pub last_ack_received_ns: u64,
-    /// Bytes written and not yet sent.
+    /// Bytes written but not yet sent.
     pub notsent_bytes: Option<u32>,
-    /// Bytes sent with retransmissions.
+    /// Bytes sent, including retransmissions.
     pub bytes_sent: Option<u64>,
-    /// Bytes sent again.
+    /// Bytes retransmitted.
     pub bytes_retrans: Option<u64>,
     /// Bytes that the peer acknowledged.
     pub bytes_acked: Option<u64>,
@@ -247,7 +247,7 @@ pub struct TcpInfo {
     pub pacing_rate: Option<u64>,
     /// Delivery rate in bytes per second.
     pub delivery_rate: Option<u64>,
-    /// True if that rate was limited by the program.
+    /// True if the delivery rate was limited by the program.
     pub is_app_limited: bool,
     /// Time with data outstanding.
     pub busy_ns: Option<u64>,
@@ -259,7 +259,7 @@ pub struct TcpInfo {
     pub snd_wnd: Option<u32>,
     /// Our receive window in bytes.
     pub rcv_wnd: Option<u32>,
-    /// Segments that came out of order.
+    /// Segments that arrived out of order.
     pub out_of_order: Option<u32>,
     /// Segments that arrived twice at the peer.
     pub dsack_dups: Option<u32>,
@@ -271,7 +271,7 @@ pub struct TcpInfo {
 pub struct KernelLimits {
     /// The namespace, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
-    /// Settings that the kernel has.
+    /// Settings that this kernel has.
     pub settings: Vec<KernelSetting>,
 }
 
@@ -288,21 +288,21 @@ pub struct KernelSetting {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recovery {
-    /// Nothing is amiss.
+    /// Nothing unusual.
     #[default]
     Open,
     /// Duplicate ACKs came.
     Disorder,
-    /// The congestion window was cut because routers marked packets.
+    /// The congestion window was reduced because routers marked packets.
     Cwr,
-    /// Fast retransmission is under way.
+    /// Fast retransmission is in progress.
     Recovery,
     /// A retransmission timeout expired.
     Loss,
 }
 
 impl Ends {
-    /// Returns the own end in words.
+    /// Returns the socket's own end as text.
     pub fn local(&self) -> String {
         match self {
             Self::Ip { local, .. } => local.to_string(),
@@ -312,7 +312,7 @@ impl Ends {
         }
     }
 
-    /// Returns the other end in words.
+    /// Returns the other end as text.
     pub fn remote(&self) -> String {
         match self {
             Self::Ip { remote, .. } => remote.to_string(),
@@ -322,7 +322,7 @@ impl Ends {
 }
 
 impl LiveSocket {
-    /// Returns the socket's own place.
+    /// Returns the identity of the socket's own end.
     pub fn place(&self) -> Place {
         match self.ends {
             Ends::Ip { local, remote } => Place::Ip(self.protocol, local, remote),
@@ -330,7 +330,7 @@ impl LiveSocket {
         }
     }
 
-    /// Returns the peer's place; `None` where the socket is no end of a connection.
+    /// Returns the identity of the peer's end; `None` if the socket is not an end of a connection.
     pub fn peer_place(&self) -> Option<Place> {
         match self.ends {
             Ends::Ip { local, remote } => {
@@ -340,11 +340,12 @@ impl LiveSocket {
         }
     }
 
-    /// Returns true if there is hardly room for more: for a listener in the accept queue, which is
-    /// full when it holds one more than its limit (`sk_acceptq_is_full()`, `unix_recvq_full()`);
-    /// for UDP in the receive buffer, of which less than an eighth or no room for a datagram is
-    /// left, for a Unix socket in the send buffer, of which more than a quarter waits for the peer
-    /// to read, so that `poll` no longer calls it writable (`unix_writable()`). `None` for others.
+    /// Returns true if there is hardly any room left. For a listener: in the accept queue, which is
+    /// full when it holds one more than its limit (`sk_acceptq_is_full()`, `unix_recvq_full()`).
+    /// For UDP: in the receive buffer, if less than an eighth of it is left, or no room for a
+    /// datagram. For a Unix socket: in the send buffer, if more than a quarter of it waits for the
+    /// peer to read, so that `poll` no longer reports it as writable (`unix_writable()`). `None`
+    /// for other sockets.
     pub fn is_full(&self) -> Option<bool> {
         if self.state == "LISTEN" {
             return Some(self.receive_queue > self.send_queue);
@@ -362,9 +363,9 @@ impl LiveSocket {
         }
     }
 
-    /// Returns true if its own stack holds bytes back at this instant: less than one segment
-    /// unsent, few in flight, windows open, so that neither congestion nor the peer explains it
-    /// (`tcp_nagle_check()`). `None` where the kernel tells too little.
+    /// Returns true if the host's own stack is holding bytes back at this instant: less than one
+    /// segment is unsent, few are in flight, and the windows are open, so neither congestion nor
+    /// the peer explains it (`tcp_nagle_check()`). `None` if the kernel reports too little.
     pub(crate) fn is_holding(&self) -> Option<bool> {
         let tcp = self.tcp.as_ref()?;
         let notsent = tcp.notsent_bytes?;

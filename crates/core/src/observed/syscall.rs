@@ -1,6 +1,6 @@
-//! System calls by which programs set up their sockets, and their meaning.
+//! System calls with which programs configure their sockets, and their meaning.
 //!
-//! The input is what the kernel saw of one call; the output is the same in `strace`'s notation, and
+//! The input is what the kernel saw of one call; the output is the call in `strace`'s notation, and
 //! its effect in plain words. The values are another process's memory: any bytes, of any length.
 
 mod effect;
@@ -20,28 +20,28 @@ use crate::observed::time::Timestamp;
 pub(crate) const SOL_SOCKET: i32 = 1;
 /// `SOL_TCP`.
 pub(crate) const SOL_TCP: i32 = 6;
-/// `EINPROGRESS`: a `connect` goes on.
+/// `EINPROGRESS`: a `connect` is in progress.
 const EINPROGRESS: i64 = 115;
 
-/// A call that is over.
+/// A completed call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SocketCall {
-    /// Time of the call's begin.
+    /// Start time of the call.
     pub at: Timestamp,
-    /// Time from its begin to its end.
+    /// Duration of the call.
     pub took: Duration,
     /// The thread that called.
     pub caller: Caller,
-    /// The descriptor that was given.
+    /// The descriptor passed to the call.
     pub fd: i32,
     /// The request made.
     pub request: Request,
-    /// Result of the call: 0, or below it the error's number.
+    /// Result of the call: 0, or the negated error number.
     pub result: i64,
-    /// The socket that the descriptor meant; `None` where it was no socket's.
+    /// The socket to which the descriptor referred; `None` if it was not a socket.
     pub socket: Option<CalledSocket>,
-    /// The option's value in the kernel before the call; `None` where that does not lie in plain
-    /// sight. For `listen` its backlog.
+    /// The option's value in the kernel before the call; `None` if the kernel does not store it in
+    /// a readable place. For `listen`, the backlog.
     pub before: Option<i64>,
     /// The option's value in the kernel after the call.
     pub after: Option<i64>,
@@ -72,7 +72,7 @@ pub enum Request {
         /// The value to be set.
         value: Argument,
     },
-    /// `listen`, with the connections that may wait to be accepted.
+    /// `listen`, with the maximum number of connections that may wait to be accepted.
     Listen(i32),
     /// `shutdown`, with the direction: 0 reading, 1 writing, 2 both.
     Shutdown(i32),
@@ -82,42 +82,42 @@ pub enum Request {
     Connect(Argument),
 }
 
-/// Memory of the process that a call pointed to.
+/// Memory of the process to which a call pointed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Argument {
     /// Address of the memory.
     pub pointer: u64,
-    /// Length as the call gave it.
+    /// Length as passed to the call.
     pub len: i32,
-    /// The first bytes; none where they could not be read.
+    /// The first bytes; empty if they could not be read.
     pub bytes: Vec<u8>,
-    /// True if it holds a key and was left alone.
+    /// True if the memory holds a key and was therefore not read.
     pub is_secret: bool,
-    /// True if it could be read only when the call was over: the process may have changed it
-    /// meanwhile.
+    /// True if the memory could be read only after the call: the process may have changed it in
+    /// between.
     pub is_late: bool,
 }
 
 /// The socket of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CalledSocket {
-    /// Inode of the socket: no two live sockets have the same.
+    /// Inode of the socket; unique among live sockets.
     pub inode: u64,
-    /// The kernel's own number for it, if any program has asked for that.
+    /// The kernel's unique number for the socket, if any program has requested it.
     pub cookie: Option<u64>,
-    /// The network namespace it lives in, by its inode number; `None` for ours.
+    /// The network namespace of the socket, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
     /// Kind of the socket.
     pub kind: SocketKind,
-    /// True if it is one of IPv6; an IPv4 connection of it is still one of IPv4.
+    /// True for an IPv6 socket, which may have an IPv4 connection.
     pub is_v6: bool,
-    /// True if the kernel chose its port, as it does for TCP's clients.
+    /// True if the kernel chose the socket's port, as it does for TCP clients.
     pub is_client: bool,
     /// State of the socket as `ss` writes it.
     pub state: &'static str,
-    /// The socket's own end; `None` for what has no ports, and for one not bound yet.
+    /// The socket's own end; `None` if it has no ports or is not bound yet.
     pub local: Option<Endpoint>,
-    /// The peer's end; `None` while it has none.
+    /// The peer's end; `None` as long as there is no peer.
     pub remote: Option<Endpoint>,
 }
 
@@ -137,12 +137,12 @@ pub enum SocketKind {
     Other,
 }
 
-/// Counts of the kernel's programs, when they are taken off.
+/// Counts of the eBPF programs in the kernel, read when they are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallTally {
     /// Number of calls that were seen.
     pub calls: u64,
-    /// Number of calls for which there was no room.
+    /// Number of calls lost for lack of room.
     pub lost: u64,
 }
 
@@ -158,7 +158,8 @@ impl SocketCall {
         )
     }
 
-    /// Returns the call and its result with what the descriptor means, as `strace -yy` has it.
+    /// Returns the call and its result, with the socket behind the descriptor, as `strace -yy`
+    /// writes it.
     pub fn syntax_with_socket(&self) -> String {
         let socket = self.socket.as_ref();
         let socket = socket.map_or_else(String::new, |socket| format!("<{}>", socket.label()));
@@ -189,7 +190,7 @@ impl SocketCall {
         }
     }
 
-    /// Returns the name of what is set by it: the option's, else the call's.
+    /// Returns the name of what the call sets: the option's name, or else the call's.
     pub fn subject(&self) -> String {
         match self.request {
             Request::SetOption { level, option, .. } => option_name(level, option),
@@ -197,7 +198,7 @@ impl SocketCall {
         }
     }
 
-    /// Returns the value or direction that was asked for, as `strace` writes it.
+    /// Returns the value or direction in the call, as `strace` writes it.
     pub fn value(&self) -> String {
         match &self.request {
             Request::SetOption {
@@ -238,19 +239,19 @@ impl SocketCall {
         }
     }
 
-    /// Returns the error's name and meaning; `None` where there was none, or one that such calls do
-    /// not give.
+    /// Returns the error's name and meaning; `None` if there was no error, or one that such calls
+    /// do not return.
     pub fn error(&self) -> Option<(&'static str, &'static str)> {
         errno::error(self.result.checked_neg()?)
     }
 
-    /// Returns true if the call failed. A `connect` under way is no failure.
+    /// Returns true if the call failed. A `connect` in progress has not failed.
     pub fn has_failed(&self) -> bool {
         let goes_on = matches!(self.request, Request::Connect(_)) && self.result == -EINPROGRESS;
         self.result < 0 && !goes_on
     }
 
-    /// Returns the number that the option was set to, where it is one.
+    /// Returns the number to which the option was set, if its value is a number.
     pub fn number(&self) -> Option<i64> {
         match &self.request {
             Request::SetOption { value, .. } => value.number(),
@@ -259,30 +260,30 @@ impl SocketCall {
         }
     }
 
-    /// Returns true if it switched on an option that is either on or off, false if it switched one
-    /// off.
+    /// Returns true if the call switched a boolean option on, false if it switched one off.
     pub(crate) fn switched(&self) -> Option<bool> {
         effect::is_switch(self).then(|| self.number().map(|value| value != 0))?
     }
 
-    /// Returns true if the option had that value already; `None` where that was not seen.
+    /// Returns true if the option had that value already; `None` if the previous value is not
+    /// known.
     pub(crate) fn stood_so(&self) -> Option<bool> {
         Some(self.before? == self.after?)
     }
 
-    /// Returns the value asked for and the one that the kernel gave, where that is less.
+    /// Returns the value requested and the one that the kernel set, if the kernel set less.
     pub(crate) fn cut(&self) -> Option<(i64, i64)> {
         effect::cut(self)
     }
 
-    /// Returns the call's meaning for latency, in plain words; `None` where none is known.
+    /// Returns the call's meaning for latency, in plain words; `None` if no meaning is known.
     pub fn effect(&self) -> Option<String> {
         effect::of(self)
     }
 }
 
 impl Argument {
-    /// Returns the first `int`, as the kernel reads most options.
+    /// Returns the first `int`, which is how the kernel reads most options.
     pub(crate) fn number(&self) -> Option<i64> {
         let bytes = self.bytes.first_chunk::<4>()?;
         Some(i64::from(i32::from_ne_bytes(*bytes)))

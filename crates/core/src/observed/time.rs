@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 /// An instant: nanoseconds since its clock's epoch.
 ///
-/// Only sources make one; which clock it stands on is said by the
-/// [`Origin`](crate::observed::event::Origin) beside it. May be negative on a clock
-/// whose epoch lies in the trace.
+/// Only sources create instants; the clock is given by the
+/// [`Origin`](crate::observed::event::Origin) stored with the instant. May be negative on a clock
+/// whose epoch is within the trace.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -42,13 +42,13 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns the time passed since `earlier`; zero when `earlier` is in fact later. Exact between
+    /// Returns the time passed since `earlier`; zero if `earlier` is in fact later. Exact between
     /// any two instants.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))
     }
 
-    /// Returns the nanoseconds passed since `earlier`; zero when `earlier` is in fact later.
+    /// Returns the nanoseconds passed since `earlier`; zero if `earlier` is in fact later.
     #[inline]
     pub(crate) const fn nanos_since(self, earlier: Self) -> u64 {
         if self.0 < earlier.0 {
@@ -58,7 +58,7 @@ impl Timestamp {
         }
     }
 
-    /// Returns the nanoseconds from `other` to `self`, negative when `other` is later.
+    /// Returns the nanoseconds from `other` to `self`, negative if `other` is later.
     pub const fn signed_since(self, other: Self) -> i64 {
         self.0.saturating_sub(other.0)
     }
@@ -81,7 +81,7 @@ impl Sub<Duration> for Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// Writes seconds with nine decimals, as captures are commonly listed.
+    /// Writes seconds with nine decimals, the usual form for captures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
         let nanos = self.0.unsigned_abs();
@@ -94,7 +94,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The clock that a timestamp was read from.
+/// The clock from which a timestamp was read.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -103,7 +103,7 @@ pub enum ClockId {
     /// The `CLOCK_REALTIME` of this host: live captures, probes, load, samples.
     #[default]
     Realtime,
-    /// The clock behind a capture file, numbered in the order the files were given.
+    /// The clock of a capture file, numbered in the order in which the files were given.
     File(u16),
 }
 

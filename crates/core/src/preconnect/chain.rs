@@ -1,6 +1,5 @@
-//! Names that a host asks its link for before it asks its resolver: multicast
-//! DNS (RFC 6762) and LLMNR (RFC 4795), as an entry of `nsswitch.conf` before
-//! `dns`, or a resolver of its own, has it.
+//! Names for which a host asks its link before it asks its resolver: multicast DNS (RFC 6762) and
+//! LLMNR (RFC 4795), caused by an entry of `nsswitch.conf` before `dns`, or by a local resolver.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -15,19 +14,19 @@ use crate::protocol::dns::Message;
 pub(super) const MDNS_PORT: u16 = 5353;
 /// Port of link-local multicast name resolution.
 pub(super) const LLMNR_PORT: u16 = 5355;
-/// Maximum number of questions remembered at once; the oldest go.
+/// Maximum number of questions remembered; the oldest are dropped.
 const MAX_QUESTIONS: usize = 256;
-/// The longest time that a program waits for the link: avahi gives up after 5 s, resolved sooner.
+/// Maximum time for which a program waits for the link: avahi gives up after 5 s, resolved sooner.
 const LONGEST: Duration = Duration::from_secs(6);
 
-/// Questions to the link that nobody answered, before a lookup of the same name.
+/// Unanswered questions to the link before a lookup of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
     /// The time from the first question to the lookup.
     pub(crate) took: Duration,
     /// Number of questions.
     pub(crate) questions: u32,
-    /// True if they were LLMNR's.
+    /// True if the questions were LLMNR's.
     pub(crate) is_llmnr: bool,
     /// Numbers of the first and the last packet.
     pub(crate) packets: [u64; 2],
@@ -42,7 +41,7 @@ struct Question {
     packets: [u64; 2],
 }
 
-/// Questions to the link by host and name.
+/// Questions to the link, by host and name.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     open: BTreeMap<(PointId, IpAddr, String), Question>,
@@ -52,7 +51,7 @@ impl Chains {
     /// Takes in a question or an answer.
     pub(super) fn take(&mut self, message: Message, place: Place) {
         if message.is_answer {
-            // An answer may be to any host's question, and goes to all of them.
+            // An answer may be to any host's question, so it is given to all of them.
             self.open
                 .retain(|(point, _, name), _| *point != place.point || *name != message.name);
             return;
@@ -83,7 +82,8 @@ impl Chains {
         question.packets = [question.packets[0], place.number];
     }
 
-    /// Takes out the questions that `client` asked its link before it looked `name` up at `begin`.
+    /// Removes and returns the questions that `client` asked its link before it looked up `name` at
+    /// `begin`.
     pub(super) fn before(
         &mut self,
         point: PointId,

@@ -1,4 +1,4 @@
-//! Attempts at a server's IPv6 address that its IPv4 address had to make good.
+//! Failed attempts to connect to a server's IPv6 address, after which its IPv4 address was used.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,27 +8,27 @@ use crate::observed::flow::{Endpoint, FlowKey};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// The most attempts at IPv6 addresses remembered at once; the oldest go. Each SYN to an IPv4
-/// address looks at all of them.
+/// Maximum number of attempts at IPv6 addresses remembered; the oldest are dropped. Each SYN to an
+/// IPv4 address is compared with all of them.
 const MAX_ATTEMPTS: usize = 256;
-/// Minimum time after which a client turns to IPv4: RFC 8305 §8 has 100 ms as the least
-/// "connection attempt delay".
+/// Minimum time after which a client falls back to IPv4: the minimum "connection attempt delay" of
+/// RFC 8305 §8 is 100 ms.
 const SOONEST: Duration = Duration::from_millis(90);
-/// Maximum time after which a client turns to IPv4: about as long as Linux goes on with a
+/// Maximum time after which a client falls back to IPv4: about as long as Linux retries a
 /// connection (`tcp_syn_retries`).
 const LATEST: Duration = Duration::from_secs(135);
 
-/// An attempt that stayed unanswered.
+/// An attempt that was never answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elsewhere {
-    /// The server that it was for.
+    /// The server at which the attempt was made.
     pub(crate) server: Endpoint,
-    /// The time from its SYN to that of the connection that took its place.
+    /// The time from the attempt's SYN to the SYN of the connection that replaced it.
     pub(crate) took: Duration,
     /// Number of SYNs sent.
     pub(crate) syns: u32,
     pub(crate) first_packet: u64,
-    /// True if one lookup named both addresses.
+    /// True if one lookup returned both addresses.
     pub(crate) is_same_name: bool,
 }
 
@@ -38,7 +38,7 @@ struct Attempt {
     syns: u32,
     number: u64,
     server: Endpoint,
-    /// Number of the lookup that it followed.
+    /// Number of the lookup before the attempt.
     lookup: Option<u64>,
     is_taken: bool,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Returns true if this SYN is no repetition of one to an IPv6 address.
+    /// Returns true if this SYN is not a retransmission to an IPv6 address.
     pub(crate) fn is_first(&mut self, syn: &Segment) -> bool {
         match self.open.get_mut(&(syn.point, syn.flow)) {
             Some(attempt) => {
@@ -61,15 +61,16 @@ impl Attempts {
         }
     }
 
-    /// Drops the attempt of this segment's flow: a server answers, by whatever, or the client gives
-    /// up.
+    /// Drops the attempt of this segment's flow: the server answers in some way, or the client
+    /// gives up.
     pub(crate) fn answered(&mut self, segment: &Segment) {
         if !self.open.is_empty() {
             self.open.remove(&(segment.point, segment.flow));
         }
     }
 
-    /// Returns the attempt that a connection makes good as it begins, after a lookup or none.
+    /// Returns the attempt that a new connection replaces; `lookup` is the lookup before the
+    /// connection, if any.
     pub(crate) fn begin(&mut self, syn: &Segment, lookup: Option<u64>) -> Option<Elsewhere> {
         debug_assert!(syn.flags.contains(TcpFlags::SYN));
         let server = syn.flow.destination(syn.direction);

@@ -1,5 +1,5 @@
-//! Lookups of names: queries, their repetitions and answers, put together as the program that waits
-//! for them sees them.
+//! Name lookups: queries, their retries and answers, combined into lookups as seen by the waiting
+//! program.
 
 mod open;
 mod resolver;
@@ -18,23 +18,23 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::protocol::dns::Message;
 
-/// Maximum number of lookups remembered in all; the oldest go.
+/// Maximum total number of lookups remembered; the oldest are dropped.
 const MAX_LOOKUPS: usize = 4096;
-/// Maximum number of lookups of one host under way or just done; the oldest go.
+/// Maximum number of one host's lookups in progress or just completed; the oldest are dropped.
 const MAX_OF_CLIENT: usize = 32;
-/// Maximum number of lookups that named one address; the oldest are no longer tied to it.
+/// Maximum number of lookups linked to one address that they returned; the oldest are unlinked.
 const MAX_OF_ADDRESS: usize = 16;
-/// Maximum number of unanswered lookups kept after they were forgotten as lookups.
+/// Maximum number of unanswered lookups kept after their removal from the list of lookups.
 const MAX_GIVEN_UP: usize = 64;
-/// Maximum number of resolvers whose distance is remembered.
+/// Maximum number of resolvers whose minimum answer time is stored.
 const MAX_RESOLVERS: usize = 256;
-/// Maximum number of resolvers that one host asks in turn (resolv.conf(5), `MAXNS`).
+/// Maximum number of resolvers that one host queries in turn (resolv.conf(5), `MAXNS`).
 const MAX_OF_HOST: usize = 3;
-/// Maximum time after the last answer at which a program connects. Seen at the resolver, the way
-/// there and back is in it.
+/// Maximum time from the last answer until a program connects. At the resolver, this includes the
+/// round trip to the client.
 const NEXT: Duration = Duration::from_secs(1);
-/// Maximum time until another of the addresses is tried: about as long as Linux goes on with the
-/// first (`tcp_syn_retries`).
+/// Maximum time until another of the addresses is tried: about as long as Linux retries the first
+/// (`tcp_syn_retries`).
 const NEXT_ADDRESS: Duration = Duration::from_secs(135);
 
 /// Time and place at which a message was seen, and its source and destination.
@@ -52,56 +52,56 @@ pub(super) struct Place {
 /// A lookup that a connection followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
-    /// The name that was found at last.
+    /// The name that was finally found.
     pub(crate) name: String,
     pub(crate) resolver: IpAddr,
     /// Time of the first query.
     pub(crate) begin: Timestamp,
     /// The time from the first query to the last answer before the connection.
     pub(crate) took: Duration,
-    /// The time until queries were sent again that had got no answer.
+    /// The time until unanswered queries were retried.
     pub(crate) retried: Duration,
-    /// The queries that had to be sent again.
+    /// The queries that had to be retried.
     pub(crate) lost: Lost,
     /// The time spent on names that do not exist.
     pub(crate) searched: Duration,
     /// Number of names that do not exist.
     pub(crate) suffixes: u32,
-    /// The time from an answer that did not fit to the same over TCP.
+    /// The time from a truncated answer to the complete answer over TCP.
     pub(crate) streamed: Duration,
-    /// The wait for answers to queries that were sent once, one name after the
-    /// other; `None` where something was sent again.
+    /// The wait for answers to queries that were sent once, one name after another; `None` if a
+    /// query was retried.
     pub(crate) waited: Option<Duration>,
-    /// Numbers of the first packet and the last.
+    /// Numbers of the first and the last packet.
     pub(crate) packets: [u64; 2],
 }
 
-/// The queries of a lookup that had to be sent again.
+/// The queries of a lookup that had to be retried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lost {
     /// No query.
     #[default]
     Nothing,
-    /// The second of two that left one socket; the first was answered at once.
+    /// The second of two queries sent from one socket; the first was answered immediately.
     SecondOfTwo,
     /// Any other query.
     Something,
 }
 
-/// Lookups of a capture, with a connection after them or without.
+/// Lookups of a capture, with or without a connection after them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Asked {
     /// The number of lookups.
     pub(crate) count: u64,
-    /// True if any answer was seen: then the capture would show the missing ones.
+    /// True if any answer was seen, so that missing answers would also have been captured.
     pub(crate) is_answered: bool,
-    /// Lookups whose question was sent again and never answered, oldest first.
+    /// Lookups whose question was retried and never answered, oldest first.
     pub(crate) unanswered: Vec<Unanswered>,
     /// Lookups that no connection followed, by resolver.
     pub(crate) resolved: BTreeMap<IpAddr, Resolved>,
 }
 
-/// A lookup that got no answer, with its most repeated question.
+/// A lookup without an answer, with its most often retried question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unanswered {
     pub(crate) point: PointId,
@@ -109,25 +109,25 @@ pub(crate) struct Unanswered {
     pub(crate) name: String,
     pub(crate) resolver: IpAddr,
     pub(crate) sends: u32,
-    /// The time from the first sending to the last.
+    /// The time from the first query to the last.
     pub(crate) took: Duration,
 }
 
 /// The lookup that [`Lookups::before`] finds.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Number of the lookup, the same for every connection to one of its addresses.
+    /// Number of the lookup, the same for all connections to its addresses.
     pub(super) id: u64,
-    /// The lookup, only for the first of these connections.
+    /// The lookup; set only for the first of these connections.
     pub(super) lookup: Option<Lookup>,
-    /// The neighbour search that the first query waited for.
+    /// The neighbour search for which the first query waited.
     pub(super) searched: Option<Search>,
 }
 
 /// The lookups of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
-    /// Lookups by number, counted up: the first is the oldest.
+    /// Lookups by ascending number: the first is the oldest.
     list: BTreeMap<u64, Open>,
     of_client: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
     of_address: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
@@ -141,7 +141,7 @@ pub(super) struct Lookups {
 }
 
 impl Lookups {
-    /// Takes in a query, which may have waited for a neighbour search.
+    /// Takes in a query; `searched` is the neighbour search for which it may have waited.
     pub(super) fn query(&mut self, message: &Message, place: Place, searched: Option<Search>) {
         let key = (place.point, place.source.addr);
         let ids: Vec<u64> = self
@@ -151,7 +151,7 @@ impl Lookups {
             .flatten()
             .copied()
             .collect();
-        // The signs by which a query belongs to a lookup, the surest first.
+        // The criteria by which a query belongs to a lookup, the most reliable first.
         let signs: [fn(&mut Open, &Message, Place) -> bool; 2] =
             [Open::take_repetition, Open::take_companion];
         if signs
@@ -169,7 +169,7 @@ impl Lookups {
         self.begin(key, Open::new(message, place, searched));
     }
 
-    /// Returns true if a query belongs to any of these lookups by `sign`.
+    /// Returns true if a query belongs to any of these lookups by the criterion `sign`.
     fn is_of_any(
         &mut self,
         ids: &[u64],
@@ -183,8 +183,8 @@ impl Lookups {
         })
     }
 
-    /// Returns true if the lookups of a client ask as many resolvers as a host has, and this one
-    /// is another: what is asked of it repeats nothing.
+    /// Returns true if the client's lookups already use the maximum number of resolvers per host,
+    /// and this resolver is a different one: a query to it is not a retry.
     fn asks_one_more(&self, ids: &[u64], resolver: IpAddr) -> bool {
         let open = ids.iter().filter_map(|id| self.list.get(id));
         let asked: BTreeSet<IpAddr> = open.flat_map(Open::asked).collect();
@@ -194,7 +194,7 @@ impl Lookups {
     /// Takes in an answer.
     pub(super) fn answer(&mut self, message: &Message, place: Place) {
         let key = (place.point, place.destination.addr);
-        // Ids come again: the latest lookup is meant.
+        // Ids are reused: the latest lookup is meant.
         for id in self.of_client.get(&key).into_iter().flatten().rev() {
             let Some(open) = self.list.get_mut(id) else {
                 continue;
@@ -229,7 +229,7 @@ impl Lookups {
         }
     }
 
-    /// Returns true if more resolvers are asked than any host has.
+    /// Returns true if more resolvers are queried than a host can have.
     pub(super) fn asks_anybody(&self) -> bool {
         let open = self.list.values().flat_map(Open::asked);
         self.done
@@ -240,8 +240,8 @@ impl Lookups {
             > MAX_OF_HOST
     }
 
-    /// Returns the lookups that no connection followed, by resolver; `shows_answers`: an answer
-    /// that is missing would have been seen.
+    /// Returns the lookups that no connection followed, by resolver; `shows_answers`: missing
+    /// answers would have been captured.
     pub(super) fn resolved(&self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
         let mut all = self.done.clone();
         for open in self.list.values() {
@@ -250,7 +250,7 @@ impl Lookups {
         all.by_address(shows_answers)
     }
 
-    /// Returns the lookup that named the address to which `client` sends a SYN at `at`.
+    /// Returns the lookup that returned the address to which `client` sends a SYN at `at`.
     pub(super) fn before(
         &mut self,
         point: PointId,
@@ -303,7 +303,7 @@ impl Lookups {
         }
     }
 
-    /// Takes the lookup that is no longer in the list out of the indexes.
+    /// Removes the lookup, which is no longer in the list, from the indexes.
     fn forget(&mut self, id: u64, open: &Open) {
         if self.given_up.len() < MAX_GIVEN_UP {
             self.given_up.extend(open.unanswered());
@@ -330,8 +330,8 @@ fn unlist(
     }
 }
 
-/// Returns true if a host that asks for names at one address may connect from another: a host has
-/// addresses of both families, and its own resolver on its loopback.
+/// Returns true if a host that sends queries from one address may connect from the other: a host
+/// has addresses of both families, and may have its own resolver on loopback.
 fn is_same_host(asks: IpAddr, connects: IpAddr) -> bool {
     asks == connects || asks.is_ipv4() != connects.is_ipv4() || asks.is_loopback()
 }

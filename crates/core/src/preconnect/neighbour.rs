@@ -10,31 +10,32 @@ use crate::observed::datagram::Neighbour;
 use crate::observed::event::PointId;
 use crate::observed::time::Timestamp;
 
-/// Maximum number of searches remembered; a scan of a network begins no more.
+/// Maximum number of searches remembered; beyond that, as in a scan of a network, new ones are
+/// ignored.
 const MAX_SEARCHES: usize = 4096;
-/// Maximum time after the answer at which packets that waited in the kernel leave: they do as soon
-/// as the address is known (`neigh_update()` in `net/core/neighbour.c`).
+/// Maximum time from the answer until packets that waited in the kernel leave: they are sent as
+/// soon as the address is known (`neigh_update()` in `net/core/neighbour.c`).
 const AT_ONCE: Duration = Duration::from_millis(2);
-/// Minimum time between requests: those nearer together are copies of one, or several hosts'
-/// haste, as the kernel repeats after `retrans_time_ms`, a second.
+/// Minimum time between retried requests: closer ones are copies, or come from several hosts,
+/// because the kernel retries after `retrans_time_ms`, a second.
 const REPEAT: Duration = Duration::from_millis(300);
-/// The number of requests after which the kernel gives up (`mcast_solicit`).
+/// Number of requests after which the kernel gives up (`mcast_solicit`).
 pub(crate) const GIVES_UP_AFTER: u32 = 3;
-/// The longest time between requests of one search.
+/// Maximum time between requests of one search.
 const FORGET: Duration = Duration::from_secs(5);
 
-/// A search that ended, and held a packet back.
+/// A completed search that held a packet back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Search {
     pub(crate) target: IpAddr,
     /// The time from the first request to the answer.
     pub(crate) took: Duration,
     pub(crate) requests: u32,
-    /// Numbers of three packets: the first request, the last one and the answer.
+    /// Packet numbers of the first request, the last request and the answer.
     pub(crate) packets: [u64; 3],
 }
 
-/// A host that never told its address.
+/// A host that never answered a request for its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Silent {
     pub(crate) target: IpAddr,
@@ -61,22 +62,22 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Searches {
     open: BTreeMap<(PointId, IpAddr, IpAddr), Open>,
-    /// The target of each asker's search that was answered last, until the asker sends something.
+    /// The target of each asker's last answered search, until the asker sends something.
     answered: BTreeMap<(PointId, IpAddr), IpAddr>,
 }
 
-/// Hosts that unicast packets were seen to reach, by observation point.
+/// Hosts to which unicast packets were seen, by observation point.
 ///
 /// ARP requests are broadcast and reach every point of a link; the replies do not.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     hosts: HashSet<(u128, u32), FixedState>,
-    /// The latest two entries: most packets go to and fro between two hosts.
+    /// The latest two entries: most packets go back and forth between two hosts.
     last: [Option<(PointId, IpAddr)>; 2],
 }
 
 impl Heard {
-    /// Notes a packet to `host`.
+    /// Records a packet to `host`.
     pub(crate) fn packet_to(&mut self, point: PointId, host: IpAddr) {
         if self.last.contains(&Some((point, host))) {
             return;
@@ -92,7 +93,7 @@ impl Heard {
     }
 }
 
-/// Returns a host at a point as numbers, which are quicker to compare than addresses.
+/// Returns a host and a point as numbers, which are quicker to compare than addresses.
 fn numbers(point: PointId, host: IpAddr) -> (u128, u32) {
     let point = u32::from(point.0) << 1;
     match host {
@@ -101,8 +102,8 @@ fn numbers(point: PointId, host: IpAddr) -> (u128, u32) {
     }
 }
 
-/// Returns true if `to` may be a broadcast or multicast address. The netmask is not
-/// known; nearly all end at an octet.
+/// Returns true if `to` may be a broadcast or multicast address. The netmask is not known, but
+/// nearly all netmasks end at an octet.
 fn is_many(to: IpAddr) -> bool {
     let is_broadcast = |v4: core::net::Ipv4Addr| v4.octets()[3] == 255;
     to.is_multicast() || matches!(to, IpAddr::V4(v4) if is_broadcast(v4))
@@ -126,7 +127,7 @@ impl Searches {
         }
     }
 
-    /// Returns the search of `asker` that ended just before it sent something at `at`.
+    /// Returns the search of `asker` that ended just before the asker sent something at `at`.
     pub(crate) fn before(
         &mut self,
         point: PointId,
@@ -148,8 +149,8 @@ impl Searches {
         })
     }
 
-    /// Returns true if `asker` is the only host that searches at this point: then the
-    /// point is likely its own.
+    /// Returns true if `asker` is the only host that searches at this observation point, which is
+    /// then likely to be on that host.
     pub(crate) fn is_only(&self, point: PointId, asker: IpAddr) -> bool {
         let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let most = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
@@ -160,7 +161,7 @@ impl Searches {
         ends.all(|(&(_, other, _), _)| other == asker)
     }
 
-    /// Returns the searches that the kernel gave up, in the order of their targets.
+    /// Returns the searches that the kernel abandoned, in the order of their targets.
     pub(crate) fn silent(&self) -> Vec<(PointId, Silent)> {
         let given_up = self
             .open
@@ -234,7 +235,7 @@ mod tests {
         [10, 77, 0, last].into()
     }
 
-    /// Takes in requests of `asker` for `target`, as often as the kernel asks.
+    /// Takes in as many requests of `asker` for `target` as the kernel sends.
     fn ask(searches: &mut Searches, asker: u8, target: u8) {
         for second in 0..i64::from(GIVES_UP_AFTER) {
             searches.take(&Neighbour {

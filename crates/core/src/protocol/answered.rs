@@ -1,5 +1,5 @@
-//! Protocols in which every request is answered, known by a client's first bytes. The side that
-//! waits is known of them; what is asked is not read.
+//! Protocols in which every request is answered, recognized by a client's first bytes. For these it
+//! is known which side waits; the content of requests is not parsed.
 
 /// Returns true if a client's first bytes begin a request of such a protocol.
 pub(super) fn begins_request(bytes: &[u8]) -> bool {
@@ -9,27 +9,27 @@ pub(super) fn begins_request(bytes: &[u8]) -> bool {
     known.iter().any(|is_known| is_known(bytes))
 }
 
-/// Returns true if a request asks to be notified of events: its answer may take as long as none
-/// happens.
+/// Returns true if a request asks for notification of events: its answer may take as long as no
+/// event occurs.
 pub(super) fn waits_for_news(bytes: &[u8]) -> bool {
     // SMB2 CHANGE_NOTIFY (MS-SMB2 §2.2.35).
     let is_notify = is_smb(bytes) && byte(bytes, 4) == 0xFE && little_16(bytes, 16) == Some(0x0F);
-    // A driver's `hello` that waits for a change of the topology.
+    // A driver's `hello` that waits for a topology change.
     let until_change = b"maxAwaitTimeMS";
     let is_hello = is_mongo(bytes) && bytes.windows(until_change.len()).any(|w| w == until_change);
     is_notify || is_hello
 }
 
-/// Returns true for SMB over TCP (MS-SMB2 §2.1): a length, then the version's mark.
+/// Returns true for SMB over TCP (MS-SMB2 §2.1): a length, then the version's protocol id.
 fn is_smb(bytes: &[u8]) -> bool {
     let has_mark = bytes.get(5..8) == Some(b"SMB") && byte(bytes, 4) >= 0xFC;
     has_mark && byte(bytes, 0) == 0
 }
 
-/// Returns true for LDAP (RFC 4511 §4.1.1): a sequence, a message's number, an operation that is
-/// answered.
+/// Returns true for LDAP (RFC 4511 §4.1.1): a sequence, a message's number, an operation that has a
+/// response.
 fn is_ldap(bytes: &[u8]) -> bool {
-    /// Operations that are answered: bind, search, modify, add, delete, rename, compare and
+    /// Operations that have a response: bind, search, modify, add, delete, rename, compare and
     /// extended requests.
     const ANSWERED: [u8; 8] = [0x60, 0x63, 0x66, 0x68, 0x4A, 0x6C, 0x6E, 0x77];
     let length = match byte(bytes, 1) {
@@ -46,7 +46,7 @@ fn is_ldap(bytes: &[u8]) -> bool {
     byte(bytes, 0) == 0x30 && is_number && operation.is_some_and(|tag| ANSWERED.contains(tag))
 }
 
-/// Returns true for a call of ONC RPC, as NFS makes them (RFC 5531 §9 and §11).
+/// Returns true for an ONC RPC call, as used by NFS (RFC 5531 §9 and §11).
 fn is_rpc(bytes: &[u8]) -> bool {
     const LONGEST: u32 = 4 << 20;
     let is_record =
@@ -60,8 +60,8 @@ fn is_dce(bytes: &[u8]) -> bool {
     bytes.starts_with(&[5, 0]) && matches!(byte(bytes, 2), 0x00 | 0x0B) && has_length
 }
 
-/// Returns true for MongoDB's wire protocol: a length, numbers, no earlier message, OP_MSG,
-/// OP_COMPRESSED or OP_QUERY.
+/// Returns true for MongoDB's wire protocol: a length, ids, no reference to an earlier message, and
+/// OP_MSG, OP_COMPRESSED or OP_QUERY.
 fn is_mongo(bytes: &[u8]) -> bool {
     const LONGEST: u32 = 48_000_000;
     let has_length = little_32(bytes, 0).is_some_and(|length| (26..=LONGEST).contains(&length));
@@ -80,8 +80,8 @@ fn is_tds(bytes: &[u8]) -> bool {
     has_type && is_whole && bytes.get(4..6) == Some(&[0, 0]) && byte(bytes, 7) == 0
 }
 
-/// Returns true for CQL, Cassandra's protocol (native protocol v3 to v5 §2): version, a stream,
-/// STARTUP or OPTIONS, by which connections begin.
+/// Returns true for CQL, Cassandra's protocol (native protocol v3 to v5 §2): version, a stream, and
+/// STARTUP or OPTIONS, with which connections begin.
 fn is_cql(bytes: &[u8]) -> bool {
     let length = big_32(bytes, 5).and_then(|length| usize::try_from(length).ok());
     let is_whole = length.is_some_and(|length| length.checked_add(9) == Some(bytes.len()));
@@ -136,7 +136,7 @@ fn big_32(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// The first bytes of clients, by the protocol that each speaks.
+    /// The first bytes of clients, each with its protocol.
     fn asked() -> Vec<(&'static str, Vec<u8>)> {
         let smb = |mark: u8, command: u8| {
             let mut bytes = vec![

@@ -1,32 +1,32 @@
 //! DNS messages (RFC 1035 §4), as far as latency depends on them.
 //!
-//! The input is the bytes of a datagram, or of a TCP segment with the lengths in front of its
-//! messages; the output is the question and the addresses of the answer. What is malformed or cut
-//! is `None` or ends early, never an error.
+//! The input is the bytes of a datagram, or of a TCP segment with a length before each message; the
+//! output is the question and the addresses in the answer. Malformed or truncated input gives
+//! `None` or ends early, never an error.
 
 use core::net::IpAddr;
 
-/// The port that names are asked at.
+/// The port of DNS servers.
 pub(crate) const PORT: u16 = 53;
 /// Maximum number of bytes of a name on the wire (RFC 1035 §2.3.4).
 const MAX_NAME: usize = 255;
-/// The most compression pointers followed within one name. Each must point backwards and real names
-/// need one.
+/// Maximum number of compression pointers followed within one name. Each must point backwards, and
+/// real names need only one.
 const MAX_POINTERS: usize = 16;
-/// Maximum number of records of an answer that are looked at.
+/// Maximum number of records of an answer that are examined.
 const MAX_RECORDS: usize = 64;
-/// Maximum number of addresses kept of an answer.
+/// Maximum number of addresses kept per answer.
 pub(crate) const MAX_ADDRESSES: usize = 16;
-/// Maximum number of questions looked at in one multicast message.
+/// Maximum number of questions examined in one multicast message.
 const MAX_QUESTIONS: usize = 16;
-/// Maximum number of messages looked at in one TCP segment.
+/// Maximum number of messages examined in one TCP segment.
 const MAX_MESSAGES: usize = 16;
 
 const HEADER: usize = 12;
 /// The class of the internet (RFC 1035 §3.2.4).
 const INTERNET: u16 = 1;
 
-/// The type of record that is asked for, by IANA's number.
+/// The requested record type, by IANA's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Kind(pub(crate) u16);
 
@@ -42,12 +42,12 @@ pub(crate) struct Message {
     pub(crate) is_answer: bool,
     /// True if the rest did not fit into the datagram (TC).
     pub(crate) is_truncated: bool,
-    /// RCODE: 0 is success, 3 that the name does not exist.
+    /// RCODE: 0 means success, 3 that the name does not exist.
     pub(crate) code: u8,
     /// The name in lower case, its labels joined by dots; the root is empty.
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// The addresses that the answer holds, whatever names led to them.
+    /// The addresses in the answer, whatever aliases led to them.
     pub(crate) addresses: Vec<IpAddr>,
 }
 
@@ -79,9 +79,9 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Message> {
     })
 }
 
-/// Hands each question of a multicast message to `visit`, as if it had been
-/// asked alone, and of an answer what it answers: multicast DNS asks for
-/// several at once and repeats no question in its answers (RFC 6762 §6).
+/// Passes each question of a multicast message to `visit`, as if it were the only one, and for an
+/// answer the names that it answers: multicast DNS asks several questions in one message and does
+/// not repeat them in its answers (RFC 6762 §6).
 pub(crate) fn read_questions(bytes: &[u8], mut visit: impl FnMut(Message)) {
     let Some(header) = bytes.first_chunk::<HEADER>() else {
         return;
@@ -92,7 +92,7 @@ pub(crate) fn read_questions(bytes: &[u8], mut visit: impl FnMut(Message)) {
     }
     let is_answer = high & 0x80 != 0;
     let (asked, answers) = (u16::from_be_bytes([q0, q1]), u16::from_be_bytes([a0, a1]));
-    // Questions and answers begin alike: with a name and a type.
+    // Questions and answers have the same beginning: a name and a type.
     let count = if is_answer { asked.max(answers) } else { asked };
     let mut at = HEADER;
     for _ in 0..usize::from(count).min(MAX_QUESTIONS) {
@@ -123,9 +123,9 @@ pub(crate) fn read_questions(bytes: &[u8], mut visit: impl FnMut(Message)) {
     }
 }
 
-/// Hands every message that lies whole in a TCP segment to `visit` (RFC 1035
-/// §4.2.2). A segment that begins within a message yields nothing or nonsense
-/// that is no message.
+/// Passes every message that is completely within a TCP segment to `visit` (RFC 1035 §4.2.2). A
+/// segment that begins in the middle of a message yields nothing, or bytes that are rejected as a
+/// message.
 pub(crate) fn read_segment(mut bytes: &[u8], mut visit: impl FnMut(Message)) {
     for _ in 0..MAX_MESSAGES {
         let Some((length, rest)) = bytes.split_first_chunk::<2>() else {
@@ -142,7 +142,7 @@ pub(crate) fn read_segment(mut bytes: &[u8], mut visit: impl FnMut(Message)) {
     }
 }
 
-/// Returns the addresses in the records from `at` on, as many as can be read.
+/// Returns the addresses in the records starting at `at`, as many as can be read.
 fn addresses(bytes: &[u8], mut at: usize, count: usize) -> Vec<IpAddr> {
     let mut list = Vec::new();
     for _ in 0..count.min(MAX_RECORDS) {
@@ -157,7 +157,7 @@ fn addresses(bytes: &[u8], mut at: usize, count: usize) -> Vec<IpAddr> {
     list
 }
 
-/// Returns the address that the record at `at` holds, if it is one, and its end.
+/// Returns the address in the record at `at`, if it contains one, and the record's end.
 fn record(bytes: &[u8], at: usize) -> Option<(Option<IpAddr>, usize)> {
     let fixed = skip_name(bytes, at)?;
     let (kind, class) = (half(bytes, fixed)?, half(bytes, fixed + 2)?);
@@ -193,7 +193,7 @@ fn name(bytes: &[u8], at: usize) -> Option<(String, usize)> {
                 text.extend(label.iter().map(|&byte| printable(byte)));
                 cursor += 1 + length;
             }
-            // A pointer leads back, before whatever led here: no loops.
+            // A pointer leads back, before whatever led here, so there are no loops.
             192..=255 => {
                 let target = usize::from(half(bytes, cursor)? & 0x3fff);
                 pointers += 1;
@@ -207,7 +207,7 @@ fn name(bytes: &[u8], at: usize) -> Option<(String, usize)> {
     }
 }
 
-/// Returns the offset of what follows the name at `at`.
+/// Returns the offset after the name at `at`.
 fn skip_name(bytes: &[u8], at: usize) -> Option<usize> {
     let mut cursor = at;
     loop {
@@ -223,7 +223,7 @@ fn skip_name(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Returns a byte as it is shown to people: what is no plain character is replaced.
+/// Returns a byte as a displayable character: anything but a plain character is replaced.
 fn printable(byte: u8) -> char {
     match byte {
         b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => char::from(byte),

@@ -6,7 +6,7 @@ use super::mysql;
 /// A protocol whose server greets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Greeting {
-    /// SMTP (RFC 5321 §4.2) and FTP (RFC 959 §5.4) greet alike.
+    /// SMTP (RFC 5321 §4.2) and FTP (RFC 959 §5.4), whose greetings look alike.
     Mail,
     /// SSH (RFC 4253 §4.2).
     Ssh,
@@ -39,8 +39,8 @@ const BEGINNINGS: [(&[u8], Greeting); 10] = [
 ];
 
 impl Greeting {
-    /// Returns the greeting that a server's first bytes are; `None`: nothing that a client has to
-    /// wait for, as far as is known.
+    /// Returns the greeting to which a server's first bytes belong; `None` if they are no known
+    /// greeting for which a client has to wait.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let begins = |&&(beginning, _): &&(&[u8], Self)| bytes.starts_with(beginning);
         let known = BEGINNINGS
@@ -50,8 +50,8 @@ impl Greeting {
         known.or_else(|| mysql::is_greeting(bytes).then_some(Self::MySql))
     }
 
-    /// Returns true if each command waits for the reply before by the protocol, or as its
-    /// clients know it: pipelining is an extension that the server has to offer.
+    /// Returns true if each command waits for the previous reply, by the protocol or because its
+    /// clients assume so: pipelining is an extension that the server has to offer.
     pub(crate) const fn is_in_turns(self) -> bool {
         matches!(self, Self::Mail | Self::Pop3 | Self::News)
     }

@@ -1,8 +1,8 @@
 //! Boundaries of HTTP/1.x messages (RFC 9112), incrementally and tolerantly.
 //!
-//! The input is a direction's contiguous bytes, where captured, and the count of those that were
-//! not; the output is the beginnings, heads and ends of messages. Packets, times and the other
-//! direction are not known here.
+//! The input is a direction's contiguous bytes, as far as captured, and the count of bytes that
+//! were not captured; the output is the beginnings, heads and ends of messages. The parser knows
+//! nothing of packets, times or the other direction.
 
 mod head;
 mod messages;
@@ -32,27 +32,27 @@ pub(crate) struct Head {
     pub(crate) asks_to_close: bool,
     /// The other fields that a rule asks for.
     pub(crate) fields: Fields,
-    /// True if the body is what a certificate's validity rests on (RFC 6960 §4.2, RFC 5280
-    /// §4.2.1.13, RFC 2585 §4).
+    /// True if a certificate's validity depends on the body (RFC 6960 §4.2, RFC 5280 §4.2.1.13, RFC
+    /// 2585 §4).
     pub(crate) is_revocation: bool,
-    /// True if another protocol's reply says that the request failed.
+    /// True if a reply in another protocol reports that the request failed.
     pub(crate) is_error: bool,
-    /// True for `Upgrade: h2c` (RFC 7540 §3.2): after a 101 HTTP/2 is spoken.
+    /// True for `Upgrade: h2c` (RFC 7540 §3.2): after a 101 the connection continues with HTTP/2.
     pub(crate) upgrades_to_http2: bool,
 }
 
-/// The fields of a head that are evidence rather than framing.
+/// The fields of a head that serve as evidence, not for framing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     /// True for `Expect: 100-continue` (RFC 9110 §10.1.1).
     pub(crate) expects_continue: bool,
-    /// [`fingerprint`] of what a redirect's `Location` names; `None` without
-    /// one, or where it is relative to the request.
+    /// [`fingerprint`] of the target in a redirect's `Location`; `None` without one, or if it is
+    /// relative to the request.
     pub(crate) location: Option<u64>,
-    /// True if the body has a content coding and no known length: it is encoded while it is sent
+    /// True if the body has a content encoding and no known length: it is encoded while it is sent
     /// (RFC 9110 §8.4).
     pub(crate) is_encoded_on_the_fly: bool,
-    /// True if the body is a stream of events: its parts come when they happen.
+    /// True if the body is an event stream: its parts are sent as events occur.
     pub(crate) is_stream: bool,
 }
 
@@ -63,9 +63,9 @@ pub(crate) struct RequestLine {
     pub(crate) text: String,
     /// True if the response has no body (RFC 9110 §9.3.2).
     pub(crate) is_head: bool,
-    /// [`fingerprint`] of the whole target; 0 where it is not HTTP.
+    /// [`fingerprint`] of the whole target; 0 if the protocol is not HTTP.
     pub(crate) fingerprint: u64,
-    /// The [`origin`] that it names; 0 where it names none, or is a proxy's.
+    /// The [`origin`] that the request names; 0 if it names none, or if the request is to a proxy.
     pub(crate) origin: u64,
 }
 
@@ -85,7 +85,8 @@ impl RequestLine {
     }
 }
 
-/// Returns the FNV-1a hash of a request target: enough to tell whether a redirect was followed.
+/// Returns the FNV-1a hash of a request target: sufficient for recognizing whether a redirect was
+/// followed.
 pub(crate) fn fingerprint(target: &[u8]) -> u64 {
     fingerprint_of(target.iter().copied())
 }
@@ -98,8 +99,8 @@ fn fingerprint_of(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
-/// Returns the [`fingerprint`] of an origin's name, in any case and with or without the default
-/// port: a connection is used again for that origin only.
+/// Returns the [`fingerprint`] of an origin's name, regardless of case and of an explicit default
+/// port: a connection is reused for the same origin only.
 pub(crate) fn origin(name: &[u8]) -> u64 {
     let name = name.strip_suffix(b":80").unwrap_or(name);
     let name = name.strip_suffix(b":443").unwrap_or(name);
@@ -111,7 +112,7 @@ pub(crate) fn origin(name: &[u8]) -> u64 {
     }
 }
 
-/// Returns the request target that a `Location` leads to: its path and query, without scheme,
+/// Returns the request target to which a `Location` leads: its path and query, without scheme,
 /// authority and fragment (RFC 9110 §10.2.2).
 fn target_of(location: &str) -> Option<&str> {
     let location = location.split('#').next().unwrap_or_default();
@@ -125,11 +126,11 @@ fn target_of(location: &str) -> Option<&str> {
     }
 }
 
-/// Longest method that is taken for one (the registry's longest has 17 letters).
+/// Maximum length of a method (the longest registered one has 17 letters).
 const MAX_METHOD: usize = 24;
 
-/// Returns true if `bytes` may begin a message: a known method as far as they go, a request line
-/// that names HTTP's version, whatever its method is, or `HTTP/`.
+/// Returns true if `bytes` may begin a message: a known method (or a prefix of one), a request line
+/// with HTTP's version and any method, or `HTTP/`.
 pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
     const METHODS: [&[u8]; 9] = [
         b"GET ",
@@ -149,8 +150,8 @@ pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns true if `bytes` begin with a method, a target and HTTP's version (RFC 9112 §3).
-/// Methods of which nothing is known are so told from what else begins with capitals.
+/// Returns true if `bytes` begin with a method, a target and HTTP's version (RFC 9112 §3). This
+/// distinguishes unknown methods from other text that begins with capitals.
 fn is_request_line(bytes: &[u8]) -> bool {
     let in_method = |byte: &&u8| byte.is_ascii_uppercase() || **byte == b'-';
     let method = bytes.iter().take(MAX_METHOD + 1).take_while(in_method);
@@ -165,7 +166,7 @@ fn is_request_line(bytes: &[u8]) -> bool {
 }
 
 /// Returns the line of a request whose head was cut off, as far as `bytes` go: a target that does
-/// not end among them goes on as `…`.
+/// not end within them is continued by `…`.
 pub(crate) fn cut_request(bytes: &[u8]) -> Option<RequestLine> {
     if !begins_message(Role::Request, bytes) {
         return None;
@@ -186,8 +187,8 @@ pub(crate) fn cut_request(bytes: &[u8]) -> Option<RequestLine> {
     Some(RequestLine::new(method, &format!("{kept}{ending}")))
 }
 
-/// Returns the status of a response whose head was cut off; `None` for one that another follows
-/// (RFC 9110 §15.2).
+/// Returns the status of a response whose head was cut off; `None` for an interim response, which
+/// another follows (RFC 9110 §15.2).
 pub(crate) fn cut_status(bytes: &[u8]) -> Option<u16> {
     let rest = bytes.strip_prefix(b"HTTP/1.")?;
     let code = match rest {
@@ -201,12 +202,12 @@ pub(crate) fn cut_status(bytes: &[u8]) -> Option<u16> {
 /// The end of a message's body (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
-    /// At the head's end: there is no body.
+    /// At the head's end, because there is no body.
     Empty,
     /// After this number of bytes.
     Length(u64),
-    /// With its last chunk.
+    /// At the last chunk.
     Chunked,
-    /// With the connection.
+    /// At the end of the connection.
     UntilClose,
 }

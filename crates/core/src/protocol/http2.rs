@@ -1,8 +1,8 @@
 //! HTTP/2 frames in clear text (RFC 9113 §4, §6): by prior knowledge, or after
 //! an upgrade of HTTP/1.1 (`h2c`).
 //!
-//! The parser reads where frames lie, which stream they belong to, what was asked and answered, and
-//! the flow-control windows.
+//! The parser reads the frames' positions, their streams, requests and responses, and the
+//! flow-control windows.
 
 mod hpack;
 mod huffman;
@@ -16,7 +16,7 @@ use hpack::Decoder;
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Length of a frame's header, in bytes.
 pub(crate) const HEADER: u64 = 9;
-/// The longest field section that is kept, its continuations included.
+/// Maximum length of a field section that is kept, its continuations included.
 const LONGEST_SECTION: usize = 64 * 1024;
 
 /// Frame types (RFC 9113 §6).
@@ -36,12 +36,12 @@ const PRIORITY: u8 = 0x20;
 /// Identifier of the setting of each stream's initial window (RFC 9113 §6.5.2).
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
-/// The progress of a direction's frames.
+/// Progress in a direction's frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The header of a frame is whole: it began [`HEADER`] bytes before.
+    /// The header of a frame is complete; it began [`HEADER`] bytes earlier.
     Began(Frame),
-    /// The last byte of a frame came; with the frame's meaning.
+    /// The last byte of a frame arrived; includes the frame's meaning.
     Ended(Frame, Meaning),
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Frame {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Data,
-    /// A field section is whole; `None` where it could not be read.
+    /// A field section is complete; `None` if it could not be read.
     Headers(Option<Box<Fields>>),
     /// The initial size of each stream's window.
     InitialWindow(u32),
@@ -76,7 +76,7 @@ impl Frame {
         self.kind == HEADERS
     }
 
-    /// Returns true if its sender has no more for the stream.
+    /// Returns true if the sender has nothing more for the stream.
     pub(crate) fn ends_stream(&self) -> bool {
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
     }
@@ -91,8 +91,8 @@ impl Frame {
         }
     }
 
-    /// Returns true if this can be a frame: its type is known, its length one that is allowed by
-    /// default, its stream one that its type may have.
+    /// Returns true if this can be a frame: its type is known, its length is allowed by default,
+    /// and its stream is allowed for its type.
     fn is_plausible(&self) -> bool {
         let is_of_connection = matches!(self.kind, SETTINGS | 6 | 7);
         let has_right_stream = match self.kind {
@@ -110,9 +110,9 @@ impl Frame {
     }
 }
 
-/// Returns true if a client begins to speak HTTP/2 here, as far as the bytes go.
+/// Returns true if a client begins HTTP/2 here, as far as the bytes go.
 pub(crate) fn begins_preface(bytes: &[u8]) -> bool {
-    // As many as cannot begin a method of HTTP/1.x.
+    // Enough of them that they cannot be a method of HTTP/1.x.
     bytes.len() >= 5 && bytes.iter().zip(PREFACE).all(|(a, b)| a == b)
 }
 
@@ -128,11 +128,11 @@ pub(crate) fn begins_frame(bytes: &[u8]) -> bool {
 pub(crate) struct Frames {
     state: State,
     header: [u8; HEADER as usize],
-    /// The body in progress, where it is of interest, as far as captured.
+    /// The body in progress, if it is of interest, as far as captured.
     body: Vec<u8>,
     is_torn: bool,
-    /// A field section in progress, whether it ends its stream, and whether
-    /// it promises another one.
+    /// A field section in progress, whether it ends its stream, and whether it is a promise
+    /// (PUSH_PROMISE).
     section: Vec<u8>,
     opened: Option<Frame>,
     decoder: Decoder,
@@ -140,7 +140,7 @@ pub(crate) struct Frames {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In the preface, with the number of its bytes that are there.
+    /// In the preface, with the number of its bytes that have arrived.
     Preface(usize),
     Header(usize),
     Body(Frame, u32),
@@ -154,7 +154,7 @@ impl Default for State {
 }
 
 impl Frames {
-    /// Creates the parser of a direction that begins with the preface, or without.
+    /// Creates the parser of a direction; `has_preface` is true if it begins with the preface.
     pub(crate) fn new(has_preface: bool) -> Self {
         Self {
             state: if has_preface {
@@ -166,8 +166,8 @@ impl Frames {
         }
     }
 
-    /// Begins afresh at a frame's first byte; what was missed may have changed
-    /// the table of fields.
+    /// Starts over at a frame's first byte; missed bytes may have changed the header compression
+    /// table.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
         self.decoder.miss();
@@ -237,7 +237,7 @@ impl Frames {
             return None;
         }
         let frame = Frame::parse(&self.header);
-        // Types that are not known are ignored (RFC 9113 §4.1), if they are short.
+        // Unknown types are ignored (RFC 9113 §4.1), if they are short.
         if frame.length > 1 << 20 {
             return Some(self.lose());
         }
@@ -298,7 +298,7 @@ impl Frames {
         let section = core::mem::take(&mut self.section);
         let fields = self.decoder.decode(&section).map(Box::new);
         match opened.kind {
-            // A promise: its own stream is no request of the client's.
+            // A promise: its own stream is not a request of the client.
             PUSH_PROMISE => (frame, Meaning::Other),
             _ => (opened, Meaning::Headers(fields)),
         }

@@ -3,12 +3,12 @@
 use super::{Step, skip};
 use crate::protocol::http::{Head, RequestLine};
 
-/// The longest line or length prefix that is kept.
+/// Maximum length of a line or length prefix that is kept.
 const LONGEST_LINE: usize = 8 * 1024;
-/// The longest word of a command that is kept.
+/// Maximum length of a command word that is kept.
 const LONGEST_WORD: usize = 32;
 
-/// Bytes at hand: captured ones, then a number of missing ones.
+/// Available bytes: captured ones, then a number of missing ones.
 pub(super) struct Input<'a, 'b> {
     pub(super) bytes: &'a mut &'b [u8],
     pub(super) missing: &'a mut u64,
@@ -37,8 +37,8 @@ impl Input<'_, '_> {
         kept.len() >= count
     }
 
-    /// Moves a line with its newline into `kept`, and returns true if it is whole; `None` where it
-    /// is longer than any is.
+    /// Moves a line with its newline into `kept`, and returns true if it is complete; `None` if it
+    /// is longer than any valid line.
     pub(super) fn line(&mut self, kept: &mut Vec<u8>) -> Option<bool> {
         let end = memchr::memchr(b'\n', self.bytes);
         let count = end.map_or(self.bytes.len(), |at| at + 1);
@@ -65,7 +65,7 @@ pub(super) fn command(word: &[u8]) -> Step {
     })
 }
 
-/// Returns a response's head, which says whether the request failed.
+/// Returns a response's head, which records whether the request failed.
 pub(super) fn reply(is_error: bool) -> Step {
     Step::Head(Head {
         is_error,
@@ -73,7 +73,7 @@ pub(super) fn reply(is_error: bool) -> Step {
     })
 }
 
-/// Returns the first word of a line or of a statement, comments before it left out.
+/// Returns the first word of a line or of a statement, without any comments before it.
 pub(super) fn first_word(text: &[u8]) -> &[u8] {
     let mut text = text.trim_ascii_start();
     while let Some(rest) = text.strip_prefix(b"/*") {

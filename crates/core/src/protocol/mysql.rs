@@ -1,8 +1,8 @@
 //! MySQL's and MariaDB's classic protocol (MySQL internals, "Client/Server
 //! Protocol": packets, command phase).
 //!
-//! The protocol is half duplex: a command's packets count from 0, and the server's answer goes on
-//! counting. So turns tell where messages end; only the first bytes of a turn are read.
+//! The protocol is half duplex: a command's packets count from 0, and the server's answer continues
+//! the count. Messages are therefore delimited by turns; only the first bytes of a turn are read.
 
 use super::Step;
 use super::messages::{command, first_word};
@@ -15,7 +15,7 @@ const GREETING: u8 = 10;
 const COM_QUIT: u8 = 0x01;
 const COM_STMT_SEND_LONG_DATA: u8 = 0x18;
 const COM_STMT_CLOSE: u8 = 0x19;
-/// A command whose text tells more.
+/// A command whose text is informative.
 const COM_QUERY: u8 = 0x03;
 /// The first byte of an answer that is an error.
 const ERR: u8 = 0xff;
@@ -26,7 +26,7 @@ fn packet(bytes: &[u8]) -> Option<(usize, u8, u8)> {
     Some((u32::from_le_bytes([a, b, c, 0]) as usize, number, first))
 }
 
-/// Returns true if a server greets a client so.
+/// Returns true if a server's first bytes are such a greeting.
 pub(super) fn is_greeting(bytes: &[u8]) -> bool {
     if !matches!(packet(bytes), Some((20..=1024, 0, GREETING))) {
         return false;
@@ -36,11 +36,11 @@ pub(super) fn is_greeting(bytes: &[u8]) -> bool {
         && version.iter().take(64).any(|&byte| byte == 0)
 }
 
-/// Returns what a client's first bytes ask; `None`: nothing that is answered.
+/// Returns what a client's first bytes ask for; `None` if they get no answer.
 pub(super) fn request(bytes: &[u8]) -> Option<Step> {
     let (length, number, code) = packet(bytes)?;
     let word: &[u8] = match (number, code) {
-        // The handshake's packets go on counting from the greeting's.
+        // The handshake's packets continue the greeting's count.
         (1.., _) => b"LOGIN",
         (_, COM_QUIT | COM_STMT_SEND_LONG_DATA | COM_STMT_CLOSE)
             if bytes.len() <= HEADER + length =>

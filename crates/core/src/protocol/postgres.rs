@@ -1,9 +1,9 @@
 //! PostgreSQL's protocol 3 (PostgreSQL documentation, "Frontend/Backend
 //! Protocol", §55.2, §55.7).
 //!
-//! A request is a simple query, or what comes up to a Sync; its response lasts
-//! to ReadyForQuery. Requests may be sent before responses come: each Sync has
-//! its own ReadyForQuery. What is encrypted after an SSLRequest is not read.
+//! A request is a simple query, or everything up to a Sync; its response lasts until ReadyForQuery.
+//! Requests may be sent before earlier responses arrive: each Sync has its own ReadyForQuery. Data
+//! encrypted after an SSLRequest is not parsed.
 
 use super::Step;
 use super::messages::{Input, command, first_word, reply};
@@ -12,9 +12,9 @@ use crate::protocol::http::Role;
 /// Codes in place of a version: SSLRequest, GSSENCRequest.
 const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
-/// The longest startup message (`MAX_STARTUP_PACKET_LENGTH`).
+/// Maximum length of a startup message (`MAX_STARTUP_PACKET_LENGTH`).
 const LONGEST_STARTUP: u32 = 10_000;
-/// The number of a statement's first bytes in which its first word is looked for.
+/// Number of a statement's first bytes that are searched for its first word.
 const STATEMENT: usize = 256;
 
 /// Messages of one direction.
@@ -34,7 +34,7 @@ enum State {
     First,
     /// Between messages, or in a message's type and length.
     Header,
-    /// In a message, with its type and the number of bytes that are still to come.
+    /// In a message, with its type and the number of remaining bytes.
     Body(u8, u64),
     /// At the end of the request or response, before what follows.
     Ending,
@@ -51,12 +51,12 @@ fn startup_code(bytes: &[u8]) -> Option<u32> {
     is_startup.then_some(code)
 }
 
-/// Returns true if a connection begins, or a query of one that stands.
+/// Returns true if a connection begins here, or a query on an established one.
 pub(super) fn begins_connection(bytes: &[u8]) -> bool {
     startup_code(bytes).is_some() || begins_query(bytes)
 }
 
-/// Returns true if these bytes are a simple query, all of it.
+/// Returns true if these bytes are one complete simple query.
 pub(super) fn begins_query(bytes: &[u8]) -> bool {
     let Some((b'Q', rest)) = bytes.split_first() else {
         return false;
@@ -134,7 +134,7 @@ impl Messages {
     /// Reads the client's startup message, or the server's answer to an SSLRequest.
     fn first(&mut self, input: &mut Input<'_, '_>) -> Option<Step> {
         let begins_later = match self.role {
-            // A single byte that is no message: the connection is not encrypted, or will be.
+            // A single byte that is not a message: the connection is not encrypted, or will be.
             Role::Response => !matches!(input.bytes.first(), Some(b'N' | b'S' | b'G')),
             Role::Request => begins_query(input.bytes),
         };
@@ -164,7 +164,7 @@ impl Messages {
         let Some(code) = code else {
             return Some(self.lose());
         };
-        // After an SSLRequest that is refused a startup message comes.
+        // After a rejected SSLRequest a startup message comes.
         let kind = u8::from(matches!(code, SSL_REQUEST | GSS_REQUEST));
         self.state = State::Body(kind, u64::from(length.saturating_sub(8)));
         self.has_head = true;
@@ -215,7 +215,7 @@ impl Messages {
         self.finish(kind)
     }
 
-    /// Ends a message, which is whole.
+    /// Ends a complete message.
     fn finish(&mut self, kind: u8) -> Option<Step> {
         let kept = core::mem::take(&mut self.kept);
         self.state = State::Header;

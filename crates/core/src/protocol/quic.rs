@@ -1,9 +1,9 @@
-//! Signs of QUIC without keys: its handshake's packets, and the latency spin bit (RFC 8999, RFC
-//! 9000, RFC 9312).
+//! Properties of QUIC that are visible without keys: its handshake's packets, and the latency spin
+//! bit (RFC 8999, RFC 9000, RFC 9312).
 //!
-//! The input is UDP datagrams of all flows in one point's order; the output is the flows that are
-//! QUIC beyond doubt: those whose first Initial was seen. A flow that was captured from its middle
-//! shows nothing that other datagrams do not.
+//! The input is UDP datagrams of all flows, in the order of one observation point; the output is
+//! the flows that are certainly QUIC: those whose first Initial was seen. A flow captured from its
+//! middle cannot be distinguished from other datagrams.
 #![allow(
     clippy::vec_box,
     reason = "flows are boxed in their table and handed on as they are"
@@ -29,11 +29,11 @@ use crate::observed::time::Timestamp;
 
 /// Maximum number of flows followed at a time.
 const MAX_FLOWS: usize = 16 * 1024;
-/// The time after which an idle flow is given up: twice what most implementations take for an idle
-/// timeout (30 s).
+/// The time after which an idle flow is dropped: twice the usual idle timeout of implementations
+/// (30 s).
 const IDLE: Duration = Duration::from_secs(60);
 
-/// QUIC flows under way.
+/// QUIC flows in progress.
 #[derive(Debug)]
 pub(crate) struct Flows {
     open: HashMap<(PointId, FlowKey), Box<Flow>, SeedableRandomState>,
@@ -48,8 +48,8 @@ impl Flows {
         }
     }
 
-    /// Takes in a datagram; flows that have long been idle go to `closed` when
-    /// there is no room. `stream` numbers the flow if it turns out to be QUIC.
+    /// Takes in a datagram; if there is no room, flows that have long been idle are moved to
+    /// `closed`. `stream` becomes the flow's number if it turns out to be QUIC.
     pub(crate) fn take(
         &mut self,
         datagram: &Datagram,
@@ -73,14 +73,15 @@ impl Flows {
         }
     }
 
-    /// Returns all flows that are left, in the order in which they began.
+    /// Returns all remaining flows, in the order in which they began.
     pub(crate) fn finish(&mut self) -> Vec<Box<Flow>> {
         let mut rest: Vec<Box<Flow>> = self.open.drain().map(|(_, flow)| flow).collect();
         rest.sort_by_key(|flow| (flow.first, flow.point, flow.first_packet));
         rest
     }
 
-    /// Gives up idle flows; not before an eighth of all is new, so that it costs each flow little.
+    /// Drops idle flows, but only once an eighth of all flows is new, so that the cost per flow is
+    /// small.
     fn sweep(&mut self, now: Timestamp, closed: &mut Vec<Box<Flow>>) {
         if self.begun_since_sweep < MAX_FLOWS / 8 {
             return;

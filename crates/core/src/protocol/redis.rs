@@ -1,14 +1,14 @@
 //! Redis's protocol, RESP2 and RESP3 (redis.io, "Redis serialization protocol
 //! specification").
 //!
-//! A command is an array of bulk strings, or a line; each has one reply, in
-//! order, but for pushes of RESP3, which belong to no command.
+//! A command is an array of bulk strings, or a line. Each has one reply, in order, except for RESP3
+//! pushes, which belong to no command.
 
 use super::Step;
 use super::messages::{Input, command, reply};
 use crate::protocol::http::Role;
 
-/// Maximum number of elements of one reply; more are no reply worth reading.
+/// Maximum number of elements of one reply; anything larger is not a plausible reply.
 const MAX_ELEMENTS: u64 = 1 << 24;
 
 /// Messages of one direction.
@@ -17,12 +17,12 @@ pub(crate) struct Messages {
     role: Role,
     state: State,
     line: Vec<u8>,
-    /// Number of elements of the message in progress that are still to come.
+    /// Number of remaining elements of the message in progress.
     elements: u64,
     is_push: bool,
-    /// The command's first word, as far as it is read.
+    /// The command's first word, as far as it was read.
     word: Vec<u8>,
-    /// True if the command's word was told, or the reply's first element was read.
+    /// True if the command's word was reported, or the reply's first element was read.
     has_head: bool,
 }
 
@@ -31,7 +31,7 @@ enum State {
     Between,
     /// Collecting an element's line.
     Line,
-    /// In a string, with the number of bytes that are still to come, its CRLF included.
+    /// In a string, with the number of remaining bytes, its CRLF included.
     Bulk(u64),
     Ending,
     Lost,
@@ -126,7 +126,7 @@ impl Messages {
         Step::Lost
     }
 
-    /// Takes in an element's line, which is whole.
+    /// Takes in an element's complete line.
     fn element(&mut self) -> Option<Step> {
         let line = core::mem::take(&mut self.line);
         let text = line.trim_ascii_end();
@@ -141,7 +141,7 @@ impl Messages {
                     return Some(self.lose());
                 };
                 let each = if matches!(kind, b'%' | b'|') { 2 } else { 1 };
-                // Attributes come before what they speak of.
+                // Attributes come before the element to which they apply.
                 let itself = u64::from(kind == b'|');
                 let more = count.max(0).unsigned_abs().saturating_mul(each) + itself;
                 self.elements = self.elements.saturating_add(more);
@@ -176,7 +176,7 @@ impl Messages {
         step
     }
 
-    /// Goes on in a string, whose first bytes are a command's word.
+    /// Continues in a string, whose first bytes are a command's word.
     fn bulk(&mut self, left: u64, input: &mut Input<'_, '_>) -> Option<Step> {
         let is_word = self.role == Role::Request && !self.has_head;
         let captured = (left.saturating_sub(2)).min(input.bytes.len() as u64) as usize;

@@ -1,7 +1,6 @@
 //! TLS records, and the part of the handshake that is in clear text (RFC 8446 §5.1, RFC 5246 §6.2).
 //!
-//! Nothing is decrypted. The parser reads where records begin and end, of what type they are, and
-//! the hellos.
+//! Nothing is decrypted. The parser reads the boundaries and types of records, and the hellos.
 
 mod hello;
 
@@ -11,11 +10,11 @@ use super::{Step, skip};
 
 /// Length of a record's header, in bytes.
 pub(crate) const HEADER: u64 = 5;
-/// The longest record: 2^14 bytes and what encryption may add (RFC 5246
-/// §6.2.3; RFC 8446 §5.2 allows less).
+/// Maximum length of a record: 2^14 bytes plus what encryption may add (RFC 5246 §6.2.3; RFC 8446
+/// §5.2 allows less).
 const LONGEST: u16 = (1 << 14) + 2048;
-/// The longest hello that is kept; with several post-quantum key shares and
-/// tickets they reach a few kilobytes.
+/// Maximum length of a hello that is kept; with several post-quantum key shares and tickets they
+/// reach a few kilobytes.
 const LONGEST_HELLO: usize = 16 * 1024;
 
 /// A record's type (RFC 8446 §5.1).
@@ -27,12 +26,12 @@ pub(crate) enum Content {
     ApplicationData,
 }
 
-/// The progress of a direction's records.
+/// Progress in a direction's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The header of a record is whole: it began [`HEADER`] bytes before.
+    /// The header of a record is complete; it began [`HEADER`] bytes earlier.
     Began(Content, u16),
-    /// A handshake message in clear text is whole.
+    /// A handshake message in clear text is complete.
     Message(Message),
     /// The record's last byte.
     Ended(Content, u16),
@@ -44,7 +43,7 @@ pub(crate) struct Message {
     /// Type of the message (RFC 8446 §4, RFC 5246 §7.4).
     pub(crate) kind: u8,
     pub(crate) length: u32,
-    /// Content of a hello, where it was captured.
+    /// Content of a hello, if it was captured.
     pub(crate) hello: Option<Box<Hello>>,
 }
 
@@ -59,7 +58,7 @@ pub(crate) struct Records {
     state: State,
     header: [u8; HEADER as usize],
     message: Clear,
-    /// True from the ChangeCipherSpec on: handshake messages are encrypted.
+    /// True from the ChangeCipherSpec on: handshake messages are then encrypted.
     is_encrypted: bool,
 }
 
@@ -68,7 +67,7 @@ enum State {
     /// Between records.
     #[default]
     Between,
-    /// In a header, with the number of its bytes that are there.
+    /// In a header, with the number of its bytes that have arrived.
     Header(u8),
     Body {
         content: Content,
@@ -162,7 +161,7 @@ impl Records {
         Some(Step::Tls(Event::Began(content, length)))
     }
 
-    /// Goes on in a record's body, up to a message's end at most.
+    /// Continues in a record's body, at most up to a message's end.
     fn read_body(
         &mut self,
         (content, length, left): (Content, u16, u16),
@@ -189,8 +188,8 @@ impl Records {
     }
 }
 
-/// Returns true if a hello fills the record whose body begins here: TLS 1.3 sends a
-/// ChangeCipherSpec that means nothing before the second hello of either side (RFC 8446 §D.4).
+/// Returns true if a hello fills the record whose body begins here: in TLS 1.3 either side may send
+/// a meaningless ChangeCipherSpec before its second hello (RFC 8446 §D.4).
 fn is_hello_again(length: u16, left: u16, bytes: &[u8]) -> bool {
     let Some(&[kind, a, b, c]) = bytes.first_chunk() else {
         return false;
@@ -223,7 +222,7 @@ fn header(bytes: &[u8; HEADER as usize]) -> Option<(Content, u16)> {
     is_valid.then_some((content, length))
 }
 
-/// A handshake message in the making. Messages may span records.
+/// A handshake message in progress. Messages may span records.
 #[derive(Clone, Debug, Default)]
 struct Clear {
     header: [u8; 4],
@@ -270,7 +269,7 @@ impl Clear {
         self.finish()
     }
 
-    /// Passes over `count` bytes that were not captured; returns the message if it ends with them.
+    /// Skips `count` bytes that were not captured; returns the message if it ends with them.
     fn miss(&mut self, count: u32) -> Option<Message> {
         if count == 0 {
             return None;

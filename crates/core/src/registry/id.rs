@@ -46,7 +46,7 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// The schema is a plain string: a list of the ids would change it with each new cause.
+/// The schema is a plain string: with a list of the ids, each new cause would change the schema.
 impl JsonSchema for Id {
     fn inline_schema() -> bool {
         true

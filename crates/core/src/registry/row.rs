@@ -13,31 +13,32 @@ pub struct Cause {
     pub title: &'static str,
     /// The page that `lagtrace explain` prints, in Markdown.
     pub page: &'static str,
-    /// The layer of the cause, which a finding accuses.
+    /// The layer that a finding on the cause accuses.
     pub layer: LayerId,
-    /// The kinds of wait that the cause lengthens: where to look for it in a timeline.
+    /// The kinds of wait that the cause lengthens, for finding it in a timeline.
     pub(crate) waits: &'static [WaitKind],
-    /// The stages of the server's kernel that are the cause's mechanism, where it is the server's;
-    /// empty where they would only fit.
+    /// The stages of the server's kernel that are the mechanism of a server's cause; empty where
+    /// the stages would only fit the cause.
     pub(crate) stages: &'static [Stage],
     /// The causes that this one follows from, the likeliest first.
     pub(crate) follows: &'static [Origin],
-    /// The general causes that this one is a particular case of, and stands before.
+    /// The general causes of which this cause is a particular case; it comes before them.
     pub(crate) particular_to: &'static [Id],
     /// The property of a traced route that supports the cause.
     pub(crate) route: Option<RouteProperty>,
-    /// The socket option that decides over the cause.
+    /// The socket option that decides whether the cause applies.
     pub(crate) option: Option<SocketOption>,
     /// True if no request succeeds while the cause lasts.
     pub(crate) is_blocking: bool,
-    /// True for a place of time that no cause explains: it has no rule, and the account of time
-    /// finds it.
+    /// True if the row only locates time that no cause explains: it has no rule, and the account of
+    /// time makes the finding.
     pub is_place: bool,
     /// True if the time may be work that has to be done, so that no latency without it can be
     /// predicted.
     pub(crate) may_be_work: bool,
-    /// True if the cause names who took the time and not why: a server that works, streams or polls
-    /// as it should looks the same. Its verdict is possible at most, however certain the place is.
+    /// True if the cause identifies where the time was spent and not why: a server that works,
+    /// streams or polls as it should looks the same. Its verdict is at most possible, however
+    /// certain the place is.
     pub says_only_where: bool,
 }
 
@@ -48,10 +49,10 @@ pub(crate) struct Origin {
     pub(crate) time: SharedTime,
 }
 
-/// The relation of a consequence's time to its cause's.
+/// The relation between a consequence's time and its cause's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SharedTime {
-    /// More time of the same origin: a path that loses data segments loses SYNs too.
+    /// Additional time of the same origin: a path that loses data segments loses SYNs too.
     Besides,
     /// Time that the cause has counted already.
     Within,
@@ -66,7 +67,7 @@ pub(crate) enum RouteProperty {
     Delay,
 }
 
-/// A socket option that decides over a cause.
+/// A socket option that decides whether a cause applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketOption {
     /// `TCP_NODELAY`, the remedy.
@@ -94,7 +95,7 @@ pub enum LayerId {
     Transport,
     /// The responding program, its host, and proxies that answer in its place.
     Server,
-    /// The requesting program; no report has a line for it.
+    /// The requesting program; reports have no line for this layer.
     Client,
 }
 
@@ -115,7 +116,7 @@ impl LayerId {
     }
 }
 
-/// A row in which the columns that most causes leave out are empty.
+/// A row in which the columns that few causes need are empty.
 pub(super) const PLAIN: Cause = Cause {
     id: Id::ServerThink,
     title: "",

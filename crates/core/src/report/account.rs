@@ -12,9 +12,9 @@ use crate::registry::Id;
 pub struct Account {
     /// The server's address and port.
     pub service: String,
-    /// Number of requests behind `exchanges`.
+    /// Number of requests that `exchanges` covers.
     pub requests: u64,
-    /// Number of connection attempts behind `setups`.
+    /// Number of connection attempts that `setups` covers.
     pub connections: u64,
     /// The time of requests and responses.
     pub exchanges: Vec<Booking>,
@@ -38,7 +38,7 @@ pub struct Booking {
     pub claimed_ns: u64,
     /// The part that nothing explains.
     pub unclaimed_ns: u64,
-    /// The findings that claim part of it, by cause, in the order of the report.
+    /// The findings that claim part of the time, by cause, in the order of the report.
     pub claims: Vec<Claim>,
 }
 
@@ -56,12 +56,12 @@ pub struct Claim {
 pub struct Location {
     /// The certainty that the time passed at the culprit, whatever the cause.
     pub certainty: Verdict,
-    /// The best evidence for that.
+    /// The best evidence for that certainty.
     pub because: String,
-    /// The time in the account that is this finding's alone. Less than its cost where
-    /// others claim the same time.
+    /// The time in the account that only this finding claims. Less than its cost where other
+    /// findings claim the same time.
     pub claimed_ns: u64,
-    /// The share of the time of all services, setup of connections included, 0 to 1.
+    /// Share of the time of all services, connection setup included, 0 to 1.
     pub share: f64,
     /// The distribution of the time over requests; `None` for a cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,9 +85,10 @@ pub enum Says {
     Supports,
     /// Evidence against the finding.
     Contradicts,
-    /// Evidence that was collected and shows nothing of the finding.
+    /// Evidence that was collected and neither supports nor contradicts the finding.
     Silent,
-    /// Evidence that was not collected: not asked for, not permitted, or not of this host.
+    /// Evidence that was not collected: not requested, not permitted, or not available on this
+    /// host.
     NotAvailable,
 }
 
@@ -103,7 +104,7 @@ pub enum Shape {
     Rare,
     /// More and more time as the capture goes on.
     Growing,
-    /// Slow requests at even intervals.
+    /// Slow requests at regular intervals.
     Periodic,
     /// Most of the time in requests for some of the targets.
     ByRequest,

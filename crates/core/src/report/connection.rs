@@ -1,6 +1,7 @@
 //! The figures of a connection, as given by `tcptrace -l` and `tshark -z conv,tcp`.
 //!
-//! `None` means that the capture does not show the figure; a zero was counted.
+//! `None` means that the figure cannot be determined from the capture; zero means that it was
+//! counted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Connections {
     /// Number of connections seen.
     pub seen: u64,
-    /// The figure that the list is sorted by, `lost`.
+    /// The figure that the list is sorted by: `lost`.
     pub sorted_by: String,
     /// The connections with the highest figures, at most as many as requested.
     pub list: Vec<ConnectionRecord>,
@@ -26,11 +27,11 @@ pub struct ConnectionRecord {
     /// The capture file; empty where there is only one source.
     #[serde(default)]
     pub capture: String,
-    /// Wireshark's number of the connection in its file, `tcp.stream` or `udp.stream`; `None` where
-    /// it was not counted.
+    /// Wireshark's index of the connection in its file, `tcp.stream` or `udp.stream`; `None` where
+    /// the connection was not numbered.
     pub stream: Option<u64>,
-    /// The end that opened the connection, else the first one to ask, else the one with the higher
-    /// port.
+    /// The end that opened the connection; if the opening was not seen, the end that sent the first
+    /// request; else the end with the higher port.
     pub client: String,
     /// The other end.
     pub server: String,
@@ -72,10 +73,10 @@ pub struct ConnectionRecord {
 /// The position of an observation point.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Vantage {
-    /// `client`, `server` or `between`; `None` where nothing tells.
+    /// `client`, `server` or `between`; `None` where the position cannot be determined.
     pub place: Option<String>,
-    /// The evidence for `place`: `round-trips` (the parts on either side of the point) or `ttl`
-    /// (one end's packets passed no router).
+    /// The evidence for `place`: `round-trips` (the parts of the round trip on either side of the
+    /// point) or `ttl` (one end's packets passed no router).
     pub known_by: Option<String>,
 }
 
@@ -85,9 +86,9 @@ pub struct Handshake {
     /// Time from the first SYN to the ACK of the SYN/ACK, lost SYNs included; `None` where the
     /// handshake was not completed.
     pub took_ns: Option<u64>,
-    /// Time from the SYN to the SYN/ACK: the round trip from here to the server.
+    /// Time from the SYN to the SYN/ACK: the round trip from the observation point to the server.
     pub to_server_ns: Option<u64>,
-    /// Time from the SYN/ACK to the ACK: the round trip from here to the client.
+    /// Time from the SYN/ACK to the ACK: the round trip from the observation point to the client.
     pub to_client_ns: Option<u64>,
     /// SYNs, or QUIC Initials, retransmitted before an answer.
     pub syn_retransmissions: Option<u64>,
@@ -96,11 +97,11 @@ pub struct Handshake {
 /// The end of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectionEnd {
-    /// The kind of end: `fin`, `reset`, `idle` (nothing for ten minutes), `given-up` (too many
-    /// others), `reopened` (its ports were reused), `open` (the capture ended first); `unknown` for
-    /// QUIC, whose end is encrypted.
+    /// The kind of end: `fin`, `reset`, `idle` (nothing for ten minutes), `given-up` (no longer
+    /// followed because of too many other connections), `reopened` (its ports were reused), `open`
+    /// (the capture ended first); `unknown` for QUIC, whose end is encrypted.
     pub how: String,
-    /// The side that ended it first: `client` or `server`.
+    /// The side that ended the connection first: `client` or `server`.
     pub by: Option<String>,
 }
 
@@ -122,40 +123,43 @@ pub struct Lost {
 /// The figures of one end of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectionSide {
-    /// Packets sent by this end, as seen here.
+    /// Packets sent by this end, as seen at the observation point.
     pub packets: u64,
     /// Payload bytes sent, retransmitted ones included.
     pub bytes: u64,
     /// Packets with payload.
     pub data_packets: u64,
-    /// Payload bytes that the peer acknowledged although they never passed here: the capture missed
-    /// them, and its counts are lower bounds. `None` where this cannot be known.
+    /// Payload bytes that the peer acknowledged although they were never seen at the observation
+    /// point: the capture missed them, and its counts are lower bounds. `None` where this cannot be
+    /// known.
     pub unseen_bytes: Option<u64>,
-    /// The MSS option of its SYN or SYN/ACK, in bytes.
+    /// The MSS option of this end's SYN or SYN/ACK, in bytes.
     pub mss: Option<u16>,
-    /// The window scale option of its SYN or SYN/ACK.
+    /// The window scale option of this end's SYN or SYN/ACK.
     pub window_scale: Option<u8>,
-    /// The most bytes in flight; `None` where the other direction or the beginning was not seen.
+    /// Maximum number of bytes in flight; `None` where the other direction or the beginning was not
+    /// seen.
     pub in_flight_max: Option<u64>,
     /// The round-trip times from the observation point to this end and back.
     pub round_trip: Option<RoundTripFigures>,
     /// The receive window advertised; `None` where the scaling is not known.
     pub window: Option<WindowFigures>,
-    /// Times at which its window was zero; `None` where it sent nothing after the handshake.
+    /// Periods in which this end's window was zero; `None` where this end sent nothing after the
+    /// handshake.
     pub zero_window: Option<Spells>,
-    /// Times at which it had filled its peer's window; `None` where that is not known.
+    /// Periods in which this end had filled its peer's window; `None` where that is not known.
     pub full_window: Option<Spells>,
     /// Data sent more than once or arriving late; `None` where no data was seen.
     pub retransmissions: Option<Retransmissions>,
-    /// The acknowledgements sent; `None` likewise.
+    /// The acknowledgements sent; `None` where no data was seen.
     pub acknowledgements: Option<Acknowledgements>,
-    /// Congestion marks (ECN, RFC 3168): those set by the path on its packets, and those of its
-    /// peer's packets that it echoed. `None` where the ends have not agreed on ECN.
+    /// Congestion marks (ECN, RFC 3168): those that the path set on this end's packets, and those
+    /// on the peer's packets that this end echoed. `None` where the ends have not agreed on ECN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<CongestionMarks>,
-    /// The data sent before its first data could have been acknowledged.
+    /// The data sent before this end's first data could have been acknowledged.
     pub initial_window: Option<InitialWindow>,
-    /// The operating system, as far as its packets tell.
+    /// The operating system, as far as it can be determined from the packets.
     pub system: SystemFacts,
 }
 
@@ -168,16 +172,16 @@ pub struct CongestionMarks {
     pub echoed: u64,
 }
 
-/// Round trips from the observation point to an end and back. They cover one half of the path only,
-/// and the end's delay before it acknowledges.
+/// Round trips from the observation point to an end and back. They cover only that half of the
+/// path, and include the end's delay before it acknowledges.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundTripFigures {
     /// `sequence-numbers`: from data to the acknowledgement of exactly that data, never of
-    /// retransmitted data; `handshake` where there was nothing else; `spin-bit`.
+    /// retransmitted data; `handshake` where nothing else could be timed; `spin-bit`.
     pub method: String,
     /// Number of samples.
     pub samples: u64,
-    /// The minimum, including the handshake's: the path's own.
+    /// The minimum, including the handshake's: the round-trip time of the path itself.
     pub min_ns: u64,
     /// The median; `None` where only the handshake was timed.
     pub median_ns: Option<u64>,
@@ -206,33 +210,34 @@ pub struct Spells {
 /// Data that an end sent more than once, or that arrived late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retransmissions {
-    /// Packets with bytes that had passed here before.
+    /// Packets with bytes that had been seen at the observation point before.
     pub repeated: u64,
     /// Payload bytes of the repeated packets.
     pub repeated_bytes: u64,
-    /// Packets that filled a hole and were sent after the data that came before them: the first
-    /// copy was lost before this point.
+    /// Packets that filled a hole and were sent after the data that arrived before them: the first
+    /// copy was lost before the observation point.
     pub lost_before: u64,
-    /// Packets that filled a hole and were sent before the data that came before them: overtaken on
-    /// the way.
+    /// Packets that filled a hole and were sent before the data that arrived before them: they were
+    /// overtaken on the way.
     pub overtaken: u64,
-    /// Maximum number of bytes that overtook a packet; `None` for none.
+    /// Maximum number of bytes that overtook a packet; `None` if no packet was overtaken.
     pub overtaken_by_bytes: Option<u64>,
-    /// Packets that filled a hole, of which nothing tells whether they were lost before or
-    /// overtaken.
+    /// Packets that filled a hole and for which it cannot be determined whether the first copy was
+    /// lost or the packet was overtaken.
     pub filled: u64,
     /// Packets duplicated by the path or the capture.
     pub copies: u64,
     /// Spurious retransmissions: sent although an earlier copy had arrived (RFC 3522, D-SACK).
     pub spurious: u64,
     /// Losses within exchanges repaired by fast retransmission, because the receiver reported later
-    /// data; `None` where no exchange was seen that would have told.
+    /// data; `None` where no exchange was seen that could have shown such losses.
     pub fast: Option<u64>,
-    /// Losses within exchanges repaired by the retransmission timer; `None` likewise.
+    /// Losses within exchanges repaired by the retransmission timer; `None` as for `fast`.
     pub timeout: Option<u64>,
-    /// Losses within exchanges repaired by a tail-loss probe; `None` likewise.
+    /// Losses within exchanges repaired by a tail-loss probe; `None` as for `fast`.
     pub tail_loss_probe: Option<u64>,
-    /// Losses of these whose retransmission was lost once as well; `None` likewise.
+    /// Losses of `fast`, `timeout` and `tail_loss_probe` whose retransmission was lost at least
+    /// once as well; `None` as for `fast`.
     pub lost_again: Option<u64>,
     /// The shortest time from a packet to its retransmission by a timer.
     pub least_timeout_ns: Option<u64>,
@@ -251,8 +256,8 @@ pub struct Acknowledgements {
     pub sacks: u64,
     /// Packets with SACK blocks that report bytes that arrived twice (RFC 2883).
     pub d_sacks: u64,
-    /// Bare acknowledgements, of less than two full segments, that came 20 to 600 ms later than the
-    /// path takes; `None` where its replies could not be timed.
+    /// Bare acknowledgements, of less than two full segments, that arrived 20 to 600 ms later than
+    /// the path explains; `None` where the round trip to this end could not be timed.
     pub delayed: Option<Delays>,
 }
 
@@ -261,7 +266,7 @@ pub struct Acknowledgements {
 pub struct Delays {
     /// Number of delays.
     pub count: u64,
-    /// The median; `None` for none.
+    /// The median; `None` if there are none.
     pub median_ns: Option<u64>,
 }
 
@@ -272,25 +277,25 @@ pub struct InitialWindow {
     pub bytes: u64,
     /// Full segments, rounded up.
     pub segments: u64,
-    /// True if there was no more to send: the window may be larger.
+    /// True if the end had no more to send: the window may be larger.
     pub is_least: bool,
 }
 
-/// The operating system of an end, as far as its packets tell.
+/// The operating system of an end, as far as it can be determined from the packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SystemFacts {
     /// The apparent system: `Linux`, `Windows`, `macOS or iOS`, `FreeBSD`; `None` unless the SYN's
     /// options and the TTL agree.
     pub looks_like: Option<String>,
-    /// The observations behind `looks_like`.
+    /// The observations that `looks_like` is based on.
     pub because: Vec<String>,
-    /// The initial TTL of its packets.
+    /// The initial TTL of the end's packets.
     pub initial_ttl: Option<u8>,
-    /// Number of routers between it and the observation point.
+    /// Number of routers between the end and the observation point.
     pub hops: Option<u8>,
-    /// The unit of its timestamp option.
+    /// The unit of the end's timestamp option.
     pub timestamp_tick_ns: Option<u64>,
-    /// The options of its SYN, in order.
+    /// The options of the end's SYN, in order.
     pub option_order: Option<String>,
 }
 
@@ -305,6 +310,6 @@ pub struct QuicFacts {
     pub version_negotiations: u64,
     /// True if the client sent data before the end of the handshake.
     pub zero_rtt: bool,
-    /// True if the latency spin bit changed; only then it measures.
+    /// True if the latency spin bit changed; only then can it be used to measure the round trip.
     pub spins: bool,
 }

@@ -12,7 +12,7 @@ use crate::stats::histogram::Distribution;
 pub struct Figures {
     /// Observations.
     pub count: u64,
-    /// Least.
+    /// Minimum.
     pub min: u64,
     /// Mean.
     pub mean: u64,
@@ -26,7 +26,7 @@ pub struct Figures {
     pub p99: u64,
     /// 99.9th percentile.
     pub p999: u64,
-    /// Greatest.
+    /// Maximum.
     pub max: u64,
 }
 
@@ -50,7 +50,7 @@ impl From<&Distribution> for Figures {
 /// The figures of probes, in nanoseconds; all zero when none was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeFigures {
-    /// Least.
+    /// Minimum.
     pub min: u64,
     /// Mean.
     pub mean: u64,
@@ -60,7 +60,7 @@ pub struct ProbeFigures {
     pub p90: u64,
     /// 99th percentile.
     pub p99: u64,
-    /// Greatest.
+    /// Maximum.
     pub max: u64,
     /// Standard deviation, as `ping` prints it.
     pub mdev: u64,

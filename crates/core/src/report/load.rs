@@ -12,8 +12,8 @@ pub struct LoadRun {
     pub connections: u32,
     /// The protocol, TLS and socket settings of the connections.
     pub transport: Option<Transport>,
-    /// Requests per second offered; `None` in closed loop, where each connection asks again as soon
-    /// as it was answered.
+    /// Requests per second offered; `None` in closed loop, where each connection sends its next
+    /// request as soon as the response to the previous one arrived.
     pub offered_rate: Option<f64>,
     /// Seconds in which requests could start.
     pub seconds: f64,
@@ -22,7 +22,7 @@ pub struct LoadRun {
     /// Whole responses per second.
     pub rate: f64,
     /// Half the width of the 95 % interval of `rate`, from its spread over the seconds; `None` for
-    /// fewer than three of them.
+    /// fewer than three seconds.
     pub rate_margin: Option<f64>,
     /// True if fewer requests were answered than were due although the generator was on time: the
     /// wait for a connection grew throughout the run.
@@ -38,44 +38,45 @@ pub struct LoadRun {
     /// Time from when a request was due (at a fixed rate) or sent (in closed loop) to its last
     /// byte; a timeout counts with its age.
     pub latency_ns: Figures,
-    /// Time from when it was sent: the figure of tools that do not count the wait for a free
-    /// connection.
+    /// Time from when the request was sent to its last byte: the figure of tools that do not count
+    /// the wait for a free connection.
     pub service_ns: Figures,
-    /// Time from when it was sent to the first byte of its response.
+    /// Time from when the request was sent to the first byte of its response.
     pub first_byte_ns: Figures,
     /// In closed loop: the latencies that requests due at an even pace would have met. A request
-    /// that took longer than a connection's mean interval held up others: each of those is added
-    /// with the time left for it (HdrHistogram's correction for coordinated omission, which wrk
-    /// applies to its output). `None` at a fixed rate, where `latency_ns` counts them already.
+    /// that took longer than a connection's mean interval delayed other requests: each of these is
+    /// added with the time that remained of the wait (HdrHistogram's correction for coordinated
+    /// omission, which wrk applies to its output). `None` at a fixed rate, where `latency_ns`
+    /// counts the wait already.
     #[serde(default)]
     pub even_pace_ns: Option<Figures>,
     /// The 95 % intervals of the median and the 99th percentile, by resampling whole seconds and
-    /// groups of connections; `None` for too few of them.
+    /// groups of connections; `None` if there are too few seconds or groups.
     #[serde(default)]
     pub intervals: Option<Intervals>,
-    /// The time of requests by stage, by the kernel's timestamps; `None` where these were not asked
-    /// for.
+    /// The time of requests by stage, by the kernel's timestamps; `None` where these timestamps
+    /// were not requested.
     #[serde(default)]
     pub stages: Option<Stages>,
-    /// The results of each URL, in the order given; empty where there was one.
+    /// The results of each URL, in the order given; empty if there was only one URL.
     #[serde(default)]
     pub urls: Vec<UrlRun>,
-    /// Seconds of warm-up, which are not counted.
+    /// Seconds of warm-up, which no figure includes.
     #[serde(default)]
     pub warm_up_seconds: f64,
     /// The processor use and lateness of the generator itself.
     pub generator: Option<Generator>,
 }
 
-/// The time of requests by stage, for those sampled for the kernel's timestamps.
+/// The time of requests by stage, over the requests sampled for the kernel's timestamps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stages {
     /// Requests with known stages.
     pub requests: u64,
-    /// Requests whose timestamps were missing or not believed.
+    /// Requests whose timestamps were missing or not plausible.
     pub without: u64,
-    /// Requests that were acknowledged before their response came; for others the path is the
-    /// connection's minimum round-trip time and the rest the server's.
+    /// Requests that were acknowledged before their response arrived. For the others the path's
+    /// stage is the connection's minimum round-trip time, and the rest is the server's.
     pub acknowledged_apart: u64,
     /// The stages of each request, in order; they add up to its latency.
     pub stages: Vec<Stage>,
@@ -98,7 +99,7 @@ pub struct Stage {
 pub struct UrlRun {
     /// The URL.
     pub url: String,
-    /// The relative frequency of this URL beside the others.
+    /// The relative frequency of this URL among the URLs.
     pub weight: u32,
     /// Whole responses.
     pub responses: u64,
@@ -133,7 +134,7 @@ pub struct Interval {
 pub struct Transport {
     /// The version of HTTP.
     pub protocol: String,
-    /// Requests that a connection may have under way at once.
+    /// Maximum number of requests in flight on one connection.
     pub at_once: u32,
     /// The TLS used, if any.
     pub tls: Option<TlsUse>,
@@ -141,12 +142,12 @@ pub struct Transport {
     pub unix_socket: Option<String>,
     /// The options set on our sockets, as `setsockopt(2)` names them.
     pub options: Vec<String>,
-    /// The source addresses that connections take in turn; empty: the kernel chose.
+    /// The source addresses that connections use in turn; empty: the kernel chose.
     pub sources: Vec<String>,
 }
 
-/// The TLS of a load run. Its handshakes include those of the warm-up: they belong to no request's
-/// service time.
+/// The TLS of a load run. Its handshakes include those of the warm-up: the time of handshakes is in
+/// no request's service time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TlsUse {
     /// `TLS 1.3`.

@@ -13,11 +13,11 @@ pub struct LatencyMode {
     pub count: u64,
     /// Share of all exchanges, 0 to 1.
     pub share: f64,
-    /// The 5th percentile of their latency.
+    /// The 5th percentile of the exchanges' latency.
     pub low_ns: u64,
-    /// The latency where they are densest.
+    /// The latency at which the exchanges are densest.
     pub peak_ns: u64,
-    /// The 95th percentile of their latency.
+    /// The 95th percentile of the exchanges' latency.
     pub high_ns: u64,
     /// The time of the exchanges by kind of wait, most first.
     pub waits: Vec<WaitShare>,

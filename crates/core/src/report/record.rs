@@ -14,16 +14,16 @@ pub struct ExchangeRecord {
     pub r#type: String,
     /// The capture file; `kernel` where the exchange was watched live, in no file.
     pub capture: String,
-    /// Wireshark's number of the connection, `tcp.stream`; `None` where there were too many
+    /// Wireshark's index of the connection, `tcp.stream`; `None` where there were too many
     /// connections to number, or no file.
     pub stream: Option<u64>,
-    /// The exchange's number on its connection, from 0, as far as seen.
+    /// The exchange's index on its connection, from 0, as far as seen.
     pub ordinal: u32,
     /// The HTTP status, where there is one.
     pub status: Option<u16>,
-    /// The latency less travel and transfer: the time that somebody made it wait.
+    /// The latency minus travel and transfer: the time for which somebody made the exchange wait.
     pub cost_ns: u64,
-    /// Setup time of the connection, where this exchange has to bear it.
+    /// Setup time of the connection, where this exchange includes it.
     pub setup_ns: Option<u64>,
     /// Bytes of the response on the wire.
     pub response_bytes: u64,

@@ -18,16 +18,16 @@ pub struct Route {
     pub method: String,
     /// True if raw sockets were used, which needs a privilege.
     pub is_raw: bool,
-    /// The fate of probes that went as far as they could: `open`, `closed` (RST), `reached` (the
-    /// host answers, the port says nothing), `prohibited` (a filter says so), `unreachable`,
-    /// `silent` (filtered or lost), `too-far` (more hops than the limit), `loop` (routers send them
-    /// in circles).
+    /// The outcome of the probes that got furthest: `open`, `closed` (RST), `reached` (the host
+    /// answers, but the state of the port is unknown), `prohibited` (a filter reports so),
+    /// `unreachable`, `silent` (filtered or lost), `too-far` (more hops than the limit), `loop`
+    /// (routers send the probes in circles).
     pub outcome: String,
     /// Hops to the target; `None` where nothing answered for it.
     pub distance: Option<u8>,
-    /// The address that answered for the target, where it is another one.
+    /// The address that answered for the target, where it differs from the target's.
     pub answered_by: Option<String>,
-    /// The first hop at and behind which probes are lost, as far as the target.
+    /// The first hop from which on probes are lost, all the way to the target.
     pub loss_from: Option<u8>,
     /// `kernel`, or `user` where a round trip was stamped by this program.
     pub stamp: String,
@@ -35,8 +35,8 @@ pub struct Route {
     pub paths: Vec<RoutePath>,
     /// The path MTU; `None` where it was not measured.
     pub mtu: Option<RouteMtu>,
-    /// The hops at which probes have other addresses, ports or checksums than at the hop before
-    /// them: a translator (NAT) is in between, or is that hop itself.
+    /// The hops at which probes have other addresses, ports or checksums than at the hop before: a
+    /// NAT is in between, or is that hop itself.
     #[serde(default)]
     pub translated_before: Vec<u8>,
 }
@@ -44,7 +44,7 @@ pub struct Route {
 /// The path of one or more flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RoutePath {
-    /// Number of flows that took it.
+    /// Number of flows that took the path.
     pub flows: u64,
     /// The hops from the first one on; `None` for a silent one.
     pub hops: Vec<Option<String>>,
@@ -53,8 +53,8 @@ pub struct RoutePath {
 /// The path MTU of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteMtu {
-    /// The largest packet that comes through, in bytes with its IP header; `None` when not even a
-    /// small one did.
+    /// The largest packet that gets through, in bytes with its IP header; `None` when not even a
+    /// small packet got through.
     pub mtu_bytes: Option<u16>,
     /// The distance probed, in hops.
     pub to_ttl: u8,
@@ -65,12 +65,12 @@ pub struct RouteMtu {
 /// A place where the MTU shrinks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteNarrowing {
-    /// The router before the narrow link; `None` when nobody said so and
-    /// larger packets vanish.
+    /// The router before the narrow link; `None` when no router reported the limit and larger
+    /// packets are lost silently.
     pub address: Option<String>,
     /// The router's distance; for silent ones the first hop that larger packets do not reach.
     pub ttl: Option<u8>,
-    /// The MTU from there on, in bytes.
+    /// The MTU from this place on, in bytes.
     pub mtu_bytes: u16,
 }
 
@@ -81,11 +81,11 @@ pub struct Hop {
     pub ttl: u8,
     /// The most frequent address; `None` for a silent hop.
     pub address: Option<String>,
-    /// The hop's name; `None` where it has none or none was asked for.
+    /// The hop's name; `None` where it has no name or names were not requested.
     #[serde(default)]
     pub name: Option<String>,
-    /// The number of the hop's autonomous system, by the table given; `None` where the table has
-    /// none.
+    /// The number of the hop's autonomous system, by the table given; `None` where the table has no
+    /// entry.
     #[serde(default)]
     pub asn: Option<u32>,
     /// The name of the autonomous system.
@@ -100,7 +100,7 @@ pub struct Hop {
     /// Answers received.
     #[serde(default)]
     pub received: u64,
-    /// The assessment of its answers and silences.
+    /// The assessment of the hop's answers and silences.
     #[serde(default)]
     pub state: HopState,
     /// The kinds of answers: `expired`, `open`, `closed`, `unreachable 3/13`.
@@ -108,8 +108,8 @@ pub struct Hop {
     pub answers: Vec<String>,
     /// Round-trip times to the hop.
     pub rtt_ns: ProbeFigures,
-    /// The part of the minimum round-trip time that the hops behind share: the rest is the hop's
-    /// own slowness to answer.
+    /// The part of the minimum round-trip time that the hops after this one share. The rest is the
+    /// hop's own slowness to answer.
     #[serde(default)]
     pub kept_ns: u64,
     /// The latest round-trip times, oldest first; `None` for lost probes.
@@ -126,19 +126,19 @@ pub struct Hop {
     pub translation: Option<HopTranslation>,
 }
 
-/// A probe as it looked at its last hop: a translator (NAT) changed it on the way.
+/// A probe as it looked at the last hop it reached: a NAT changed it on the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HopTranslation {
-    /// The translated source address; `None` where only the checksum tells.
+    /// The translated source address; `None` where only the checksum shows the translation.
     pub source: Option<String>,
     /// The translated source port.
     pub source_port: u16,
-    /// The translated destination address; `None` where only the checksum tells.
+    /// The translated destination address; `None` where only the checksum shows the translation.
     pub destination: Option<String>,
     /// The translated destination port.
     pub destination_port: u16,
-    /// The increase of the checksum, in ones' complement: the same for all hops behind the same
-    /// translators.
+    /// The increase of the checksum, in ones' complement: the same for all hops after the same
+    /// NATs.
     pub checksum_shift: u16,
 }
 
@@ -151,12 +151,13 @@ pub enum HopState {
     /// The hop answered every probe.
     #[default]
     Answers,
-    /// The hop answered some probes, and those behind it lose less: it limits its answers.
+    /// The hop answered some probes, and the hops after it lose fewer: it limits its answers.
     Limited,
     /// The hop answered some probes, and the loss persists to the target.
     Lossy,
-    /// The hop answered some probes; the answers behind it may be limited as well, or there are
-    /// none: whether it limits or loses cannot be told.
+    /// The hop answered some probes; whether it limits its answers or loses probes cannot be
+    /// determined, because the answers of the hops after it may be limited as well, or there are
+    /// none.
     Undecided,
     /// The hop never answered.
     Silent,

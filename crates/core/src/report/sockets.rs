@@ -21,13 +21,14 @@ pub struct LiveSocket {
     pub local: String,
     /// The peer's address; port 0 for a listener, `*` and its inode for a Unix socket.
     pub remote: String,
-    /// The processes that hold the socket; empty where none does or we may not know.
+    /// The processes that hold the socket; empty where no process holds it or we lack the
+    /// permission to know.
     pub holders: Vec<Holder>,
-    /// The processes that hold its other end, where that is on this host.
+    /// The processes that hold the socket's other end, where that end is on this host.
     pub peer: Vec<Holder>,
     /// The control group of the first holder; `None` where no holder is known.
     pub cgroup: Option<String>,
-    /// The beginning of the id of its container.
+    /// The first characters of the container's id.
     pub container: Option<String>,
     /// User id of the socket's creator.
     pub uid: u32,
@@ -35,7 +36,7 @@ pub struct LiveSocket {
     /// not yet accepted.
     pub receive_queue: u32,
     /// Bytes not yet acknowledged, not yet sent (UDP) or not yet read by the peer (Unix); for a
-    /// listener the greatest number that may wait.
+    /// listener the maximum number of connections in its accept queue.
     pub send_queue: u32,
     /// The running timer.
     pub timer: Option<Timer>,
@@ -52,10 +53,10 @@ pub struct LiveSocket {
     /// Samples in which a listener's accept queue, a UDP socket's receive buffer or a Unix socket's
     /// send buffer was full, of all samples.
     pub full: Tally,
-    /// Packets dropped at the socket from the first sample to the last, for a listener connection
-    /// attempts; `None` with a single sample or where the kernel does not count.
+    /// Packets dropped at the socket (for a listener, connection attempts) from the first sample to
+    /// the last; `None` with a single sample or where the kernel does not count drops.
     pub dropped: Option<u32>,
-    /// Remarks on what costs time here.
+    /// Remarks on the state of the socket that costs time.
     pub remarks: Vec<String>,
 }
 
@@ -78,7 +79,7 @@ pub struct Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bearing {
-    /// Not known: nothing counts it, or there was only one sample.
+    /// Not known: no counter covers it, or there was only one sample.
     Shown,
     /// The limit was not reached.
     Cleared,

@@ -1,16 +1,16 @@
-//! Load in steps, and the knee of its curve.
+//! Load in steps, and the knee of the latency curve.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Figures, LoadRun};
 
-/// Minimum number of steps for which a curve has a knee to speak of.
+/// Minimum number of steps for determining the knee of a curve.
 const LEAST_STEPS: usize = 3;
-/// Share of the highest power from which a step counts as equal to it: the step with the least load
-/// among equals is the knee.
+/// Share of the highest power from which a step counts as equal to the step with the highest power.
+/// The knee is the step with the least load among these equal steps.
 const EQUAL_POWER: f64 = 0.95;
-/// Share of failed requests above which a step bears no knee.
+/// Maximum share of failed requests of a step that can be the knee.
 const FEW_FAILURES: f64 = 0.01;
 
 /// Load in ascending steps.
@@ -20,18 +20,19 @@ pub struct Sweep {
     pub over: String,
     /// The steps, lowest load first.
     pub steps: Vec<SweepStep>,
-    /// The index of the step that is the knee: where responses per second over their mean latency
-    /// (the power: Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in
-    /// computer communications", ICC 1979) is highest. `None` where no step can be said to be it.
+    /// The index of the step that is the knee: the step with the highest power, that is responses
+    /// per second divided by their mean latency (Kleinrock, "Power and deterministic rules of thumb
+    /// for probabilistic problems in computer communications", ICC 1979). `None` if the knee cannot
+    /// be determined.
     pub knee: Option<usize>,
-    /// The reason that there is no knee, or the bound that it is.
+    /// The reason that there is no knee, or the limit that the knee represents.
     pub remark: Option<String>,
 }
 
 /// A step of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepStep {
-    /// Connections kept open at once.
+    /// Connections kept open in parallel.
     pub connections: u32,
     /// Requests per second offered; `None` in closed loop.
     pub offered_rate: Option<f64>,
@@ -62,11 +63,11 @@ impl From<&LoadRun> for SweepStep {
 }
 
 impl SweepStep {
-    /// Returns the power of a step: responses per second over their mean latency. Falls when more
-    /// load only makes requests wait. `None` where it says nothing.
+    /// Returns the power of a step: responses per second divided by their mean latency. The power
+    /// falls when more load only makes requests wait. `None` where the power is not meaningful.
     fn power(&self) -> f64 {
         let requests = self.latency_ns.count.max(1) as f64;
-        // Where the queue grows as long as it is measured, so does the latency.
+        // If the queue grows throughout the measurement, so does the latency.
         if self.falls_behind || self.failed as f64 > requests * FEW_FAILURES {
             return 0.0;
         }
@@ -103,7 +104,7 @@ fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
     }
     let is_high = |step: &SweepStep| step.power() >= highest * EQUAL_POWER;
     let knee = steps.iter().position(is_high).unwrap_or(0);
-    // The step behind the knee shows that it is one.
+    // The step after the knee confirms the knee.
     if steps
         .iter()
         .take(knee + 2)
@@ -131,7 +132,8 @@ fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
 mod tests {
     use super::*;
 
-    /// Returns the steps of a service that answers 1,000 a second and one in 1 ms at best.
+    /// Returns the steps of a service that answers at most 1,000 requests per second, each in at
+    /// least 1 ms.
     fn steps(limit: usize) -> Vec<SweepStep> {
         let step = |n: usize| {
             let connections = 1 << n;
@@ -166,14 +168,14 @@ mod tests {
         let above: Vec<SweepStep> = steps(99).into_iter().skip(3).collect();
         let remark = Sweep::new("connections", above).remark;
         assert!(remark.expect("a reason").contains("at or below the first"));
-        // One connection is the least that there is.
+        // A single connection is the minimum load.
         let mut least = steps(99);
         least.iter_mut().for_each(|step| step.rate = 1000.0);
         least.iter_mut().for_each(|step| {
             step.latency_ns.mean = u64::from(step.connections) * 1_000_000;
         });
         assert_eq!(Sweep::new("connections", least.clone()).knee, Some(0));
-        // A rate of one a second is not.
+        // A rate of one request per second is not the minimum.
         for step in &mut least {
             (step.offered_rate, step.connections) = (Some(f64::from(step.connections)), 1);
         }
@@ -183,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_step_that_was_not_kept_up_with_is_no_knee() {
-        // The latency of a step with a growing queue is that of its length.
+        // The latency of a step with a growing queue depends on the step's length.
         let mut rates = steps(99);
         rates.iter_mut().for_each(|step| {
             step.offered_rate = Some(1000.0 * f64::from(step.connections));

@@ -9,11 +9,11 @@ use crate::observed::syscall::SocketKind;
 /// The results of tracing the calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketCalls {
-    /// Calls that were asked for and seen.
+    /// Calls that were to be traced and were seen.
     pub calls: u64,
     /// Calls of `calls` that failed.
     pub failed: u64,
-    /// Calls lost for want of room, out of all that the kernel's part selected.
+    /// Calls lost for lack of buffer space, out of all calls that the part in the kernel selected.
     pub lost: u64,
     /// The settings on the sockets of each service, the most frequent first.
     pub services: Vec<ServiceSetting>,
@@ -28,8 +28,8 @@ pub struct SocketCalls {
 pub struct ServiceSetting {
     /// The program, by its `comm`.
     pub program: String,
-    /// The fixed end of the connections: the service's address, with `→` before it where the
-    /// program is its client.
+    /// The fixed end of the connections: the service's address, preceded by `→` if the program is
+    /// the service's client.
     pub service: String,
     /// Sockets with this setting.
     pub sockets: u64,
@@ -44,13 +44,13 @@ pub struct ServiceSetting {
 /// A socket and its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalledSocket {
-    /// The socket's protocol; `None` where the descriptor was no socket's.
+    /// The socket's protocol; `None` where the descriptor was not a socket.
     pub protocol: Option<SocketKind>,
     /// The socket's network namespace, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
     /// The inode, as named by `/proc/PID/fd`.
     pub inode: Option<u64>,
-    /// The kernel's unique number of the socket (`SO_COOKIE`), if it had given one.
+    /// The kernel's unique number of the socket (`SO_COOKIE`), if the kernel had assigned one.
     pub cookie: Option<u64>,
     /// The state, in the notation of `ss`.
     pub state: Option<String>,
@@ -77,7 +77,8 @@ pub struct SocketSetting {
     pub on: u64,
     /// Calls that switched the option off.
     pub off: u64,
-    /// Calls that changed nothing, since the value was set already, where that could be seen.
+    /// Calls that changed nothing because the value was set already, out of those for which this is
+    /// known.
     pub unchanged: Tally,
     /// Time of the first call, in nanoseconds since the epoch.
     pub first_at_ns: i64,
@@ -85,8 +86,8 @@ pub struct SocketSetting {
     pub last_at_ns: i64,
     /// The values before the first call, over the sockets; empty where they are not known.
     pub before: Vec<String>,
-    /// The values after the last call: the kernel's own value where that is known, else the one
-    /// asked for.
+    /// The values after the last call: the kernel's own value where known, else the value that the
+    /// call requested.
     pub now: Vec<String>,
     /// The longest time between switching on and switching off.
     pub longest_on_ns: Option<u64>,

@@ -14,15 +14,15 @@ pub struct Joined {
     pub server_capture: String,
     /// Connections seen in both.
     pub connections: u64,
-    /// Connections of these whose addresses or ports were translated in between.
+    /// Number of these connections whose addresses or ports were translated between the captures.
     pub translated: u64,
     /// Packets seen in both.
     pub packets: u64,
-    /// True if the captures hold more packets than are compared.
+    /// True if the captures hold more packets than were compared.
     pub is_partial: bool,
     /// The relation between the two clocks.
     pub clock: ClockRelation,
-    /// The way from the client's capture to the server's, and back.
+    /// The one-way paths from the client's capture to the server's and back.
     pub ways: Vec<Way>,
     /// The time of the exchanges by place, along the chain of packets that each response depended
     /// on; empty where there were no exchanges.
@@ -32,13 +32,13 @@ pub struct Joined {
 /// The clock of the server's capture relative to that of the client's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockRelation {
-    /// Offset ahead at the first packet of the client's capture, if the quickest packets took
-    /// equally long in both directions.
+    /// Offset by which the server's clock is ahead at the first packet of the client's capture, if
+    /// the quickest packets took equally long in both directions.
     pub offset_ns: i64,
     /// Maximum error of the offset, however asymmetric the path is: half of the minimum
     /// round-trip time.
     pub offset_error_ns: u64,
-    /// Gain in nanoseconds per second. 0 where it could not be distinguished from none.
+    /// Gain in nanoseconds per second; 0 where no gain could be distinguished.
     pub drift_ppb: i64,
     /// Maximum error of the gain; `None` where the captures are too short.
     pub drift_error_ppb: Option<u64>,
@@ -49,7 +49,7 @@ pub struct ClockRelation {
 pub struct Way {
     /// `client-to-server` or `server-to-client`.
     pub direction: String,
-    /// The one-way delays; off by the clock's error, the same for all.
+    /// The one-way delays; all of them are off by the same error of the clock.
     pub delay_ns: Figures,
     /// Segments that left one capture, did not reach the other and had to be retransmitted.
     pub lost: u64,

@@ -1,4 +1,4 @@
-//! The samples of a route, folded into a bounded state, whatever is sent and answered.
+//! The samples of a route, folded into a state of bounded size.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -24,7 +24,7 @@ const MAX_FLOWS: usize = 256;
 /// Maximum number of labels kept for one hop.
 const MAX_LABELS: usize = 8;
 
-/// A route as far as it is known: fed with samples, it can be read at any time.
+/// A route as far as known from the samples taken so far; it can be read at any time.
 #[derive(Clone, Debug, Default)]
 pub struct RouteTally {
     pub(super) start: Option<TraceStart>,
@@ -51,17 +51,17 @@ pub(super) struct HopTally {
     pub(super) is_user_stamped: bool,
     pub(super) labels: Vec<MplsLabel>,
     pub(super) reply_ttl: Option<u8>,
-    /// The translation in the latest quote; the outer `None`: no quote shows it.
+    /// The translation shown by the latest quote; the outer `None`: no quote shows it.
     pub(super) translation: Option<Option<Translation>>,
 }
 
 impl RouteTally {
-    /// Takes in the target and the method of the trace.
+    /// Records the target and the method of the trace.
     pub fn begin(&mut self, start: TraceStart) {
         self.start = Some(start);
     }
 
-    /// Takes in one probe and its answer.
+    /// Records one probe and its answer.
     pub fn observe(&mut self, sample: &HopSample) {
         self.follow(sample);
         if sample.flow != 0 {
@@ -72,21 +72,21 @@ impl RouteTally {
         hop.count(sample);
     }
 
-    /// Takes in the name of a hop.
+    /// Records the name of a hop.
     pub fn name(&mut self, address: IpAddr, name: String) {
         if self.names.len() < MAX_NAMES {
             self.names.insert(address, name);
         }
     }
 
-    /// Takes in the autonomous system of a hop.
+    /// Records the autonomous system of a hop.
     pub fn origin(&mut self, address: IpAddr, origin: AutonomousSystem) {
         if self.origins.len() < MAX_NAMES {
             self.origins.insert(address, origin);
         }
     }
 
-    /// Takes in the path MTU.
+    /// Records the path MTU.
     pub fn mtu(&mut self, mtu: PathMtu) {
         self.mtu = Some(mtu);
     }
@@ -113,7 +113,7 @@ impl RouteTally {
         }
     }
 
-    /// Returns the distance at which probes of flow 0 come as far as they can.
+    /// Returns the distance of the furthest point that probes of flow 0 reach.
     pub(super) fn distance(&self) -> Option<u8> {
         let ends = |hop: &HopTally| hop.answers.keys().any(|answer| answer.is_final());
         let mut hops = self.hops.iter();

@@ -15,13 +15,13 @@ use crate::report::{
     RouteNarrowing, RoutePath,
 };
 
-/// Share of a hop's loss below which the loss behind it is not the hop's loss persisting: the rest
-/// are answers it did not give.
+/// Minimum ratio of the loss after a hop to the hop's own loss for the loss to persist; a hop with
+/// more loss than that only left out answers.
 const PERSISTENT: f64 = 0.5;
-/// Standard errors from which two shares of probes count as different, which equal ones exceed once
-/// in twenty times.
+/// Number of standard errors from which two shares of probes count as different; equal shares
+/// exceed it once in twenty times.
 const DIFFERENT: f64 = 2.0;
-/// Least number of times that packets going in circles come by again.
+/// Minimum number of times that packets must return to the same router for a loop.
 const RETURNS: u32 = 2;
 
 /// Returns the route as a whole.
@@ -118,8 +118,8 @@ fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
     }
 }
 
-/// Returns true if the silences of a final hop are losses: TCP and echo replies are not limited as
-/// ICMP errors are (`net.ipv4.icmp_ratemask`), and neither are a program's answers.
+/// Returns true if the silences of a final hop are losses: TCP and echo replies are not
+/// rate-limited as ICMP errors are (`net.ipv4.icmp_ratemask`), and neither are a program's answers.
 fn is_unlimited(last: &HopTally, start: &TraceStart) -> bool {
     let is_udp = start.method.is_udp();
     last.answers.keys().any(|answer| match answer {
@@ -129,7 +129,7 @@ fn is_unlimited(last: &HopTally, start: &TraceStart) -> bool {
     })
 }
 
-/// Returns the first of the trailing hops that all lose as much as the last one.
+/// Returns the first hop of the last hops that all lose as much as the final one.
 fn loss_from(listed: &Listed<'_>, start: &TraceStart) -> Option<u8> {
     let (_, last) = *listed.iter().rfind(|(_, hop)| hop.answered > 0)?;
     let mut first = None;
@@ -144,14 +144,14 @@ fn loss_from(listed: &Listed<'_>, start: &TraceStart) -> Option<u8> {
     first
 }
 
-/// Returns true if a hop's loss can be the target's: neither a stray answer that did not come, nor
-/// a limit of its own.
+/// Returns true if a hop's loss may be the target's loss, and neither a single missing answer nor a
+/// rate limit of the hop.
 fn loses_alike(hop: &HopTally, last: &HopTally) -> bool {
     let lost = |hop: &HopTally| (hop.sent.saturating_sub(hop.answered), hop.sent);
     hop.loss() >= last.loss() * PERSISTENT && alike(lost(hop), lost(last))
 }
 
-/// Returns true if two losses, each a count out of a total, can be the same.
+/// Returns true if two losses, each a count out of a total, may be the same.
 pub(crate) fn alike(one: (u64, u64), other: (u64, u64)) -> bool {
     let part = |(lost, sent): (u64, u64)| lost as f64 / sent.max(1) as f64;
     let both = part((one.0 + other.0, one.1 + other.1));
@@ -160,8 +160,8 @@ pub(crate) fn alike(one: (u64, u64), other: (u64, u64)) -> bool {
     (part(one) - part(other)).abs() <= DIFFERENT * error
 }
 
-/// Returns the hops at which probes are translated otherwise than at the hop before them that says
-/// anything of it: the translator is one of those in between, or that one.
+/// Returns the hops at which the translation of probes differs from that at the nearest previous
+/// hop that shows it: the NAT is one of the hops in between, or that previous hop.
 fn translated_before(listed: &Listed<'_>) -> Vec<u8> {
     let mut seen = None;
     let mut changes = Vec::new();
@@ -187,8 +187,8 @@ fn translation(seen: &Translation) -> HopTranslation {
     }
 }
 
-/// Returns the minimum round-trip time of a hop and of all behind it: nothing behind a hop is
-/// nearer than the hop, so the excess is the hop's slowness to answer.
+/// Returns the minimum round-trip time of a hop and of all hops after it: no later hop is nearer
+/// than the hop, so the excess is the hop's slowness to answer.
 fn kept(hop: &HopTally, behind: &Listed<'_>) -> Duration {
     let all = behind.iter().map(|(_, hop)| *hop).chain([hop]);
     let least = all.filter_map(|hop| hop.rtt.min()).min();
@@ -206,7 +206,7 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
             (false, false) => "silent",
         };
     };
-    // The most frequent final answer; a filter may answer some of the probes only.
+    // The most frequent final answer; a filter may answer only some of the probes.
     let word = last.answers.iter().filter(|(answer, _)| answer.is_final());
     let word = word
         .max_by_key(|(_, count)| **count)
@@ -224,8 +224,8 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
     }
 }
 
-/// Returns true if one router answers again and again with others between: once may be paths of
-/// different lengths beside each other.
+/// Returns true if one router answers repeatedly with others in between; a single return may come
+/// from parallel paths of different lengths.
 fn has_loop(tally: &RouteTally) -> bool {
     let mut seen: BTreeMap<IpAddr, (u8, u32)> = BTreeMap::new();
     let mut hops = tally.hops.iter();
@@ -272,8 +272,8 @@ fn labels(hop: &HopTally) -> Vec<HopLabel> {
     hop.labels.iter().map(whole).collect()
 }
 
-/// Returns the different paths of the flows, the most frequent first; empty where only one flow was
-/// tried, or each probe was a flow of its own.
+/// Returns the different paths of the flows, the most frequent first; empty if only one flow was
+/// tried, or if each probe was a flow of its own.
 fn paths(tally: &RouteTally, listed: &Listed<'_>) -> Vec<RoutePath> {
     let has_flows = tally.start.as_ref().is_some_and(|s| s.method.keeps_flow());
     if tally.flows.len() < 2 || !has_flows {
@@ -409,7 +409,7 @@ mod tests {
                 vec![Undecided, Undecided],
                 None,
             ),
-            // Nothing answers behind it.
+            // No hop after it answers.
             (
                 RouteMethod::TcpSyn,
                 vec![
@@ -436,10 +436,10 @@ mod tests {
         for (near, last, from) in [
             (some, some, 2),
             (half, half, 2),
-            // One answer that did not come, before a target that drops much.
+            // One missing answer, before a target that drops many probes.
             (stray, half, 3),
             (stray, some, 3),
-            // A router that limits its answers besides.
+            // A router that also limits its answers.
             (most, half, 3),
         ] {
             let hops = [
@@ -472,7 +472,7 @@ mod tests {
         let kept: Vec<u64> = tally(RouteMethod::TcpSyn, &hops)
             .hops()
             .iter()
-            // As exact as the buckets of a histogram.
+            // Accurate to the buckets of a histogram.
             .map(|hop| hop.kept_ns / 10_000)
             .collect();
         assert_eq!(kept, [100, 300, 300]);
@@ -504,7 +504,7 @@ mod tests {
         );
         assert_eq!(silent.route().expect("begun").outcome, "silent");
         let mut circle = tally(RouteMethod::TcpSyn, &[(1, "!", Expired, 1.0)]);
-        // Once may be a longer way beside a shorter one.
+        // A single return may be a longer path parallel to a shorter one.
         for (ttl, outcome) in [(3, "silent"), (5, "loop")] {
             let again = tally(RouteMethod::TcpSyn, &[(ttl, "!", Expired, 1.0)]);
             circle.hops.extend(again.hops);
@@ -536,7 +536,8 @@ mod tests {
             hop.translation = quote;
         }
         let route = tally.route().expect("begun");
-        // The second hop has no quote that tells; the last hop sees the addresses turned back.
+        // No quote shows the translation at the second hop; the last hop sees the original
+        // addresses again.
         assert_eq!(route.translated_before, [3, 5]);
         let shifts = tally.hops().into_iter();
         let shifts: Vec<_> = shifts

@@ -1,13 +1,13 @@
-//! Counts and sums of a few kinds of thing.
+//! Counts and sums by kind, for a few kinds.
 
 use crate::exchange::wait::{Owner, Wait, WaitKind};
 use crate::report::WaitShare;
 
-/// Counts of a few kinds of thing.
+/// Counts by kind, for a few kinds.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts<K> {
-    /// Kinds in the order they came, with their counts: few, so that looking through them is
-    /// quickest.
+    /// Kinds in the order in which they first occurred, with their counts. There are only a few, so
+    /// a linear search is quickest.
     list: Vec<(K, u64)>,
 }
 
@@ -52,7 +52,8 @@ impl<K: Copy + Ord> Counts<K> {
 /// Sums of waits by kind and owner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shares {
-    /// Sums in the order they came: few, so that looking through them is quickest.
+    /// Sums in the order in which they first occurred. There are only a few, so a linear search is
+    /// quickest.
     sums: Vec<((WaitKind, Owner), u64)>,
 }
 
@@ -63,13 +64,13 @@ impl Shares {
         }
     }
 
-    /// Returns the time that went to this kind, in nanoseconds.
+    /// Returns the time of this kind of wait, in nanoseconds.
     pub(crate) fn of(&self, kind: WaitKind) -> u64 {
         let of_kind = self.sums.iter().filter(|((k, _), _)| *k == kind);
         of_kind.fold(0, |sum, (_, time)| sum.saturating_add(*time))
     }
 
-    /// Returns true if any time went to this kind.
+    /// Returns true if there is any time of this kind of wait.
     pub(crate) fn has(&self, kind: WaitKind) -> bool {
         self.sums.iter().any(|((k, _), _)| *k == kind)
     }
@@ -95,7 +96,7 @@ impl Shares {
         sorted
     }
 
-    /// Returns each kind and owner with its part in the whole, most first.
+    /// Returns each kind and owner with its share of the total, largest first.
     pub(crate) fn shares(&self) -> Vec<WaitShare> {
         let total = self.total();
         let mut list: Vec<WaitShare> = self
@@ -112,8 +113,8 @@ impl Shares {
         list
     }
 
-    /// Returns the sum of all times, in nanoseconds; saturates, for a capture's stamps may be
-    /// centuries apart.
+    /// Returns the sum of all times, in nanoseconds; saturates, because a capture's timestamps may
+    /// be centuries apart.
     pub(crate) fn total(&self) -> u64 {
         self.sums
             .iter()

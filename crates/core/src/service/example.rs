@@ -23,7 +23,7 @@ pub(crate) struct Worst {
 impl Worst {
     pub(crate) fn offer(&mut self, weight: u64, exchange: &Exchange) {
         let is_full = self.list.len() >= EXEMPLARS;
-        // Of equal ones the earlier stays, whichever closed first.
+        // Of exchanges with equal weight the earliest stays, whichever closed first.
         let rank = (Reverse(weight), exchange.begin);
         let is_behind = |(least, last): &(u64, Example)| rank > (Reverse(*least), last.begin);
         if is_full && self.list.last().is_some_and(is_behind) {
@@ -53,8 +53,8 @@ impl Worst {
     }
 }
 
-/// The data kept of an exchange to show it; its words are made in the end, since few of many that
-/// are kept are shown.
+/// The data kept of an exchange for showing it as an example. Its texts are made at the end,
+/// because only few of the kept exchanges are shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Example {
     pub(crate) client: Endpoint,
@@ -63,7 +63,7 @@ pub(crate) struct Example {
     outcome: Outcome,
     pub(crate) begin: Timestamp,
     latency: Duration,
-    /// Numbers of the first packet and of the last one; 0: unknown.
+    /// Numbers of the first packet and of the last packet; 0: unknown.
     packets: [u64; 2],
     waits: Vec<Wait>,
     at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,

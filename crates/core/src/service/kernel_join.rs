@@ -1,11 +1,11 @@
-//! Exchanges joined to their turns: the time that packets give to the server,
-//! split by what its own kernel saw of it.
+//! Exchanges joined to their turns: the time that packets assign to the server, split by the stages
+//! that the server's kernel observed.
 //!
-//! Packets and turns are stamped on one host's clock, at two places: where the
-//! packets were captured, and in the server's network stack. What the packets
-//! call the server's lies between a request's arrival there and its answer's
-//! leaving, which the kernel stamps too: so the two must agree, or the time
-//! went by between the two places. Only sums are kept.
+//! Packets and turns are timestamped by one host's clock, at two places: where the packets were
+//! captured, and in the server's network stack. The time that packets assign to the server is
+//! between a request's arrival at the capture point and its response's departure from there. The
+//! kernel timestamps the same two events, so the two durations must agree; otherwise the difference
+//! passed between the two places. Only sums are kept.
 
 mod rename;
 mod waiting;
@@ -27,64 +27,67 @@ pub(crate) const KINDS: [WaitKind; 3] = [
     WaitKind::ServerPause,
     WaitKind::ResponseHeld,
 ];
-/// Minimum wait that is worth splitting; and a request that took longer to arrive has its
-/// client's time in the turn's stages.
+/// Minimum wait that is worth splitting. Also the maximum time that a request may take to arrive:
+/// with a slower request, the turn's stages include time of the client.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// Minimum disagreement: less than what matters is none, as a busy host may need that long from
-/// its device to its sockets. What the waits' own bounds say comes on top.
+/// Minimum difference that counts as a disagreement: smaller ones do not matter, because a busy
+/// host may need that long from its device to its sockets. The error bounds of the waits are added.
 const LEAST_DISAGREEMENT: Duration = Duration::from_millis(1);
-/// The amount by which stamps of one clock differ that are taken at different places of the network
-/// stack: a packet is stamped that much sooner or later than its segment.
+/// Maximum difference between timestamps of one clock taken at different places in the network
+/// stack: a packet may be stamped this much earlier or later than its segment.
 const STAMPS: Duration = Duration::from_micros(200);
 /// Number of ends of the server's time that are inferred from the round trip: both.
 const INFERRED_ENDS: u32 = 2;
 
-/// Result of joining for one service.
+/// The result of the join for one service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Served {
-    /// Number of exchanges that were measured while turns were taken in.
+    /// Number of exchanges measured while turns were recorded.
     pub(crate) offered: u64,
     /// Number of exchanges with exactly one turn.
     pub(crate) exchanges: u64,
-    /// Splits by the name that the packets give a wait.
+    /// Splits by the kind that the packets assign to a wait.
     splits: Splits,
-    /// Splits by the name that a wait has for the rules; nothing where none was joined.
+    /// Splits by the kind that the rules use for a wait; `None` where no exchange was joined.
     named: Option<Box<Splits>>,
-    /// Time that packets give the server beyond the time in which its host had answered.
+    /// Excess of the time that packets assign to the server over the host's time until its
+    /// response.
     pub(crate) beyond: Tally,
-    /// Time that the host took beyond all that packets leave for it.
+    /// Excess of the host's time over the maximum that packets leave for the host.
     pub(crate) within: Tally,
-    /// The two figures of each disagreement: of those `beyond`, and of those `within`.
+    /// The two figures of each disagreement: those of `beyond`, then those of `within`.
     pub(crate) said: [Said; 2],
 }
 
-/// The two figures of exchanges that packets and host disagree on.
+/// The two figures of exchanges on which packets and host disagree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
-    /// Time by the packets: what they give the server, or leave for it at most.
+    /// Time by the packets: the server's for `beyond`, the maximum left for the server for
+    /// `within`.
     pub(crate) packets: Distribution,
     /// Time by the server's kernel.
     pub(crate) host: Distribution,
 }
 
-/// A split for each kind of wait, as [`KINDS`] orders them.
+/// One split for each kind of wait, in the order of [`KINDS`].
 type Splits = [Split; KINDS.len()];
 
-/// A kind of wait and the turns of those exchanges that had to wait so.
+/// A kind of wait, with the turns of the exchanges that had such a wait.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Split {
-    /// Times that the packets show.
+    /// Durations of the waits by packets.
     pub(crate) packets: Distribution,
-    /// Times that the same took at the host: until the answer's first byte left for what lies
-    /// before it, from there to its last for what lies within.
+    /// Durations of the same waits at the host: until the response's first byte left for waits
+    /// before it, from the first byte to the last for waits within the response.
     pub(crate) host: Distribution,
-    /// Times at each stage of the whole turn, as [`RequestSpan::STAGES`] names them.
+    /// Times at each stage of the whole turn, in the order of [`RequestSpan::STAGES`].
     pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
 }
 
 impl Served {
-    /// Takes in an exchange, and the turn within it if that was seen, which names the exchange's
-    /// waits and leaves it its stages; an exchange without a whole answer does not count.
+    /// Records an exchange and, if it was seen, the turn within it. The turn renames the exchange's
+    /// waits and gives the exchange its stages. An exchange without a whole response does not
+    /// count.
     pub(crate) fn take(&mut self, exchange: &mut Exchange, turn: Option<RequestSpan>) {
         if !matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed) {
             return;
@@ -103,8 +106,8 @@ impl Served {
         }
     }
 
-    /// Compares the server's time by packets with the host's. Returns true if there is room for
-    /// what the host took.
+    /// Compares the server's time by packets with the host's. Returns true if packets leave enough
+    /// time for what the host took.
     fn compare(&mut self, exchange: &Exchange, turn: &RequestSpan, error: Duration) -> bool {
         let host = turn.left().since(was_whole(turn));
         let packets = waited(exchange, |wait| KINDS.contains(&wait.kind));
@@ -139,13 +142,13 @@ impl Served {
         }
     }
 
-    /// Iterates over the kinds of wait that exchanges had by their packets, each with its turns.
+    /// Iterates over the kinds of wait by packets, each with its turns.
     pub(crate) fn splits(&self) -> impl Iterator<Item = (WaitKind, &Split)> + Clone {
         with_time(&self.splits)
     }
 
-    /// Returns the numbers of exchanges with a notable wait of this kind, by the packets and for
-    /// the rules.
+    /// Returns the number of exchanges with a notable wait of this kind, first by the packets, then
+    /// by the kinds that the rules use.
     pub(crate) fn counts(&self, kind: WaitKind) -> [u64; 2] {
         let at = KINDS.iter().position(|&other| other == kind);
         let count = |splits: &Splits| {
@@ -155,7 +158,7 @@ impl Served {
         [count(&self.splits), self.named.as_deref().map_or(0, count)]
     }
 
-    /// Iterates over the kinds of wait by the names that findings rest on, each with its turns.
+    /// Iterates over the kinds of wait that the rules use, each with its turns.
     pub(crate) fn named(&self) -> impl Iterator<Item = (WaitKind, &Split)> + Clone {
         self.named.as_deref().into_iter().flat_map(with_time)
     }
@@ -198,8 +201,8 @@ impl Split {
         }
     }
 
-    /// Returns the part of the packets' time that these stages are; may exceed 1, as stages are
-    /// those of the whole turn.
+    /// Returns the share of the packets' time that these stages make up; may exceed 1, because
+    /// stages cover the whole turn.
     pub(crate) fn share(&self, stages: &[Stage]) -> f64 {
         let meant = stages
             .iter()
@@ -208,7 +211,7 @@ impl Split {
         sum as f64 / self.packets.sum_ns().max(1) as f64
     }
 
-    /// Returns the part of the packets' time that the host took in all.
+    /// Returns the share of the packets' time that the host took in total.
     pub(crate) fn host_share(&self) -> f64 {
         self.host.sum_ns() as f64 / self.packets.sum_ns().max(1) as f64
     }
@@ -221,23 +224,23 @@ fn at_host(kind: WaitKind, turn: &RequestSpan) -> Duration {
     }
 }
 
-/// Returns the host's time until the answer's first byte left.
+/// Returns the host's time until the response's first byte left.
 fn until_first(turn: &RequestSpan) -> Duration {
     turn.sent.since(was_whole(turn)) + first_queued(turn)
 }
 
-/// Returns the host's time from the answer's first byte to its last.
+/// Returns the host's time from the response's first byte to its last.
 fn after_first(turn: &RequestSpan) -> Duration {
     turn.left().since(turn.sent + first_queued(turn))
 }
 
-/// Returns the time for which the answer's first segment lay in queueing disciplines.
+/// Returns the time that the response's first segment spent in queueing disciplines.
 fn first_queued(turn: &RequestSpan) -> Duration {
     turn.departure.unwrap_or_default().first_queued
 }
 
-/// Returns the time when the host had the whole request, if its last byte took as long to TCP as
-/// its first did.
+/// Returns the time at which the host had the whole request, assuming that its last byte took as
+/// long to reach TCP as its first.
 fn was_whole(turn: &RequestSpan) -> Timestamp {
     turn.arrived + turn.delivered_last.since(turn.delivered)
 }
@@ -249,7 +252,7 @@ fn waited(exchange: &Exchange, is_meant: impl Fn(&Wait) -> bool) -> Duration {
         .fold(Duration::ZERO, Duration::saturating_add)
 }
 
-/// Returns the most that an end of a wait may be off.
+/// Returns the maximum error of an end of a wait.
 fn inferred(waits: &[Wait]) -> Duration {
     let errors = waits.iter().filter_map(|wait| match wait.bound {
         Bound::Inferred(error) => Some(error),

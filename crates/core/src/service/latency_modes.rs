@@ -1,8 +1,8 @@
 //! Finds the peaks of a latency distribution.
 //!
-//! The input is exchanges, by bands of their latency; the output is the modes: bands around a peak
-//! that a clear valley sets apart from the next, each with the waits that its time went to and a
-//! few exchanges to look at.
+//! The input is exchanges, by bands of their latency. The output is the modes: bands around a peak
+//! that a clear valley separates from the next peak, each with the waits that make up its time and
+//! a few example exchanges.
 
 use core::time::Duration;
 
@@ -16,25 +16,26 @@ use crate::service::example::Example;
 use crate::stats::histogram::Distribution;
 use crate::stats::slots::Slots;
 
-/// The number of bands of each doubling, as a power of two: 8, so a band is at most an eighth wide.
+/// The number of bands per doubling of the latency, as a power of two: 8, so a band is at most an
+/// eighth wide.
 const BAND_BITS: u32 = 3;
-/// Maximum number of exchanges shown of each mode; of each band only the first is kept.
+/// Maximum number of exchanges shown for each mode; each band keeps only its first exchange.
 const EXEMPLARS: usize = 3;
-/// Minimum number of exchanges whose distribution says anything.
+/// Minimum number of exchanges for determining modes.
 const LEAST_EXCHANGES: u64 = 20;
-/// Minimum share of all exchanges that a mode has.
+/// Minimum share of all exchanges for a mode.
 const LEAST_SHARE: f64 = 0.02;
-/// Minimum number of exchanges that a mode has: as many as make one kind of evidence strong.
+/// Minimum number of exchanges for a mode: as many as make one kind of evidence strong.
 const LEAST_COUNT: u64 = 5;
-/// Maximum height of the valley beside a peak, as a part of it: half of the lower peak, the
-/// usual prominence for calling a histogram bimodal.
+/// Maximum height of the valley next to a peak, as a share of the lower peak: half, the usual
+/// prominence for calling a histogram bimodal.
 const VALLEY: f64 = 0.5;
-/// The number of standard deviations of a Poisson count by which the three bands at the peak hold
-/// more than the three in the valley; with less, chance made the valley.
+/// Minimum difference between the three bands at the peak and the three in the valley, in standard
+/// deviations of a Poisson count; with a smaller difference the valley is chance.
 const SIGMAS: f64 = 3.0;
-/// The number of empty bands between two peaks, half a doubling, that set them apart in any case.
+/// Number of empty bands, half a doubling, that always separate two peaks.
 const EMPTY: usize = 4;
-/// Minimum part of a mode's time that a kind of wait takes to characterize it.
+/// Minimum share of a mode's time for a kind of wait to characterize the mode.
 const DOMINANT: f64 = 0.2;
 
 /// Exchanges by bands of their latency. Bounded: eight bands for each doubling
@@ -48,8 +49,8 @@ pub(crate) struct Bands {
 struct Band {
     count: u64,
     waits: Shares,
-    /// The band's first exchange. Of those that began at once it is the least client's, whichever
-    /// closed first.
+    /// The band's first exchange. Of exchanges that began simultaneously it is that of the lowest
+    /// client, whichever closed first.
     first: Option<Example>,
 }
 
@@ -88,7 +89,7 @@ impl Bands {
         }
         let band = |index: u32| self.bands.get(index as usize);
         let count = |index: u32| band(index).map_or(0, |band| band.count) as f64;
-        // The ends are empty, so that a peak at an end is one.
+        // The ends are padded with empty bands, so that a peak at an end counts as a peak.
         let counts: Vec<f64> = (first..=last).map(count).collect();
         let least = (LEAST_SHARE * total as f64).max(LEAST_COUNT as f64);
         let mut modes: Vec<LatencyMode> = peaks(&counts)
@@ -120,7 +121,7 @@ impl Bands {
             sum.count += band.count;
             sum.waits.merge(&band.waits);
         }
-        // The bands nearest to the peak show it best.
+        // The bands nearest to the peak are the best examples.
         let mut near: Vec<(u32, &Band)> = inside()
             .map(|(index, band)| (index.abs_diff(peak), band))
             .collect();
@@ -148,8 +149,8 @@ impl Bands {
     }
 }
 
-/// Names the findings that make each mode: those that lengthen a wait which
-/// takes much of its time, and more than in the fastest mode.
+/// Assigns to each mode the findings that make it slow: those that lengthen a wait which takes much
+/// of the mode's time, and more than in the fastest mode.
 fn attribute(modes: &mut [LatencyMode], findings: &[Finding]) {
     let per_exchange = |mode: &LatencyMode, kind: WaitKind| {
         let times = mode.waits.iter().filter(|wait| wait.kind == kind);
@@ -183,7 +184,7 @@ fn attribute(modes: &mut [LatencyMode], findings: &[Finding]) {
     }
 }
 
-/// A peak: its highest band, and the bands that are its own.
+/// A peak: its highest band, and the bands that belong to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Peak {
     at: u32,
@@ -192,8 +193,8 @@ struct Peak {
     height: f64,
 }
 
-/// Returns the peaks that valleys set apart: local maxima, of which those that stand out least are
-/// joined with their neighbours until all that are left do.
+/// Returns the peaks that valleys separate. Starts from local maxima, and joins the least prominent
+/// one with a neighbour until all remaining ones are prominent enough.
 fn peaks(counts: &[f64]) -> Vec<Peak> {
     let smooth = smooth(counts);
     let height = |at: u32| smooth.get(at as usize).copied().unwrap_or_default();
@@ -231,7 +232,7 @@ fn peaks(counts: &[f64]) -> Vec<Peak> {
     peaks
 }
 
-/// Returns the neighbours that are least apart, if that is too little.
+/// Returns the neighbouring peaks that are separated least, if not separated enough.
 fn weakest(peaks: &[Peak], counts: &[f64], height: &impl Fn(u32) -> f64) -> Option<usize> {
     let around = |at: u32| {
         let at = at as usize;

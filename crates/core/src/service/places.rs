@@ -19,8 +19,8 @@ pub(crate) enum Place {
 impl Place {
     pub(crate) const ALL: [Self; 4] = [Self::Server, Self::Client, Self::Path, Self::Unknown];
 
-    /// Returns the place of a wait. A congestion window keeps its sender waiting for
-    /// acknowledgements, which are on their way. A resolver's time is in no exchange.
+    /// Returns the place of a wait. A full congestion window makes its sender wait for
+    /// acknowledgements, which are in flight on the path. A resolver's time is in no exchange.
     pub(crate) const fn of(kind: WaitKind, owner: Owner) -> Self {
         match owner {
             _ if matches!(kind, WaitKind::CongestionWindow) => Self::Path,
@@ -32,8 +32,8 @@ impl Place {
     }
 }
 
-/// The time that each exchange spent in each place, transmission and what slow start takes
-/// aside; exchanges that spent none there are in no distribution.
+/// The time that each exchange spent in each place, excluding transmission and slow start.
+/// Exchanges that spent no time in a place are not in its distribution.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     times: [Distribution; Place::ALL.len()],
@@ -67,7 +67,7 @@ impl Places {
         }
     }
 
-    /// Notes the time of one exchange in a place.
+    /// Records the time of one exchange in a place.
     pub(crate) fn note(&mut self, place: Place, time: Duration) {
         if let Some(times) = self.times.get_mut(place as usize) {
             times.record(time);
@@ -91,7 +91,7 @@ impl Places {
     }
 }
 
-/// Returns the time of a wait beyond what is left of `spared`.
+/// Returns the part of a wait's time that exceeds what is left of `spared`.
 fn beyond(spared: &mut u64, wait: &Wait) -> u64 {
     let inherent = wait.nanos().min(*spared);
     *spared -= inherent;

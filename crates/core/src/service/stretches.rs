@@ -1,10 +1,10 @@
-//! Stretches of time that hosts were busy with something.
+//! Stretches of time in which hosts were busy with some activity.
 
 use core::net::IpAddr;
 
 use crate::observed::time::Timestamp;
 
-/// Stretches of time by host, the earliest of them.
+/// The earliest stretches of time, by host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stretches {
     list: Vec<(Timestamp, Timestamp, IpAddr)>,
@@ -26,7 +26,7 @@ impl Stretches {
         self.settle();
     }
 
-    /// Returns the number of stretches that share a moment with one of `others` on the same host.
+    /// Returns the number of stretches that overlap one of `others` on the same host.
     pub(crate) fn overlapping(&self, others: &Self) -> u64 {
         let is_shared = |&&(begin, end, host): &&(Timestamp, Timestamp, IpAddr)| {
             let mut others = others.list.iter();
@@ -35,13 +35,13 @@ impl Stretches {
         self.list.iter().filter(is_shared).count() as u64
     }
 
-    /// Returns true if a stretch of this host, or of any, shares a moment with this one.
+    /// Returns true if a stretch of this host (or of any host) overlaps this one.
     pub(crate) fn meet(&self, host: Option<IpAddr>, begin: Timestamp, end: Timestamp) -> bool {
         let mut list = self.list.iter();
         list.any(|&(from, to, of)| host.is_none_or(|host| host == of) && from < end && to > begin)
     }
 
-    /// Returns the number of stretches that are kept.
+    /// Returns the number of stretches kept.
     pub(crate) fn count(&self) -> u64 {
         self.list.len() as u64
     }

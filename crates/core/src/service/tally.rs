@@ -10,9 +10,9 @@ use crate::report::Exemplar;
 use crate::service::timeline::Moment;
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of disjoint intervals kept; beyond it the nearest are joined.
+/// Maximum number of disjoint intervals kept; beyond that the nearest ones are joined.
 const MAX_INTERVALS: usize = 4096;
-/// Number of intervals at the end among which most new ones find their place.
+/// Number of intervals at the end of the list among which most new intervals belong.
 const NEAR_END: usize = 16;
 
 /// Sums of the time lost to one cause.
@@ -20,7 +20,7 @@ const NEAR_END: usize = 16;
 pub(crate) struct Tally {
     pub(crate) cost: Cost,
     pub(crate) affected: u64,
-    /// The fraction of an exchange that moments stood for and that is not counted yet.
+    /// The fraction of an exchange that moments represented and that is not yet counted.
     carried: f64,
     /// Latencies of the exchanges affected.
     pub(crate) before: Distribution,
@@ -41,7 +41,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Returns a cost that is known as well as the timestamps are.
+    /// Returns a cost as exact as the timestamps.
     pub(crate) fn exactly(duration: Duration) -> Self {
         let nanos = nanos(duration);
         Self {
@@ -66,7 +66,7 @@ impl Cost {
 
 impl Tally {
     /// Adds an affected `exchange`, which would have saved `cost` without the cause. `charged` is
-    /// setup time that the exchange bears besides its own.
+    /// setup time that is charged to the exchange in addition to its own time.
     pub(crate) fn add(&mut self, exchange: &Exchange, cost: Cost, charged: Duration) {
         let latency = exchange.latency() + charged;
         let saved = Duration::from_nanos(cost.likely).min(latency);
@@ -87,10 +87,10 @@ impl Tally {
         self.worst = worst;
     }
 
-    /// Adds an affected `moment`, and as many exchanges like it as were not kept.
+    /// Adds an affected `moment`, and the exchanges that it represents, which were not kept.
     pub(crate) fn add_moment(&mut self, moment: &Moment, saved: Duration, weight: f64) {
         let saved = saved.min(moment.latency());
-        // In whole exchanges, and in all as many as there were.
+        // Only whole exchanges are added, with the right total.
         let due = weight + self.carried;
         let count = (due.round() as u64).max(1);
         self.carried = due - count as f64;
@@ -103,7 +103,7 @@ impl Tally {
         self.wall.add(moment.begin, moment.end);
     }
 
-    /// Adds an affected turn, known from its server's kernel alone.
+    /// Adds an affected turn, known only from the server's kernel.
     pub(crate) fn add_turn(&mut self, turn: &RequestSpan, saved: Duration) {
         let latency = turn.duration();
         let saved = saved.min(latency);
@@ -135,9 +135,9 @@ impl Tally {
         self.wall.total()
     }
 
-    /// Returns the number of occasions apart in time: an event that many exchanges met at once,
-    /// such as a moment in which a host stood still, is one occasion. A stretch without a break
-    /// holds one for every two typical exchanges of its length.
+    /// Returns the number of occasions separated in time: an event that delays many exchanges
+    /// simultaneously, such as a stall of a host, is one occasion. An unbroken stretch counts once
+    /// for every two typical exchanges that fit into its length.
     pub(crate) fn occasions(&self) -> u64 {
         let typical = self.before.quantile(0.5).unwrap_or_default();
         let of_one = nanos(typical).saturating_mul(2).max(1);
@@ -145,33 +145,34 @@ impl Tally {
             .count_each(|stretch| stretch.div_ceil(of_one).max(1))
     }
 
-    /// Adds time before an exchange that the cause affected as well, between two instants.
+    /// Adds the time between two instants before an exchange, in which the cause was also
+    /// effective.
     pub(crate) fn add_wall(&mut self, from: Timestamp, until: Timestamp) {
         self.wall.add(from, until);
     }
 
-    /// Returns the number of occasions apart in time, if each lasts so long: a stretch without a
-    /// break holds one for each such length.
+    /// Returns the number of occasions separated in time, each taken to last `lasting`: an unbroken
+    /// stretch counts once for every `lasting` that it contains.
     pub(crate) fn times(&self, lasting: Duration) -> u64 {
         let lasting = nanos(lasting).max(1);
         self.wall.count_each(|stretch| (stretch / lasting).max(1))
     }
 
-    /// Returns the exchanges that lost most.
+    /// Returns the exchanges that lost the most time.
     pub(crate) fn exemplars(&self) -> Vec<Exemplar> {
         self.worst.exemplars()
     }
 }
 
-/// A union of intervals, sorted and disjoint. Where there are too many, the nearest are joined, so
-/// that the total errs upward.
+/// A union of intervals, sorted and disjoint. If there are too many, the nearest are joined, so the
+/// total errs upward.
 #[derive(Clone, Debug, Default)]
 struct Intervals {
     sorted: Vec<(Timestamp, Timestamp)>,
 }
 
 impl Intervals {
-    /// Adds an interval. Exchanges close nearly in the order in which they began: as a rule the
+    /// Adds an interval. Exchanges close nearly in the order in which they began, so usually the
     /// last interval grows.
     fn add(&mut self, start: Timestamp, end: Timestamp) {
         if let Some(last) = self.sorted.last_mut()
@@ -198,8 +199,8 @@ impl Intervals {
         self.sorted.drain(from + 1..until);
     }
 
-    /// Returns the number of intervals that begin no later than that: mostly all but a few, so that
-    /// a search through all would miss the processor's caches for nothing.
+    /// Returns the number of intervals that begin no later than `at`. Usually that is all but a
+    /// few, so a binary search through all would cause needless cache misses.
     fn begun_by(&self, at: Timestamp) -> usize {
         let is_begun = |interval: &(Timestamp, Timestamp)| interval.0 <= at;
         let (early, late) = self

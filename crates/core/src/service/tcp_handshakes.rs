@@ -1,4 +1,4 @@
-//! Handshakes of one service together: only all of them tell why SYNs are repeated.
+//! All handshakes of one service: only together do they show why SYNs are retransmitted.
 
 use core::time::Duration;
 
@@ -7,34 +7,35 @@ use crate::exchange::{Exchange, Side};
 use crate::observed::time::Timestamp;
 use crate::service::Ledger;
 
-/// The most SYNs remembered, the earliest.
+/// Maximum number of SYNs remembered: the earliest ones.
 const MAX_TRIES: usize = 4096;
-/// Minimum number of SYNs that must have been ignored before a threshold is believed.
+/// Minimum number of ignored SYNs for determining a threshold.
 const IGNORED: usize = 3;
-/// Minimum number of abandoned attempts that are a flood.
+/// Minimum number of abandoned attempts for a flood.
 const FLOOD: u64 = 100;
-/// Minimum number of such attempts for each connection that was made.
+/// Minimum ratio of abandoned attempts to connections established, for a flood.
 const FLOOD_RATIO: u64 = 10;
-/// Minimum number of such attempts per second.
+/// Minimum number of abandoned attempts per second, for a flood.
 const FLOOD_RATE: f64 = 50.0;
-/// Minimum number of connections whose first request was ignored that is no loss.
+/// Minimum number of connections whose first request was ignored for a cause other than loss.
 const UNREAD: u64 = 2;
-/// The number of connections with an ignored first request for each loss of the server's data, or
-/// on connections in use: with fewer of them it may be loss after all.
+/// Minimum ratio of connections with an ignored first request to losses of the server's data, or on
+/// connections in use; with a smaller ratio, loss may be the cause.
 const LOSS_RATIO: u64 = 4;
-/// The longest first request that fits through any path (RFC 9293 §3.7.1), so that it is no path's
-/// MTU that keeps it back.
+/// Maximum length of a first request that fits through any path (RFC 9293 §3.7.1), so that a path
+/// MTU cannot be the reason that it is not acknowledged.
 const SMALL: u32 = 1200;
 
-/// The longest that an acknowledgement may be delayed.
+/// Maximum delay of an acknowledgement.
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(500);
-/// Initial TTL of Linux (`ip_default_ttl`); systems that begin with more delay first ACKs too.
+/// Initial TTL of Linux (`ip_default_ttl`). Systems with a higher initial TTL also delay first
+/// ACKs.
 const LINUX_TTL: u8 = 64;
-/// Minimum lateness of a first answer of a server that stands still.
+/// Minimum delay of a first response by which the server counts as stalled.
 const STANDS: Duration = Duration::from_millis(50);
-/// Minimum multiple of the median by which such an answer is late.
+/// Minimum ratio of such a delay to the median.
 const STANDS_RATIO: u32 = 5;
-/// Maximum chance that all ignored SYNs would have come while the server stood still.
+/// Maximum probability that all ignored SYNs fall into the server's stalls by chance.
 const CHANCE: f64 = 0.001;
 
 /// The handshakes of one service.
@@ -43,35 +44,35 @@ pub(crate) struct Handshakes {
     tries: Vec<Try>,
     /// Late first exchanges of connections.
     late: Vec<(Timestamp, Timestamp)>,
-    /// Number of connections whose small first request was repeated and not acknowledged.
+    /// Number of connections whose small first request was retransmitted and not acknowledged.
     unread: u64,
-    /// Number of attempts that ended with one SYN and, perhaps, its answer.
+    /// Number of attempts that consist of one SYN and, at most, its answer.
     unfinished: u64,
     established: u64,
     span: Option<(Timestamp, Timestamp)>,
 }
 
-/// A SYN, and the time until which its connection was half open; `None`: ignored.
+/// A SYN, and the time until which its connection was half-open; `None`: the SYN was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Try {
     at: Timestamp,
     until: Option<Timestamp>,
 }
 
-/// The reason for which SYNs of a service are sent again.
+/// The reason that SYNs of a service are retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     /// The SYNs or their answers are lost.
     Loss,
-    /// The table of half-open connections is full: SYNs are ignored while this
-    /// many handshakes are under way.
+    /// The table of half-open connections is full: SYNs are ignored while this many handshakes are
+    /// in progress.
     SynQueue {
-        /// Number of handshakes that are answered at once.
+        /// Number of handshakes that can be in progress before SYNs are ignored.
         room: usize,
     },
-    /// The queue of connections that the program is to accept is full.
+    /// The accept queue is full.
     AcceptQueue,
-    /// More SYNs come than anybody could answer.
+    /// More SYNs arrive than any server could answer.
     Flood,
 }
 
@@ -105,8 +106,8 @@ impl Handshakes {
         }
     }
 
-    /// Takes in an exchange: the first of a connection shows whether anybody
-    /// accepted it.
+    /// Records an exchange: the first exchange of a connection shows whether a program accepted the
+    /// connection.
     pub(crate) fn take_exchange(&mut self, exchange: &Exchange) {
         if exchange.ordinal == 0 && exchange.latency() >= STANDS {
             self.late.push((exchange.begin, exchange.end));
@@ -129,7 +130,7 @@ impl Handshakes {
         self.span = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     }
 
-    /// Returns the number of abandoned attempts, in all and per second.
+    /// Returns the number of abandoned attempts, and their rate per second.
     pub(crate) fn unfinished(&self) -> (u64, f64) {
         let seconds = self
             .span
@@ -142,9 +143,9 @@ impl Handshakes {
         (self.unfinished, rate)
     }
 
-    /// Returns the reason for which SYNs are sent again, if any are.
+    /// Returns the reason that SYNs are retransmitted.
     pub(crate) fn why(&self, ledger: &Ledger) -> Why {
-        // Sorting many is worth while only where some were ignored.
+        // Sorting many SYNs is only worthwhile if some were ignored.
         let ignored = self
             .tries
             .iter()
@@ -156,7 +157,7 @@ impl Handshakes {
             earliest(&self.tries)
         };
         let (unfinished, rate) = self.unfinished();
-        // Losses on an open connection are by the path, or by a host that is late.
+        // Losses on an open connection are due to the path, or to a host that responds late.
         let losses = ledger.recoveries.of(Side::Server).max(ledger.later_losses);
         if unfinished >= FLOOD && unfinished >= self.established * FLOOD_RATIO && rate >= FLOOD_RATE
         {
@@ -172,8 +173,8 @@ impl Handshakes {
         }
     }
 
-    /// Returns true if SYNs are ignored only while the server stands still, and answered at other
-    /// times: connections wait to be accepted then, until no more fit.
+    /// Returns true if SYNs are ignored only while the server is stalled, and answered at other
+    /// times: the accept queue fills up during a stall.
     fn follows_standstill(&self, tries: &[Try], ledger: &Ledger) -> bool {
         if tries.is_empty() {
             return false;
@@ -208,7 +209,7 @@ impl Handshakes {
     }
 }
 
-/// Returns the number of handshakes that may be under way, if SYNs are ignored exactly while that
+/// Returns the number of handshakes that can be in progress, if SYNs are ignored exactly while that
 /// many are.
 fn room(tries: &[Try]) -> Option<usize> {
     let mut open: Vec<Timestamp> = Vec::new();
@@ -227,7 +228,7 @@ fn room(tries: &[Try]) -> Option<usize> {
     (ignored.len() >= IGNORED && least > most).then_some(least)
 }
 
-/// Returns the items that are kept, in order.
+/// Returns the earliest items, in order.
 fn earliest<T: Ord + Copy>(list: &[T]) -> Vec<T> {
     let mut sorted = list.to_vec();
     sorted.sort_unstable();
@@ -235,8 +236,8 @@ fn earliest<T: Ord + Copy>(list: &[T]) -> Vec<T> {
     sorted
 }
 
-/// Returns true if a connection seemed open to the client and was not to the server: what the
-/// client sent first was ignored, not even acknowledged.
+/// Returns true if the client considered the connection open but the server did not: the client's
+/// first data was ignored, not even acknowledged.
 pub(crate) fn is_unread(setup: &Setup) -> bool {
     let after = &setup.aftermath;
     setup.outcome == Some(SetupOutcome::Established)
@@ -246,9 +247,9 @@ pub(crate) fn is_unread(setup: &Setup) -> bool {
         && !is_unheard(setup)
 }
 
-/// Returns true if the first data may have arrived at once: it was sent again, once, sooner
-/// than any kernel has to acknowledge it (RFC 9293 §3.8.6.3), and acknowledged as copies are. Linux
-/// acknowledges what comes first at once (`tcp_enter_quickack_mode()`).
+/// Returns true if the first data may have arrived the first time: it was retransmitted once,
+/// sooner than a kernel has to acknowledge it (RFC 9293 §3.8.6.3), and acknowledged as a copy is.
+/// Linux acknowledges the first data immediately (`tcp_enter_quickack_mode()`).
 fn is_late_ack(setup: &Setup) -> bool {
     let after = &setup.aftermath;
     let waited = after
@@ -259,13 +260,14 @@ fn is_late_ack(setup: &Setup) -> bool {
     may_delay && is_once && waited < LONGEST_DELAYED_ACK
 }
 
-/// Returns true if the server's program had the connection, and the client's data did not reach it:
-/// it closed what it had accepted without acknowledging that data.
+/// Returns true if the server's program had the connection but did not receive the client's data:
+/// it closed the accepted connection without acknowledging the data.
 fn is_unheard(setup: &Setup) -> bool {
     setup.aftermath.is_left
 }
 
-/// Returns true if its SYN had to be sent again for no reason of its own.
+/// Returns true if the connection's SYN had to be retransmitted, without a reason in the SYN
+/// itself.
 pub(crate) fn is_repeated(setup: &Setup) -> bool {
     setup.outcome == Some(SetupOutcome::Established)
         && setup.retransmissions > 0
@@ -273,8 +275,8 @@ pub(crate) fn is_repeated(setup: &Setup) -> bool {
         && !setup.opening.was_challenged
 }
 
-/// Returns the time that a connection lost until its first request was taken: repeated SYNs and
-/// repeated requests.
+/// Returns the time that a connection lost until its first request was accepted: retransmitted SYNs
+/// and retransmitted requests.
 pub(crate) fn lost_until_taken(setup: &Setup) -> Duration {
     let after = &setup.aftermath;
     let repeated = after

@@ -1,8 +1,8 @@
-//! The earliest whole exchanges of one server side by side, for rules that look at several
-//! connections at once.
+//! The earliest whole exchanges of one server in time order, for rules that compare several
+//! connections.
 //!
-//! Which exchanges are kept depends on when they began and on nothing else, so
-//! that neither the order they come in nor the shards change the outcome.
+//! Which exchanges are kept depends only on when they began, so neither the order in which they
+//! arrive nor the number of shards changes the outcome.
 
 mod late;
 
@@ -17,7 +17,8 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::protocol::http;
 
-/// Maximum number of exchanges kept of one server: several seconds of a busy one, all of a lab's.
+/// Maximum number of exchanges kept for one server: several seconds of a busy server, all of a lab
+/// run's.
 const MAX_MOMENTS: usize = 2048;
 
 /// The instants of one exchange.
@@ -28,34 +29,35 @@ pub(crate) struct Moment {
     pub(crate) client: Endpoint,
     pub(crate) point: PointId,
     pub(crate) ordinal: u32,
-    /// Time when the request was whole here.
+    /// Time at which the request was complete at the observation point.
     pub(crate) sent: Timestamp,
-    /// Time when the server had the request, as far as the travel to it is known.
+    /// Time at which the server had the request, corrected for the travel time where known.
     pub(crate) asked: Timestamp,
-    /// Time when the server sent the response's first byte.
+    /// Time at which the server sent the response's first byte.
     pub(crate) answered: Timestamp,
-    /// Time when the server went on after the longest wait that was its own.
+    /// Time at which the server continued after its longest own wait.
     pub(crate) resumed: Timestamp,
     /// Time of the response's last byte.
     pub(crate) end: Timestamp,
-    /// Time to make its connection, if that was made for it.
+    /// Setup time of the exchange's connection, if the connection was made for this exchange.
     pub(crate) setup: Option<Duration>,
     pub(crate) target: u64,
     pub(crate) redirect: Option<u64>,
-    /// Fingerprint of the name that it asked; 0 where that was not read.
+    /// Fingerprint of the server name that was requested; 0 where the name could not be parsed.
     pub(crate) origin: u64,
-    /// Minimum round trip from here to the server.
+    /// Minimum round trip from the observation point to the server.
     pub(crate) to_server: Duration,
-    /// True if its response was compressed while it was sent.
+    /// True if the response was compressed while it was sent.
     pub(crate) is_encoded: bool,
-    /// True if the server's kernel acknowledged the request before the answer.
+    /// True if the server's kernel acknowledged the request before the response.
     pub(crate) is_acked_first: bool,
-    /// True if nothing of it was lost, missed or behind another: its times are the server's and the
-    /// path's own.
+    /// True if no part of the exchange was lost, missed by the capture or queued after another: its
+    /// times are those of the server and the path alone.
     pub(crate) is_clear: bool,
 }
 
-/// The server's part of an exchange: the instants of a [`Moment`] that are looked at of each.
+/// The server's part of an exchange: the instants of a [`Moment`] that are evaluated for every
+/// exchange.
 #[derive(Clone, Copy)]
 struct Served {
     sent: Timestamp,
@@ -135,7 +137,7 @@ impl Moment {
     }
 }
 
-/// Returns the fingerprint of the name that the exchange, or the handshake before it, asked.
+/// Returns the fingerprint of the server name in the exchange, or in the handshake before it.
 fn origin(exchange: &Exchange) -> u64 {
     let handshake = exchange.handshake.as_ref();
     let named = handshake.and_then(|handshake| handshake.server_name.as_ref());
@@ -145,7 +147,7 @@ fn origin(exchange: &Exchange) -> u64 {
     }
 }
 
-/// Returns the time when the request was whole.
+/// Returns the time at which the request was complete.
 fn sent(exchange: &Exchange) -> Timestamp {
     let is_sending = |wait: &&Wait| {
         matches!(
@@ -157,8 +159,8 @@ fn sent(exchange: &Exchange) -> Timestamp {
     last.map_or(exchange.begin, |wait| wait.end)
 }
 
-/// Returns the time when the server went on after its longest own wait in `exchange`, at the server
-/// as far as the travel from it is known.
+/// Returns the time at which the server continued after its longest own wait in `exchange`,
+/// corrected for the travel time from the server where that time is known.
 fn resumed(exchange: &Exchange) -> Timestamp {
     let travel = exchange.least_trip.unwrap_or_default() / 2;
     let own = exchange
@@ -178,7 +180,8 @@ pub(crate) struct Timeline {
     moments: Vec<Moment>,
     /// Number of whole exchanges, kept or not.
     count: u64,
-    /// Begin of the last exchange kept: what begins later is not kept; `None`: there is room.
+    /// Begin of the last exchange kept; exchanges that begin later are not kept. `None`: there is
+    /// room.
     until: Option<Timestamp>,
     late: Late,
 }
@@ -212,25 +215,27 @@ impl Timeline {
         }
     }
 
-    /// Returns the exchanges in the order they began, of the point that saw most of them.
+    /// Returns the exchanges in the order in which they began, as seen by the point that saw the
+    /// most.
     pub(crate) fn sorted(&self) -> Vec<Moment> {
         let mut moments = self.moments.clone();
         keep_least(&mut moments, MAX_MOMENTS);
         if let Some(point) = busiest_point(&moments) {
             moments.retain(|moment| moment.point == point);
         }
-        // Of exchanges that began at once the least is first, whatever came first.
+        // Of exchanges that began simultaneously the smallest is first, whichever was recorded
+        // first.
         put_in_order(&mut moments, |moment| moment.begin);
         moments
     }
 
-    /// Returns the exchanges that took longest, where not all are among the earliest: the number of
-    /// all exchanges, and those.
+    /// Returns the number of all exchanges, and those that the server took longest to answer;
+    /// `None` if the earliest are all there are.
     pub(crate) fn late(&self) -> Option<(u64, &Late)> {
         (self.count > MAX_MOMENTS as u64).then_some((self.count, &self.late))
     }
 
-    /// Returns the number of exchanges that each of the `kept` stands for.
+    /// Returns the number of exchanges that each of the `kept` represents.
     pub(crate) fn weight(&self, kept: usize) -> f64 {
         match kept {
             0 => 1.0,
@@ -238,7 +243,7 @@ impl Timeline {
         }
     }
 
-    /// Drops what is not among the earliest; leaves them in any order.
+    /// Drops all but the earliest exchanges; leaves those in any order.
     fn keep_earliest(&mut self) {
         if let Some(last) = keep_least(&mut self.moments, MAX_MOMENTS) {
             self.until = Some(last.begin);
@@ -246,7 +251,7 @@ impl Timeline {
     }
 }
 
-/// Drops all but the `most` least, and returns the last of them if that many were there.
+/// Drops all but the `most` smallest items, and returns the last of them if there were that many.
 fn keep_least<T: Ord + Copy>(list: &mut Vec<T>, most: usize) -> Option<T> {
     if list.len() < most {
         return None;
@@ -257,15 +262,15 @@ fn keep_least<T: Ord + Copy>(list: &mut Vec<T>, most: usize) -> Option<T> {
     Some(last)
 }
 
-/// Returns the moments in the order of the instants that `at` says of them; those of one instant
-/// keep the order in which they come.
+/// Returns the moments sorted by the instants that `at` returns; moments with equal instants keep
+/// their order.
 pub(crate) fn by_time(moments: &[Moment], at: impl Fn(&Moment) -> Timestamp) -> Vec<Moment> {
     let number = |moment: &Moment| Some(at(moment).as_nanos().wrapping_sub(i64::MIN) as u64);
     in_order(moments, number, &at)
 }
 
-/// Puts the moments in the order of the instants that `at` says of them, and those of one
-/// instant in their own order.
+/// Sorts the moments by the instants that `at` returns, and those with equal instants by the
+/// moments themselves.
 fn put_in_order(moments: &mut Vec<Moment>, at: impl Fn(&Moment) -> Timestamp) {
     *moments = by_time(moments, &at);
     for at_once in moments.chunk_by_mut(|a, b| at(a) == at(b)) {
@@ -273,7 +278,7 @@ fn put_in_order(moments: &mut Vec<Moment>, at: impl Fn(&Moment) -> Timestamp) {
     }
 }
 
-/// Returns the moments of each client together, in the order in which they come.
+/// Returns the moments grouped by client, within each group in the given order.
 pub(crate) fn by_client(moments: &[Moment]) -> Vec<Moment> {
     in_order(
         moments,
@@ -282,21 +287,20 @@ pub(crate) fn by_client(moments: &[Moment]) -> Vec<Moment> {
     )
 }
 
-/// Returns the moments of each host that asks together, in the order in which they come.
+/// Returns the moments grouped by requesting host, within each group in the given order.
 pub(crate) fn by_host(moments: &[Moment]) -> Vec<Moment> {
     let host = |moment: &Moment| Endpoint::new(moment.client.addr, 0);
     in_order(moments, |moment| host(moment).number(), host)
 }
 
-/// Returns the moments in the order of what `key` says of them; those of which it says the same
-/// keep the order in which they come. Where `number` says of two what is not the same, `key` has
-/// them in the same order.
+/// Returns the moments sorted by `key`; moments with equal keys keep their order. If `number`
+/// differs for two moments, `key` must sort them the same way.
 fn in_order<'a, K: Ord>(
     moments: &'a [Moment],
     number: impl Fn(&Moment) -> Option<u64>,
     key: impl Fn(&'a Moment) -> K,
 ) -> Vec<Moment> {
-    // Places are sorted, for moments are large.
+    // Indices are sorted instead of moments, because moments are large.
     let places = match places_by_number(moments, number) {
         Some(places) => places,
         None => {
@@ -311,12 +315,12 @@ fn in_order<'a, K: Ord>(
     sorted
 }
 
-/// Number of bits of a place beside a number.
+/// Number of bits of an index that is packed together with a number.
 const PLACE_BITS: u32 = 16;
 
-/// Returns the places of the moments in the order of their numbers, and where that is the same, of
-/// the places: each number and its place in one word, which is by far the quickest to sort. `None`
-/// where that has no room for them.
+/// Returns the indices of the moments, sorted by number and then by index. Each number and its
+/// index are packed into one machine word, which is by far the fastest to sort. `None` if they do
+/// not fit into one word.
 fn places_by_number(
     moments: &[Moment],
     number: impl Fn(&Moment) -> Option<u64>,
@@ -336,7 +340,7 @@ fn places_by_number(
     Some(words.into_iter().map(place).collect())
 }
 
-/// Returns the point with most of the moments, of equal ones the first.
+/// Returns the point that saw the most of the moments; of equal ones the first.
 fn busiest_point(moments: &[Moment]) -> Option<PointId> {
     let mut points: Vec<PointId> = moments.iter().map(|moment| moment.point).collect();
     points.sort_unstable();
@@ -357,7 +361,7 @@ mod tests {
     use super::*;
 
     impl Moment {
-        /// A request from `port` of this host that its server had all the time.
+        /// A request from `port` of this host that the server had from `begin` to `end`.
         pub(crate) fn between(port: u16, begin: Timestamp, end: Timestamp) -> Self {
             Self {
                 begin,
@@ -386,7 +390,7 @@ mod tests {
         Moment::between(40_000, at, at)
     }
 
-    /// Fills `shards` timelines turn by turn and merges them.
+    /// Fills `shards` timelines in turn and merges them.
     fn merged(shards: usize, order: impl Iterator<Item = i64>) -> Vec<Moment> {
         let mut all = vec![Timeline::default(); shards];
         for (turn, n) in order.enumerate() {

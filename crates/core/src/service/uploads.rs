@@ -1,4 +1,4 @@
-//! Requests that filled a queue on the way to their server.
+//! Requests that filled a queue on the path to their server.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -7,12 +7,12 @@ use super::Stretches;
 use crate::exchange::Exchange;
 use crate::observed::time::Timestamp;
 
-/// Requests that a queue let through at its rate: what else goes the same way meanwhile
-/// stands in that queue too, whatever port it is for.
+/// Requests that a queue let through at its rate. Other requests on the same path during that time
+/// wait in the same queue, whatever their port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uploads {
     when: Stretches,
-    /// The longest time that an upload's last byte stood in the queue, where that was seen.
+    /// The longest time that an upload's last byte spent in the queue, where that was seen.
     queue: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Uploads {
         self.queue
     }
 
-    /// Returns true if an upload of this client, or of any, was on its way between the two
+    /// Returns true if an upload of this client (or of any client) was in flight between the two
     /// instants.
     pub(crate) fn meet(&self, client: Option<IpAddr>, begin: Timestamp, end: Timestamp) -> bool {
         self.when.meet(client, begin, end)

@@ -1,18 +1,18 @@
-//! Bounded lists for keys that traffic can multiply: the least keys are kept, so that the order of
-//! arrival does not matter.
+//! Bounded lists for keys that traffic can multiply: the smallest keys are kept, so that the result
+//! does not depend on the order of arrival.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Number of shards that may be merged before their list is sorted, in lists of `MOST`.
+/// Number of lists of `MOST` elements that may be merged before the result is sorted.
 const SHARES: usize = 8;
 
-/// The `MOST` least of all elements added, each once. They are sorted a list at a time: elements
-/// mostly arrive in ascending order.
+/// The `MOST` smallest of all elements added, each once. They are sorted one list at a time,
+/// because elements usually arrive in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct Least<T, const MOST: usize> {
     list: Vec<T>,
-    /// Maximum element kept, above which none is added; `None` while there is room.
+    /// Maximum element kept, above which no element is added; `None` while there is room.
     until: Option<T>,
 }
 
@@ -61,10 +61,10 @@ impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
     }
 }
 
-/// The values of the `MOST` least of all keys added.
+/// The values of the `MOST` smallest of all keys added.
 #[derive(Clone, Debug)]
 pub(crate) struct Few<K, V, const MOST: usize> {
-    /// The keys, each with the index of its value: values are large to move.
+    /// The keys, each with the index of its value: values are expensive to move.
     places: BTreeMap<K, usize>,
     values: Vec<V>,
 }
@@ -79,11 +79,11 @@ impl<K, V, const MOST: usize> Default for Few<K, V, MOST> {
 }
 
 impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
-    /// Returns the value of `key`, if that is among the least.
+    /// Returns the value of `key`, if the key is among the smallest.
     pub(crate) fn of(&mut self, key: K) -> Option<&mut V> {
         let is_full = self.places.len() >= MOST;
         let greatest = self.places.last_key_value().filter(|_| is_full);
-        // Of many keys most are none of them.
+        // If there are many keys, most are not among them.
         if greatest.is_some_and(|(greatest, _)| *greatest < key) {
             return None;
         }
@@ -98,7 +98,7 @@ impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
         self.values.get_mut(place)
     }
 
-    /// Makes room for a new key: returns the index of its value, which was the greatest key's.
+    /// Makes room for a new key by replacing the greatest one; returns the index of its value.
     fn replace_greatest(&mut self, key: K) -> Option<usize> {
         let (_, place) = self.places.pop_last()?;
         *self.values.get_mut(place)? = V::default();
@@ -108,7 +108,7 @@ impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
 
     pub(crate) fn merge(&mut self, mut other: Self, add: impl Fn(&mut V, V)) {
         for (key, place) in other.places {
-            // All that follow are greater.
+            // All following keys are greater.
             let Some(own) = self.of(key) else { break };
             if let Some(value) = other.values.get_mut(place) {
                 add(own, core::mem::take(value));

@@ -7,18 +7,17 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Number of bits of a value that a bucket keeps behind the first: a value is off by less than
-/// 1/1024.
+/// Number of bits of a value that a bucket keeps after the first: the error is less than 1/1024.
 const SIGNIFICANT_BITS: u32 = 10;
-/// Minimum number of observations that wait to be counted.
+/// Minimum number of observations that are buffered before they are counted.
 const LEAST_RECENT: usize = 64;
-/// Number of observations that wait, besides, for each bucket that was counted, so that counting
-/// costs each observation the same however many there are.
+/// Number of additional observations that are buffered for each counted bucket, so that the cost
+/// per observation is constant.
 const COUNTED_PER_RECENT: usize = 1;
 
-/// Maximum number of steps in which the requests that one held up are added.
+/// Maximum number of steps in which the requests held up by one request are added.
 const MOST_HELD_UP: u64 = 1_000;
-/// Maximum number of steps kept until they are merged.
+/// Maximum number of steps kept before they are merged.
 const MOST_PAIRS: usize = 100_000;
 
 /// Number of observations of a bucket.
@@ -30,17 +29,16 @@ struct Counted {
 
 /// A distribution of durations as sorted `(value in ns, count)` pairs.
 ///
-/// A value stands for the bucket that holds it: the bucket's upper end, at
-/// most 0.1 % above the true duration. Bounded: 1,024 buckets for each power
-/// of two that occurs.
-// Recording only appends: hundreds of distributions are recorded to in turn,
-// and looking for each one's bucket would be a cache miss every time.
+/// Each value is represented by the upper end of its bucket, at most 0.1 % above the true duration.
+/// Bounded: 1,024 buckets for each power of two that occurs.
+// Recording only appends: hundreds of distributions are recorded in turn, and searching each one's
+// buckets would be a cache miss every time.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(with = "Vec<(u64, u64)>")]
 pub struct Distribution {
-    /// Counted buckets in their order.
+    /// Counted buckets, in order.
     counted: Vec<Counted>,
-    /// The buckets of the latest observations, not counted yet, in any order.
+    /// The buckets of the latest observations that were not counted yet, in any order.
     recent: Vec<u32>,
 }
 
@@ -58,8 +56,8 @@ impl Serialize for Distribution {
     }
 }
 
-/// Reads a distribution. A report may come from anywhere: its pairs are sorted and joined again, so
-/// that what the other methods rely on holds.
+/// Reads a distribution. Reports may come from any source, so the pairs are sorted and merged again
+/// to restore the invariants on which the other methods rely.
 impl<'de> Deserialize<'de> for Distribution {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         Vec::<(u64, u64)>::deserialize(from).map(Self::from_buckets)
@@ -115,7 +113,7 @@ impl Distribution {
         }
     }
 
-    /// Counts the recent observations, or makes their list longer.
+    /// Counts the recent observations, or enlarges their buffer.
     #[cold]
     fn make_room(&mut self) {
         self.settle();
@@ -158,7 +156,7 @@ impl Distribution {
         }
     }
 
-    /// Adds all of `other`'s observations, where nobody else needs these.
+    /// Adds all of `other`'s observations; for callers that no longer need `other`.
     pub(crate) fn absorb(&mut self, mut other: Self) {
         if self.is_empty() {
             *self = other;
@@ -168,7 +166,7 @@ impl Distribution {
         self.merge(&other);
     }
 
-    /// Takes `other`'s observations away; those that were never there stay away.
+    /// Subtracts `other`'s observations; counts do not become negative.
     pub fn subtract(&mut self, other: &Self) {
         self.settle();
         let theirs = other.settled();
@@ -193,16 +191,16 @@ impl Distribution {
         all
     }
 
-    /// Returns the latencies that requests due every `interval` would have had: one that took
-    /// longer held up those due meanwhile, and each of these is added with the time that was left
-    /// for it.
+    /// Returns the latencies that requests due every `interval` would have had: a request that took
+    /// longer than the interval held up those due during it, and each of these is added with the
+    /// remaining time.
     pub(crate) fn at_even_pace(&self, interval: Duration) -> Self {
         let interval = u64::try_from(interval.as_nanos())
             .unwrap_or(u64::MAX)
             .max(1);
         let (mut all, mut pairs) = (self.clone(), Vec::new());
         for (value, count) in self.buckets() {
-            // Several of them are added as one where they are very many.
+            // If there are very many, several are added as one.
             let each = (value / interval).div_ceil(MOST_HELD_UP).max(1);
             let step = interval.saturating_mul(each);
             let first = value.saturating_sub(interval);
@@ -210,7 +208,7 @@ impl Distribution {
             let held_up = left.take_while(|&left| left >= interval);
             let count = count.saturating_mul(each);
             pairs.extend(held_up.map(|left| (left, count)));
-            // Merging costs the whole, keeping them all the memory.
+            // Merging costs time for the whole list, keeping them all costs memory.
             if pairs.len() >= MOST_PAIRS {
                 all.merge(&Self::from_buckets(pairs.drain(..)));
             }
@@ -253,8 +251,8 @@ impl Distribution {
         ))
     }
 
-    /// Returns the smallest value that at least the share `quantile` (0 to 1) of the observations
-    /// does not exceed; `None` when empty.
+    /// Returns the smallest value such that at least the share `quantile` (0 to 1) of the
+    /// observations is not greater; `None` when empty.
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let wanted = (quantile.clamp(0.0, 1.0) * self.count() as f64)
             .ceil()
@@ -268,17 +266,17 @@ impl Distribution {
         reaches.or(settled.last()).map(Counted::value)
     }
 
-    /// Returns the least value; `None` when empty.
+    /// Returns the minimum; `None` when empty.
     pub fn min(&self) -> Option<Duration> {
         self.settled().first().map(Counted::value)
     }
 
-    /// Returns the greatest value; `None` when empty.
+    /// Returns the maximum; `None` when empty.
     pub fn max(&self) -> Option<Duration> {
         self.settled().last().map(Counted::value)
     }
 
-    /// Returns the share of the observations that lie above `threshold`; 0 when empty.
+    /// Returns the share of the observations above `threshold`; 0 when empty.
     pub fn share_above(&self, threshold: Duration) -> f64 {
         let settled = self.settled();
         let above = settled
@@ -305,13 +303,13 @@ impl Counted {
     }
 }
 
-/// Iterates over buckets that were observed once each.
+/// Iterates over buckets that were each observed once.
 fn singles(buckets: &[u32]) -> impl Iterator<Item = Counted> + '_ {
     let buckets = buckets.iter();
     buckets.map(|&bucket| Counted { bucket, count: 1 })
 }
 
-/// Merges the counted buckets and others, both in order.
+/// Merges the counted buckets with others, both sorted.
 fn sum(counted: &[Counted], others: impl Iterator<Item = Counted>) -> Vec<Counted> {
     let mut all = Vec::with_capacity(counted.len() + others.size_hint().0);
     let mut counted = counted.iter().copied().peekable();
@@ -334,7 +332,7 @@ fn push(all: &mut Vec<Counted>, next: Counted) {
     }
 }
 
-/// Joins neighbours of the same bucket.
+/// Merges adjacent entries of the same bucket.
 fn join(counted: &mut Vec<Counted>) {
     counted.dedup_by(|next, kept| {
         let is_same = next.bucket == kept.bucket;
@@ -348,7 +346,7 @@ fn join(counted: &mut Vec<Counted>) {
 /// Returns the bucket of a duration.
 #[inline]
 fn bucket_of(value: Duration) -> u32 {
-    // Nearly all are told without a wide multiplication.
+    // Nearly all values need no wide multiplication.
     const NANOS: u64 = 1_000_000_000;
     let seconds = value.as_secs();
     bucket(if seconds < u64::MAX / NANOS {
@@ -358,8 +356,8 @@ fn bucket_of(value: Duration) -> u32 {
     })
 }
 
-/// Returns the bucket of a value: those below 1,024 have one each, every power of two beyond that
-/// has 1,024.
+/// Returns the bucket of a value: values below 1,024 have a bucket each, and every power of two
+/// beyond has 1,024 buckets.
 #[inline]
 fn bucket(value: u64) -> u32 {
     let bits = u64::BITS - value.leading_zeros();
@@ -393,7 +391,7 @@ mod tests {
         seen.record(ms(100));
         let met = seen.at_even_pace(ms(1));
         assert_eq!(met.count(), 900 + 100);
-        // One in ten of the requests due in the stall waited for the last ten.
+        // One in ten of the requests due in the stall waited for its last ten.
         assert!((met.share_above(ms(90)) - 0.01).abs() < 0.002);
         assert_eq!(seen.at_even_pace(ms(200)), seen);
         // However short the interval, the work is bounded and the sum about right.

@@ -1,16 +1,16 @@
-//! Durations of one kind, in little memory.
+//! A bounded sample of durations of one kind.
 
 use core::time::Duration;
 
-/// Maximum number of durations kept; beyond that each has the same chance to be among them.
+/// Maximum number of durations kept; beyond that, every duration is kept with equal probability.
 const KEPT: u32 = 64;
-/// The unit in which durations are kept: three digits of a loopback's round trip, and 549 s at
-/// most.
+/// The unit in which durations are stored: gives three digits for a loopback round trip, and a
+/// maximum of 549 s.
 const UNIT_NS: u64 = 128;
 
-/// The median and any other quantile of what was pushed: exact up
-/// to 64 durations, from a random sample of 64 beyond that (Vitter's algorithm
-/// R). The same durations in the same order give the same figures.
+/// The median and other quantiles of the durations pushed: exact up to 64 durations, from a random
+/// sample of 64 beyond that (Vitter's algorithm R). The same durations in the same order give the
+/// same figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     kept: Vec<u32>,

@@ -1,10 +1,10 @@
-//! A map from small numbers that lie near each other.
+//! A map for small integer keys that are close together.
 
-/// Values by number: finding one is finding its place. Takes memory for each
-/// value, and a word for each number from the least to the greatest.
+/// Values by number, found by direct indexing. Memory: one entry per value, and a word for each
+/// number from the minimum to the maximum.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots<T> {
-    /// The number of the first place.
+    /// The number of the first slot.
     first: usize,
     places: Vec<Option<Box<T>>>,
 }
@@ -28,13 +28,13 @@ impl<T> Slots<T> {
         self.places.get(place)?.as_deref()
     }
 
-    /// Returns the value at `number`; where there is none, inserts what `make` makes.
+    /// Returns the value at `number`; inserts the result of `make` if there is none.
     #[inline]
     pub(crate) fn get_or_insert_with(&mut self, number: usize, make: impl FnOnce() -> T) -> &mut T {
         self.place(number).get_or_insert_with(|| Box::new(make()))
     }
 
-    /// Returns the place of `number`, with its value if there is one.
+    /// Returns the slot of `number`, with its value if there is one.
     #[inline]
     pub(crate) fn place(&mut self, number: usize) -> &mut Option<Box<T>> {
         let place = match number.checked_sub(self.first) {
@@ -50,13 +50,13 @@ impl<T> Slots<T> {
         places.filter_map(|(place, value)| Some((self.first + place, value.as_deref()?)))
     }
 
-    /// Iterates over the values with their numbers, ascending, and takes them out.
+    /// Iterates over the values with their numbers, ascending, and consumes the map.
     pub(crate) fn into_values(self) -> impl Iterator<Item = (usize, Box<T>)> {
         let places = self.places.into_iter().enumerate();
         places.filter_map(move |(place, value)| Some((self.first + place, value?)))
     }
 
-    /// Makes a place for `number`, and returns its index.
+    /// Creates a slot for `number`, and returns its index.
     #[cold]
     fn make_room(&mut self, number: usize) -> usize {
         if self.is_empty() {

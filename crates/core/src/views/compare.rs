@@ -1,9 +1,9 @@
 //! Comparison of two reports of the same service, before and after a change.
 //!
-//! In go two [`Report`]s, out comes a [`Comparison`]: whether the service is better, no worse or
-//! worse, how certain that is, which findings are gone and whether they are gone *because* the
-//! change reached its target, and whether the predicted latency came true. No clock, no randomness:
-//! equal reports give equal bytes.
+//! The input is two [`Report`]s, the output a [`Comparison`]: whether the service is better, no
+//! worse or worse, how certain that is, which findings are gone and whether they are gone *because*
+//! the change reached its target, and whether the predicted latency came true. No clock, no
+//! randomness: equal reports give equal bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ use crate::conclude::generator::SplitMix64;
 pub const SCHEMA: u32 = 1;
 /// Number of resamples of each run.
 const RESAMPLES: usize = 1_000;
-/// The seed of the generator: any number will do; this one is always used.
+/// The seed of the generator: any fixed number would do.
 const SEED: u64 = 0x6c61_6774_7261_6365;
 
 /// The differences between two runs.
@@ -42,7 +42,7 @@ pub struct Comparison {
     pub before: Side,
     /// The run after.
     pub after: Side,
-    /// True if both ran at the same rate, within a tenth.
+    /// True if both runs had the same rate, within a tenth.
     pub is_equal_rate: bool,
     /// The method of the intervals; `None`: the reports carry too few clusters, and figures are
     /// compared without intervals.
@@ -55,7 +55,7 @@ pub struct Comparison {
     pub failures: QuantityChange,
     /// The changes of the findings, in the order of the reports.
     pub findings: Vec<FindingChange>,
-    /// The check of the predicted latency; `None` where nothing was predicted for the findings that
+    /// The check of the predicted latency; `None` if nothing was predicted for the findings that
     /// vanished.
     pub prediction: Option<PredictionCheck>,
     /// Other remarks that a reader should know.
@@ -89,19 +89,19 @@ pub enum Outcome {
     Mixed,
     /// At least one figure is worse, none is better.
     Worse,
-    /// Too little was measured to tell.
+    /// Too little was measured for a verdict.
     Undecided,
 }
 
 impl Comparison {
-    /// Returns true if the run after is at least as good as the one before, as far as both can
-    /// tell: it decides the exit code.
+    /// Returns true if the run after the change is at least as good as the run before it, as far as
+    /// can be determined. The exit code depends on this.
     pub fn is_no_worse(&self) -> bool {
         matches!(self.outcome, Outcome::Better | Outcome::NoWorse)
     }
 }
 
-/// Compares a run after a change with the one before it.
+/// Compares a run after a change with the run before it.
 pub fn compare(before: &Report, after: &Report) -> Comparison {
     let (sides, is_equal_rate) = load::sides(before, after);
     let resampled = Resampled::new(before, after, RESAMPLES);
@@ -179,10 +179,10 @@ impl Resampled {
     }
 }
 
-/// Weighs the single judgements.
+/// Combines the single judgements into a verdict.
 ///
-/// A closed loop loads a faster service more, which lengthens its tail: such a
-/// tail is no worsening while the mean is better.
+/// In a closed loop, a faster service gets more load, which lengthens its tail: a longer tail is
+/// not a worsening while the mean is better.
 fn conclude(sides: &[Side; 2], latency: &[LatencyChange], rest: &[&QuantityChange]) -> Outcome {
     let [before, after] = sides;
     match (before.requests, after.requests) {

@@ -1,22 +1,22 @@
-//! Connections one by one: those that are wanted, their numbers, and the few with the most of
-//! something. A caller that asks for none pays for none.
+//! Connections one by one: the selection of records, their stream numbers, and the few records that
+//! rank highest by a key. Without a request for records, nothing is collected.
 //!
-//! Counts are those of `tshark` (`-z conv,tcp`, `tcp.analysis.*`) and
-//! `tcptrace -lr`, held against both in the command's tests, but for these:
+//! Counts match those of `tshark` (`-z conv,tcp`, `tcp.analysis.*`) and `tcptrace -lr`, which the
+//! command's tests compare them with, except for these:
 //!
 //! | figure | here | there, and why not |
 //! |---|---|---|
-//! | sent again, out of order | told by the sender's IP-ID and TSval; untold where they are silent | tshark guesses by 3 ms or the first round trip; the sum of both is the same |
-//! | fast, by timer, by probe | by what the loss made its exchange wait for | tshark: an ACK seen twice within 20 ms; neither knows tail-loss probes |
-//! | spurious | D-SACK, or an answer sooner than the path allows | tshark: acknowledged already when it passes here, which a point far from the sender cannot see |
-//! | duplicate ACKs | only while data is outstanding (RFC 5681 §2) | tshark counts what answers spurious repetitions too: the D-SACKs |
-//! | probes | keep-alive and zero-window probes by their number | tcptrace counts those without a byte as bare ACKs |
-//! | a FIN sent again | if its first copy was seen | tshark also without |
+//! | retransmitted, out of order | distinguished by the sender's IP-ID and TSval; undetermined without them | tshark guesses by 3 ms or the first round trip; the sum of both is the same |
+//! | fast, by timer, by probe | by what the exchange waited for after the loss | tshark: an ACK seen twice within 20 ms; neither knows tail-loss probes |
+//! | spurious | D-SACK, or an answer sooner than the path allows | tshark: acknowledged already when it passes the point, which is not visible far from the sender |
+//! | duplicate ACKs | only while data is outstanding (RFC 5681 §2) | tshark also counts the answers to spurious retransmissions: the D-SACKs |
+//! | probes | keep-alive and zero-window probes by their number | tcptrace counts probes without data as bare ACKs |
+//! | a retransmitted FIN | if its first copy was seen | tshark: also without |
 //! | windows | unknown without both SYNs | both print the field unscaled |
-//! | most in flight | furthest byte less what was acknowledged | tshark takes the last one's number when segments overtake |
-//! | initial window | the first flight, a lower bound unless the window ended it | tcptrace: what passed before the first ACK, whatever ended it |
-//! | round trips | from here to each end; the least with the handshake's | tcptrace's median is none; its mean has delayed ACKs in it as ours has |
-//! | packets long after the end | those that come more than 2 s later are not counted | all are |
+//! | maximum in flight | highest byte sent minus bytes acknowledged | tshark uses the latest segment's number, even if it was overtaken |
+//! | initial window | the first flight, a lower bound unless the window ended it | tcptrace: all data before the first ACK, whatever ended the flight |
+//! | round trips | from the point to each end; the minimum includes the handshake's | tcptrace has no median; its mean includes delayed ACKs, as ours does |
+//! | packets long after the end | not counted if more than 2 s later | all are counted |
 
 use core::cmp::Reverse;
 use core::fmt;
@@ -37,47 +37,47 @@ use crate::observed::time::nanos;
 use crate::protocol::quic;
 use crate::report::{ConnectionRecord, Connections};
 
-/// Maximum number of flows whose number is remembered; connections of later ones have none.
+/// Maximum number of flows whose stream number is remembered; connections of later flows get none.
 const MAX_FLOWS: usize = 1 << 20;
 
-/// Receiver of each connection's record as it ends or is given up.
+/// Receiver of the record of each connection when the connection ends or is no longer followed.
 pub type ConnectionSink = Box<dyn FnMut(&ConnectionRecord) + Send>;
 
-/// The connections whose facts are wanted.
+/// The selection of connections for the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
     /// Maximum number of connections that the report lists; 0: none are collected.
     pub limit: usize,
-    /// The key of which they must have most.
+    /// The key by which the listed connections rank highest.
     pub by: Key,
-    /// Number of observation points that a capture file has room for, the points of one file
-    /// following each other: numbers are a file's own. 0: all are of one.
+    /// Number of observation points reserved for each capture file; the points of one file are
+    /// consecutive, and each file has its own stream numbers. 0: all points belong to one file.
     pub points_per_file: u16,
 }
 
-/// The key by which connections are sorted, the most first.
+/// The key by which connections are sorted, highest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Key {
-    /// Time lost by its exchanges.
+    /// Time lost by the connection's exchanges.
     #[default]
     Lost,
     /// Packets.
     Packets,
     /// Payload bytes.
     Bytes,
-    /// First to last packet.
+    /// Time from the first to the last packet.
     Duration,
-    /// Handshake.
+    /// Duration of the handshake.
     Handshake,
-    /// Least round trips to both ends.
+    /// Sum of the minimum round trips to both ends.
     RoundTrip,
-    /// Packets sent again or late.
+    /// Packets retransmitted or late.
     Retransmissions,
     /// Time with a zero window.
     ZeroWindow,
     /// Requests.
     Exchanges,
-    /// Begin: the earliest first.
+    /// Start time: the earliest first.
     Start,
 }
 
@@ -113,10 +113,11 @@ impl Key {
     }
 }
 
-/// Orders connections: the key, then the earlier and the lower first.
+/// The rank of a connection: by the key; of equal ones, the earlier and then the lower one is
+/// first.
 type Rank = Reverse<(u64, Reverse<(i64, u16, u64)>)>;
 
-/// A connection that is followed no further.
+/// A connection that is no longer followed.
 #[derive(Debug)]
 enum Ended {
     Tcp(Watched),
@@ -128,7 +129,7 @@ pub(crate) struct Collected {
     wanted: Wanted,
     seen: u64,
     kept: BTreeMap<Rank, Ended>,
-    /// Stream numbers by file: TCP and UDP are numbered apart.
+    /// Stream numbers by file; TCP and UDP are numbered separately.
     files: BTreeMap<u16, [StreamNumbers; 2]>,
     quic: quic::Flows,
     hasher: SeedableRandomState,
@@ -152,7 +153,7 @@ impl Collected {
         self.sink = Some(sink);
     }
 
-    /// Returns true if anybody wants to know.
+    /// Returns true if records are collected or a sink receives them.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.limit > 0 || self.sink.is_some()
@@ -171,7 +172,7 @@ impl Collected {
         }
     }
 
-    /// Takes in an ICMP error: what it quotes is numbered too.
+    /// Records an ICMP error: the connection that it quotes is numbered too.
     pub(crate) fn number_quoted(&mut self, error: &IcmpError) {
         if !self.is_wanted() {
             return;
@@ -199,18 +200,18 @@ impl Collected {
             .or_insert_with(fresh)
     }
 
-    /// Takes in a connection that is followed no further.
+    /// Records a connection that is no longer followed.
     pub(crate) fn take(&mut self, watched: Watched) {
         self.keep(Ended::Tcp(watched));
     }
 
-    /// Takes in a QUIC connection that is followed no further.
+    /// Records a QUIC connection that is no longer followed.
     pub(crate) fn take_quic(&mut self, flow: Box<quic::Flow>) {
         self.keep(Ended::Quic(flow));
     }
 
-    /// Takes in a datagram, if anybody wants to know; flows that are followed no further must be
-    /// taken in.
+    /// Processes a datagram if records are wanted; returns the flows that are no longer followed,
+    /// which the caller must pass to `take_quic`.
     pub(crate) fn datagram(
         &mut self,
         datagram: &Datagram,
@@ -237,7 +238,7 @@ impl Collected {
         }
     }
 
-    /// Returns the list; `None` where it is not wanted.
+    /// Returns the list; `None` if no list was requested.
     pub(crate) fn finish(&mut self) -> Option<Connections> {
         for flow in self.quic.finish() {
             self.keep(Ended::Quic(flow));
@@ -268,7 +269,7 @@ impl Ended {
         }
     }
 
-    /// Returns the time and place at which it was first seen.
+    /// Returns the time and place at which the connection was first seen.
     fn place(&self) -> (i64, u16, u64) {
         let (first, point, packet) = match self {
             Self::Tcp(watched) => {
@@ -280,7 +281,7 @@ impl Ended {
         (first.as_nanos(), point.0, packet)
     }
 
-    /// Returns the value of the sort key; 0 where that is unknown.
+    /// Returns the value of the sort key; 0 where the value is unknown.
     fn value(&self, key: Key) -> u64 {
         match self {
             _ if key == Key::Start => earliness(self.place().0),
@@ -290,7 +291,7 @@ impl Ended {
     }
 }
 
-/// Returns a number that is greater the earlier `ns` is.
+/// Returns a number that is larger for an earlier `ns`.
 fn earliness(ns: i64) -> u64 {
     u64::try_from(i128::from(i64::MAX) - i128::from(ns)).unwrap_or(u64::MAX)
 }
@@ -334,29 +335,29 @@ fn of_quic(flow: &quic::Flow, key: Key) -> u64 {
     }
 }
 
-/// Numbers the connections of one capture file as Wireshark does
-/// (`epan/dissectors/packet-tcp.c`): from 0, by their first packets; a SYN with
-/// another sequence number opens another.
+/// Numbers the connections of one capture file as Wireshark does (`epan/dissectors/packet-tcp.c`):
+/// from 0, in the order of their first packets; a SYN with a different sequence number begins a new
+/// connection.
 #[derive(Debug)]
 struct StreamNumbers {
-    /// Numbers by a hash of the flow: it takes a third of the memory, and collisions among a
-    /// million flows come in one of 30 million captures.
+    /// Numbers by a hash of the flow. A hash takes a third of the memory of the flow, and among a
+    /// million flows a collision occurs in one of 30 million captures.
     flows: HashMap<u64, Numbered, SeedableRandomState>,
     hasher: SeedableRandomState,
     next: u32,
 }
 
-/// A flow's latest connection.
+/// The latest connection of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     number: u32,
-    /// Sequence number of its SYN, or one of the values below.
+    /// Sequence number of the connection's SYN, or one of the values below.
     opening: u32,
 }
 
 /// The value where no SYN was seen.
 const MIDWAY: u32 = 0;
-/// The value where nothing was seen but headers quoted by ICMP errors.
+/// The value if only headers quoted by ICMP errors were seen.
 const QUOTED: u32 = u32::MAX;
 
 impl StreamNumbers {
@@ -368,14 +369,14 @@ impl StreamNumbers {
         }
     }
 
-    /// Returns the number of a flow's connection, `opening` being the sequence number of its SYN.
+    /// Returns the number of a flow's connection; `opening` is the sequence number of its SYN.
     fn number(&mut self, flow: FlowKey, opening: Option<u32>) -> Option<u32> {
         let seen = opening.map_or(MIDWAY, place_of);
         self.enter(flow, seen, seen)
     }
 
-    /// Numbers the stream of an answer to a SYN of this sequence number; the answer may be
-    /// seen first.
+    /// Numbers the stream of an answer to a SYN with this sequence number; the answer may be seen
+    /// before the SYN.
     fn number_answer(&mut self, flow: FlowKey, opening: u32) -> Option<u32> {
         self.enter(flow, MIDWAY, place_of(opening))
     }
@@ -385,8 +386,8 @@ impl StreamNumbers {
         self.enter(flow, opening.map_or(MIDWAY, place_of), QUOTED);
     }
 
-    /// Returns the number of a flow's connection, `seen` being its opening; if it is new, `opening`
-    /// is remembered.
+    /// Returns the number of a flow's connection with the opening `seen`. A new connection is
+    /// remembered with `opening`.
     fn enter(&mut self, flow: FlowKey, seen: u32, opening: u32) -> Option<u32> {
         let flow = self.hasher.hash_one(flow);
         let fresh = Numbered {
@@ -411,7 +412,7 @@ impl StreamNumbers {
     }
 }
 
-/// Returns a SYN's sequence number as it is remembered.
+/// Returns a SYN's sequence number in the form in which it is remembered.
 fn place_of(seq: u32) -> u32 {
     seq.clamp(MIDWAY + 1, QUOTED - 1)
 }

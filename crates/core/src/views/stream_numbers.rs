@@ -8,13 +8,12 @@ use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::icmp::IcmpError;
 use crate::observed::segment::{Segment, TcpFlags};
 
-/// Maximum number of flows whose number is remembered; those that come later have none.
+/// Maximum number of flows whose stream number is remembered; later flows get none.
 const MAX_FLOWS: usize = 1 << 20;
 
-/// Numbers the TCP connections of one capture file as Wireshark does: from 0,
-/// in the order of their first segments, those quoted by ICMP errors among them.
-/// A SYN with another sequence number
-/// than its direction began with opens another connection of the same ports
+/// Numbers the TCP connections of one capture file as Wireshark does: from 0, in the order of their
+/// first segments, including segments quoted by ICMP errors. A SYN with a sequence number other
+/// than the one with which its direction began opens another connection with the same ports
 /// (`packet-tcp.c: dissect_tcp()`).
 #[derive(Debug)]
 pub struct StreamNumbers {
@@ -22,20 +21,20 @@ pub struct StreamNumbers {
     next: u64,
 }
 
-/// A flow's latest connection.
+/// The latest connection of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     stream: u64,
-    /// The sequence number that each direction began with.
+    /// The sequence number with which each direction began.
     base: [Option<u32>; 2],
 }
 
-/// The facts of a TCP header that tell connections with the same ports apart.
+/// The facts of a TCP header that distinguish connections with the same ports.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// True if the segment asks for a connection.
+    /// True if the segment requests a connection.
     opens: bool,
-    /// The sequence number that its direction began with, if it is the first.
+    /// The sequence number with which the segment's direction begins, if this is its first segment.
     base: u32,
     way: usize,
 }
@@ -52,7 +51,7 @@ impl Seen {
 }
 
 impl StreamNumbers {
-    /// Creates the numbering of one file; `hash_seed` changes nothing in it.
+    /// Creates the numbering of one file; `hash_seed` does not affect the numbers.
     pub fn new(hash_seed: u64) -> Self {
         Self {
             flows: HashMap::with_hasher(flow::hasher(hash_seed)),
@@ -60,8 +59,8 @@ impl StreamNumbers {
         }
     }
 
-    /// Takes in the file's next segment and returns the number of its connection; `None` where
-    /// there are too many to tell.
+    /// Takes the file's next segment and returns the stream number of its connection; `None` if the
+    /// file has too many flows to number.
     pub fn take(&mut self, segment: &Segment) -> Option<u64> {
         let seen = Seen::new(segment.direction, segment.seq, segment.flags);
         let numbered = self.enter(segment.flow, seen)?;
@@ -71,15 +70,15 @@ impl StreamNumbers {
         Some(numbered.stream)
     }
 
-    /// Takes in the file's next ICMP error: a TCP header that it quotes opens a
-    /// connection as the segment itself would, but does not say where the bytes
-    /// of its direction begin. `None` where it quotes too little of one.
+    /// Takes the file's next ICMP error. A quoted TCP header opens a connection as the segment
+    /// itself would, but does not determine where the bytes of its direction begin. `None` if the
+    /// quote is too short.
     pub fn take_quoted(&mut self, error: &IcmpError) -> Option<u64> {
         let seen = Seen::new(error.direction, error.seq?, error.flags?);
         self.enter(error.flow, seen).map(|numbered| numbered.stream)
     }
 
-    /// Returns the connection of a header, a new one if need be.
+    /// Returns the connection of a header, creating it if necessary.
     fn enter(&mut self, flow: FlowKey, seen: Seen) -> Option<&mut Numbered> {
         let is_full = self.flows.len() >= MAX_FLOWS;
         let next = self.next;
@@ -108,7 +107,7 @@ impl StreamNumbers {
         self.flows.get(flow).map(|numbered| numbered.stream)
     }
 
-    /// Returns the number of connections that were told apart.
+    /// Returns the number of connections that were distinguished.
     pub fn count(&self) -> u64 {
         self.next
     }
@@ -173,7 +172,7 @@ mod tests {
         }
     }
 
-    /// The numbers that tshark 4.0 gives the same packets.
+    /// The stream numbers that tshark 4.0 gives these packets.
     #[test]
     fn a_quoted_header_opens_a_stream_and_says_not_where_it_begins() {
         let mut numbers = StreamNumbers::new(7);

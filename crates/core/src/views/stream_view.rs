@@ -1,8 +1,8 @@
 //! A connection in full: its bytes in order, and its round trips, bytes in flight and windows over
 //! time.
 //!
-//! The input is the segments of one connection in the order they were seen. The analysis does not
-//! need this; it is for looking closely.
+//! The input is the segments of one connection in the order in which they were seen. The analysis
+//! does not use this module; it is for looking at a connection in detail.
 
 mod bytes;
 mod samples;
@@ -12,7 +12,7 @@ pub use samples::{Samples, WaySamples};
 
 use crate::observed::flow::Direction;
 
-/// Returns the place of a direction in a list of both.
+/// Returns the index of a direction in a list of both directions.
 const fn way(direction: Direction) -> usize {
     match direction {
         Direction::Forward => 0,

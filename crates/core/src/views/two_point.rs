@@ -1,10 +1,10 @@
-//! Two captures of the same connections, held against each other.
+//! Two captures of the same connections, compared with each other.
 //!
-//! The input is the segments of both, each in its own order and on its own clock, and the exchanges
-//! of one; the output is the relation of the clocks, the time and the losses of the ways between,
-//! and the places where the exchanges' time went. Packets are recognised by their sequence and
-//! acknowledgement numbers, timestamps and IP identification, so that translated addresses and
-//! clocks that differ by years do not matter.
+//! The input is the segments of both captures, each in its own order and on its own clock, and the
+//! exchanges of one capture. The output is the relation of the clocks, the delays and losses on the
+//! paths between the captures, and the places in which the exchanges' time was spent. Packets are
+//! matched by their sequence and acknowledgement numbers, timestamps and IP identification, so
+//! translated addresses and clocks that differ by years do not matter.
 
 mod clock;
 mod matching;
@@ -25,17 +25,17 @@ use matching::{Matched, Pairs};
 pub use place::ExchangeSpan;
 use sighting::{Flow, Sighting};
 
-/// Maximum number of packets of each capture that are held against the other's.
+/// Maximum number of packets of each capture that are compared with the other's.
 const MAX_SIGHTINGS: usize = 1 << 20;
 
-/// Gathers two captures.
+/// Collects two captures.
 #[derive(Debug)]
 pub struct Joining {
     hasher: SeedableRandomState,
     views: [View; 2],
 }
 
-/// A capture as it was gathered.
+/// A capture as collected.
 #[derive(Debug)]
 struct View {
     flows: Vec<Flow>,
@@ -44,19 +44,19 @@ struct View {
     is_partial: bool,
 }
 
-/// Two captures that hold the same connections.
+/// Two captures that contain the same connections.
 #[derive(Debug)]
 pub struct Recognised {
     views: [View; 2],
     pairs: Pairs,
     matched: Matched,
     clock: Clock,
-    /// Index of the capture that is nearer to the clients.
+    /// Index of the capture nearer to the clients.
     client: usize,
 }
 
 impl Joining {
-    /// Creates a joining of two captures of which nothing is known; `hash_seed` changes nothing in
+    /// Creates a join of two captures of which nothing is known yet; `hash_seed` does not affect
     /// the result.
     pub fn new(hash_seed: u64) -> Self {
         let hasher = flow::hasher(hash_seed);
@@ -72,17 +72,16 @@ impl Joining {
         }
     }
 
-    /// Takes in the next segment of the first capture (0) or the second (1); returns `false` where
-    /// there is no room for more of it.
+    /// Takes the next segment of the first capture (0) or the second (1); returns `false` if there
+    /// is no room for more segments of that capture.
     pub fn take(&mut self, capture: usize, segment: &Segment) -> bool {
         self.views
             .get_mut(capture)
             .is_some_and(|view| view.take(segment))
     }
 
-    /// Recognises the connections that are in both; `None` where it is not
-    /// half of what the lesser capture holds, or where packets of one way only
-    /// were seen.
+    /// Matches the connections that are in both captures; `None` if they are less than half of the
+    /// smaller capture, or if only packets of one direction were seen.
     pub fn recognise(self) -> Option<Recognised> {
         let [first, second] = &self.views;
         let pairs = matching::pair(first, second, &self.hasher);
@@ -104,14 +103,14 @@ impl Joining {
 }
 
 impl Recognised {
-    /// Returns the index of the capture that is nearer to the clients, 0 or 1: the one whose
-    /// exchanges must be diagnosed.
+    /// Returns the index of the capture nearer to the clients, 0 or 1. The exchanges of this
+    /// capture are the ones to diagnose.
     pub fn client(&self) -> usize {
         self.client
     }
 
-    /// Concludes and returns the result. `names` are the captures' in the order they were given;
-    /// `exchanges` those that the client's capture shows.
+    /// Concludes and returns the result. `names` are those of the captures in the order given;
+    /// `exchanges` are those seen in the client's capture.
     pub fn conclude(&self, names: [&str; 2], exchanges: &[ExchangeSpan]) -> Joined {
         let [first, second] = names;
         let (near, far) = match self.client {
@@ -187,5 +186,5 @@ impl View {
     }
 }
 
-/// The flags that tell packets apart.
+/// The flags used for matching packets.
 const TELLING: u8 = TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0;

@@ -33,7 +33,7 @@ pub(super) fn lacks(report: &Report) -> Vec<String> {
     });
     let lost = capture.dropped.filter(|&lost| lost > 0).map(|lost| {
         let packets = quantity::counted(lost, "packet", "packets");
-        format!("The capture lost {packets}.")
+        format!("The capture dropped {packets}.")
     });
     let links = capture.points.iter().flat_map(|point| &point.unread_links);
     let unread = links.map(|link| {
@@ -45,9 +45,9 @@ pub(super) fn lacks(report: &Report) -> Vec<String> {
 
 fn extent(capture: &Capture) -> String {
     let dropped = match capture.dropped {
-        Some(0) => "none lost by the capture".to_owned(),
-        Some(lost) => format!("{} lost by the capture", quantity::count(lost)),
-        None => "whether any were lost is not known".to_owned(),
+        Some(0) => "none dropped by the capture".to_owned(),
+        Some(lost) => format!("{} dropped by the capture", quantity::count(lost)),
+        None => "whether the capture dropped any is not known".to_owned(),
     };
     let truncated = match capture.truncated {
         0 => String::new(),
@@ -74,13 +74,13 @@ fn point(page: &mut Page, point: &CapturePoint) {
         count => quantity::counted(count, "connection", "connections"),
     };
     if !point.vantage.is_empty() && point.connections > 0 {
-        text.push_str(&format!(", seen at: {}", point.vantage));
+        text.push_str(&format!(", captured at: {}", point.vantage));
     }
     let unread: u64 = point.unread_links.iter().map(|link| link.packets).sum();
     let without_tcp = point.undecoded.saturating_sub(unread);
     if without_tcp > 0 {
-        let packets = quantity::counted(without_tcp, "packet", "packets");
-        text.push_str(&format!(", {packets} without TCP"));
+        let packets = quantity::counted(without_tcp, "non-TCP packet", "non-TCP packets");
+        text.push_str(&format!(", {packets}"));
     }
     for link in &point.unread_links {
         let packets = quantity::counted(link.packets, "packet", "packets");

@@ -238,7 +238,7 @@ fn fate(finding: &FindingChange) -> (&'static str, Tone, String, String) {
     let mut shares = finding.explanation.clone();
     if finding.share_before > 0.0 || finding.share_after > 0.0 {
         let [before, after] = [finding.share_before, finding.share_after].map(quantity::share);
-        shares = format!("{before} of the time before, {after} after. {shares}");
+        shares = format!("share of time {before} before, {after} after. {shares}");
     }
     (mark, tone, head, shares)
 }

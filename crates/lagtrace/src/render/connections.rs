@@ -37,8 +37,8 @@ pub(super) fn write(page: &mut Page, connections: &Connections) {
         page.paragraph(
             2,
             Tone::Dim,
-            "– is what the capture does not show. Round trips are those from the observation \
-             point: least to the client + least to the server. -v tells all of each.",
+            "– is what the capture does not show. Round trips are measured from the observation \
+             point: minimum to the client + minimum to the server. -v tells all of each.",
         );
     }
     if page.is_verbose() {

@@ -48,9 +48,9 @@ fn unexplained(page: &mut Page, place: &Finding) {
 pub(super) fn whereabouts(place: &Finding) -> Option<String> {
     let location = place.location.as_ref()?;
     let sure = match location.certainty {
-        Verdict::Proven => "The place is proven",
-        Verdict::Strong => "The place is well shown",
-        Verdict::Possible => "The place is not certain",
+        Verdict::Proven => "The location is proven",
+        Verdict::Strong => "The location is well established",
+        Verdict::Possible => "The location is not certain",
     };
     Some(format!("{sure}: {}.", location.because))
 }
@@ -69,11 +69,11 @@ fn candidates(page: &mut Page, candidates: &[Candidate]) {
     if candidates.is_empty() {
         return;
     }
-    page.heading("What it may have been, and what decides");
+    page.heading("Possible causes, and how to tell");
     for candidate in candidates {
         let cause = format!("{}:", candidate.cause);
         let text = format!(
-            "{}. {}",
+            "{}. To tell: {}",
             candidate.because,
             words::sentence(&candidate.decided_by)
         );
@@ -151,7 +151,7 @@ pub(super) fn label(piece: &Evidence) -> String {
     if piece.shows_mechanism {
         format!("{kind}:")
     } else {
-        format!("{kind} (fits):")
+        format!("{kind} (consistent):")
     }
 }
 
@@ -163,7 +163,7 @@ fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     };
     let groups = [
         (Says::Contradicts, Tone::Caution, "Against it"),
-        (Says::Silent, Tone::Dim, "Looked at, and silent"),
+        (Says::Silent, Tone::Dim, "Checked, without a sign of it"),
         (Says::NotAvailable, Tone::Dim, "Not available"),
     ];
     for (says, tone, title) in groups {
@@ -261,7 +261,8 @@ pub(super) fn expectation(prediction: &Prediction, exchanges: &Exchanges) -> Str
     if let Some((low, high)) = prediction.closed_loop_rate {
         let (low, high) = (quantity::rate(low), quantity::rate(high));
         text.push_str(&format!(
-            " The same closed loop might reach {low} to {high}."
+            " If each client sends its next request only after the previous response, {low} to \
+             {high} might be reached."
         ));
     }
     text

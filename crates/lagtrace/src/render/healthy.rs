@@ -66,7 +66,7 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
 /// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unexplained_of_each(report).map(|(each, share)| {
-        format!("Unexplained: {each} of each request on average, {share} of the time.")
+        format!("Unexplained: {each} per request on average ({share} of the request time).")
     });
     let few = few(report).filter(|_| report.causes().next().is_none());
     let rest: Vec<_> = few.into_iter().chain(cut(report)).collect();
@@ -91,16 +91,16 @@ fn opening(report: &Report) -> (Tone, &'static str) {
         ),
         (_, 0) if unexplained(exchanges) > MUCH => (
             Tone::Caution,
-            "No cause was found, and much of the time could not be explained.",
+            "No cause was found, and much of the request time could not be explained.",
         ),
         (_, 0) if report.places().next().is_some() => located(report),
         (_, 0) if has_suspects(report) => (
             Tone::Caution,
-            "No cause was found, and not every layer could be cleared.",
+            "No cause was found, and not every layer could be ruled out.",
         ),
         (_, 0) => (
             Tone::Good,
-            "Nothing found: no removable delay shows in what was measured.",
+            "Nothing found: the measurements show no avoidable delay.",
         ),
         _ => (
             Tone::Caution,
@@ -119,12 +119,13 @@ fn located(report: &Report) -> (Tone, &'static str) {
     if places.all(is_own_work) {
         (
             Tone::Good,
-            "No fault was found: most of the time is the server's own, about as much in each request.",
+            "No fault was found: most of the request time is the server's own, about the same in \
+             each request.",
         )
     } else {
         (
             Tone::Caution,
-            "No cause was found, only where time goes that nothing explains.",
+            "No cause was found, but some time is unexplained; where it passed is shown below.",
         )
     }
 }
@@ -133,8 +134,8 @@ fn located(report: &Report) -> (Tone, &'static str) {
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unexplained_of_each(report)?;
     Some(format!(
-        "At most {each} of each request could be gained on average, {share} of the time: the rest \
-         is travel and transmission.",
+        "At most {each} per request could be saved on average ({share} of the request time); the \
+         rest is network transit and transmission.",
     ))
 }
 
@@ -205,7 +206,7 @@ fn of(report: &Report, state: LayerState) -> Vec<&str> {
 
 fn cleared(report: &Report) -> Option<String> {
     let cleared = of(report, LayerState::Cleared);
-    (!cleared.is_empty()).then(|| format!("Cleared: {}.", words::list(&cleared)))
+    (!cleared.is_empty()).then(|| format!("Ruled out: {}.", words::list(&cleared)))
 }
 
 fn layers(page: &mut Page, report: &Report) {
@@ -215,7 +216,7 @@ fn layers(page: &mut Page, report: &Report) {
     let suspected = of(report, LayerState::Suspected);
     if !suspected.is_empty() {
         let text = format!(
-            "Not cleared: {}. See \"Layer by layer\" below.",
+            "Not ruled out: {}. See \"Layer by layer\" below.",
             words::list(&suspected)
         );
         page.spans(2, &[(Tone::Caution, &text)]);
@@ -223,7 +224,7 @@ fn layers(page: &mut Page, report: &Report) {
     let open = of(report, LayerState::NotMeasured);
     if !open.is_empty() {
         let text = format!(
-            "Not measured: {}. What lies only there could not have been found.",
+            "Not measured: {}. A cause there alone could not have been found.",
             words::list(&open)
         );
         page.spans(2, &[(Tone::Caution, &text)]);
@@ -239,7 +240,7 @@ fn limits(report: &Report) -> Vec<String> {
     let unknown = unexplained(exchanges);
     if unknown > UNEXPLAINED {
         limits.push(format!(
-            "{} of the time could not be explained.",
+            "{} of the request time could not be explained.",
             quantity::share(unknown)
         ));
     }
@@ -250,7 +251,7 @@ fn limits(report: &Report) -> Vec<String> {
         .unwrap_or_default();
     if lost > 0 {
         limits.push(format!(
-            "The capture lost {}.",
+            "The capture dropped {}.",
             quantity::counted(lost, "packet", "packets")
         ));
     }
@@ -262,7 +263,7 @@ fn few(report: &Report) -> Option<String> {
     let count = report.exchanges.count;
     (1..FEW).contains(&count).then(|| {
         format!(
-            "{} too few to know the slow tail.",
+            "{} too few to know the tail of the latency.",
             quantity::counted(count, "request is", "requests are")
         )
     })

@@ -57,13 +57,13 @@ fn what(joined: &Joined) -> String {
         some => format!(" ({} through address translation)", quantity::count(some)),
     };
     let partial = if joined.is_partial {
-        " Only the first packets of both were held against each other."
+        " Only the first packets of both were compared."
     } else {
         ""
     };
     format!(
-        "{} at the client and {} at the server hold the same {}{translated}, {} of them. The \
-         diagnosis is of what the client saw.{partial}",
+        "{} at the client and {} at the server contain the same {}{translated}, {} of them. The \
+         diagnosis is based on what the client saw.{partial}",
         joined.client_capture,
         joined.server_capture,
         quantity::counted(joined.connections, "connection", "connections"),

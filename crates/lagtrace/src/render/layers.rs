@@ -45,9 +45,9 @@ fn mark(state: LayerState) -> (&'static str, Tone) {
 
 /// Returns the outcome of a layer, followed by its grounds, or by how to allow the measurement.
 fn line(layer: &Layer) -> String {
-    let outcome = words::sentence(&layer.line);
     if layer.because.is_empty() || layer.because == layer.line {
-        return outcome;
+        return words::sentence(&layer.line);
     }
-    format!("{outcome} {}", words::sentence(&layer.because))
+    let because = layer.because.trim_end_matches('.');
+    format!("{} ({because}).", layer.line.trim_end_matches('.'))
 }

@@ -22,10 +22,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         (Align::Bar(BAR), ""),
         (Align::Right, "answer in"),
         (Align::Left, "because of"),
-        (
-            Align::Right,
-            &format!("for example {}", place::title(examples)),
-        ),
+        (Align::Right, &format!("example {}", place::title(examples))),
     ]);
     for mode in modes {
         table.row(vec![

@@ -276,7 +276,10 @@ fn largest(page: &mut Page, mtu: &RouteMtu) {
             ),
             None => (
                 Tone::Bad,
-                format!("Larger packets vanish before {at}and nobody says so: a black hole."),
+                format!(
+                    "Larger packets are dropped before {at}without an ICMP message: a black \
+                    hole."
+                ),
             ),
         };
         page.item(2, "•", Tone::Dim, &[(tone, &text)]);

@@ -44,7 +44,9 @@ pub(super) fn text(report: &Report, style: &Style) -> String {
 pub(super) fn comparison(comparison: &Comparison, style: &Style) -> String {
     let head = |page: &mut Page| comparing::briefly(page, comparison);
     let foot = |page: &mut Page| {
-        page.blank();
+        if !page.is_brief() {
+            page.blank();
+        }
         more(page, None);
     };
     let mut lines: Vec<_> = comparing::in_lines(comparison).collect();

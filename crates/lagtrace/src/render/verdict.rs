@@ -73,7 +73,7 @@ fn place(finding: &Finding) -> String {
         Owner::Path => "Path to",
         Owner::Resolver => "Resolver, for",
         Owner::Proxy => "Proxy in front of",
-        Owner::Unknown => "Owner unknown, seen at",
+        Owner::Unknown => "Owner unknown, service",
     };
     format!("{owner} {}", finding.service)
 }
@@ -142,10 +142,10 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     let extent = extent(finding, exchanges)?;
     let each = per(finding, finding.cost_ns);
     let bounds = match bounds(finding) {
-        Some((low, high)) => format!(" (between {low} and {high})"),
+        Some((low, high)) => format!(" (range {low} to {high})"),
         None => String::new(),
     };
-    Some(format!("{each} {extent}{bounds}."))
+    Some(format!("{each}{bounds} {extent}."))
 }
 
 /// Returns the cost per affected request, as a range if its bounds differ.
@@ -182,7 +182,7 @@ fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
         let of = quantity::counted(affected.of, one, many);
         let share = quantity::share(part);
         format!(
-            "in each of {} of {of} ({share})",
+            "in each affected {one} ({} of {of}, {share})",
             quantity::count(affected.exchanges)
         )
     } else if affected.of == exchanges.count && finding.unit.is_requests() {
@@ -205,7 +205,7 @@ fn of_all_services(finding: &Finding, report: &Report) -> Option<String> {
     let location = finding.location.as_ref()?;
     (report.account.len() > 1).then(|| {
         format!(
-            " Of the time of all {} services: {}.",
+            " Share of the time of all {} services together: {}.",
             report.account.len(),
             quantity::share(location.share)
         )
@@ -226,17 +226,17 @@ fn whole_request(finding: &Finding, mean: u64) -> u64 {
 
 fn blame(finding: &Finding) -> String {
     let whose = match finding.culprit {
-        Owner::Client => "It lies with the client",
-        Owner::Server => "It lies with the server",
-        Owner::Path => "It lies on the path between client and server",
-        Owner::Resolver => "It lies with the name's resolver",
-        Owner::Proxy => "It lies with a proxy in between",
-        Owner::Unknown => "Whose fault it is could not be told",
+        Owner::Client => "Responsible: the client",
+        Owner::Server => "Responsible: the server",
+        Owner::Path => "Responsible: the path between client and server",
+        Owner::Resolver => "Responsible: the resolver",
+        Owner::Proxy => "Responsible: a proxy in between",
+        Owner::Unknown => "Responsible: not known",
     };
     if finding.service.is_empty() {
         format!("{whose}.")
     } else {
-        format!("{whose}, seen at {}.", finding.service)
+        format!("{whose} (service {}).", finding.service)
     }
 }
 
@@ -246,8 +246,8 @@ pub(super) fn whereabouts(finding: &Finding) -> Option<String> {
     let because = &location.because;
     let is_surer = location.certainty > finding.verdict && finding.cost_ns > 0;
     is_surer.then(|| match location.certainty {
-        Verdict::Proven => format!("That the time is there is proven: {because}."),
-        _ => format!("That the time is there is well shown: {because}."),
+        Verdict::Proven => format!("The location is proven: {because}."),
+        _ => format!("The location is well established: {because}."),
     })
 }
 
@@ -264,11 +264,11 @@ fn certainty(finding: &Finding) -> String {
     let shown = words::list(&kinds);
     match finding.verdict {
         Verdict::Possible if finding.cause.cause().says_only_where => {
-            "Why it takes it does not show: it may be work that has to be done.".to_owned()
+            "The evidence does not show why; it may be necessary work.".to_owned()
         }
-        Verdict::Possible => "It fits what was seen, and so might something else.".to_owned(),
+        Verdict::Possible => "It matches the evidence, but another cause might too.".to_owned(),
         _ if shown.is_empty() => String::new(),
-        Verdict::Strong => format!("Shown by {shown}, and no look-alike is left."),
+        Verdict::Strong => format!("Shown by {shown}, and no similar cause remains."),
         Verdict::Proven => format!("Shown by {shown}."),
     }
 }

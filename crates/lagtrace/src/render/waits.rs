@@ -88,7 +88,7 @@ fn title(exchanges: &Exchanges) -> String {
 }
 
 /// Returns the owners with their shares, the greatest first, and the longest wait
-/// of each: `Time: server 71 % (thinking before the response), path 29 % (travel)`.
+/// of each: `Time: server 71 % (thinking before the response), path 29 % (network transit)`.
 pub(super) fn in_a_line(exchanges: &Exchanges) -> Option<String> {
     let each = owners(&exchanges.waits).into_iter().map(|(owner, waits)| {
         let part = waits.iter().map(|wait| wait.share).sum();

@@ -26,8 +26,8 @@ pub(crate) fn wait(kind: WaitKind) -> &'static str {
 /// certainty of the place.
 pub(crate) fn place_only(certainty: Verdict) -> (&'static str, Tone) {
     match certainty {
-        Verdict::Proven => ("Where is proven, why is open:", Tone::Caution),
-        Verdict::Strong => ("Where is well shown, why is open:", Tone::Caution),
+        Verdict::Proven => ("Location proven, cause unknown:", Tone::Caution),
+        Verdict::Strong => ("Location well established, cause unknown:", Tone::Caution),
         Verdict::Possible => ("Possible:", Tone::Caution),
     }
 }

@@ -176,7 +176,7 @@ fn a_server_that_is_stopped_is_told_from_one_that_works() {
     // Three stops must be seen, and there is one in each 800 ms at best.
     watched_for(TEST, "stop-the-world-nginx", &load, "5s", |report| {
         let shown = proven(report, "stop-the-world");
-        assert!(shown.contains("lie unread"), "{shown}");
+        assert!(shown.contains("stay unread"), "{shown}");
     });
 }
 

@@ -9,7 +9,7 @@ const QUESTION: (bool, usize) = (true, 40);
 const PART: (bool, usize) = (false, 200);
 const ACKNOWLEDGED: (bool, usize) = (true, 0);
 
-/// Counts whole exchanges and those that were cut.
+/// Counts complete exchanges and those that were cut.
 fn counts(script: &[(bool, usize)]) -> (u64, u64) {
     let ends =
         [(1, 30_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));
@@ -47,7 +47,7 @@ fn state(report: &Report, name: &str) -> Option<LayerState> {
     layer.map(|layer| layer.state)
 }
 
-/// A SYN that comes last, from a port of its own.
+/// A SYN at the end, from a port of its own.
 fn last_syn(traffic: &[(Segment, &'static [u8])]) -> Segment {
     let (first, _) = traffic[0];
     let ends =
@@ -118,8 +118,7 @@ fn one_retransmission_in_many_segments_clears_the_transport() {
     }
 }
 
-/// Counts whole exchanges and those that were cut, where the capture missed the segment at
-/// `index`.
+/// Counts complete exchanges and those that were cut, if the capture missed the segment at `index`.
 fn counts_without(script: &[(bool, usize)], index: usize) -> (u64, u64) {
     let ends =
         [(1, 30_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));
@@ -140,12 +139,12 @@ fn a_hole_within_an_answer_hides_no_request() {
     assert_eq!(counts_without(&script, 2), (2, 0));
     // Its end may be in the hole.
     assert_eq!(counts_without(&script, 4), (1, 1));
-    // So may a question, and whose answer then came is not known.
+    // So may a question; it is then unknown which question was answered.
     assert_eq!(counts_without(&script, 6), (0, 1));
 }
 
-/// Counts whole exchanges, and those that the client gave up, of a MySQL client that says
-/// something and ends the connection so long after that.
+/// Counts complete exchanges, and those that the client gave up, of a MySQL client that sends
+/// something and ends the connection this long afterwards.
 fn given_up(after: Duration) -> (u64, u64) {
     const GREETING: &[u8] = b"\x4a\0\0\0\x0a8.0.36\0 and whatever follows in a greeting that long";
     const LOGIN: &[u8] = b"\x20\0\0\x01\x85\xa6\xff\x19";

@@ -1,5 +1,4 @@
-//! Data behind a FIN: a half-closed client that reads on, and what was lost of
-//! the last bytes.
+//! Data after a FIN: a half-closed client that still reads, and lost bytes at the end.
 
 use core::time::Duration;
 
@@ -20,7 +19,7 @@ const HEAD: u32 = 1 + UNTIL_CLOSE.len() as u32;
 const FIRST: u32 = HEAD + PART.len() as u32;
 const SECOND: u32 = FIRST + PART.len() as u32;
 
-/// A segment: true if by the client, its millisecond, flags, numbers and payload.
+/// A segment: true if sent by the client, its millisecond, flags, numbers and payload.
 type Step = (bool, i64, TcpFlags, u32, u32, &'static [u8]);
 
 /// The handshake, and a request of an HTTP/1.0 client.
@@ -70,7 +69,7 @@ fn outcome(steps: &[Step]) -> (Outcome, u128) {
 }
 
 const WHOLE: Outcome = Outcome::Complete(Some(200));
-/// The client's FIN right behind its request, and the server's acknowledgement of it.
+/// The client's FIN right after its request, and the server's acknowledgement of it.
 const HALF: [Step; 2] = [
     (CLIENT, 11, FIN, ASKED, 1, b""),
     (SERVER, 21, ACK, 1, ASKED + 1, b""),
@@ -113,7 +112,7 @@ fn who_leaves_with_all_that_came_so_far_has_not_read_on() {
     assert!(!matches!(outcome(&steps).0, Outcome::Complete(_)));
 }
 
-/// Returns the steps where the answer's second segment is missing when the server's FIN comes, and
+/// Returns the steps if the response's second segment is missing when the server's FIN comes, and
 /// comes `late` milliseconds later.
 fn lost(steps: &[Step], late: i64) -> Vec<Step> {
     let behind = [

@@ -1,9 +1,9 @@
-//! Congestion marks (ECN), reported where the ends have agreed on them.
+//! Congestion marks (ECN), reported if the ends have agreed on ECN.
 
 use super::*;
 
-/// Returns the report, and its remark on congestion marks, where responses are marked on the path,
-/// the ends may have agreed on marks, and the clients may echo them.
+/// Returns the report, and its remark on congestion marks, for responses that are marked on the
+/// path; `agrees`: the ends agreed on ECN, `echoes`: the clients echo the marks.
 fn told(connections: u16, agrees: bool, echoes: bool) -> (Option<String>, Report) {
     let options = Options {
         connections: Wanted {

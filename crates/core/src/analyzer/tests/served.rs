@@ -1,4 +1,4 @@
-//! Turns of a server's kernel beside packets that were captured elsewhere.
+//! Turns of a server's kernel, combined with packets that were captured elsewhere.
 
 mod renamed;
 
@@ -17,7 +17,7 @@ const SYN_ACK: TcpFlags = TcpFlags::SYN.with(ACK);
 const EXCHANGES: i64 = 30;
 /// The time from one request to the next, in µs.
 const APART: i64 = 100_000;
-/// The time to the server, and back, in µs.
+/// The propagation time to the server, and back, in µs.
 const WAY: i64 = 4_000;
 /// The client's delayed acknowledgement, in µs.
 const DELAYED: i64 = 40_000;
@@ -31,7 +31,7 @@ fn at(micros: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + micros * 1000)
 }
 
-/// Segments at the client, whose handshake shows the way.
+/// Segments at the client, with a handshake that shows the propagation time.
 struct Wire {
     list: Vec<Segment>,
     next: [u32; 2],
@@ -82,7 +82,7 @@ impl Wire {
         self.next[own] += payload_len + u32::from(flags.contains(SYN));
     }
 
-    /// Sends a request, and its answer after `think` at the server, in one part or in two small
+    /// Sends a request, and its response after `think` at the server, in one part or in two small
     /// ones.
     fn exchange(&mut self, begin: i64, think: i64, is_held: bool) {
         let first = begin + 2 * WAY + think;
@@ -130,8 +130,8 @@ fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> Req
     }
 }
 
-/// The report of exchanges that took so long at the server by the packets, each with what its
-/// kernel shows.
+/// The report on exchanges that took this long at the server by the packets, each with its turn
+/// from the server's kernel.
 fn report(think: i64, is_held: bool, turn: impl Fn(i64) -> RequestSpan) -> Report {
     told(think, is_held, turn, Vec::new())
 }
@@ -150,7 +150,7 @@ fn told(
     before.into_iter().for_each(|event| analyzer.observe(event));
     let mut wire = Wire::new();
     for n in 0..EXCHANGES {
-        // As they are handed on: by when they began.
+        // In the order in which they are passed on: by start time.
         let turn = turn(n * APART + WAY);
         let event = Event::here(
             turn.arrived,
@@ -173,7 +173,7 @@ fn joined(report: &Report) -> Option<&JoinedTurns> {
     services.first()?.joined.as_ref()
 }
 
-/// Returns the certainty that the time passed at the culprit.
+/// Returns the certainty that the time was spent at the culprit.
 fn place(finding: &Finding) -> Verdict {
     let location = finding.location.as_ref().expect("a finding with a place");
     location.certainty
@@ -197,7 +197,7 @@ fn notes(report: &Report) -> Vec<&str> {
     ids.filter(|id| id.starts_with("host-")).collect()
 }
 
-/// A turn in which the program thought for `think`, and its answer left at once.
+/// A turn in which the program thought for `think`, and its response left immediately.
 fn thought(arrived: i64, think: i64) -> RequestSpan {
     turn(arrived, 50, think, [think, think], 0)
 }
@@ -225,7 +225,7 @@ fn what_the_packets_call_held_the_kernel_splits_and_proves() {
         "{said:#?}"
     );
     assert_eq!(notes(&report), [""; 0]);
-    // The request that is shown is shown from both sides.
+    // The exemplar is shown from both sides.
     let at_host = |exemplar: &crate::report::Exemplar| {
         let stages = exemplar.at_host.iter();
         let each = stages.map(|stage| (stage.stage.clone(), stage.duration_ns as i64 / 1000));
@@ -240,7 +240,7 @@ fn what_the_packets_call_held_the_kernel_splits_and_proves() {
             .iter()
             .all(|shown| at_host(shown) == expected)
     );
-    // These packets are a capture's.
+    // These packets are from a capture.
     assert!(
         finding
             .evidence
@@ -276,7 +276,7 @@ fn what_the_host_did_not_take_is_not_said_of_it() {
             .all(|finding| finding.cause != Id::ServerThink)
     );
     assert_eq!(notes(&report), ["host-answered-sooner"]);
-    // The queue of its own device was not looked at.
+    // The queue of the server's own device was not observed.
     assert_eq!(only(&report).cause, Id::TimeUnknown, "{report:#?}");
     let beyond = joined(&report).expect("joined").beyond;
     assert_eq!(beyond.exchanges.count, EXCHANGES as u64);
@@ -336,7 +336,7 @@ fn exchange(think: i64) -> Exchange {
     exchange.expect("an exchange")
 }
 
-/// Two turns within one exchange: which of them is its own cannot be told.
+/// Two turns within one exchange: it cannot be determined which of them belongs to the exchange.
 #[test]
 fn turns_that_share_an_exchange_are_not_joined() {
     let exchange = exchange(40_000);
@@ -351,8 +351,8 @@ fn turns_that_share_an_exchange_are_not_joined() {
     assert_eq!(waiting.take(&exchange), None);
 }
 
-/// The server's own device is behind its network stack: what its queue takes
-/// is the server's although its kernel had sent the answer.
+/// The server's own device comes after its network stack: time in its queue is the server's
+/// although its kernel had sent the response.
 #[test]
 fn what_a_device_keeps_is_not_taken_back() {
     let thinking = report(40_000, false, |arrived| thought(arrived, 40_000));
@@ -392,11 +392,11 @@ fn a_quick_server_and_its_kernel_agree() {
     );
 }
 
-/// The handshake was slow: the path is given more than it takes.
+/// The handshake was slow: more time is attributed to the path than it takes.
 #[test]
 fn what_the_path_is_given_too_much_of_is_said() {
     let report = report(0, false, |arrived| {
-        // The turn came and went sooner than half of the round trip that was measured.
+        // The turn came and went sooner than half of the measured round trip.
         thought(arrived - 3_000, 6_000)
     });
     assert_eq!(notes(&report), ["host-took-longer"]);

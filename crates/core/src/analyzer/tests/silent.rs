@@ -1,4 +1,4 @@
-//! Times in which none of our own requests was answered, before packets were captured.
+//! Periods in which none of our own requests was answered, before packets were captured.
 
 use core::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::registry::Id;
 use crate::report::Verdict;
 use crate::stats::histogram::Distribution;
 
-/// The baseline without packets, and the one with them, in milliseconds.
+/// The baseline without packet capture, and the one with it, in milliseconds.
 const UNOBSERVED: (i64, i64) = (-4_000, -1_000);
 const OBSERVED: (i64, i64) = (0, 1_900);
 
-/// The load before packets were captured, as our own requests show it.
+/// The load before packets were captured, as seen by our own requests.
 #[derive(Clone, Copy)]
 struct Shown {
-    /// The time in which none of the requests was answered, and the number of connections.
+    /// The period in which none of the requests was answered, and the number of connections.
     silent: Duration,
     connections: u32,
     /// The lateness of a thread of ours.
@@ -27,7 +27,7 @@ struct Shown {
     /// The time that most requests take.
     usual: Duration,
     is_near: bool,
-    /// The round trip to the server in the handshake, in milliseconds.
+    /// The round trip to the server by the handshake, in milliseconds.
     trip: i64,
 }
 
@@ -100,7 +100,7 @@ fn events(shown: Shown) -> Vec<Event> {
     all
 }
 
-/// Returns the verdict that a server stood still, with packets of a time in which it did not.
+/// Returns the verdict that a server stalled, with packets from a time in which it did not.
 fn found(shown: Shown) -> Option<Verdict> {
     let [_, server] = ends(0);
     let mut analyzer = Analyzer::new(Options {

@@ -1,4 +1,4 @@
-//! Requests that were made while a load warmed up and had no answer while it was measured.
+//! Requests that were made during warm-up and had no response during the measurement.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::observed::event::{Event, EventBody, Phase, PhaseStart, TargetId};
 use crate::registry::Id;
 
-/// The milliseconds at which the figures begin and end, and connections are closed.
+/// The milliseconds at which the measurement begins and ends, and at which connections are closed.
 const MEASURED: (i64, i64) = (100, 1_900);
 const CLOSED: i64 = 2_000;
 /// The time from one request to the next on the connection that is served, in milliseconds.
@@ -21,7 +21,7 @@ pub(super) fn ends(port: u16) -> [Endpoint; 2] {
     [(1, 40_000 + port), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port))
 }
 
-/// A step of a connection: its millisecond, true if by the client, its flags and payload.
+/// A step of a connection: its millisecond, true if sent by the client, its flags and payload.
 pub(super) type Step = (i64, bool, TcpFlags, &'static [u8]);
 
 pub(super) fn opened(then: impl IntoIterator<Item = Step>) -> Vec<Step> {
@@ -34,7 +34,7 @@ pub(super) fn opened(then: impl IntoIterator<Item = Step>) -> Vec<Step> {
     handshake.into_iter().chain(then).collect()
 }
 
-/// A connection whose request the server's kernel has and nobody answers.
+/// A connection whose request is in the server's kernel but never answered.
 fn left() -> Vec<Step> {
     let closing = TcpFlags::FIN.with(ACK);
     opened([
@@ -44,7 +44,7 @@ fn left() -> Vec<Step> {
     ])
 }
 
-/// A connection that is answered all the time from this millisecond on.
+/// A connection whose requests are answered throughout, from this millisecond on.
 pub(super) fn answered(from: i64) -> Vec<Step> {
     let turns = (from.max(1)..MEASURED.1).step_by(APART as usize);
     let turn = |ms| [(ms, true, ACK, REQUEST), (ms + 1, false, ACK, RESPONSE)];
@@ -76,8 +76,8 @@ pub(super) fn segments(port: u16, steps: Vec<Step>) -> Vec<(Segment, &'static [u
     made
 }
 
-/// A connection that is answered all the time, where the capture missed the first answer but for
-/// its acknowledgement.
+/// A connection whose requests are answered throughout; the capture missed the first response
+/// except for its acknowledgement.
 fn missed() -> Vec<(bool, Step)> {
     let mut steps: Vec<_> = left().into_iter().map(|step| (true, step)).collect();
     steps.insert(5, (false, (40, false, ACK, RESPONSE)));
@@ -85,7 +85,7 @@ fn missed() -> Vec<(bool, Step)> {
     steps
 }
 
-/// Returns the causes found where others are answered from this millisecond on.
+/// Returns the causes found if the other connections are answered from this millisecond on.
 fn found(served_from: i64, phase: Phase) -> Vec<Id> {
     let [_, server] = ends(0);
     let mut analyzer = Analyzer::new(Options {

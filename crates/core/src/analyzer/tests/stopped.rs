@@ -1,26 +1,26 @@
-//! Stand-stills behind more exchanges than are kept.
+//! Stalls with more exchanges before them than are kept.
 
 use super::starved::{Step, opened, segments};
 use super::*;
 use crate::registry::Id;
 
-/// Exchanges of each connection before the server stands still and after: over all connections more
-/// than are kept.
+/// Number of exchanges per connection before the server stalls, and after: over all connections
+/// more than are kept.
 const BEFORE: i64 = 600;
 const AFTER: i64 = 20;
 /// The time from one exchange to the next, in milliseconds.
 const APART: i64 = 2;
-/// The time after its end from which on all connections are answered at once again.
+/// The time after the stall from which all connections are answered immediately again.
 const LAST: i64 = 90;
-/// The stand-still's begin, the acknowledgement of what came, and its end.
+/// The stall's beginning, the acknowledgement of what arrived, and the stall's end.
 const STOOD: (i64, i64, i64) = (1_300, 1_342, 1_700);
 
 fn asked(at: i64, answered: i64) -> [Step; 2] {
     [(at, true, ACK, REQUEST), (answered, false, ACK, RESPONSE)]
 }
 
-/// A connection that is answered at once but for one time, in which it waits `waits` milliseconds
-/// longer than the server stands still, or always.
+/// A connection that is answered immediately except once, when it waits `waits` milliseconds longer
+/// than the server stalls; `None`: always immediately.
 fn connection(waits: Option<i64>) -> Vec<Step> {
     let quick = |at: i64| asked(at, at + 1);
     let before = (0..BEFORE).flat_map(|n| quick(1 + n * APART));
@@ -35,8 +35,8 @@ fn connection(waits: Option<i64>) -> Vec<Step> {
     opened(before.chain(meanwhile).chain(after))
 }
 
-/// Returns the causes found where connections wait so much longer than the server stands still, and
-/// `others` are answered meanwhile.
+/// Returns the causes found if connections wait this much longer than the server stalls, and
+/// `others` are answered during the stall.
 fn found(waits: &[i64], others: usize) -> Vec<Id> {
     let waits = waits.iter().copied().map(Some);
     let all = waits.chain(std::iter::repeat_n(None, others));

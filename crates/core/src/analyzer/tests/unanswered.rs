@@ -1,4 +1,4 @@
-//! Lookups that nobody answered, of captures with and without connections.
+//! Unanswered lookups, in captures with and without connections.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ fn message(id: u16, name: &str, is_answer: bool) -> Vec<u8> {
     bytes
 }
 
-/// Hands a message to `analyzer` at this millisecond.
+/// Passes a message to `analyzer` at this millisecond.
 fn pass(analyzer: &mut Analyzer, ms: u64, payload: &[u8], is_answer: bool) {
     let client = Endpoint::new([10, 0, 0, 1].into(), 40_000);
     let resolver = Endpoint::new([10, 0, 0, 53].into(), 53);
@@ -39,15 +39,15 @@ fn pass(analyzer: &mut Analyzer, ms: u64, payload: &[u8], is_answer: bool) {
     analyzer.datagram(&datagram, payload);
 }
 
-/// Returns the layer of names, if there is anything to say of it.
+/// Returns the report's layer of names, if there is anything to report.
 fn names(report: &Report) -> Option<(LayerState, String)> {
     let mut layers = report.layers.iter();
     let layer = layers.find(|layer| layer.layer == "name");
     layer.map(|layer| (layer.state, layer.line.clone()))
 }
 
-/// Returns the report of a lookup that nobody answers and forty others that are answered, beside
-/// this number of connections.
+/// Returns the report on one unanswered lookup and forty answered ones, with this number of
+/// connections.
 fn asked(connections: u16) -> Report {
     let mut analyzer = Analyzer::new(Options::default());
     for (segment, payload) in traffic(connections) {

@@ -1,4 +1,4 @@
-//! Turns of a server's kernel beside its segments.
+//! Turns of a server's kernel, combined with its segments.
 
 use core::time::Duration;
 
@@ -24,8 +24,8 @@ fn at(micros: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + micros * 1000)
 }
 
-/// A connection whose handshake was not seen: each answer in two small parts,
-/// the second right after the first one's late acknowledgement.
+/// A connection whose handshake was not seen: each response comes in two small parts, the second
+/// right after the late acknowledgement of the first.
 fn segments(is_own_known: bool) -> Vec<Segment> {
     let [client, server] = ends();
     let mut list = Vec::new();
@@ -140,7 +140,7 @@ fn the_sending_kernel_proves_what_it_held() {
     assert_eq!(found[0].culprit, crate::exchange::wait::Owner::Server);
     let kinds: Vec<_> = found[0].evidence.iter().map(|piece| piece.kind).collect();
     assert!(kinds.contains(&EvidenceKind::KernelTrace), "{kinds:?}");
-    // What was watched is in no file: nothing points into one.
+    // Watched packets are in no file, so no evidence refers to one.
     let pointing = found[0]
         .evidence
         .iter()
@@ -171,18 +171,18 @@ fn what_the_sending_kernel_did_not_hold_is_not_blamed_on_it() {
     assert!(!causes.contains(&Id::NagleDelayedAck), "{causes:?}");
 }
 
-/// No handshake bounds the way to the server, and its program takes longer
-/// than the second part needs after the acknowledgement.
+/// No handshake bounds the round trip to the server, and its program takes longer than the second
+/// part needs after the acknowledgement.
 #[test]
 fn a_part_that_leaves_with_its_acknowledgement_needs_no_handshake_to_be_seen_so() {
     let found = findings(false, turns(0).take(0));
     assert_eq!(found[0].cause, Id::NagleDelayedAck, "{found:#?}");
 }
 
-/// The time by packets after which a server answers each request, in µs.
+/// The time by the packets after which a server answers each request, in µs.
 const LATE: i64 = 30_000;
 
-/// Returns the first finding about it, if its program read after `unread` µs.
+/// Returns the first finding on such a server, if its program read after `unread` µs.
 fn late(unread: i64) -> Finding {
     late_by(|begin, turn| answered_late(begin, unread, turn))
 }
@@ -198,8 +198,8 @@ fn answered_late(begin: i64, unread: i64, turn: RequestSpan) -> RequestSpan {
     }
 }
 
-/// Returns the first finding if its kernel sent the answer at once, and a device got its first
-/// segment after it had lain in queues for `first` µs, its last one for `last`.
+/// Returns the first finding if the server's kernel sent the response immediately, and a device got
+/// its first segment after it had waited in queues for `first` µs, its last one for `last`.
 fn late_to_leave(first: i64, last: i64) -> Finding {
     let micros = |time: i64| Duration::from_micros(time as u64);
     late_by(|begin, turn| RequestSpan {
@@ -214,14 +214,15 @@ fn late_to_leave(first: i64, last: i64) -> Finding {
     })
 }
 
-/// Returns the first finding, where `told` says what the kernel shows of the turn that begins then.
+/// Returns the first finding; `told` returns the turn, as the kernel shows it, that begins at the
+/// given time.
 fn late_by(told: impl Fn(i64, RequestSpan) -> RequestSpan) -> Finding {
     let mut analyzer = Analyzer::new(Options::default());
     let all = segments(true);
     let mut number = 0;
     for (n, exchange) in (0..).zip(all.chunks(5)) {
         let micros = |after: i64| at(n * APART + after);
-        // The request, the whole answer at once, its acknowledgement.
+        // The request, the whole response in one go, its acknowledgement.
         for (from, when, len) in [(0, 0, 40), (1, LATE, 300), (4, LATE + 500, 0)] {
             number += 1;
             let segment = Segment {
@@ -269,7 +270,7 @@ fn what_lay_in_a_devices_queue_is_told_from_pacing_and_from_the_answers_own_leng
 
 #[test]
 fn what_the_kernel_dropped_is_told_from_work() {
-    // Dropped as it came, and whole again so much later.
+    // Dropped on arrival, and complete again this much later.
     let refused = |whole: i64| {
         late_by(|begin, turn| RequestSpan {
             refused: Some(at(begin)),

@@ -7,12 +7,12 @@ use crate::observed::kernel_span::WatchTally;
 use crate::registry::Id;
 
 const PART: &[u8] = &[b'x'; 1000];
-/// The parts of a stream, 1 ms apart, before and after the client has no room.
+/// Number of parts of a stream, 1 ms apart, before and after the client's window is closed.
 const PARTS: i64 = 40;
-/// The milliseconds from and until which the client has no room.
+/// The milliseconds from and until which the client's window is closed.
 const SHUT: (i64, i64) = (60, 900);
 
-/// A stream that nobody asks for.
+/// A stream that nobody requested.
 fn stream() -> Vec<Step> {
     let said = |from| (from..from + PARTS).map(|ms| (ms, false, ACK, PART));
     let heard = |ms| (ms, true, ACK, b"".as_slice());
@@ -22,7 +22,7 @@ fn stream() -> Vec<Step> {
     opened(first.chain(second).chain([heard(SHUT.1 + PARTS)]))
 }
 
-/// Returns the causes found by watching five of them, without what passed between these
+/// Returns the causes found by watching five of the streams, without what passed between these
 /// milliseconds.
 fn found(is_shut: bool, unseen: (i64, i64)) -> Vec<Id> {
     let mut all: Vec<_> = (0..5).flat_map(|port| segments(port, stream())).collect();
@@ -50,7 +50,7 @@ fn a_server_that_rests_is_not() {
     assert_eq!(found(false, (0, 0)), []);
 }
 
-/// A near miss: the client may have had room again, and none once more.
+/// A near miss: the client may have had room again, and then none once more.
 #[test]
 fn what_passed_while_nobody_watched_is_nobodys() {
     assert_eq!(found(true, (SHUT.0 + 5, SHUT.1 + 5)), []);

@@ -1,4 +1,4 @@
-//! Constant rates of messages, and what keeps them.
+//! Constant rates of messages, and what limits them.
 
 use core::time::Duration;
 
@@ -9,26 +9,27 @@ use crate::attribution::packet::Arrival;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 
-/// The share by which a piece at the rate may be off: a token bucket and a kernel's pacing timer
+/// Maximum relative deviation of a piece from the rate: a token bucket and a kernel's pacing timer
 /// (`tcp_pacing_check()`) are exact, hosts are not.
 const OFF: f64 = 0.2;
-/// The share of the time that must be at the rate; the rest is slow start's.
+/// Minimum share of the time that must be at the rate; the rest is slow start's.
 const SHARE: f64 = 0.7;
-/// The distance, in round trips, of pieces that belong to a window each, whatever their rate.
+/// The interval, in round trips, at which pieces belong to one window each, whatever their rate.
 const ROUND: core::ops::RangeInclusive<f64> = 0.75..=1.25;
-/// The longest time after an ACK's arrival at which a piece that leaves is clocked by it.
+/// Maximum time after an ACK's arrival within which a departing piece counts as clocked by that
+/// ACK.
 const CLOCKED: Duration = Duration::from_micros(150);
-/// The share of pieces that meet an ACK so closely where ACKs clock them: of a sender that paces
-/// few do.
+/// Minimum share of pieces that coincide with an ACK this closely if ACKs clock them; with a sender
+/// that paces, few do.
 const CLOCKED_SHARE: f64 = 0.7;
-/// The number of pieces on the way at a time from which on each is acknowledged at their rate: that
-/// ACKs and pieces meet is then a matter of their phase, and says nothing.
+/// Number of pieces in flight from which each is acknowledged at the pieces' own rate: whether ACKs
+/// and pieces coincide is then a matter of phase, and shows nothing.
 const UNDER_WAY: u32 = 8;
-/// The share of a kernel's pieces that end with a full segment.
+/// Minimum share of a kernel's pieces that end with a full segment.
 const FULL_SHARE: f64 = 0.8;
 /// Minimum share of a queue's bytes that comes in full segments.
 const FILLED_SHARE: f64 = 0.5;
-/// Minimum delay of a queue, beyond a tick of the sender's stamps.
+/// Minimum queueing delay for a queue, beyond a tick of the sender's timestamps.
 const QUEUE: Duration = Duration::from_millis(2);
 
 /// A constant rate.
@@ -36,29 +37,29 @@ const QUEUE: Duration = Duration::from_millis(2);
 pub(in crate::attribution) struct Even {
     /// Bytes per second.
     pub(in crate::attribution) rate: f64,
-    /// The longest gap that fits the rate.
+    /// The longest gap that is consistent with the rate.
     pub(in crate::attribution) longest: Duration,
     pub(in crate::attribution) keeper: Keeper,
 }
 
-/// The keeper of a rate.
+/// The cause of a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::attribution) enum Keeper {
     /// The sender's kernel.
     Sender,
-    /// A queue that drains.
+    /// A draining queue.
     Queue,
-    /// The sender's program, which writes as it gets on.
+    /// The sender's program, which writes at its own speed.
     Program,
-    /// A keeper that cannot be told.
+    /// A cause that cannot be determined.
     Untold,
 }
 
-/// Returns the rate of the pieces, or of the ACKs for them: beside its sender a message leaves as
-/// ACKs let it, and those come at the rate of the queue.
+/// Returns the rate of the pieces, or of their ACKs: at its sender a message leaves as ACKs release
+/// it, and the ACKs come at the rate of the queue.
 pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<Even> {
     let is_near = trace.is_near(sender);
-    // A rate shows in pieces, in a queue's ACKs, or in the segments behind it.
+    // A rate is visible in pieces, in a queue's ACKs, or in the segments after it.
     let by = if is_near { sender.peer() } else { sender };
     let told = trace.marks.iter().filter(|mark| mark.by == by).count();
     if pieces.len() <= PIECES && told <= PIECES {
@@ -75,7 +76,7 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     }
     let lags = lags(trace, sender);
     if lags && fills && !is_near {
-        // Above 20 Mbit/s a queue lets segments out so fast that they make one piece.
+        // Above 20 Mbit/s a queue releases segments so fast that they form one piece.
         let by_piece = rate_of(trace, &steps(pieces));
         let (rate, longest) = by_piece.or_else(|| rate_of(trace, &data_steps(trace, sender)))?;
         return Some(Even {
@@ -89,8 +90,8 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
     let can_tell = is_near || trace.pipe(sender).has_clock;
     let may_be_clocked = longest * UNDER_WAY > trace.whole_trip();
-    // Data that lags beside its sender is in its own device's queue, which is no path; data that is
-    // paced is stamped with the time from which on it may leave (`tcp_update_skb_after_send()` in
+    // Data that lags at the sender is in its own device's queue, which is not on the path; paced
+    // data has the timestamp of the time from which it may leave (`tcp_update_skb_after_send()` in
     // `net/ipv4/tcp_output.c`).
     let keeper = if lags || !can_tell || (may_be_clocked && is_clocked(trace, sender, pieces)) {
         Keeper::Untold
@@ -107,7 +108,7 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
 }
 
 /// Returns true if most bytes came in full segments: a program that writes a little at a time,
-/// however evenly, keeps a rate of its own, and no queue drains at that.
+/// however evenly, has a rate of its own, which is not a queue's.
 fn fills(pieces: &[Piece]) -> bool {
     let all: u64 = pieces.iter().map(|piece| piece.bytes).sum();
     let short: u64 = pieces.iter().map(|piece| piece.short).sum();
@@ -124,8 +125,8 @@ fn steps(pieces: &[Piece]) -> Vec<(Duration, u64)> {
         .collect()
 }
 
-/// Returns the time from each new segment to the first that is no part of the same piece by its own
-/// time, and the bytes between.
+/// Returns the time from each new segment to the first that by its own time belongs to another
+/// piece, and the bytes between.
 fn data_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
     let span = trace.span(sender);
     let mut steps = Vec::new();
@@ -174,7 +175,7 @@ fn ack_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
     steps
 }
 
-/// Returns the rate that most of the time is at, and the longest step that fits it.
+/// Returns the rate that holds for most of the time, and the longest step consistent with it.
 fn rate_of(trace: &Trace<'_>, steps: &[(Duration, u64)]) -> Option<(f64, Duration)> {
     if steps.len() < PIECES {
         return None;
@@ -227,7 +228,7 @@ fn is_clocked(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     met.count() as f64 >= pieces.len() as f64 * CLOCKED_SHARE
 }
 
-/// Returns true if what `sender` sends waits in a queue on its way to its receiver.
+/// Returns true if what `sender` sends waits in a queue on the path to its receiver.
 pub(in crate::attribution) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
     if trace.is_near(sender) {
         let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
@@ -237,7 +238,8 @@ pub(in crate::attribution) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool
     lags(trace, sender)
 }
 
-/// Returns true if the message waits in a queue on its way to the point, by its sender's stamps.
+/// Returns true if the message waits in a queue on its way to the observation point, by its
+/// sender's timestamps.
 fn lags(trace: &Trace<'_>, sender: Side) -> bool {
     let span = trace.span(sender);
     let own = trace
@@ -251,7 +253,8 @@ fn lags(trace: &Trace<'_>, sender: Side) -> bool {
                 && data.span.end > span.start
         })
     });
-    // Stamps that may count anything but milliseconds stand still for longer than any queue.
+    // Timestamps in units other than milliseconds may stay constant for longer than any queue
+    // lasts.
     let has_clock = trace.pipe(sender).has_clock;
     let queued = |mark: &Mark| {
         if has_clock {
@@ -263,15 +266,15 @@ fn lags(trace: &Trace<'_>, sender: Side) -> bool {
     is_median_at_least(QUEUE, new.map(queued))
 }
 
-/// Iterates over the times that the receiver's ACKs took to come, seen beside the sender: each from
-/// the last segment that it covers.
+/// Iterates over the times that the receiver's ACKs took, as seen at the sender: each from the last
+/// segment that the ACK covers.
 fn trips<'t>(trace: &'t Trace<'_>, sender: Side) -> impl Iterator<Item = Duration> + 't {
     let span = trace.span(sender);
     let sent = move |mark: &Mark| {
         let data = mark.data.filter(|data| data.arrival == Arrival::InOrder);
         data.filter(|_| mark.by == sender).map(|data| data.span.end)
     };
-    // Marks that were walked over are not looked at again.
+    // Marks that were already passed are not examined again.
     let mut next = 0;
     let marks = trace.marks.iter().enumerate();
     marks.filter_map(move |(at, ack)| {
@@ -297,7 +300,8 @@ fn least_queue(trace: &Trace<'_>, sender: Side) -> Duration {
     QUEUE.max(floor / 8)
 }
 
-/// Returns true if the median of `times` is at least `least`, which is not zero: told by counting.
+/// Returns true if the median of `times` is at least `least`, which is not zero; determined by
+/// counting.
 fn is_median_at_least(least: Duration, times: impl Iterator<Item = Duration>) -> bool {
     let (mut shorter, mut all) = (0_usize, 0);
     for time in times {

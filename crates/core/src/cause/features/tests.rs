@@ -1,5 +1,5 @@
-//! Rules and the exchanges that they are shown, on recordings of everything
-//! that the lab can make.
+//! The rules and the exchanges that they observe, on recordings of everything that the lab can
+//! produce.
 
 #![allow(clippy::disallowed_methods, reason = "tests read recordings")]
 
@@ -18,7 +18,7 @@ use crate::observed::event::PointId;
 /// All features.
 const ALL: Features = Features(u64::MAX);
 
-/// The recordings of the corpus, at either end.
+/// The recordings of the corpus, from either end.
 fn recordings() -> Vec<PathBuf> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
     let entries = fs::read_dir(&corpus).expect("the corpus");
@@ -33,7 +33,7 @@ fn recordings() -> Vec<PathBuf> {
     files
 }
 
-/// The exchanges of a recording, as they closed.
+/// The exchanges of a recording, in the order in which they closed.
 fn exchanges(path: &Path) -> Vec<Exchange> {
     let file = fs::File::open(path).expect("a recording");
     let mut bytes = Vec::new();
@@ -58,16 +58,15 @@ fn exchanges(path: &Path) -> Vec<Exchange> {
     std::mem::take(&mut *seen)
 }
 
-/// The state of all rules after `exchange` with `features`, as text: each
-/// rule's behind its name.
+/// The state of all rules after `exchange` with `features`, as text: the state of each rule follows
+/// its name.
 fn held(exchange: &Exchange, features: Features) -> String {
     let mut rules = Rules::default();
     rules.show(&[exchange], &[features]);
     format!("{rules:#?}")
 }
 
-/// The shape by which exchanges count as alike: outcome, kinds of wait, lengths
-/// of lists.
+/// The shape by which exchanges count as alike: outcome, kinds of wait, lengths of lists.
 fn shape(exchange: &Exchange) -> impl Ord + use<> {
     let kinds: Vec<_> = exchange.waits.iter().map(|wait| wait.kind).collect();
     let lists = [
@@ -78,7 +77,7 @@ fn shape(exchange: &Exchange) -> impl Ord + use<> {
     (exchange.outcome, kinds, lists)
 }
 
-/// The rule of the first line in which the two differ.
+/// The rule of the first line in which the two texts differ.
 fn differing<'a>(one: &str, other: &'a str) -> Option<&'a str> {
     let same = one.lines().zip(other.lines()).take_while(|(a, b)| a == b);
     let is_rule = |line: &&str| line.starts_with("    ") && !line.starts_with("     ");
@@ -86,8 +85,8 @@ fn differing<'a>(one: &str, other: &'a str) -> Option<&'a str> {
     (one != other).then(|| until.filter(is_rule).last().unwrap_or_default())
 }
 
-/// A rule is shown only exchanges with the features that it names: no other may
-/// be able to change what it holds.
+/// Each rule observes only exchanges with the features that it declares: no other exchange may
+/// change its state.
 #[test]
 fn rules_are_asked_about_all_that_concerns_them() {
     let mut shown = 0;

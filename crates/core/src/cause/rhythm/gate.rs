@@ -1,4 +1,4 @@
-//! Answers one at a time, at even distances: a limit, or a single worker.
+//! Responses one at a time, at even intervals: a limit, or a single worker.
 
 use core::time::Duration;
 
@@ -7,59 +7,59 @@ use crate::cause::evidence::human;
 use crate::report::{Evidence, EvidenceKind};
 use crate::service::timeline::{self, Moment};
 
-/// Minimum number of answers to waiting requests.
+/// Minimum number of responses to waiting requests.
 const LEAST_TURNS: usize = 10;
-/// Minimum share of all exchanges that waited while another was answered.
+/// Minimum share of all exchanges that waited while another one was answered.
 const WAITING: f64 = 0.6;
-/// Share of the median by which a distance may differ.
+/// Maximum deviation of an interval, as a share of the median.
 pub(super) const STRAY: f64 = 0.15;
-/// Share of the median by which a distance may differ where other evidence tells the reason.
+/// Maximum deviation of an interval, as a share of the median, if other evidence shows the reason.
 pub(super) const LOOSE: f64 = 0.3;
-/// Minimum share of the distances that differ by no more.
+/// Minimum share of the intervals that deviate by no more than that.
 const EVEN: f64 = 0.8;
-/// Minimum distance that is evidence: timestamps and kernels stray.
+/// Minimum interval that is evidence: timestamps and kernels vary by less.
 const LEAST_TURN: Duration = Duration::from_millis(2);
-/// Maximum part of a turn within which an answer came from a server that had only to let it
-/// through.
+/// Maximum part of a turn for a response from a server that only had to let the request through.
 const QUICK: f64 = 0.5;
 /// Maximum relative deviation of a measured rate from a round one.
 const ROUND: f64 = 0.015;
-/// Minimum number of clients whose requests must wait for each other.
+/// Minimum number of clients whose requests wait for each other.
 const LEAST_CLIENTS: usize = 3;
-/// Maximum relative deviation of a round of all clients from a turn for each.
+/// Maximum relative deviation of a round of all clients from one turn per client.
 const CLOSED: f64 = 0.1;
-/// Minimum share of all answers that keep their distance behind a limit, quick ones too.
+/// Minimum share of all responses, including quick ones, that keep the interval of a limit.
 const DISTANT: f64 = 0.95;
 
 /// A server that answers one request after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cause) struct Gate {
-    /// Time from one answer to the next.
+    /// Time from one response to the next.
     pub(in crate::cause) turn: Duration,
-    /// Answers that came a turn after the one before, and all that waited.
+    /// Number of responses that came one turn after the previous one, and of all that waited.
     pub(in crate::cause) even: (usize, usize),
-    /// The shortest wait that was seen.
+    /// The shortest wait seen.
     pub(in crate::cause) quickest: Duration,
-    /// True if a request met the server idle: only that tells work from a limit.
+    /// True if a request met the server idle: only such a request distinguishes work from a limit.
     pub(in crate::cause) has_met_idle: bool,
 }
 
 impl Gate {
-    /// Returns true if the rate is one that people would write into a configuration.
+    /// Returns true if the rate is one that people would configure.
     pub(super) fn is_configured(&self) -> bool {
         is_round(self.turn)
     }
 
-    /// Returns the answers per second.
+    /// Returns the responses per second.
     pub(in crate::cause) fn rate(&self) -> f64 {
         1.0 / self.turn.as_secs_f64()
     }
 
-    /// Returns the even turns as evidence, with the packets that end some of the answers.
+    /// Returns the even turns as evidence, with the last packets of some of the responses.
     pub(in crate::cause) fn evidence(&self, packets: &[u64]) -> Evidence {
         let (even, of) = self.even;
         let text = format!(
-            "{even} of {of} answers to requests that waited side by side came {} after the one before",
+            "{even} of {of} answers to requests that waited in parallel came {} after the previous \
+             one",
             human(self.turn)
         );
         Evidence::mechanism(EvidenceKind::Wire, text)
@@ -68,9 +68,9 @@ impl Gate {
     }
 }
 
-/// Returns the even turns in which requests that wait side by side are answered, and true if the
-/// server could answer sooner than in a turn: then a limit makes them wait, else its work. `None`
-/// too where a request that met an idle server was never seen, for that alone tells the two apart
+/// Returns the even turns in which waiting requests are answered, and true if the server could
+/// answer sooner than in a turn: then a limit makes requests wait, else the server's work. `None`
+/// also if no request met an idle server, because only such a request distinguishes the two
 /// ([`open`]).
 pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
     let gate = even(all, stray)?;
@@ -88,13 +88,13 @@ pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
     is_seen.then_some((gate, false))
 }
 
-/// Returns even turns of requests none of which met the server idle, as in a capture that begins in
-/// the midst of a load: they wait for each other, whether it is for work or for a limit.
+/// Returns even turns of requests of which none met the server idle, as in a capture that begins
+/// during a load: they wait for each other, either for work or for a limit.
 ///
-/// Answers are equally even where requests come evenly and each takes the same time. So each client
-/// must ask as soon as it is answered, which leaves the pace to the server, and a round of all of
-/// them must take a turn for each: clients that started at even distances keep those, but their
-/// round is as long as the server's time.
+/// Responses are equally even if requests arrive evenly and each takes the same time. So two more
+/// conditions apply. Each client must send its next request as soon as it is answered, which leaves
+/// the pace to the server. And a round of all clients must take one turn per client: clients that
+/// started at even intervals keep these intervals, but their round is as long as the server's time.
 pub(super) fn open(all: &Answers, stray: f64) -> Option<Gate> {
     let gate = even(all, stray)?;
     let is_always_busy = after_idle(&all.by_answer).next().is_none();
@@ -106,8 +106,8 @@ pub(super) fn open(all: &Answers, stray: f64) -> Option<Gate> {
     })
 }
 
-/// Returns true if clients ask at once after each answer, and a round of all of them takes a
-/// turn for each.
+/// Returns true if clients send immediately after each response, and a round of all clients takes
+/// one turn per client.
 fn is_round_of_turns(moments: &[Moment], turn: Duration) -> bool {
     let by_client = timeline::by_client(moments);
     let clients = by_client.chunk_by(|a, b| a.client == b.client).count();
@@ -126,7 +126,7 @@ fn is_round_of_turns(moments: &[Moment], turn: Duration) -> bool {
         && (in_turns / round.as_secs_f64().max(f64::MIN_POSITIVE) - 1.0).abs() <= CLOSED
 }
 
-/// Returns the answers to requests that came when the one before them was answered.
+/// Returns the responses to requests that arrived after the previous request was answered.
 fn after_idle(answers: &[Moment]) -> impl Iterator<Item = &Moment> {
     let pairs = answers.iter().zip(answers.iter().skip(1));
     pairs
@@ -134,8 +134,7 @@ fn after_idle(answers: &[Moment]) -> impl Iterator<Item = &Moment> {
         .map(|(_, next)| next)
 }
 
-/// Returns the even turns in which requests that wait side by side are answered, for whatever
-/// reason.
+/// Returns the even turns in which waiting requests are answered, whatever the reason.
 pub(super) fn even(all: &Answers, stray: f64) -> Option<Gate> {
     let (clear, answers) = (&all.moments, &all.by_answer);
     let pairs = || answers.iter().zip(answers.iter().skip(1));
@@ -162,8 +161,8 @@ pub(super) fn even(all: &Answers, stray: f64) -> Option<Gate> {
     })
 }
 
-/// Returns true if this is a rate that people choose: a whole number of requests per second or
-/// minute, and a round one where it is large. A pace for another reason hits one by chance only.
+/// Returns true if people would choose this rate: a whole number of requests per second or minute,
+/// and a round number if it is large. A pace with another reason matches only by chance.
 fn is_round(turn: Duration) -> bool {
     let second = 1.0 / turn.as_secs_f64();
     let steps = [
@@ -178,12 +177,12 @@ fn is_round(turn: Duration) -> bool {
     })
 }
 
-/// Returns true if the turns are the transfer times of responses: then the next one's first byte
-/// queues behind the bytes of this one.
+/// Returns true if the turns are the transfer times of responses: then the next response's first
+/// byte queues after the bytes of this one.
 fn is_transfer(clear: &[Moment], turn: Duration) -> bool {
     let transfers = clear.iter().map(|moment| moment.end.since(moment.answered));
     let transfers = sorted(transfers);
-    // The travel is in it; it does not vary.
+    // The times include the travel, which does not vary.
     let least = quantile(&transfers, 0.0);
     (quantile(&transfers, 0.5) - least) * 2 > turn
 }

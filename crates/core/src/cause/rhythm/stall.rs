@@ -1,4 +1,4 @@
-//! Stand-stills, after which a server answered everything due together.
+//! Stalls, after which a server answered all waiting requests together.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,36 +8,37 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::service::timeline::{LEAST_LATE, Late, Moment};
 
-/// Minimum length of a stall: shorter ones are a scheduler's or a disk's.
+/// Minimum length of a stall: shorter ones are due to a scheduler or a disk.
 const LEAST_STALL: Duration = LEAST_LATE;
 /// Minimum ratio of a stall to the ordinary think time.
 const OUTSTANDING: u32 = 4;
-/// Maximum gap between answers that follow each other after a stall.
+/// Maximum gap between consecutive responses after a stall.
 const BURST: Duration = Duration::from_millis(3);
 /// Minimum number of connections that waited together: two may be chance.
 const LEAST_CONNECTIONS: usize = 3;
-/// Minimum number of stand-stills: any host has a bad moment.
+/// Minimum number of stalls: any host has a bad moment.
 pub(in crate::cause) const OCCASIONS: usize = 3;
-/// Minimum length of a stand-still that counts on its own.
+/// Minimum length of a stall that counts without others.
 pub(in crate::cause) const LONG_STALL: Duration = Duration::from_millis(200);
-/// Minimum share of the late answers, or of their time, that is part of a stall.
+/// Minimum share of the late responses, or of their time, that stalls must explain.
 const EXPLAINED: f64 = 0.7;
-/// Minimum share of the answers released together whose requests came since the last answer: a
-/// few were late before, for a reason of their own.
+/// Minimum share of the responses released together whose requests arrived since the previous
+/// response: a few were late before, for another reason.
 const TOGETHER: f64 = 0.9;
-/// The divisor of a long stall's length within which the answers follow that wanted a processor.
+/// The divisor of a long stall's length: responses that had to wait for a processor follow within
+/// that time.
 const FOLLOWING: u32 = 4;
-/// Maximum share of all exchanges that are late: with more, the server is always so.
+/// Maximum share of late exchanges: with a larger share, the server is always like that.
 const RARE: f64 = 0.75;
-/// Minimum share of exchanges for the same targets that are answered quickly beside those that
-/// waited.
+/// Minimum share of quickly answered exchanges among those with the same targets as the exchanges
+/// that waited.
 const USUAL: f64 = 1.0 - RARE;
-/// Minimum time before the release of a request whose answer, if it came meanwhile, shows that
-/// the server ran.
+/// Minimum time between a response and the release for the response to show that the server ran
+/// during the stall.
 const MEANWHILE: Duration = Duration::from_millis(5);
-/// The wait after which a request is acknowledged before its answer wherever the server's kernel
-/// has it: a delayed ACK takes 40 ms (`TCP_DELACK_MIN` in `include/net/tcp.h`) and up to a tick,
-/// from there on at most a round trip (`tcp_send_delayed_ack()`).
+/// The wait after which a request is acknowledged before its response if the server's kernel has
+/// received it: a delayed ACK takes 40 ms (`TCP_DELACK_MIN` in `include/net/tcp.h`) plus up to a
+/// tick; above that, at most a round trip (`tcp_send_delayed_ack()`).
 const DELAYED_ACK: Duration = Duration::from_millis(52);
 /// Minimum number of ordinary requests after a cold start.
 const WARM: usize = 10;
@@ -45,38 +46,38 @@ const WARM: usize = 10;
 const COLD: u32 = 10;
 /// Minimum length of a cold start.
 const LEAST_START: Duration = Duration::from_millis(50);
-/// The divisor of the wait for a cold start within which the last answer follows the first: all
-/// want a processor at once then.
+/// The divisor of the wait for a cold start: the last response follows the first within that time,
+/// because all requests compete for a processor then.
 const STRAGGLING: u32 = 10;
 
-/// A stand-still.
+/// A stall.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cause) struct Stall {
-    /// The earliest request that waited.
+    /// The time of the earliest request that waited.
     pub(in crate::cause) begin: Timestamp,
-    /// The first answer after it.
+    /// The time of the first response after the stall.
     pub(in crate::cause) release: Timestamp,
-    /// The last of the answers that were due.
+    /// The time of the last response that was due.
     pub(in crate::cause) last: Timestamp,
-    /// Time from the first request that waited to the last.
+    /// Time from the first request that waited to the last one.
     pub(super) asked_over: Duration,
-    /// Time from the first answer to the last that followed it closely.
+    /// Time from the first response to the last one that followed closely.
     pub(super) released_over: Duration,
     pub(in crate::cause) connections: usize,
     pub(in crate::cause) requests: usize,
-    /// Requests of these that waited longer than an acknowledgement may take.
+    /// Number of these requests that waited longer than an acknowledgement may take.
     pub(super) long: usize,
-    /// Requests of `long` that were acknowledged before their answer.
+    /// Number of requests of `long` that were acknowledged before their response.
     pub(super) acknowledged: usize,
 }
 
 impl Stall {
-    /// Returns the least length of the stand-still.
+    /// Returns the minimum length of the stall.
     pub(in crate::cause) fn duration(&self) -> Duration {
         self.release.since(self.begin)
     }
 
-    /// Returns true if `moment` waited in the stand-still.
+    /// Returns true if `moment` waited in the stall.
     pub(in crate::cause) fn holds(&self, moment: &Moment) -> bool {
         moment.asked >= self.begin
             && moment.asked <= self.release
@@ -84,7 +85,7 @@ impl Stall {
             && moment.answered <= self.last
     }
 
-    /// Counts the requests that waited in the stand-still.
+    /// Counts the requests that waited in the stall.
     fn count(&mut self, held: &[&Moment]) {
         let is_long = |moment: &&&Moment| moment.think() > DELAYED_ACK.max(moment.to_server);
         let long = held.iter().filter(is_long);
@@ -95,8 +96,8 @@ impl Stall {
         self.acknowledged = long.filter(|moment| moment.is_acked_first).count();
     }
 
-    /// Adds the requests of a long stand-still that were answered a little later: all want a
-    /// processor at once, and a request that has one goes on with the next.
+    /// Adds the requests of a long stall that were answered a little later: all of them compete for
+    /// a processor, and a thread that has one continues with its next request.
     fn take_followers(&mut self, late: &[Moment]) {
         let duration = self.duration();
         if duration < LONG_STALL {
@@ -115,29 +116,29 @@ impl Stall {
         self.count(&held);
     }
 
-    /// Returns true if requests that came over some time were answered at once.
+    /// Returns true if requests that arrived over some time were answered simultaneously.
     fn is_common_release(&self) -> bool {
         self.asked_over > self.released_over * 2
     }
 }
 
-/// The course of a server's answers, in which stand-stills are looked for: the possibly late ones,
-/// and whether others came meanwhile.
+/// The course of a server's responses, in which stalls are searched: the possibly late responses,
+/// and whether there were others in between.
 pub(super) struct Course<'a> {
-    /// At least the late answers, in the order they were given.
+    /// At least the late responses, in the order in which they were sent.
     by_answer: Vec<Moment>,
     /// The number of exchanges.
     count: f64,
-    /// The think time that half of the exchanges stay below, or fewer where that half is far
-    /// longer.
+    /// The median think time of the exchanges, or a lower quantile if the median is far higher than
+    /// that.
     pub(super) ordinary: Duration,
-    /// The instants at which answers began, where not all are at hand.
+    /// The instants at which responses began, if not all responses are available.
     answered: Option<&'a Late>,
 }
 
 impl<'a> Course<'a> {
-    /// Makes the course of all `answers`, or of those of a busier server, of which `late` knows the
-    /// late ones.
+    /// Makes the course of all `answers`, or, for a busier server, of the late ones that `late`
+    /// recorded.
     pub(super) fn new(answers: &Answers, late: Option<LateOnes<'a>>) -> Self {
         let least = quantile(&answers.thinks, USUAL);
         let is_split = least * OUTSTANDING < answers.ordinary();
@@ -152,7 +153,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Returns the last instant before this one at which an answer began, or may have.
+    /// Returns the last instant before `before` at which a response began, or may have begun.
     fn last_answer(&self, before: Timestamp) -> Option<Timestamp> {
         if let Some(late) = self.answered {
             return late.last_answer(before);
@@ -162,8 +163,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Returns the stand-stills, earliest first; empty where they do not explain most of the late
-/// answers.
+/// Returns the stalls, earliest first; empty if they do not explain most of the late responses.
 pub(super) fn stalls(course: &Course<'_>) -> Vec<Stall> {
     let least = LEAST_STALL.max(course.ordinary * OUTSTANDING);
     let late: Vec<Moment> = course
@@ -194,9 +194,9 @@ pub(super) fn stalls(course: &Course<'_>) -> Vec<Stall> {
     }
 }
 
-/// Returns the stand-stills that are the server's and not the requests': there are several, or they
-/// are long, and most of them ended at once for requests that had come at different times, or all
-/// met requests for targets that are answered quickly at other times.
+/// Returns the stalls if the server, not the requests, is the reason: there are several, or they
+/// are long; and most of them ended simultaneously for requests that had arrived at different
+/// times, or all of them affected targets that are answered quickly at other times.
 pub(super) fn common(
     stalls: Vec<Stall>,
     course: &Course<'_>,
@@ -216,15 +216,15 @@ pub(super) fn common(
     (!stalls.is_empty() && is_common).then_some(stalls)
 }
 
-/// Returns true if the server's kernel had the waiting requests: a path that holds requests up
-/// holds their acknowledgements too. `None` where nothing waited long enough.
+/// Returns true if the server's kernel had received the waiting requests: a path that delays
+/// requests delays their acknowledgements too. `None` if no request waited long enough.
 pub(super) fn were_acknowledged(stalls: &[Stall]) -> Option<bool> {
     let long: usize = stalls.iter().map(|stall| stall.long).sum();
     let acknowledged: usize = stalls.iter().map(|stall| stall.acknowledged).sum();
     (long > 0).then_some(acknowledged * 2 >= long)
 }
 
-/// Returns true if the targets asked for in the stand-stills are mostly answered quickly.
+/// Returns true if the targets of requests in the stalls are mostly answered quickly.
 fn are_usually_quick(stalls: &[Stall], course: &Course<'_>, clear: &[Moment]) -> bool {
     let is_held = |moment: &&Moment| stalls.iter().any(|stall| stall.holds(moment));
     let held = by_target(course.by_answer.iter().filter(is_held));
@@ -236,7 +236,7 @@ fn are_usually_quick(stalls: &[Stall], course: &Course<'_>, clear: &[Moment]) ->
     !held.is_empty() && held.iter().all(is_usual)
 }
 
-/// Returns the number of these that asked for each target.
+/// Returns the number of moments for each target.
 fn by_target<'a>(moments: impl Iterator<Item = &'a Moment>) -> BTreeMap<u64, usize> {
     let mut counts = BTreeMap::new();
     for moment in moments {
@@ -271,8 +271,8 @@ fn stall(burst: &[Moment], course: &Course<'_>) -> Option<Stall> {
     (stall.connections >= LEAST_CONNECTIONS).then_some(stall)
 }
 
-/// Returns a single stand-still as the server's start, if it was that: the first requests of all
-/// waited in it, each the first of its connection, and those that followed are quick.
+/// Returns a single stall as the server's start, if the very first requests waited in it, each the
+/// first of its connection, and later requests are quick.
 pub(super) fn start(stall: &Stall, answers: &Answers) -> Option<Stall> {
     let moments = &answers.moments;
     let is_early = |moment: &&Moment| moment.begin < stall.release;

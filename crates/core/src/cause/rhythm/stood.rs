@@ -1,10 +1,10 @@
-//! Stand-stills as the server's own kernel saw them, by the activity of its threads meanwhile.
+//! Stalls as the server's own kernel saw them, by the activity of its threads during the stalls.
 //!
-//! Packets show that nothing was answered. If the server as a whole stood still, its kernel shows
-//! requests that lie unread although the thread that will read them asks for no processor, and no
-//! request is being answered. A request that is being answered may be what holds up all others; a
-//! thread that waits for a processor is held up by that; and one that reads meanwhile has not
-//! stopped.
+//! Packets show that no request was answered. If the server as a whole stalled, its kernel shows
+//! requests that stay unread although the thread that will read them is not waiting for a
+//! processor, and no request is being answered. A request that is being answered may be what delays
+//! all others; a thread that waits for a processor is delayed by that; and a thread that reads in
+//! the meantime has not stopped.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -13,41 +13,41 @@ use super::Stall;
 use crate::facts::{Act, ServiceTurns};
 use crate::observed::time::Timestamp;
 
-/// Minimum number of requests that threads had read, all of which waited: a request that held up
-/// the others left some of them unread.
+/// Minimum number of requests that threads had read and that all waited: a request that delays the
+/// others leaves some of them unread.
 const ALL_READ: usize = 3;
-/// Minimum part of a stand-still that a thread with a request slept, if it was stopped itself:
-/// one that works for the request, or reads for it, holds up the others.
+/// Minimum part of a stall that a thread with a request slept, if the thread itself was stopped: a
+/// thread that works for the request, or reads for it, delays the others.
 const ASLEEP: f64 = 0.9;
-/// The time for which work goes on after a stand-still began, and for which it may have begun again
-/// before its end.
+/// Tolerance at both edges of a stall: work may continue this long after the stall begins, and may
+/// resume this long before it ends.
 const EDGE: Duration = Duration::from_millis(5);
 
-/// The kernel's view of the stand-stills.
+/// The kernel's view of the stalls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cause) struct Stood {
-    /// Stand-stills in which nothing was read or written, and requests lay unread for threads that
-    /// could have run.
+    /// Number of stalls in which nothing was read or written, and requests stayed unread by threads
+    /// that could have run.
     pub(in crate::cause) still: usize,
-    /// Stand-stills in which threads read, or had other requests, or no processor.
+    /// Number of stalls in which threads read, or had other requests, or no processor.
     pub(in crate::cause) busy: usize,
-    /// Requests that lay unread in `still`.
+    /// Number of requests that stayed unread in `still`.
     pub(in crate::cause) unread: u64,
 }
 
 impl Stood {
-    /// Returns true if the kernel says that the server did not stand still.
+    /// Returns true if the kernel shows that the server did not stall.
     pub(super) fn is_contradicted(self) -> bool {
         self.busy > self.still
     }
 
-    /// Returns true if the kernel says that the server stood still.
+    /// Returns true if the kernel shows that the server stalled.
     pub(in crate::cause) fn is_shown(self) -> bool {
         self.still > 0 && self.still >= self.busy * 2
     }
 }
 
-/// Returns the view of `turns` on `stalls`, where requests take `ordinary` else.
+/// Returns the view of `turns` on `stalls`; requests otherwise take `ordinary`.
 pub(super) fn stood(stalls: &[Stall], ordinary: Duration, turns: &ServiceTurns) -> Stood {
     let mut all = Stood::default();
     let edge = EDGE + ordinary;
@@ -67,12 +67,12 @@ pub(super) fn stood(stalls: &[Stall], ordinary: Duration, turns: &ServiceTurns) 
 
 /// The state of requests between two instants.
 enum Lying {
-    /// Number of requests that lay unread although their threads could have run.
+    /// Number of requests that stayed unread although their threads could have run.
     Left(u64),
     Busy,
 }
 
-/// Returns the state of the requests between two instants; `None` where none lay there.
+/// Returns the state of the requests between two instants; `None` if they allow no conclusion.
 fn lying(from: Timestamp, to: Timestamp, acts: &[Act]) -> Option<Lying> {
     let is_within = |at: Timestamp| at > from && at < to;
     let has_acted = |act: &Act| {
@@ -98,21 +98,21 @@ fn lying(from: Timestamp, to: Timestamp, acts: &[Act]) -> Option<Lying> {
     match busy.len() {
         0 if lay == 0 => None,
         0 if queued * 2 <= lay => Some(Lying::Left(lay as u64)),
-        // A thread that serves many by turns had all of them, and answered none.
+        // A thread that serves many requests in turn had all of them, and answered none.
         1 if lay == 0 && read().count() >= ALL_READ => None,
-        // The only thread with a request slept, and others that had none read no more either.
+        // The only thread with a request slept, and threads without one read nothing either.
         1 if read().all(|act| has_slept(act, from, to))
             && lying().any(|act| !busy.contains(&act.tid) && !waits(&act)) =>
         {
             None
         }
         0 | 1 => Some(Lying::Busy),
-        // Stopped in the midst of their requests, or one behind the other.
+        // Threads stopped in the middle of their requests, or one waited for another.
         _ => None,
     }
 }
 
-/// Returns true if the thread slept in the midst of this request nearly all the time.
+/// Returns true if the thread slept nearly all the time in the middle of this request.
 fn has_slept(act: &Act, from: Timestamp, to: Timestamp) -> bool {
     let length = to.since(from).as_secs_f64();
     act.slept
@@ -129,7 +129,7 @@ mod tests {
         Timestamp::from_nanos(millis * 1_000_000)
     }
 
-    /// Returns a request that thread `tid` got, read and answered at these milliseconds.
+    /// Returns a request that thread `tid` received, read and answered at these milliseconds.
     fn act(tid: u32, [delivered, read, written]: [i64; 3], queued: Option<u64>) -> Act {
         Act {
             delivered: at(delivered),
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Returns the view of requests on a stand-still from 0 to 200 ms.
+    /// Returns the view of requests on a stall from 0 to 200 ms.
     fn seen(acts: &[Act]) -> Stood {
         let turns = ServiceTurns {
             acts: acts.to_vec(),
@@ -185,7 +185,7 @@ mod tests {
             act(1, [90, STALL, STALL + 1], Some(0)),
         ];
         assert!(seen(&acts).is_contradicted());
-        // Another thread that waits for the first one's lock.
+        // Another thread waits for the first one's lock.
         let acts = [acts[0], act(2, [50, STALL, STALL + 1], Some(0))];
         assert!(seen(&acts).is_contradicted());
         let all = [acts[0], act(2, [0, 0, STALL], Some(0))];

@@ -1,4 +1,4 @@
-//! Answers on the grid of a timer of the server's own.
+//! Responses on the grid of a timer of the server's own.
 
 use core::time::Duration;
 
@@ -6,14 +6,14 @@ use super::{Answers, quantile, sorted};
 use crate::observed::time::Timestamp;
 use crate::service::timeline::Moment;
 
-/// Maximum gap between answers that leave at one tick.
+/// Maximum gap between responses that leave at the same tick.
 const TICK: Duration = Duration::from_millis(2);
-/// Minimum period: it must be longer by far than a tick may stray, or any instants would fit.
+/// Minimum period: it must be far longer than the variation of a tick, or any instants would fit.
 const LEAST_PERIOD: Duration = Duration::from_millis(10);
 /// Minimum number of ticks.
 const LEAST_TICKS: usize = 8;
-/// Share of a period by which the next tick may stray; a tenth each way is met by chance in a fifth
-/// of all gaps.
+/// Maximum deviation of a tick, as a share of the period; a tenth in either direction is met by
+/// chance in a fifth of all gaps.
 const STRAY: f64 = 0.1;
 /// Minimum share of the gaps that are whole periods.
 const ON_GRID: f64 = 0.9;
@@ -23,15 +23,15 @@ const ON_GRID: f64 = 0.9;
 pub(in crate::cause) struct Ticks {
     pub(in crate::cause) period: Duration,
     pub(in crate::cause) count: usize,
-    /// Gaps between ticks that are whole periods, and all gaps.
+    /// Number of gaps between ticks that are whole periods, and of all gaps.
     pub(in crate::cause) fitting: (usize, usize),
-    /// The tenth, the fiftieth and the ninetieth percentile of the waits.
+    /// The 10th, 50th and 90th percentile of the waits.
     pub(in crate::cause) spread: [Duration; 3],
 }
 
-/// Returns the timer if answers leave on a grid while requests come at any time: waits spread
-/// evenly from nothing to one period. A client's timer gives a grid with equal waits; a delayed ACK
-/// or a server's own time gives equal waits.
+/// Returns the timer if responses leave on a grid while requests arrive at any time, so that waits
+/// are distributed uniformly from zero to one period. A client's timer also gives a grid, but equal
+/// waits; a delayed ACK or a server's own time gives equal waits.
 pub(super) fn ticks(answers: &Answers) -> Option<Ticks> {
     let gaps = gaps(&answers.by_answer);
     if gaps.len() + 1 < LEAST_TICKS {
@@ -61,7 +61,7 @@ pub(super) fn ticks(answers: &Answers) -> Option<Ticks> {
     })
 }
 
-/// Returns true if waits spread from nothing to one period, none longer.
+/// Returns true if the waits are distributed uniformly from zero to one period, and none is longer.
 fn is_even(waits: &[Duration], period: Duration) -> bool {
     let part = |share| quantile(waits, share).as_secs_f64() / period.as_secs_f64();
     part(0.1) <= 0.3

@@ -1,5 +1,5 @@
-//! Time before requests reach a capture at the server and after responses have left it: outside of
-//! the exchanges as seen there.
+//! Time before requests reach a capture at the server and after responses have left it: outside the
+//! exchanges as seen there.
 
 use core::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::Place;
 use crate::service::tally::Tally;
 
-/// Time beyond the exchanges in one place, as far as no finding claims it.
+/// Time outside the exchanges in one place, as far as no finding claims it.
 pub(super) struct Beyond {
     /// The late requests and their delays.
     tally: Tally,
     place: Place,
     /// The minimum round-trip time.
     least: Duration,
-    /// The time that nobody claims, in nanoseconds.
+    /// The time that no finding claims, in nanoseconds.
     pub(super) unclaimed: u64,
-    /// The minimum round-trip times of all requests together, in nanoseconds: inherent.
+    /// The sum of the minimum round-trip times of all requests, in nanoseconds: inherent.
     pub(super) ways: u64,
 }
 
 impl Beyond {
-    /// Returns the time beyond the exchanges of this service, by place.
+    /// Returns the time outside the exchanges of this service, by place.
     pub(super) fn all(case: &Case<'_>, findings: &[Finding]) -> Vec<Self> {
         let late = case.gathered.trips.late_outside().cloned();
         let timers = case.gathered.silences.timers();
@@ -38,12 +38,12 @@ impl Beyond {
             .collect()
     }
 
-    /// Returns the time of one place, if it matters to the client, less the cost of the `findings`
-    /// outside of the server.
+    /// Returns the time of one place, if it matters to the client, minus the cost of the `findings`
+    /// whose culprit is not the server.
     fn of(place: Place, tally: Tally, case: &Case<'_>, findings: &[Finding]) -> Option<Self> {
         let service = case.endpoint.to_string();
         let own = findings.iter().filter(|finding| finding.service == service);
-        // The server's time lies within the exchanges.
+        // The server's time is within the exchanges.
         let claims = own.filter(|finding| finding.culprit != Owner::Server);
         let claimed = claims.fold(0, |sum: u64, finding| sum.saturating_add(finding.cost_ns));
         let count = case.ledger.count.max(1);
@@ -72,14 +72,14 @@ impl Beyond {
         let (count, by) = (self.tally.affected, median(&self.tally.saved));
         let text = match self.place {
             Place::Path => format!(
-                "{count} requests came, or their responses were acknowledged, {by} (median) later \
-                 than the least round trip, after the client's clock says that they were on the \
-                 way"
+                "{count} requests arrived, or their responses were acknowledged, {by} (median) \
+                 later than the minimum round trip allows, and by the client's timestamps they \
+                 spent that time on the path"
             ),
             _ => format!(
-                "{count} requests came after a silence of {by} (median), as long as the timer \
-                 that repeats what was lost on a way of {}; the clients' packets bear no numbers \
-                 that would tell whether they were sent before, and lost",
+                "{count} requests came after a silence of {by} (median), as long as the \
+                 retransmission timeout on a path with a round trip of {}; the clients' packets \
+                 carry no numbers that would show whether they had been sent before and lost",
                 human(self.least)
             ),
         };

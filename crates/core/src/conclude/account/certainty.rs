@@ -1,4 +1,4 @@
-//! The certainty that a finding names the right owner of its time, whatever the cause.
+//! The certainty that a finding identifies the right owner of its time, whatever the cause.
 
 use crate::cause::service::Service;
 use crate::exchange::wait::Owner;
@@ -6,11 +6,11 @@ use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::report::{EvidenceKind, Finding, Verdict};
 
-/// Minimum share of a wait shown by packets that a host's own kernel must have timed to be its
-/// witness.
+/// Minimum share of a wait shown by packets that a host's own kernel must have timed to count as
+/// evidence of the place.
 const WITNESSED: f64 = 0.8;
 
-/// Returns the certainty of the place of `finding`, and the best witness of it.
+/// Returns the certainty of the place of `finding`, and the best evidence for the place.
 pub(crate) fn certainty(
     finding: &Finding,
     service: Option<&Service>,
@@ -18,9 +18,12 @@ pub(crate) fn certainty(
     is_from_packets: bool,
 ) -> (Verdict, String) {
     let (sure, because) = witness(finding, service, facts, is_from_packets);
-    // Who shows the cause shows the place with it.
+    // Evidence of the cause is also evidence of the place.
     if finding.verdict > sure {
-        return (finding.verdict, "the evidence of its cause".to_owned());
+        return (
+            finding.verdict,
+            "the evidence of the cause shows it".to_owned(),
+        );
     }
     (sure, because)
 }
@@ -53,17 +56,21 @@ fn witness(
     match (is_from_packets, service.ledger.round_trip) {
         (true, Some(_)) => (
             Verdict::Strong,
-            "packets, with the round trip known from handshakes".to_owned(),
+            "the packets show it, with the round trip known from handshakes".to_owned(),
         ),
         (true, None) => (
             Verdict::Possible,
-            "packets, without a handshake that bounds the round trip".to_owned(),
+            "only packets show it, without a handshake that bounds the round trip".to_owned(),
         ),
         (false, _) if facts.round_trip(TargetId::Subject).is_some() => (
             Verdict::Strong,
-            "the requests' own stamps, with the round trip known from probes".to_owned(),
+            "the requests' own timestamps show it, with the round trip known from probes"
+                .to_owned(),
         ),
-        (false, _) => (Verdict::Possible, "the requests' own stamps".to_owned()),
+        (false, _) => (
+            Verdict::Possible,
+            "only the requests' own timestamps show it".to_owned(),
+        ),
     }
 }
 

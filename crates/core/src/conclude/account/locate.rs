@@ -1,4 +1,4 @@
-//! Findings on places of time that no cause explains.
+//! Findings that only locate time that no cause explains.
 
 use core::time::Duration;
 
@@ -18,8 +18,9 @@ use crate::report::{
 };
 use crate::service::Place;
 
-/// Returns the finding for each place of a service whose unclaimed time matters, of `whole`
-/// nanoseconds in all services. Time beyond the exchanges that `findings` claim is theirs.
+/// Returns a finding for each place of a service whose unclaimed time matters compared with the
+/// `whole` nanoseconds of all services. Time outside the exchanges that `findings` claim is
+/// excluded.
 pub(crate) fn locate(
     case: &Case<'_>,
     booked: &Booked<'_>,
@@ -45,7 +46,7 @@ pub(crate) fn locate(
     located.collect()
 }
 
-/// Returns a finding for time whose place is not known, without any figure yet.
+/// Returns a finding for time whose place is not known, with its figures not filled in.
 pub(crate) fn unknown(case: &Case<'_>) -> Finding {
     let mut finding = evidence::bare_finding(Id::TimeUnknown, Owner::Unknown, case);
     "Something changed the latency, and no finding says what".clone_into(&mut finding.title);
@@ -56,8 +57,8 @@ pub(crate) fn unknown(case: &Case<'_>) -> Finding {
     finding
 }
 
-/// Returns the finding for a name of the run that took long to resolve: once for each process that
-/// connects, in no request's latency.
+/// Returns the finding for a name of the run that took long to resolve. Each process that connects
+/// resolves the name once; this time is in no request's latency.
 pub(crate) fn resolution(case: &Case<'_>) -> Option<Finding> {
     let mut resolutions = case.facts.resolutions.iter();
     let slow = resolutions.find(|one| one.failure.is_none() && one.took >= LONG_LOOKUP)?;
@@ -118,7 +119,7 @@ fn finding(
         certainty: Verdict::Possible,
         because: "no evidence shows the place".to_owned(),
         claimed_ns: unclaimed,
-        // Time beyond the exchanges is not booked.
+        // Time outside the exchanges is not booked.
         share: booked_share,
         shape,
     });
@@ -175,18 +176,18 @@ fn summary(
     let place = match (spot.place, spot.culprit) {
         (Some(Place::Server), _) => "in the server",
         (Some(Place::Client), _) => "in the client",
-        (Some(Place::Path), _) => "on the way between client and server",
-        (Some(Place::Unknown), _) => "where these observations do not tell",
+        (Some(Place::Path), _) => "on the path between client and server",
+        (Some(Place::Unknown), _) => "at a place that these observations do not show",
         (None, Owner::Resolver) => "in name resolution",
-        (None, _) => "before the first request, while connections were made",
+        (None, _) => "before the first request, during connection setup",
     };
     let how = shape.map(shape::words).unwrap_or_default();
     let caveat = match spot.place {
-        Some(Place::Server | Place::Client) => "; it may be work that has to be done",
+        Some(Place::Server | Place::Client) => "; it may be necessary work",
         _ => "",
     };
     format!(
-        "On average {} of each {each} to {}, {} of all time, passed {place}{how}. No rule \
+        "On average {} of each {each} to {}, {} of all time, was spent {place}{how}. No rule \
          explains it{caveat}.",
         human(mean),
         case.endpoint,
@@ -213,7 +214,7 @@ fn within(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     Evidence::circumstance(kind, parts.join(", ")).count(count)
 }
 
-/// Returns the evidence of the most time that each of the other places can have had.
+/// Returns the evidence on the maximum time that each of the other places can have had.
 fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Evidence> {
     spot.place?;
     let ledger = &booked.service.ledger;
@@ -241,14 +242,11 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
     } else {
         EvidenceKind::OwnSocket
     };
-    let text = format!(
-        "elsewhere, of each request on average: {}",
-        parts.join(", ")
-    );
+    let text = format!("elsewhere, on average per request: {}", parts.join(", "));
     Some(Evidence::circumstance(kind, text))
 }
 
-/// Returns the next measurement that would tell more.
+/// Returns the next measurement that would give more information.
 fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
     let (address, port) = (case.endpoint, case.endpoint.port);
     let command = |place: &str, command: String| evidence::fix(place, command);

@@ -1,4 +1,4 @@
-//! Materiality of unclaimed time.
+//! Thresholds from which unclaimed time matters.
 
 use core::time::Duration;
 
@@ -10,23 +10,25 @@ use crate::observed::time::nanos;
 use crate::service::{Ledger, Place};
 use crate::stats::histogram::Distribution;
 
-/// Minimum mean time, weighted by itself, for which unclaimed time matters although most requests
-/// have none of it: a request at any instant meets waits of this length.
+/// Minimum mean of unclaimed waits, each weighted by its own length, from which unclaimed time
+/// matters although most requests have none: a request at a random instant meets waits of this
+/// length.
 const STALL: Duration = Duration::from_millis(10);
-/// The share of a place's avoidable time below which the unclaimed rest belongs to its findings.
+/// The share of a place's avoidable time below which unclaimed time is only the inaccuracy of its
+/// findings.
 const REST: f64 = 0.1;
-/// The share of the time of all services below which a place is lost among them.
+/// Minimum share of the time of all services for a place to be reported.
 const OF_ALL: f64 = 0.01;
 
-/// Returns true if the unclaimed time of this place is to be reported, beside `whole` nanoseconds
-/// of all services.
+/// Returns true if the unclaimed time of this place is to be reported, given `whole` nanoseconds of
+/// all services.
 pub(super) fn is_told(spot: &Spot, booked: &Booked<'_>, whole: u128) -> bool {
     let unclaimed = sum(spot.bookings(booked).into_iter(), |b| b.unclaimed_ns);
     unclaimed as f64 >= whole as f64 * OF_ALL && is_material(spot, booked)
 }
 
-/// Returns true if the unclaimed time of this place would better the mean, the tail or the waits
-/// that a request meets at any instant by a material share and time.
+/// Returns true if removing the unclaimed time of this place would improve the mean, the tail or
+/// the waits of a request at a random instant by a material share and time.
 fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
     let ledger = &booked.service.ledger;
     let bookings = spot.bookings(booked);
@@ -42,13 +44,13 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
     let Some(place) = spot.place else {
         return false;
     };
-    // Where findings claim most of the time, the rest is their inaccuracy.
+    // If findings claim most of the time, the unclaimed time is their inaccuracy.
     if unclaimed < (claimed + unclaimed) * REST {
         return false;
     }
     let times = ledger.places.of(place);
-    // Beside the server most of a round trip lies outside of the exchanges: only the part within
-    // them is inherent.
+    // In a capture at the server most of a round trip is outside the exchanges: only the part
+    // within them is inherent.
     let trips = bookings.iter().filter(|b| b.kind == WaitKind::RoundTrip);
     let inherent = sum(trips.copied(), |b| b.inherent_ns);
     let least = match place {
@@ -63,7 +65,7 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
 }
 
 /// Returns true if the 99th percentile would fall by a material share and time without the
-/// `unclaimed` part of these `times`, in enough requests to speak of one.
+/// `unclaimed` part of these `times`, and enough requests have it to form a tail.
 fn is_tail(ledger: &Ledger, times: &Distribution, least: Duration, unclaimed: f64) -> bool {
     let count = ledger.latency.count();
     if count < REPEATS * 100 {
@@ -97,8 +99,8 @@ fn weighted(times: &Distribution, least: Duration) -> Duration {
     }
 }
 
-/// Returns the minimum round-trip time between the ends: of a handshake, else of an exchange or of
-/// the end of a connection.
+/// Returns the minimum round-trip time between the ends: the handshake's, else an exchange's, or
+/// that at the end of a connection.
 pub(super) fn least_trip(ledger: &Ledger) -> Option<Duration> {
     let of_exchange = ledger.places.of(Place::Path).min();
     let least = || of_exchange.into_iter().chain(ledger.fin_trip).min();
@@ -113,9 +115,9 @@ mod tests {
     use crate::exchange::wait::Owner;
     use crate::observed::flow::Endpoint;
 
-    /// Returns true if time on the path is reported for 36 requests beside a server, 25 ms away:
-    /// one of them stood still for `stop`, six for `slow_start`, and answering took `thinking` in
-    /// all.
+    /// Returns true if time on the path is reported for 36 requests in a capture at the server, 25
+    /// ms away: one of them stalled for `stop`, six for `slow_start`, and the server took
+    /// `thinking` in total to answer.
     fn is_told_of(stop: u64, slow_start: u64, thinking: u64) -> bool {
         let mut service = Service::default();
         let ledger = &mut service.ledger;

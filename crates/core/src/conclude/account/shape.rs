@@ -1,4 +1,4 @@
-//! The shape of time that no cause explains, its distribution over requests.
+//! The shape of unexplained time: its distribution over requests.
 
 use core::time::Duration;
 
@@ -8,20 +8,20 @@ use crate::service::timeline::Moment;
 use crate::service::{Ledger, Place};
 use crate::stats::histogram::Distribution;
 
-/// Minimum number of requests that have a shape.
+/// Minimum number of requests for determining a shape.
 const LEAST: usize = 8;
-/// Minimum ratio of the tenth percentile to the 90th of times that are constant.
+/// Minimum ratio of the 10th to the 90th percentile of times that count as constant.
 const CONSTANT: f64 = 0.6;
-/// Minimum share of the time that lies in [`FEW`] of the requests if it is rare or some
-/// requests'.
+/// Minimum share of the time that [`FEW`] of the requests must have for the shape to be rare, or
+/// specific to some requests.
 const MOST: f64 = 0.8;
-/// Maximum share of the requests that have [`MOST`] of such time.
+/// Maximum share of the requests that may have [`MOST`] of the time for these shapes.
 const FEW: f64 = 0.2;
-/// Minimum growth of the median from the first third of the requests to the last.
+/// Minimum growth factor of the median from the first third of the requests to the last.
 const GROWTH: f64 = 2.0;
-/// Maximum difference of even intervals from their median, as a share of it.
+/// Maximum deviation of even intervals from their median, as a share of the median.
 const EVEN: f64 = 0.15;
-/// Minimum number of intervals that make a period.
+/// Minimum number of intervals for determining a period.
 const PERIODS: usize = 4;
 
 /// Returns the shape of this place's time; `None` for few requests.
@@ -48,22 +48,22 @@ pub(super) fn shape(case: &Case<'_>, ledger: &Ledger, place: Place) -> Option<Sh
     of_moments.or_else(|| Some(rare_or_spread(times, count)))
 }
 
-/// Returns the words for a shape at the end of a clause.
+/// Returns the words for a shape, for use at the end of a clause.
 pub(super) fn words(shape: Shape) -> String {
     let words = match shape {
-        Shape::Constant => "about as much in each",
-        Shape::Spread => "little in some, much in others",
+        Shape::Constant => "about the same in each",
+        Shape::Spread => "but the amount varies widely between them",
         Shape::Rare => "nearly all of it in a few of them",
         Shape::Growing => "more and more as time went on",
-        Shape::Periodic => "at even distances in time",
+        Shape::Periodic => "at even intervals",
         Shape::ByRequest => "mostly in requests for a few of the targets",
         Shape::ByConnection => "mostly on a few of the connections",
     };
     format!(", {words}")
 }
 
-/// Returns the time that the place had of a moment: the server's thinking, or the rest of the
-/// latency.
+/// Returns the part of a moment's time that was in the place: the server's think time, or the rest
+/// of the latency.
 fn time_of(moment: &Moment, place: Place) -> Duration {
     match place {
         Place::Server => moment.think(),
@@ -92,7 +92,7 @@ fn rare_or_spread(times: &Distribution, count: u64) -> Shape {
     }
 }
 
-/// Returns a shape over time, or by a common property of the requests.
+/// Returns a shape in time, or one by a common property of the requests.
 fn special(seen: &[(&Moment, Duration)]) -> Option<Shape> {
     if is_growing(seen) {
         return Some(Shape::Growing);
@@ -128,7 +128,7 @@ fn is_growing(seen: &[(&Moment, Duration)]) -> bool {
     first > 0.0 && middle >= first && last >= middle && last >= first * GROWTH
 }
 
-/// Returns true if the long times begin at even distances, and are few enough to.
+/// Returns true if the long times begin at even intervals and are few enough for that to matter.
 fn is_periodic(seen: &[(&Moment, Duration)]) -> bool {
     let longest = seen.iter().map(|(_, time)| *time).max().unwrap_or_default();
     let late: Vec<&Moment> = seen
@@ -143,15 +143,15 @@ fn is_periodic(seen: &[(&Moment, Duration)]) -> bool {
         [a, b] => Some(b.begin.since(a.begin)),
         _ => None,
     });
-    // Several that met the same stall begin close together.
+    // Several requests that met the same stall begin close together.
     let gaps: Vec<Duration> = gaps.filter(|gap| *gap > longest).collect();
     let typical = median(gaps.iter().copied()).as_secs_f64();
     let is_near = |gap: &&Duration| (gap.as_secs_f64() - typical).abs() <= typical * EVEN;
     gaps.len() >= PERIODS && gaps.iter().filter(is_near).count() * 10 >= gaps.len() * 9
 }
 
-/// Returns true if most of the time is with a few of the values that `key` tells apart. A value
-/// that only one request has is no kind of request.
+/// Returns true if most of the time belongs to a few of the values of `key`. A value that only one
+/// request has does not define a kind of request.
 fn is_of_few<K: Ord + Copy>(seen: &[(&Moment, Duration)], key: impl Fn(&Moment) -> K) -> bool {
     let all: f64 = seen.iter().map(|(_, time)| time.as_secs_f64()).sum();
     let mut keyed: Vec<(K, Duration)> = seen

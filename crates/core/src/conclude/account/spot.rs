@@ -1,4 +1,4 @@
-//! The places that unclaimed time can be located in.
+//! The places in which unclaimed time can be located.
 
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::registry::Id;
@@ -11,7 +11,7 @@ use super::Booked;
 pub(super) struct Spot {
     pub(super) id: Id,
     pub(super) culprit: Owner,
-    /// The place within exchanges; `None` for connection setup before them.
+    /// The place within exchanges; `None` for connection setup, which precedes exchanges.
     pub(super) place: Option<Place>,
 }
 
@@ -64,7 +64,7 @@ impl Spot {
         }
     }
 
-    /// Returns the owner of the time; of connection setup, the owner of most of it.
+    /// Returns the owner of the time; for connection setup, the owner of most of the time.
     pub(super) fn culprit(&self, bookings: &[&Booking]) -> Owner {
         let most = bookings.iter().max_by_key(|booking| booking.unclaimed_ns);
         match self.place {

@@ -9,9 +9,9 @@ use crate::report::{Evidence, EvidenceKind, ExperimentOutcome, Finding};
 /// Minimum share of an experiment's effect that a finding must cost to explain it.
 const EXPLAINED: f64 = 0.5;
 
-/// Adds to `places` the time that each experiment shows if it bettered the subject's latency by a
-/// material share and time, unless one of the `causes` costs as much. A place that is there already
-/// takes it as evidence; else `bare` makes one.
+/// Adds to `places` the time that each experiment shows if it reduced the subject's latency by a
+/// material share and time, unless one of the `causes` costs as much. If the place is already
+/// listed, the experiment becomes its evidence; else `bare` makes a finding.
 pub(crate) fn tried(
     experiments: &[ExperimentOutcome],
     service: &str,
@@ -34,7 +34,7 @@ pub(crate) fn tried(
     }
 }
 
-/// Returns true if requests are certainly quicker with the intervention, by enough to matter.
+/// Returns true if the intervention certainly makes requests quicker, by enough to matter.
 fn is_material(outcome: &ExperimentOutcome) -> bool {
     let saved = gain(outcome);
     outcome.difference_high_ns < 0

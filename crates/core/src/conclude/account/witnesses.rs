@@ -1,4 +1,4 @@
-//! The statements of the kinds of evidence beside a finding, for or against it.
+//! The statements of the kinds of evidence on a finding, for or against it.
 
 use crate::cause::service::Service;
 use crate::exchange::wait::{Owner, WaitKind};
@@ -7,7 +7,8 @@ use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::report::{EvidenceKind, Finding, Says, Witness};
 
-/// Minimum share of a server's wait that its host must have taken not to contradict it.
+/// Minimum share of a server's wait that its host must have taken; a smaller share contradicts the
+/// wait.
 const CONTRADICTED: f64 = 0.5;
 
 const KINDS: [EvidenceKind; 7] = [

@@ -1,21 +1,21 @@
-//! Data that a socket discarded because nobody took it.
+//! Data that a socket discarded because no process read it.
 
 use crate::facts::SeenSocket;
 
 /// The wording for one kind of loss.
 pub(super) struct Loss<'a> {
-    /// The name of the lost items, in the singular and the plural.
+    /// The name of the lost items, singular and plural.
     pub(super) names: [&'a str; 2],
-    /// The space that has to take them: "its receive buffer of 8 KiB".
+    /// The space that the items go to: "its receive buffer of 8 KiB".
     pub(super) room: &'a str,
-    /// The party to blame where that was full.
+    /// The party to blame if that space was full.
     pub(super) slow: &'a str,
     /// Other possible reasons.
     pub(super) otherwise: &'a str,
 }
 
-/// Returns the remark on losses. The kernel counts at the socket whatever the reason is
-/// (`sk_drops`): only where a sample found no room the process is accused.
+/// Returns the remark on losses. The kernel counts drops at the socket for any reason (`sk_drops`):
+/// the process is accused only if a sample found the space full.
 pub(super) fn lost(seen: &SeenSocket, loss: &Loss<'_>) -> Option<String> {
     let all = seen.socket.buffers?.drops;
     let (looks, room) = (seen.full, loss.room);

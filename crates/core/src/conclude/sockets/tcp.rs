@@ -9,12 +9,11 @@ use crate::facts::SeenSocket;
 use crate::observed::sockets::{LiveSocket, Recovery};
 use crate::report::Tally;
 
-/// The divisor of the time with data outstanding: a limit that held for a larger share is worth a
-/// word.
+/// The divisor of the time with data outstanding: a limit that held for a larger share is reported.
 const LIMITED_SHARE: u64 = 10;
 /// Minimum time that a limit must have held, in nanoseconds.
 const LIMITED_LEAST: u64 = 100_000_000;
-/// Minimum number of samples that tell how often a state occurs.
+/// Minimum number of samples for determining how often a state occurs.
 const MANY_LOOKS: u64 = 10;
 
 /// Returns the remarks on states that cost time, or are about to.
@@ -37,7 +36,7 @@ pub(super) fn remarks(seen: &SeenSocket, peer: Option<&LiveSocket>) -> Vec<Strin
     told.into_iter().flatten().collect()
 }
 
-/// Returns the remark on connection attempts that the listener had no room for
+/// Returns the remark on connection attempts for which the listener's queue had no room
 /// (`tcp_listendrop()`).
 fn refused(seen: &SeenSocket) -> Option<String> {
     let loss = Loss {
@@ -60,8 +59,8 @@ fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
         ));
     }
     let is_often = holding.of >= MANY_LOOKS && holding.count * 10 >= holding.of;
-    // At one instant any busy sender may be seen between two steps: several
-    // looks, or the option, must say so as well.
+    // A single sample of any busy sender may fall between two steps: several samples, or the
+    // option, must confirm the hold.
     if options.nodelay == Some(true) || options.cork == Some(true) {
         return None;
     }
@@ -83,7 +82,7 @@ fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
     ))
 }
 
-/// Returns the remark on a peer that takes nothing more.
+/// Returns the remark on a peer that accepts no more data.
 fn closed_window(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
     let tcp = socket.tcp?;
     let waiting = tcp.notsent_bytes.filter(|&bytes| bytes > 0)?;
@@ -93,7 +92,7 @@ fn closed_window(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<Strin
     })
 }
 
-/// Returns the remark on data that is retransmitted again and again.
+/// Returns the remark on data that is retransmitted repeatedly.
 fn repeating(socket: &LiveSocket) -> Option<String> {
     let tcp = socket.tcp?;
     if tcp.recovery != Recovery::Loss && tcp.retransmits == 0 {
@@ -115,7 +114,7 @@ fn repeating(socket: &LiveSocket) -> Option<String> {
     ))
 }
 
-/// Returns the remark on the limit of its sending, where that held long.
+/// Returns the remark on what limits the socket's sending, if the limit held long.
 fn limited(socket: &LiveSocket) -> Option<String> {
     let tcp = socket.tcp?;
     let busy = tcp.busy_ns.filter(|&busy| busy > 0)?;

@@ -1,4 +1,4 @@
-//! The kind of filter, by the flags that it lets pass.
+//! The kind of filter, determined by the flags that it lets pass.
 
 use super::told;
 use crate::facts::{ProbeKey, Sweep};

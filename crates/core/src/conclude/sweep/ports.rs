@@ -1,4 +1,5 @@
-//! The members of parallel paths that lose or are slower, by the ports that are hashed to them.
+//! The members of parallel paths that lose packets or are slower, determined by the ports that are
+//! hashed to them.
 
 use core::time::Duration;
 
@@ -7,17 +8,18 @@ use crate::facts::{ProbeKey, StepTally, Sweep};
 use crate::observed::event::ProbeStep;
 use crate::report::Remark;
 
-/// Minimum number of probes of one port, and of all others together, for which silence is
+/// Minimum number of probes of one port, and of all other ports together, for silence to be
 /// significant.
 const LEAST_PROBES: u64 = 3;
 const LEAST_OTHERS: u64 = 12;
-/// Minimum time, and with it the least share, by which a bad member is slower than the others.
+/// Minimum difference, and minimum ratio, of round trips by which a bad member is slower than the
+/// others.
 const SLOWER_BY: Duration = Duration::from_millis(1);
 const SLOWER_SHARE: f64 = 1.5;
-/// The divisor of the ports that may be the exception at most.
+/// The divisor of the ports: the exceptions are at most this part.
 const EXCEPTION: usize = 2;
-/// Returns the remark on bad members. A path's members are chosen by the ports (RFC 2992): a fault
-/// of one member shows at some ports each time and at the others never.
+/// Returns the remark on bad members. A path's members are chosen by a hash of the ports (RFC
+/// 2992): a fault of one member always affects the same ports and never the others.
 pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let tallies: Vec<(u16, &StepTally)> = sweep
         .steps
@@ -69,7 +71,7 @@ fn slower_ports(key: &ProbeKey, tallies: &[(u16, &StepTally)]) -> Option<Remark>
     if slow.is_empty() || slow.len() * EXCEPTION > least.len() || answered < LEAST_OTHERS {
         return None;
     }
-    // Between the slow and the others there must be a gap: jitter has none.
+    // There must be a gap between slow and normal ports: jitter leaves no gap.
     let quick = least.get(least.len() - slow.len() - 1)?.0;
     if quick > usual + SLOWER_BY / 2 {
         return None;
@@ -86,7 +88,7 @@ fn slower_ports(key: &ProbeKey, tallies: &[(u16, &StepTally)]) -> Option<Remark>
     Some(told("probe-member-slower", key, &text))
 }
 
-/// Formats the first few of a list.
+/// Formats the first few items of a list.
 fn list(ports: &[u16]) -> String {
     const SHOWN: usize = 8;
     let mut ports = ports.to_vec();

@@ -1,4 +1,4 @@
-//! The sizes that pass.
+//! The packet sizes that get through.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use crate::facts::{ProbeKey, StepTally, Sweep, is_by_target};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbeStep};
 use crate::report::Remark;
 
-/// Minimum number of silent probes above the limit of sizes.
+/// Minimum number of unanswered probes above the size limit.
 const LEAST_SILENT: u64 = 3;
 
-/// Returns the remark on the size above which nothing passes.
+/// Returns the remark on the size above which no packets get through.
 pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let sizes: BTreeMap<u16, &StepTally> = sweep
         .steps
@@ -31,7 +31,7 @@ pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
         .filter(|(size, _)| **size > largest)
         .map(|(_, tally)| *tally)
         .collect();
-    // Losses at any size are no limit.
+    // Losses at every size are not a size limit.
     if above.is_empty() || !below.clone().all(|tally| passes(tally)) {
         return None;
     }
@@ -53,7 +53,7 @@ pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let silent: u64 = above.iter().map(|tally| tally.sent).sum();
     let is_whole =
         below.clone().all(|tally| is_whole(tally)) && above.iter().all(|tally| tally.sent > 1);
-    // Servers and filters that do not take data with a SYN are many.
+    // Many servers and filters drop a SYN with data.
     let is_told = largest > 0 || matches!(key.method, ProbeMethod::Icmp | ProbeMethod::Udp);
     (silent >= LEAST_SILENT && is_whole && is_told).then(|| {
         let text = format!(
@@ -76,7 +76,7 @@ fn is_too_big(answer: ProbeAnswer) -> bool {
     )
 }
 
-/// Returns true if all probes of a size were answered, time and again. A host that limits its
+/// Returns true if all probes of a size were answered, and more than once. A host that limits its
 /// answers leaves out some of each size, or all after its first few.
 fn is_whole(tally: &StepTally) -> bool {
     tally.sent > 1 && tally.answered() == tally.sent

@@ -75,7 +75,7 @@ fn a_member_that_loses_shows_by_its_ports() {
         said(syn, by_port(|port, _| lost(port % 2 == 1))),
         ["probe-member-loses"]
     );
-    // Loss by chance, most ports lost, nothing lost.
+    // Random loss, most ports lost, nothing lost.
     let none: [&str; 0] = [];
     assert_eq!(
         said(
@@ -86,7 +86,7 @@ fn a_member_that_loses_shows_by_its_ports() {
     );
     assert_eq!(said(syn, by_port(|port, _| lost(port > 2))), none);
     assert_eq!(said(syn, by_port(|_, _| lost(false))), none);
-    // Too few to tell.
+    // Too few probes.
     let few = by_port(|port, _| lost(port == 3)).into_iter().take(16);
     assert_eq!(said(syn, few), none);
 }
@@ -97,7 +97,7 @@ fn a_slower_member_shows_by_its_ports() {
     let slow = by_port(|port, _| (OPEN, if port == 5 { 6_000 } else { 1_000 }));
     assert_eq!(said(syn, slow), ["probe-member-slower"]);
     let none: [&str; 0] = [];
-    // Now and then, a little, and by degrees.
+    // Occasional delay, a small delay, and a gradual one.
     let once = by_port(|port, round| {
         (
             OPEN,
@@ -113,7 +113,7 @@ fn a_slower_member_shows_by_its_ports() {
     assert_eq!(said(syn, little), none);
     let degrees = by_port(|port, _| (OPEN, 1_000 + 600 * u64::from(port)));
     assert_eq!(said(syn, degrees), none);
-    // Answered once only, or by a router.
+    // Answered only once, or by a router.
     let lossy = by_port(|port, round| match (port, round) {
         (5, 0) => (OPEN, 6_000),
         (5, _) => (SILENCE, 0),
@@ -152,14 +152,14 @@ fn a_size_that_does_not_pass_is_told_from_loss() {
     );
     let once = by_size(|size, round| echo(size < 1_500 || round > 0, SILENCE));
     assert_eq!(said(icmp, once), none);
-    // Some of those below were lost as well: a host that limits its answers.
+    // Some of the smaller probes were lost as well: a host that limits its answers.
     let limited = by_size(|size, round| echo(size <= 1_200 && (size > 900 || round > 0), SILENCE));
     assert_eq!(said(icmp, limited), none);
     let burst = by_size(|size, round| echo(round == 0 && size < 1_400, SILENCE));
     assert_eq!(said(icmp, burst), none);
     let first = by_size(|size, _| echo(size < 1_200, SILENCE)).into_iter();
     assert_eq!(said(icmp, first.take(8)), none);
-    // A router's errors are no answers of the target's.
+    // A router's errors are not answers of the target.
     let router = |size, _| match size {
         ..1_300 => ProbeAnswer::Unreachable(3, 1),
         _ => SILENCE,
@@ -179,7 +179,7 @@ fn a_size_that_does_not_pass_is_told_from_loss() {
         said(ProbeMethod::TcpSyn, syn(1_300)),
         ["probe-size-black-hole"]
     );
-    // One size above was asked once only.
+    // One size above the limit was probed only once.
     let few = by_size(|size, _| echo(size < 1_500, SILENCE))
         .into_iter()
         .take(8);

@@ -14,12 +14,13 @@ use crate::observed::segment::{Segment, TcpFlags, TcpOptions};
 use crate::observed::time::Timestamp;
 use crate::stats::sample::Sample;
 
-/// Maximum number of repetitions whose gap is remembered until their exchange says what they were.
+/// Maximum number of retransmissions whose gap is remembered until their exchange shows what they
+/// were.
 const MAX_GAPS: usize = 8;
-/// The longest that an acknowledgement is delayed: RFC 1122 §4.2.3.2 allows half a second; the rest
-/// is for a tick of the timer.
+/// Maximum delay of a delayed acknowledgement: RFC 1122 §4.2.3.2 allows half a second; the rest
+/// allows for a tick of the timer.
 const MOST_DELAYED_ACK: Duration = Duration::from_millis(600);
-/// The number of segments beyond which data without an ACK is acknowledged at once (RFC 1122
+/// Number of unacknowledged segments beyond which a receiver acknowledges immediately (RFC 1122
 /// §4.2.3.2: every second full-sized segment).
 const DELAYED_SEGMENTS: u64 = 2;
 
@@ -30,43 +31,44 @@ pub(crate) struct End {
     pub(crate) data_segments: u32,
     pub(crate) bytes: u64,
     pub(crate) bare_acks: u32,
-    /// Data segments whose bytes had passed here before.
+    /// Number of data segments whose bytes had passed the observation point before.
     pub(crate) repeats: u32,
     pub(crate) repeated_bytes: u64,
-    /// Data segments that filled a hole.
+    /// Number of data segments that filled a hole.
     pub(crate) fills: Fills,
     /// Keep-alive and zero-window probes (RFC 9293 §3.8.4, §3.8.6.1).
     pub(crate) probes: u32,
     has_fin: bool,
     pub(crate) most_in_flight: Option<u32>,
-    /// The least and the most of its window, in bytes.
+    /// The minimum and maximum of the end's window, in bytes.
     pub(crate) window: Option<(u32, u32)>,
-    /// The times that it took to answer, travel from here and back included.
+    /// The times that the end took to answer, including propagation from the observation point and
+    /// back.
     pub(crate) replies: Sample,
     pub(super) flight: FirstFlight,
     last_data: Option<Timestamp>,
-    /// The window field of its latest segment.
+    /// The window field of the end's latest segment.
     last_window: Option<u16>,
     pub(crate) clock: Clock,
     /// The end's SYN, if it was seen.
     pub(crate) syn: Option<Syn>,
     pub(crate) ttl: Option<(u8, u8)>,
-    /// True if segments after its SYN bear timestamps; `None` before any came.
+    /// True if segments after the end's SYN carry timestamps; `None` before any segment came.
     pub(crate) has_timestamps: Option<bool>,
-    /// Marks of congestion.
+    /// Congestion marks (ECN).
     pub(crate) marks: Marks,
     /// Facts that most connections never have.
     rare: Option<Box<Rare>>,
 }
 
-/// Marks of congestion (ECN, RFC 3168) on one end's packets.
+/// Congestion marks (ECN, RFC 3168) on one end's packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
-    /// True if its SYN, or its answer to one, says that it supports marks.
+    /// True if the end's SYN or SYN/ACK declares support for ECN.
     pub(crate) is_able: bool,
-    /// Packets that the path marked.
+    /// Number of packets that the path marked.
     pub(crate) marked: u32,
-    /// Packets that echo marks on its peer's packets.
+    /// Number of packets that echo marks on the peer's packets.
     pub(crate) echoed: u32,
 }
 
@@ -76,7 +78,7 @@ impl Marks {
     pub(crate) fn take(&mut self, segment: &Segment) {
         let flags = segment.flags;
         if flags.contains(TcpFlags::SYN) {
-            // A SYN asks by both, its answer says yes by one (RFC 3168 §6.1.1).
+            // A SYN requests ECN with both flags, its answer accepts with one (RFC 3168 §6.1.1).
             let asks = flags.contains(TcpFlags::CWR) || flags.contains(TcpFlags::ACK);
             self.is_able = flags.contains(TcpFlags::ECE) && asks;
             return;
@@ -88,8 +90,8 @@ impl Marks {
         self.echoed = self.echoed.saturating_add(u32::from(is_echo));
     }
 
-    /// Returns true if the two ends agreed on marks. Where the handshake was not seen, echoed marks
-    /// show it; unechoed bits may have their older meaning.
+    /// Returns true if the two ends agreed on ECN. If the handshake was not seen, echoed marks show
+    /// it; unechoed bits may have their older meaning.
     pub(crate) fn are_meant(ends: [Self; 2]) -> bool {
         let [one, other] = ends;
         let is_echoed = one.marked.max(other.marked) > 0 && one.echoed.max(other.echoed) > 0;
@@ -97,18 +99,19 @@ impl Marks {
     }
 }
 
-/// Data segments that filled a hole, by what their sender's numbers say.
+/// Data segments that filled a hole, by what their sender's IP identifications show.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fills {
-    /// Segments sent after what came before them: the first copy was lost on its way here.
+    /// Number of segments sent after those that arrived before them: the first copy was lost before
+    /// the observation point.
     pub(crate) resent: u32,
-    /// Segments sent before what came before them.
+    /// Number of segments sent before those that arrived ahead of them.
     pub(crate) overtaken: u32,
-    /// Segments of which nothing tells.
+    /// Number of segments whose sending order is unknown.
     pub(crate) untold: u32,
 }
 
-/// The terms that a SYN states.
+/// The options and fields of a SYN.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Syn {
     pub(crate) mss: Option<u16>,
@@ -119,7 +122,7 @@ pub(crate) struct Syn {
     pub(crate) layout: u32,
 }
 
-/// A sender's timestamp clock, first and latest reading.
+/// A sender's timestamp clock: its first and its latest reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     pub(crate) first: Option<(Timestamp, u32)>,
@@ -129,11 +132,11 @@ pub(crate) struct Clock {
 /// Facts that most connections never have.
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
-    /// The times when its window was zero.
+    /// The periods in which the end's window was zero.
     pub(crate) zero_window: Spell,
-    /// The times when its peer's window had no room for another segment of its own.
+    /// The periods in which the peer's window had no room for another of the end's segments.
     pub(crate) full_window: Spell,
-    /// The delays of its acknowledgements.
+    /// The delays of the end's acknowledgements.
     pub(crate) delayed_acks: Sample,
     pub(crate) duplicate_acks: u32,
     pub(crate) sacks: u32,
@@ -142,30 +145,30 @@ pub(crate) struct Rare {
     pub(crate) timeouts: u32,
     pub(crate) tail_loss_probes: u32,
     pub(crate) lost_again: u32,
-    /// Segments sent again though an earlier copy arrived.
+    /// Number of segments retransmitted although an earlier copy arrived.
     pub(crate) spurious: u32,
-    /// Segments that the path or the capture doubled.
+    /// Number of segments that the path or the capture duplicated.
     pub(crate) copies: u32,
     /// Maximum number of bytes that overtook a segment.
     pub(crate) reordering: u64,
-    /// Minimum time from a segment to its repetition by a timer.
+    /// Minimum time from a segment to its retransmission by a timer.
     pub(crate) least_timeout: Option<Duration>,
     gaps: Vec<(u64, Duration)>,
 }
 
 impl End {
-    /// Returns true if its segments bear timestamps; `None` before any told.
+    /// Returns true if the end's segments carry timestamps; `None` before any segment showed it.
     pub(crate) fn stamps(&self) -> Option<bool> {
         self.has_timestamps
             .or(self.syn.map(|syn| syn.has_timestamps))
     }
 
-    /// Returns its first flight's bytes, and true if its window may be larger.
+    /// Returns the bytes of the end's first flight, and true if its window may be larger.
     pub(crate) fn initial_window(&self) -> Option<(u32, bool)> {
         self.flight.window()
     }
 
-    /// Returns the number of segments sent again or late.
+    /// Returns the number of segments that were retransmitted or late.
     pub(crate) fn resent(&self) -> u32 {
         let Fills {
             resent,
@@ -215,7 +218,7 @@ impl End {
         });
     }
 
-    /// Takes in one of its own segments after the handshake.
+    /// Takes in one of the end's own segments after the handshake.
     #[inline]
     pub(super) fn send(&mut self, step: &Step<'_>) {
         let segment = step.segment;
@@ -280,7 +283,7 @@ impl End {
         rare.copies = rare.copies.saturating_add(1);
     }
 
-    /// Counts a copy of one of its segments.
+    /// Counts a duplicate of one of the end's segments.
     pub(super) fn doubled(&mut self, segment: &Segment) {
         let has_data = segment.payload_len > 0;
         self.data_segments = self.data_segments.saturating_add(u32::from(has_data));
@@ -300,7 +303,7 @@ impl End {
         }
     }
 
-    /// Notes that a segment of its own turned out to have been sent for nothing.
+    /// Records that one of the end's segments turned out to have been sent needlessly.
     pub(super) fn was_spurious(&mut self) {
         let rare = self.rare_mut();
         rare.spurious = rare.spurious.saturating_add(1);
@@ -334,7 +337,7 @@ impl End {
         }
         self.bare_acks = self.bare_acks.saturating_add(1);
         if step.newly_acked == 0 {
-            // RFC 5681 §2, where the window must be the same too.
+            // RFC 5681 §2, which also requires the window to be the same.
             if step.is_awaited && self.last_window == Some(segment.window) {
                 let rare = self.rare_mut();
                 rare.duplicate_acks = rare.duplicate_acks.saturating_add(1);
@@ -358,7 +361,7 @@ impl End {
         rare.d_sacks = rare.d_sacks.saturating_add(u32::from(is_d_sack));
     }
 
-    /// Takes in the room that its peer has for its bytes.
+    /// Records the room that the peer's window leaves for this end's bytes.
     #[inline]
     pub(super) fn allowed(&mut self, room: Option<u64>, mss: u32, at: Timestamp) {
         if let (Some(rare), Some(room)) = (&mut self.rare, room)
@@ -368,7 +371,7 @@ impl End {
         }
     }
 
-    /// Takes in the repair of a loss of its data.
+    /// Takes in the repair of a loss of the end's data.
     pub(super) fn recovered(&mut self, recovery: &Recovery) {
         let packet = recovery.packet;
         let rare = self.rare_mut();
@@ -388,8 +391,8 @@ impl End {
     }
 }
 
-/// Returns true if SACK blocks report bytes that arrived twice (RFC 2883 §4): the first one at or
-/// below the acknowledgement, or inside the second.
+/// Returns true if SACK blocks report bytes that arrived twice (RFC 2883 §4): the first block is at
+/// or below the acknowledgement, or inside the second.
 fn is_d_sack(blocks: &[(u32, u32)], ack: u32) -> bool {
     let not_after = |one: u32, other: u32| one.wrapping_sub(other) as i32 <= 0;
     let Some((&(left, right), rest)) = blocks.split_first() else {

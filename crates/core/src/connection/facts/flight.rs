@@ -1,19 +1,18 @@
-//! The first flight of a sender: its initial window, where that shows.
+//! The first flight of a sender: its initial window, if it can be determined.
 
 use core::time::Duration;
 
 use crate::attribution::packet::Span;
 use crate::observed::time::Timestamp;
 
-/// Minimum round trip: on shorter ones a flight does not stand out from what follows it.
+/// Minimum round trip: on shorter paths the first flight cannot be separated from what follows.
 const LEAST_TRIP: Duration = Duration::from_millis(1);
 
-/// Bytes that a sender sent before its first data could have been acknowledged (RFC 6928: ten
-/// segments).
+/// Bytes that a sender sent before its first data could be acknowledged (RFC 6928: ten segments).
 ///
-/// It is the initial window only if it ended with a full segment and more
-/// followed as soon as the acknowledgements came; else there was no more to
-/// send, and the window is at least as much.
+/// The bytes equal the initial window only if the flight ended with a full segment and more
+/// followed as soon as the acknowledgements arrived. Otherwise there was no more to send, and the
+/// window is at least as large.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FirstFlight {
     begun: Option<Timestamp>,
@@ -23,14 +22,14 @@ pub(super) struct FirstFlight {
     state: State,
 }
 
-/// A piece of data that passes.
+/// A passing piece of data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) at: Timestamp,
     pub(super) span: Span,
-    /// True if a partial segment ends it.
+    /// True if the piece ends with a partial segment.
     pub(super) is_small: bool,
-    /// True if it is what comes next.
+    /// True if the piece is the next one in the stream.
     pub(super) is_next: bool,
 }
 
@@ -38,16 +37,16 @@ pub(super) struct Piece {
 enum State {
     #[default]
     Growing,
-    /// The window ended it.
+    /// The flight ended at the window's limit.
     Held,
-    /// The data ran out.
+    /// The flight ended because there was no more data.
     Exhausted,
-    /// The capture does not show its end.
+    /// The capture does not show the flight's end.
     Untold,
 }
 
 impl FirstFlight {
-    /// Takes in data that passes; `trip` is the whole round trip.
+    /// Takes in a passing piece of data; `trip` is the whole round trip.
     #[inline]
     pub(super) fn take(&mut self, piece: Piece, trip: Option<Duration>) {
         if self.state == State::Growing {
@@ -70,7 +69,7 @@ impl FirstFlight {
             let bytes = u32::try_from(piece.span.end).unwrap_or(u32::MAX);
             (self.bytes, self.ends_small) = (bytes, piece.is_small);
         } else if gap * 4 < trip {
-            // The flight goes on without a gap: a slow link stretched it.
+            // The flight continues without a gap: a slow link stretched it.
             self.state = State::Untold;
         } else {
             let is_prompt = at.since(begun) < trip * 2;
@@ -82,7 +81,7 @@ impl FirstFlight {
         }
     }
 
-    /// Notes that the other end sent data: what comes next is another turn.
+    /// Records that the other end sent data, so what follows is another turn.
     #[inline]
     pub(super) fn answered(&mut self) {
         if self.state == State::Growing && self.bytes > 0 {
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     /// Returns the window after full segments of 1000 bytes at these milliseconds on a path of 20
-    /// ms; `small` ends the one of that index.
+    /// ms; the segment at index `small` is small.
     fn window(millis: &[i64], small: Option<usize>) -> Option<(u32, bool)> {
         let mut flight = FirstFlight::default();
         for (index, &ms) in millis.iter().enumerate() {

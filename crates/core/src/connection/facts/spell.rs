@@ -1,10 +1,10 @@
-//! A state that comes and goes.
+//! A state that is entered and left repeatedly.
 
 use core::time::Duration;
 
 use crate::observed::time::Timestamp;
 
-/// The number of times that a state held, and for how long in all.
+/// Number of times that a state was entered, and its total duration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spell {
     pub(crate) times: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Spell {
 }
 
 impl Spell {
-    /// Notes that the state holds, or does not, from `at` on.
+    /// Records that the state holds, or does not, from `at` on.
     pub(crate) fn set(&mut self, is_so: bool, at: Timestamp) {
         match (self.since, is_so) {
             (None, true) => {
@@ -28,7 +28,7 @@ impl Spell {
         }
     }
 
-    /// Returns the time that the state held in all, watched until `end`.
+    /// Returns the total time in the state, observed until `end`.
     pub(crate) fn total(&self, end: Timestamp) -> Duration {
         let open = self.since.map_or(Duration::ZERO, |since| end.since(since));
         self.total.saturating_add(open)

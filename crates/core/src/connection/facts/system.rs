@@ -1,14 +1,14 @@
-//! Signs of an end's operating system in its packets: timers, counters and habits that differ
+//! Properties of an end's operating system in its packets: timers, counters and habits that differ
 //! between kernels.
 //!
-//! Never a guess: a name needs two kinds of evidence that agree, and says them.
-//! What stands between may have rewritten any of it.
+//! Never a guess: a name requires two kinds of evidence that agree, and both are reported.
+//! Middleboxes may have rewritten any of it.
 
 use core::time::Duration;
 
 use super::end::{Clock, End};
 
-/// A system's habit: the options of its SYN and the TTL that it sends with.
+/// A system's habit: the options of its SYN and its initial TTL.
 struct Habit {
     name: &'static str,
     /// SYN and SYN/ACK options in order. Linux: `tcp_options_write()` in
@@ -48,12 +48,12 @@ const HABITS: [Habit; 4] = [
 
 /// Initial TTLs of kernels (Linux and BSD, Windows, routers).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
-/// Maximum number of routers that a path has: a TTL that says more was set on purpose.
+/// Maximum number of routers on a path: a TTL that implies more was set on purpose.
 const MOST_HOPS: u8 = 40;
 
-/// Ticks that kernels count their timestamps in: 1 µs (Linux, `tcp_usec_ts`),
-/// 1 ms (Linux since 2016, FreeBSD, macOS, Windows), 4 ms and 10 ms (older
-/// Linux), 100 ms (older Windows), 500 ms (older BSD).
+/// Ticks in which kernels count their timestamps: 1 µs (Linux, `tcp_usec_ts`), 1 ms (Linux since
+/// 2016, FreeBSD, macOS, Windows), 4 ms and 10 ms (older Linux), 100 ms (older Windows), 500 ms
+/// (older BSD).
 const TICKS_NS: [u64; 6] = [
     1_000,
     1_000_000,
@@ -62,28 +62,28 @@ const TICKS_NS: [u64; 6] = [
     100_000_000,
     500_000_000,
 ];
-/// Minimum time between the stamps from which a tick is told.
+/// Minimum time between the two timestamps from which a tick is computed.
 const LEAST_SPAN: Duration = Duration::from_millis(500);
-/// Minimum number of ticks between those stamps.
+/// Minimum number of ticks between those timestamps.
 const LEAST_TICKS: i32 = 10;
-/// The most, as a share, by which the tick may differ from one that is used.
+/// Maximum relative difference between a measured tick and a known one.
 const TICK_ERROR: f64 = 0.05;
 
-/// Signs of an end's system.
+/// Properties of an end's operating system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct System {
-    /// Name of the system; `None` unless two kinds of evidence agree.
+    /// Name of the operating system; `None` unless two kinds of evidence agree.
     pub(crate) name: Option<&'static str>,
     /// The evidence, in words.
     pub(crate) because: Vec<String>,
     pub(crate) initial_ttl: Option<u8>,
-    /// Number of routers between it and the observation point.
+    /// Number of routers between the end and the observation point.
     pub(crate) hops: Option<u8>,
     pub(crate) tick_ns: Option<u64>,
     pub(crate) option_order: Option<String>,
 }
 
-/// Returns what `end`'s packets say of its system.
+/// Returns what `end`'s packets show about its operating system.
 pub(crate) fn system(end: &End) -> System {
     let ttl = end.ttl.map(|(_, most)| most);
     let initial_ttl = ttl.and_then(initial_ttl);
@@ -144,7 +144,7 @@ fn initial_ttl(ttl: u8) -> Option<u8> {
     (ttl > 0 && initial - ttl <= MOST_HOPS).then_some(initial)
 }
 
-/// Returns the unit that the stamps are counted in, from the first and the latest one.
+/// Returns the unit in which the timestamps count, from the first and the latest one.
 fn tick(clock: &Clock) -> Option<u64> {
     let ((first_at, first), (last_at, last)) = (clock.first?, clock.last?);
     let span = last_at.since(first_at);

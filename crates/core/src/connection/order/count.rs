@@ -1,37 +1,36 @@
-//! A counter that numbers what a sender sends, with the numbers that it has skipped so far.
+//! A counter with which a sender numbers its packets, and the numbers skipped so far.
 
-/// The longest jump that counts segments that did not come.
+/// Maximum jump that is taken for segments that did not arrive.
 pub(super) const MAX_SKIPPED: u16 = 64;
-/// Minimum numbers in a row that are close enough before what comes late is told from a number by
-/// chance: of random ones two in a thousand are as close.
+/// Minimum run of closely following numbers before a late one for distinguishing a counter from
+/// random numbers: of random numbers two in a thousand are as close.
 const RISING: u8 = 5;
 
-/// The numbers of a sender, its own or those of a counter that others share.
+/// The numbers of a sender, from its own counter or from one shared with others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Count {
     pub(super) expected: Option<u16>,
-    /// The numbers among the last 32 that were skipped, the one before `expected` in the lowest
-    /// bit.
+    /// The skipped numbers among the last 32, with the one before `expected` in the lowest bit.
     missing: u32,
-    /// Numbers in a row that followed closely or filled a gap.
+    /// Length of the current run of numbers that followed closely or filled a gap.
     rising: u8,
 }
 
-/// The place of a number among those before it.
+/// The position of a number relative to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A number on from the last one, with the count of numbers between that did not come.
+    /// A number after the last one, with the count of numbers in between that did not come.
     On(u16),
-    /// A number in a gap; `is_told`: all before it rise, so it was sent before what came in front
-    /// of it.
+    /// A number that fills a gap. `is_told`: all earlier numbers were ascending, so this packet was
+    /// sent before the one that arrived just ahead of it.
     Late { is_told: bool },
-    /// A number further back than what is remembered, or on by more.
+    /// A number further back than what is remembered, or too far ahead.
     Away(u16),
 }
 
 impl Count {
-    /// Takes in the number of a segment that stands for `parts` segments. `is_newer`: something
-    /// else says that it was sent after all before it.
+    /// Takes in the number of a segment that stands for `parts` segments. `is_newer`: other
+    /// evidence shows that it was sent after all before it.
     #[inline]
     pub(super) fn take(&mut self, id: u16, parts: u16, is_newer: bool) -> Step {
         let is_told = self.rising >= RISING;
@@ -49,8 +48,8 @@ impl Count {
         }
     }
 
-    /// Counts on where a number is the one expected and none before it is missing; returns false,
-    /// and does nothing else, where it is not so.
+    /// Advances the counter if the number is the expected one and no earlier number is missing;
+    /// otherwise returns false and does nothing.
     #[inline]
     pub(super) fn goes_on_with(&mut self, id: u16) -> bool {
         let is_next = self.expected == Some(id) && self.missing == 0;
@@ -61,7 +60,7 @@ impl Count {
         is_next
     }
 
-    /// Counts on from a number that is no gap's.
+    /// Continues the count from a number that fills no gap.
     #[inline]
     pub(super) fn go_on(&mut self, id: u16, parts: u16) {
         let skipped = self
@@ -77,7 +76,7 @@ impl Count {
         self.missing = shifted(shifted(self.missing, skipped) | gap, parts);
     }
 
-    /// Returns true if any of these numbers had been skipped, and notes that they came.
+    /// Returns true if any of these numbers had been skipped, and records that they came.
     fn fills_gap(&mut self, id: u16, parts: u16) -> bool {
         let Some(expected) = self.expected.filter(|_| self.missing != 0) else {
             return false;

@@ -1,4 +1,4 @@
-//! Closing of exchanges: tiles them, and says what is known of each.
+//! Closing of exchanges: tiles them, and sets their known properties.
 
 use super::{Draft, Mode, Pairing, Scratch, loose};
 use crate::attribution::mark::{Mark, Pace, serialization};
@@ -13,7 +13,7 @@ use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side
 use crate::observed::time::Timestamp;
 
 impl Pairing {
-    /// Returns true if an exchange is over that was not handed out.
+    /// Returns true if a finished exchange was not handed out yet.
     #[inline]
     pub(crate) fn has_closed(&self) -> bool {
         self.first_closed().is_some() || self.loose.as_ref().is_some_and(|loose| loose.is_due())
@@ -55,8 +55,8 @@ impl Pairing {
             for delivery in &exchange.deliveries {
                 if delivery.sender == Side::Server {
                     self.most_in_flight = self.most_in_flight.max(delivery.most_in_flight);
-                    // A window that is used doubles each round trip (RFC 5681 §3.1), until
-                    // it is twice what was under way (`tcp_is_cwnd_limited()`).
+                    // A window in use doubles each round trip (RFC 5681 §3.1), until it is twice
+                    // what was in flight (`tcp_is_cwnd_limited()`).
                     let grown = self.kept_window.saturating_mul(2);
                     let mss = u64::from(delivery.mss.max(1));
                     let segments = delivery.most_in_flight.div_ceil(mss);
@@ -74,7 +74,7 @@ impl Pairing {
         self.collect_loose(view, closed);
     }
 
-    /// Drops a closed exchange. Mostly it is the only one, which need not move.
+    /// Drops a closed exchange. Usually it is the only one, so that no other has to move.
     fn drop_draft(&mut self, at: usize) {
         match self.open.len() {
             1 => self.open.clear(),
@@ -82,7 +82,7 @@ impl Pairing {
         }
     }
 
-    /// Drops the marks that nothing open needs.
+    /// Drops the marks that no open exchange needs.
     #[inline]
     pub(crate) fn forget(&mut self, scratch: &mut Scratch) {
         match self.needs_marks_from() {
@@ -94,7 +94,7 @@ impl Pairing {
         }
     }
 
-    /// Returns the time from which on marks are needed by what is open.
+    /// Returns the earliest time for which an open exchange needs marks.
     #[inline]
     pub(super) fn needs_marks_from(&self) -> Option<Timestamp> {
         let first = self.open.front().map(|front| front.begin);
@@ -105,7 +105,8 @@ impl Pairing {
         }
     }
 
-    /// Returns the index of the exchange that is over: the first in their order, but for HTTP/2.
+    /// Returns the index of the finished exchange: in HTTP/2 any exchange, otherwise only the first
+    /// one.
     #[inline]
     fn first_closed(&self) -> Option<usize> {
         match self.mode {
@@ -125,8 +126,8 @@ impl Pairing {
 }
 
 impl Draft {
-    /// Extends the response to the last of its bytes that had to be sent, where a sender's
-    /// retransmissions are seen: the copy before was lost behind this point.
+    /// Extends the response to the last transmission of its bytes that was necessary, if the
+    /// sender's retransmissions are visible: the copy before was lost after the observation point.
     fn extend_by_repeats(&mut self, view: &View<'_>, marks: &[Mark]) {
         let is_near_server = matches!(
             (view.to_server().floor(), view.to_client().floor()),
@@ -190,7 +191,7 @@ impl Draft {
         exchange
     }
 
-    /// Closes bytes of one side that are no exchange, tiled as a message is.
+    /// Closes bytes of one side that belong to no exchange, tiled like a message.
     pub(super) fn close_loose(
         &self,
         around: Around<'_>,
@@ -298,25 +299,25 @@ impl Draft {
     }
 }
 
-/// State of the connection that an exchange is closed with.
+/// State of the connection when an exchange is closed.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     pub(super) view: &'a View<'a>,
     pub(super) marks: &'a [Mark],
     pub(super) torn: &'a [(Side, Span)],
-    /// End of the response that the exchange was behind.
+    /// End of the response for which the exchange had to wait.
     pub(super) behind: Option<Timestamp>,
     pub(super) before: Before,
     /// The end of the client's bytes that the server acknowledged.
     pub(super) request_acked: u64,
-    /// True if nothing says who owes whom an answer.
+    /// True if it is unknown which side owes an answer.
     pub(super) is_unread: bool,
 }
 
 impl<'a> Around<'a> {
     fn marks_from(&self, begin: Timestamp) -> &'a [Mark] {
         let is_before = |mark: &Mark| mark.at < begin;
-        // Mostly they begin with its own: nothing open is older.
+        // Usually they begin with its own: nothing open is older.
         let first = if self.marks.first().is_some_and(is_before) {
             self.marks.partition_point(is_before)
         } else {

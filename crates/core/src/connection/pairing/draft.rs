@@ -1,4 +1,4 @@
-//! An exchange in the making.
+//! An exchange in progress.
 
 use super::Ending;
 use super::http2::Multiplexed;
@@ -22,39 +22,39 @@ pub(super) struct Draft {
     pub(super) status: Option<u16>,
     pub(super) client_asked: bool,
     pub(super) server_asked: bool,
-    /// True if its response's end is the connection's.
+    /// True if the response lasts until the end of the connection.
     pub(super) ends_with_fin: bool,
-    /// True if an earlier response was still due when it began.
+    /// True if an earlier response was still outstanding when the request began.
     pub(super) was_behind: bool,
-    /// True if the capture missed some of its request.
+    /// True if the capture missed a part of the request.
     pub(super) is_request_torn: bool,
-    /// True if the response says that the request failed.
+    /// True if the response reports that the request failed.
     pub(super) is_error: bool,
-    /// The end of bytes of its response that the capture missed, until later ones come
-    /// (by turns).
+    /// The end of the response bytes that the capture missed, until later ones come (paired by
+    /// turns).
     pub(super) torn_until: Option<u64>,
-    /// True if the capture ended within its response.
+    /// True if the capture ended within the response.
     pub(super) is_broken_off: bool,
-    /// The exchange's part in HTTP/2, if it is such.
+    /// The exchange's HTTP/2 state, if it is an HTTP/2 stream.
     pub(super) multiplexed: Option<Box<Multiplexed>>,
     pub(super) signs: Signs,
     /// End of the request's head, if it announced its body with `Expect: 100-continue`.
     pub(super) expects_at: Option<u64>,
     /// Time and packet number of the first interim response.
     pub(super) interim: Option<(Timestamp, u64)>,
-    /// The instant at which the server ended the connection, and the number of bytes by which the
-    /// response was shorter than it had announced.
+    /// The time at which the server ended the connection, and the number of bytes by which the
+    /// response fell short of its announced length.
     pub(super) cut_short: Option<(Timestamp, u64)>,
-    /// The fields of the response's head besides its framing.
+    /// The fields of the response's head other than framing.
     pub(super) fields: Fields,
-    /// True if its response is what a certificate's validity rests on.
+    /// True if a certificate's validity depends on the response.
     pub(super) is_revocation: bool,
-    /// Records of the server that seem to be no response: their span, and time and packet of the
-    /// last one's end.
+    /// Records of the server that do not seem to be a response: their span, and the time and packet
+    /// of the last one's end.
     aside: Option<(Span, Timestamp, u64)>,
-    /// The first record of its response, if it is in records.
+    /// The first TLS record of the response, if TLS is used.
     pub(super) first_record: Option<Span>,
-    /// True if its first segment was sent to a closed window.
+    /// True if the first segment was sent to a closed window.
     pub(super) begins_shut_out: bool,
 }
 
@@ -101,7 +101,8 @@ impl Draft {
         }
     }
 
-    /// Puts the server's bytes up to `end` aside: they are no response, unless nothing else comes.
+    /// Sets the server's bytes up to `end` aside: they are not a response, unless nothing else
+    /// comes.
     pub(super) fn put_aside(&mut self, start: u64, end: u64, at: Timestamp, number: u64) {
         let start = match (self.aside, self.response.end > self.response.start) {
             (Some((span, ..)), _) => span.start,
@@ -113,12 +114,12 @@ impl Draft {
         self.first_record = None;
     }
 
-    /// Puts the begin of the response, up to `end`, aside: it belongs to no response.
+    /// Sets the beginning of the response, up to `end`, aside, because it belongs to no response.
     pub(super) fn put_begin_aside(&mut self, end: u64) {
         self.put_aside(self.response.start, end, self.end, self.last_number);
     }
 
-    /// Returns true if the record that ends there was put aside.
+    /// Returns true if the record that ends at `end` was set aside.
     pub(super) fn is_aside(&self, end: u64) -> bool {
         self.aside.is_some_and(|(span, ..)| end <= span.end)
     }
@@ -127,12 +128,12 @@ impl Draft {
         self.line.as_ref().is_some_and(|line| line.is_head)
     }
 
-    /// Returns true for a 1xx response: the real one follows (RFC 9110 §15.2).
+    /// Returns true for a 1xx response, which the final one follows (RFC 9110 §15.2).
     pub(super) fn is_interim(&self) -> bool {
         matches!(self.status, Some(100 | 102..200))
     }
 
-    /// Returns true for a status that sends the client elsewhere (RFC 9110 §15.4).
+    /// Returns true for a status that redirects the client (RFC 9110 §15.4).
     pub(super) fn is_redirect(&self) -> bool {
         matches!(self.status, Some(301 | 302 | 303 | 307 | 308))
     }
@@ -146,7 +147,7 @@ impl Draft {
         self.signs.request_repeats = 0;
     }
 
-    /// Returns true if response bytes were seen (by turns).
+    /// Returns true if response bytes were seen (paired by turns).
     pub(super) fn has_response(&self) -> bool {
         self.outcome.is_some() || self.response.end > self.response.start
     }
@@ -159,7 +160,7 @@ impl Draft {
         self.outcome = Some(Outcome::Complete(self.status));
     }
 
-    /// Takes in more response bytes, by turns.
+    /// Takes in more response bytes, when pairing by turns.
     pub(super) fn extend_turn(&mut self, span: Span, at: Timestamp, number: u64) {
         if self.response.end == self.response.start {
             self.response = span;
@@ -172,20 +173,20 @@ impl Draft {
         self.last_number = number;
     }
 
-    /// Completes the response as the turn passes: by turns it is whole then.
+    /// Completes the response at the end of its turn, when pairing by turns.
     pub(super) fn complete_turn(&mut self) {
         if let Some((span, at, number)) = self.aside.filter(|_| !self.has_response()) {
             self.extend_turn(span, at, number);
         }
         if self.torn_until.is_some() {
-            // Its end was missed.
+            // The capture missed its end.
             self.cut();
         } else if self.response.end > self.response.start {
             self.outcome = Some(Outcome::Complete(self.status));
         }
     }
 
-    /// Cuts the exchange: its boundaries cannot be told.
+    /// Cuts the exchange, because its boundaries are unknown.
     pub(super) fn cut(&mut self) {
         self.outcome = Some(Outcome::Cut);
     }

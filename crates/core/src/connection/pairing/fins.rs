@@ -1,7 +1,7 @@
-//! The FINs of a connection: what they end, and what still comes behind them.
+//! The FINs of a connection: what they end, and what still comes after them.
 //!
-//! A client that has said all may read on (a half-closed connection, RFC 9293 §3.6), and
-//! what was lost of the last bytes comes again behind the FIN that ends them.
+//! A client that has sent everything may read on (a half-closed connection, RFC 9293 §3.6), and
+//! lost bytes at the end are retransmitted after the FIN.
 
 use super::{Ending, Mode, Pairing};
 use crate::attribution::packet::Arrival;
@@ -12,28 +12,29 @@ use crate::observed::time::Timestamp;
 /// The FINs of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Fins {
-    /// Time of the client's FIN, if it came first.
+    /// Time of the client's FIN, if the client closed first.
     left: Option<Timestamp>,
-    /// True if the client acknowledged data behind its FIN: it has said all, and reads on.
+    /// True if the client acknowledged data after its FIN: it has sent everything, but still reads.
     is_half_closed: bool,
     /// The end of the server's bytes.
     end: Option<u64>,
-    /// Time of the server's FIN or of the last of its bytes, until it is known what they end.
+    /// Time of the server's FIN or of its last byte, until it is known what they end.
     last_word: Option<Timestamp>,
-    /// The end of the connection, while bytes are still to be acknowledged.
+    /// The end of the connection, while some bytes still have to be acknowledged.
     pub(super) ending: Option<Ending>,
 }
 
 impl Fins {
-    /// Returns the time when the client gave up: it left first, and nothing shows that it reads on.
+    /// Returns the time when the client gave up: it closed first, and nothing shows that it still
+    /// reads.
     pub(super) fn given_up(&self) -> Option<Timestamp> {
         self.left.filter(|_| !self.is_half_closed)
     }
 }
 
 impl Pairing {
-    /// Takes in a FIN: it ends a body that lasts until the connection closes.
-    /// `end` is where its sender's bytes end.
+    /// Takes in a FIN, which ends a body that lasts until the connection closes. `end` is the end
+    /// of its sender's bytes.
     pub(crate) fn fin(&mut self, by: Side, at: Timestamp, end: u64) {
         let fins = self.fins.get_or_insert_default();
         if by == Side::Client {
@@ -47,20 +48,20 @@ impl Pairing {
         let (request_acked, left) = (self.request_acked, fins.left);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             draft.server_asked |= left.is_none();
-            // The FIN was sent before the request came.
+            // The FIN was sent before the request arrived.
             draft.signs.was_closing |= request_acked < draft.request.end;
         }
         self.end_body();
     }
 
-    /// Notes that both sides have sent their FIN, the last one at `ending`: the connection is over
-    /// once all bytes are acknowledged.
+    /// Records that both sides have sent their FIN, the last one at `ending`: the connection is
+    /// over once all bytes are acknowledged.
     pub(crate) fn end_once_acked(&mut self, ending: Ending) {
         let fins = self.fins.get_or_insert_default();
         fins.ending.get_or_insert(ending);
     }
 
-    /// Returns true if only acknowledgements, and what was lost, are still to come.
+    /// Returns true if only acknowledgements and retransmissions are still to come.
     pub(crate) fn awaits_last_acks(&self) -> bool {
         let fins = self.fins.as_ref();
         fins.is_some_and(|fins| fins.ending.is_some())
@@ -72,8 +73,8 @@ impl Pairing {
         fins.is_some_and(|fins| fins.end.is_some())
     }
 
-    /// Takes in data of the server behind a FIN: a client that left still reads it, or it was
-    /// lost before.
+    /// Takes in data of the server after a FIN: a client that closed first still reads it, or it
+    /// was lost before.
     #[cold]
     pub(super) fn data_behind_fin(&mut self, at: Timestamp, arrival: Arrival) {
         let last = self.fins.as_mut().and_then(|fins| fins.last_word.as_mut());
@@ -83,10 +84,10 @@ impl Pairing {
         }
     }
 
-    /// Takes in the client's acknowledgement of more data behind a FIN: that of the server's FIN
-    /// alone is none, for then all is over. Had its program closed the connection, its kernel
-    /// would reset it instead (RFC 9293 §3.10.7.4, Linux `tcp_rcv_state_process()`): so there is
-    /// still somebody who reads.
+    /// Takes in the client's acknowledgement of more data after a FIN. An acknowledgement of only
+    /// the server's FIN does not count, because then everything is over. If the client's program
+    /// had closed the connection, its kernel would reset it instead (RFC 9293 §3.10.7.4, Linux
+    /// `tcp_rcv_state_process()`), so the program still reads.
     #[cold]
     pub(super) fn heard_behind_fin(&mut self) {
         let Some(fins) = &mut self.fins else {
@@ -98,19 +99,19 @@ impl Pairing {
         }
     }
 
-    /// Ends a response with the server's FIN, if all bytes before that are there.
+    /// Ends a response with the server's FIN, if all bytes before the FIN have arrived.
     fn end_body(&mut self) {
         let position = self.responses.position();
         let Some(fins) = &mut self.fins else {
             return;
         };
-        // A client that leaves first has given up: the server's end tells nothing after that.
+        // A client that closes first has given up: the server's end shows nothing after that.
         let is_whole = fins.end.is_some_and(|end| position >= end) && fins.given_up().is_none();
         let Some(at) = fins.last_word.take_if(|_| is_whole) else {
             return;
         };
         let messages = &self.responses.messages;
-        // Bytes are missing only where the capture has all that was sent.
+        // Bytes are missing only if the capture has everything that was sent.
         let missing = messages.awaited_bytes();
         let missing = missing.filter(|_| fins.end == Some(position));
         let is_close_delimited = messages.ends_with_connection();

@@ -1,4 +1,4 @@
-//! A TLS handshake in the making: flights of records in turn.
+//! A TLS handshake in progress: alternating flights of records.
 
 use core::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::protocol::tls::{
     CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
 };
 
-/// The most flights remembered of one handshake: TLS 1.3 has three with a HelloRetryRequest, TLS
-/// 1.2 two.
+/// Maximum number of flights remembered per handshake: TLS 1.3 has three with a HelloRetryRequest,
+/// TLS 1.2 two.
 const MAX_LEGS: usize = 8;
-/// Waits that a flight has while it is sent.
+/// Kinds of waits during the sending of a flight.
 const SPREAD: [WaitKind; 4] = [
     WaitKind::ResponseTransfer,
     WaitKind::CongestionWindow,
@@ -32,15 +32,14 @@ pub(super) struct Flights {
     client: Option<Box<Hello>>,
     server: Option<Box<Hello>>,
     has_certificate: bool,
-    /// True for the client, and for the server, once its ChangeCipherSpec and Finished were seen
-    /// (up to TLS 1.2).
+    /// Per side, true once its ChangeCipherSpec and Finished were seen (up to TLS 1.2).
     changed: [bool; 2],
     finished: [bool; 2],
-    /// True if the client has sent encrypted records that are no Finished by their length.
+    /// True if the client has sent encrypted records whose length is not that of a Finished.
     is_unfinished: bool,
 }
 
-/// A flight of the client's and its answer.
+/// A flight of the client and its answer.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     begin: Timestamp,
@@ -57,7 +56,7 @@ impl Flights {
         self.legs.first().map(|leg| leg.begin)
     }
 
-    /// Returns span and begin of the first flight, and the packet that it began in.
+    /// Returns span and start time of the first flight, and the packet in which it began.
     pub(super) fn first(&self) -> Option<(Span, Timestamp, u64)> {
         let leg = self.legs.first()?;
         Some((leg.request, leg.begin, leg.first_number))
@@ -81,7 +80,7 @@ impl Flights {
         self.finished == [true, true]
     }
 
-    /// Notes that a record began.
+    /// Records that a record began.
     pub(super) fn began(&mut self, by: Side, start: u64, at: Timestamp, number: u64) {
         let is_new = self
             .legs
@@ -103,7 +102,7 @@ impl Flights {
             return;
         };
         if leg.response.end == leg.response.start {
-            // Its header is there.
+            // Its header has already arrived.
             leg.response = Span {
                 start,
                 end: start + 1,
@@ -111,7 +110,7 @@ impl Flights {
         }
     }
 
-    /// Notes that a record ended.
+    /// Records that a record ended.
     pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, mark: &Brief) {
         let side = usize::from(by == Side::Server);
         let has_changed = self.changed.get(side).copied().unwrap_or_default();
@@ -153,7 +152,7 @@ impl Flights {
         }
     }
 
-    /// Tiles the handshake. `None` where the capture missed some of it.
+    /// Tiles the handshake. `None` if the capture missed a part of it.
     pub(super) fn close(
         &self,
         view: &View<'_>,
@@ -241,13 +240,14 @@ impl Tiled<'_> {
         if made.answer_bytes > 0 {
             self.cursor = end;
         }
-        // The client's last flight is answered by nothing.
+        // The client's last flight has no answer.
         self.push(end, WaitKind::RequestTransfer, Owner::Path, Bound::Observed);
         made
     }
 
-    /// Returns the time for which the server's program paused within its answer. What went on a
-    /// round trip later waited for the client's ACK, as what does not fit into a first window does.
+    /// Returns the time for which the server's program paused within its answer. What followed a
+    /// round trip later waited for the client's ACK, like data that does not fit into the initial
+    /// window.
     fn paused(&self, tiling: &Tiling) -> Duration {
         let floors = [self.view.to_server().floor(), self.view.to_client().floor()];
         let trip: Duration = floors.into_iter().flatten().sum();
@@ -285,7 +285,7 @@ impl Tiled<'_> {
         tile(&trace, &mut Spare::default())
     }
 
-    /// Names the client's time up to its next flight, without travel, and returns it.
+    /// Attributes the client's time up to its next flight, propagation excluded, and returns it.
     fn client(&mut self, until: Timestamp) -> Duration {
         let until = until.max(self.cursor);
         let whole = until.since(self.cursor);
@@ -303,7 +303,7 @@ impl Tiled<'_> {
         whole - travel
     }
 
-    /// Names the last answer's way to the client.
+    /// Attributes the last answer's propagation to the client.
     fn travel(&mut self) {
         let travel = self.view.to_client().floor().unwrap_or_default();
         let bound = Bound::Inferred(self.view.to_client().split_error());

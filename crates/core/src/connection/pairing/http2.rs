@@ -1,5 +1,5 @@
-//! HTTP/2: a stream is an exchange; several may be open at once, and each is tiled on its own.
-//! Stretches that its flow-control windows held back are noted with it.
+//! HTTP/2: a stream is an exchange; several may be open at once, and each is tiled separately.
+//! Stretches held back by flow-control windows are recorded with it.
 
 mod flow_control;
 
@@ -14,7 +14,7 @@ use crate::protocol::{Protocol, Step};
 pub(super) use flow_control::{Multiplex, Multiplexed};
 
 impl Pairing {
-    /// Begins to read HTTP/2, which the client is about to speak.
+    /// Starts parsing HTTP/2, which the client is about to send.
     pub(super) fn begin_http2(&mut self) {
         self.mode = Mode::Http2;
         self.requests.speak(Protocol::Http2, Role::Request);
@@ -22,8 +22,8 @@ impl Pairing {
         self.multiplex = Some(Box::new(Multiplex::new()));
     }
 
-    /// Changes from HTTP/1.1 to HTTP/2: the request that asked for it is stream 1 (RFC 7540 §3.2).
-    /// The responses' parser was changed with the 101's end.
+    /// Changes from HTTP/1.1 to HTTP/2: the request that asked for the upgrade is stream 1 (RFC
+    /// 7540 §3.2). The responses' parser was changed at the end of the 101 response.
     pub(super) fn upgrade_to_http2(&mut self) {
         self.mode = Mode::Http2;
         self.requests.speak(Protocol::Http2, Role::Request);
@@ -41,7 +41,7 @@ impl Pairing {
         }
     }
 
-    /// Forgets the streams that go on and their windows, which are no longer known.
+    /// Drops the open streams and their windows, which are no longer known.
     fn lose_streams(&mut self) {
         self.cut_awaited();
         if let Some(multiplex) = &mut self.multiplex {
@@ -70,7 +70,7 @@ impl Pairing {
     }
 
     fn frame_began(&mut self, by: Side, frame: Frame, start: u64, mark: &Brief) {
-        // Streams that a client opens have odd numbers (RFC 9113 §5.1.1).
+        // Streams opened by a client have odd numbers (RFC 9113 §5.1.1).
         let opens = by == Side::Client && frame.is_headers() && frame.stream % 2 == 1;
         if opens && self.stream(frame.stream).is_none() {
             let (at, number) = self.first_sent(start).unwrap_or((mark.at, mark.number));
@@ -131,8 +131,8 @@ impl Pairing {
         }
     }
 
-    /// Notes what a field section says; returns true if the real one is still to come (RFC 9110
-    /// §15.2).
+    /// Records the contents of a field section; returns true if the final one is still to come (RFC
+    /// 9110 §15.2).
     fn field_section(&mut self, by: Side, frame: Frame, fields: Option<Box<Fields>>) -> bool {
         let Some(draft) = self.stream(frame.stream) else {
             return false;
@@ -153,7 +153,7 @@ impl Pairing {
             Side::Server => {
                 let is_interim = matches!(fields.status, Some(100..200));
                 if !is_interim {
-                    // Trailers have none.
+                    // Trailers have no status.
                     draft.status = fields.status.or(draft.status);
                 }
                 is_interim
@@ -162,7 +162,7 @@ impl Pairing {
         }
     }
 
-    /// Notes that the stream's message has come so far.
+    /// Records how far the stream's message has come.
     fn message_went_on(&mut self, by: Side, frame: Frame, offset: u64, mark: &Brief) {
         let Some(draft) = self.stream(frame.stream).filter(|_| by == Side::Server) else {
             return;

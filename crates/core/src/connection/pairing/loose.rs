@@ -1,8 +1,8 @@
-//! Bytes that no exchange holds: what a server says unasked, and bulk in either direction that is
-//! not answered.
+//! Bytes that belong to no exchange: unsolicited data of a server, and unanswered bulk data in
+//! either direction.
 //!
-//! Such bytes run as transfers: stretches of one side's bytes without a rest, each tiled as a
-//! message of an exchange is. Those of a request that may be answered still wait until that is
+//! Such bytes form transfers: stretches of one side's bytes without a pause, each tiled like a
+//! message of an exchange. The bytes of a request that may still be answered are held until that is
 //! known.
 
 use core::mem::take;
@@ -18,20 +18,21 @@ use crate::connection::{Closed, View, is_progress};
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::observed::time::Timestamp;
 
-/// The most segments of one transfer; what goes on is another, so that its marks need not be kept.
-/// A window of a megabyte fits.
+/// Maximum number of segments of one transfer; what follows is another transfer, so that old marks
+/// need not be kept. A window of a megabyte fits.
 const MOST_SEGMENTS: u32 = 1024;
-/// Maximum number of transfers kept of a request that may be answered still, the first ones.
+/// Maximum number of transfers kept for a request that may still be answered; the first ones are
+/// kept.
 const MAX_WAITING: usize = 64;
 
-/// The bytes of a connection that no exchange holds.
+/// The bytes of a connection that belong to no exchange.
 #[derive(Debug, Default)]
 pub(super) struct Loose {
     /// The bytes of the client, and of the server.
     ways: [Way; 2],
     /// Transfers to be handed out.
     done: Vec<Exchange>,
-    /// Transfers of a request that has no answer yet.
+    /// Transfers of a request that has not been answered yet.
     waiting: Vec<Exchange>,
     /// True once no more bytes will come.
     is_over: bool,
@@ -40,15 +41,15 @@ pub(super) struct Loose {
 /// Bytes of one side.
 #[derive(Debug, Default)]
 struct Way {
-    /// True if a segment came that another may continue.
+    /// True if a segment came that a later one may continue.
     has_begun: bool,
-    /// The transfer, from its second segment on: most messages have only one.
+    /// The transfer, from its second segment on: most messages have only one segment.
     draft: Option<Box<Draft>>,
     segments: u32,
 }
 
 impl Loose {
-    /// Notes that no more bytes will come.
+    /// Records that no more bytes will come.
     pub(super) fn end(&mut self) {
         self.is_over = true;
     }
@@ -68,8 +69,8 @@ impl Loose {
         drafts.map(|draft| draft.begin).min()
     }
 
-    /// Settles the transfers that waited for the outcome of a request: if it was answered,
-    /// their bytes are the exchange's; if the capture cut it off, they remain transfers.
+    /// Settles the transfers that waited for the outcome of a request: if it was answered, their
+    /// bytes belong to the exchange; if the capture cut it off, they remain transfers.
     pub(super) fn settle(&mut self, exchange: &Exchange) -> Vec<Exchange> {
         let waiting = take(&mut self.waiting);
         if exchange.outcome == Outcome::Cut {
@@ -79,7 +80,7 @@ impl Loose {
         Vec::new()
     }
 
-    /// Notes that the other side answers: what `asked` sent was a request.
+    /// Records that the other side answers: what `asked` sent was a request.
     fn answered(&mut self, asked: Side) {
         if let Some(way) = self.ways.get_mut(slot(asked)) {
             *way = Way::default();
@@ -88,7 +89,7 @@ impl Loose {
 }
 
 impl Way {
-    /// Takes in a segment that goes on from what came before.
+    /// Takes in a segment that continues the preceding one.
     fn go_on(&mut self, mark: &Brief, span: Span) {
         let draft = self.draft.get_or_insert_with(|| {
             let mut draft = Draft::new(0, span.start, mark.at, mark.number, false);
@@ -116,12 +117,12 @@ fn slot(side: Side) -> usize {
 }
 
 impl Pairing {
-    /// Returns true if bytes are under way that no exchange holds.
+    /// Returns true if there is an open transfer of bytes that belong to no exchange.
     pub(super) fn has_loose(&self) -> bool {
         self.loose.as_ref().is_some_and(|loose| loose.is_open())
     }
 
-    /// Takes in data that no exchange holds, or that is a request without an answer.
+    /// Takes in data that belongs to no exchange, or to a request without an answer.
     pub(super) fn take_loose(
         &mut self,
         mark: &Brief,
@@ -141,7 +142,7 @@ impl Pairing {
             }
             return;
         }
-        // A sender that is shut out did not rest.
+        // A sender stopped by a closed window did not pause.
         let is_apart = is_apart(mark, data, view) && !mark.is_shut_out;
         let way = self.loose.get_or_insert_default();
         let Some(way) = way.ways.get_mut(slot(mark.by)) else {
@@ -160,7 +161,7 @@ impl Pairing {
         }
     }
 
-    /// Returns true if no exchange holds these bytes, as far as is known.
+    /// Returns true if these bytes belong to no exchange, as far as is known.
     fn may_be_loose(&self, by: Side, span: Span) -> bool {
         let holds =
             |draft: &Draft| draft.response.start <= span.start && draft.response.end >= span.end;
@@ -206,7 +207,7 @@ impl Pairing {
         }
     }
 
-    /// Hands out the transfers that are done.
+    /// Hands out the completed transfers.
     #[inline]
     pub(super) fn collect_loose(&mut self, view: &View<'_>, closed: &mut Closed) {
         if !self.loose.as_ref().is_some_and(|loose| loose.is_due()) {
@@ -227,8 +228,8 @@ impl Pairing {
 }
 
 impl Draft {
-    /// Returns the transfers that remain of an exchange that was cut: its messages, each by itself,
-    /// and the request only if it `is_followed` nowhere else.
+    /// Returns the transfers that remain of an exchange that was cut: each of its messages
+    /// separately. The request is left out if it `is_followed` as a transfer elsewhere.
     pub(super) fn remains(
         &self,
         around: Around<'_>,
@@ -246,8 +247,7 @@ impl Draft {
     }
 }
 
-/// Returns the times of the first of a side's segments that was kept, and of the last that had to
-/// be sent.
+/// Returns the times of one side's first segment that was kept, and of its last necessary one.
 pub(super) fn bounds(trace: &Trace<'_>, sender: Side) -> (Timestamp, Timestamp) {
     let span = match sender {
         Side::Client => trace.request,

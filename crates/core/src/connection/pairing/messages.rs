@@ -1,4 +1,4 @@
-//! Messages of both directions, from which exchanges are made.
+//! Messages of both directions, which are combined into exchanges.
 
 use super::{Draft, Mode, Pairing, Scratch};
 use crate::attribution::mark::{Brief, Data};
@@ -10,17 +10,17 @@ use crate::observed::time::Timestamp;
 use crate::protocol::http::{self, Role};
 use crate::protocol::{Parser, Protocol, Step, http2, tls};
 
-/// Steps with the offsets where they were taken.
+/// Steps with the offsets at which they occurred.
 pub(super) type Steps = Vec<(u64, Step)>;
 
-/// The most times that frames may be lost to what the capture cut off without an exchange read
-/// between: the first request and its response name many fields and are often cut, in both
-/// directions.
+/// Maximum number of times that frames may be lost because the capture cut payloads, without an
+/// exchange read in between: the first request and its response have many fields and are often cut,
+/// in both directions.
 const MAX_FRAMES_LOST: u8 = 4;
 
 impl Pairing {
-    /// Takes in data of a protocol whose parsers find the ends of messages: HTTP/1.x and others
-    /// like it.
+    /// Takes in data of a protocol whose parsers find the ends of messages: HTTP/1.x and similar
+    /// ones.
     pub(super) fn message_data(
         &mut self,
         mark: &Brief,
@@ -44,7 +44,7 @@ impl Pairing {
         }
     }
 
-    /// Takes in data in frames or records that say where they end.
+    /// Takes in data in frames or records that state their length.
     pub(super) fn framed_data(
         &mut self,
         mark: &Brief,
@@ -65,8 +65,8 @@ impl Pairing {
         self.read_on(mark, data, payload, view, scratch);
     }
 
-    /// Takes the steps that a segment brings; returns true if messages are still told apart: what
-    /// the capture cut off its payload may have been their heads.
+    /// Takes the parsing steps of a segment. Returns true if messages can still be delimited: the
+    /// part of its payload that was not captured may have contained their heads.
     fn read_on(
         &mut self,
         mark: &Brief,
@@ -87,7 +87,7 @@ impl Pairing {
             return false;
         }
         let is_answer = by == Side::Server && self.mode == Mode::Http;
-        // Behind what the client had heard lies an answer's head that the capture missed.
+        // After what the client had received comes a response head that the capture missed.
         let is_begin = data.arrival == Arrival::InOrder && data.span.start <= data.acked;
         if is_lost && is_answer && is_begin {
             self.look_for_foreign(payload);
@@ -102,15 +102,15 @@ impl Pairing {
         true
     }
 
-    /// Returns true if the capture cut off what told frames apart, and the next that begins
-    /// with a segment is likely to be found: as it was before, or has yet to be tried.
+    /// Returns true if the capture cut off frame boundaries, but the next frame that begins with a
+    /// segment is likely to be found: it was found before, or was not tried yet.
     fn goes_on_with_frames(&mut self) -> bool {
         self.frames_lost = self.frames_lost.saturating_add(1);
         self.mode == Mode::Http2 && self.frames_lost <= MAX_FRAMES_LOST
     }
 
-    /// Falls back to turns from here on; of HTTP, if anything was read of it, the first bytes of
-    /// heads are read still.
+    /// Falls back to pairing by turns from here on; if any HTTP was parsed before, the first bytes
+    /// of heads are still read.
     fn fall_back_to_turns(&mut self, was_read: bool) {
         let is_http = matches!(self.requests.messages, Parser::Http(_));
         if is_http && self.mode == Mode::Http {
@@ -121,14 +121,14 @@ impl Pairing {
         (self.multiplex, self.tls) = (None, None);
     }
 
-    /// Passes over the bytes of `span`, which the capture missed.
+    /// Skips the bytes of `span`, which the capture missed.
     pub(super) fn skip(&mut self, by: Side, span: Span) -> Steps {
         let mut steps = Steps::new();
         self.read(by, &mut steps, |stream, on| stream.skip(span, on));
         steps
     }
 
-    /// Looks for another protocol in a response that does not begin as one.
+    /// Looks for another protocol in a response that does not begin like one.
     fn look_for_foreign(&mut self, payload: &[u8]) {
         let is_http = matches!(self.responses.messages, Parser::Http(_));
         let is_response = !is_http || http::begins_message(Role::Response, payload);
@@ -147,7 +147,7 @@ impl Pairing {
         }
     }
 
-    /// Starts anew where a request begins and nothing before it can be told apart.
+    /// Starts over where a request begins and nothing before it can be delimited.
     fn resynchronise(&mut self, request: u64, response: u64) {
         self.cut_awaited();
         self.is_orphaned = false;
@@ -162,7 +162,7 @@ impl Pairing {
         }
     }
 
-    /// Runs a stream and gathers its steps, telling it which responses have no body.
+    /// Runs a stream and collects its steps, telling it which responses have no body.
     fn read(
         &mut self,
         by: Side,
@@ -185,7 +185,7 @@ impl Pairing {
                 Step::Head(head) if head.status == Some(101) => {
                     changes_protocol = head.upgrades_to_http2;
                 }
-                // Frames follow a 101 (RFC 7540 §3.2).
+                // Frames follow a 101 response (RFC 7540 §3.2).
                 Step::Ended if changes_protocol => {
                     changes_protocol = false;
                     *messages = Protocol::Http2.parser(Role::Response);

@@ -1,7 +1,7 @@
-//! TLS: the handshake, then application data by turns of records.
+//! TLS: the handshake, then application data paired by turns of records.
 //!
-//! Records of the handshake, and those that are no message of the application (alerts, tickets,
-//! HTTP/2's own traffic), make no exchange.
+//! Records of the handshake, and records that are not messages of the application (alerts, tickets,
+//! HTTP/2 control frames), form no exchange.
 
 use super::flights::Flights;
 use super::turns::{LULL, PUSHED};
@@ -24,18 +24,18 @@ const ALERT_RECORD: u16 = 19;
 /// (explicit nonce and tag, RFC 5288 §3).
 const ADDED_1_3: u16 = 17;
 const ADDED_1_2: u16 = 24;
-/// Lengths of tickets, which come right after the handshake, mostly two, of equal length (OpenSSL's
-/// `num_tickets`).
+/// Lengths of session tickets, which come right after the handshake, usually two of equal length
+/// (OpenSSL's `num_tickets`).
 const TICKET_RECORDS: core::ops::RangeInclusive<u16> = 64..=1500;
 const MOST_TICKETS: u8 = 8;
-/// Lengths of the HTTP/2 frames that a client sends of its own accord: SETTINGS ACK, PING, one
-/// WINDOW_UPDATE or two (RFC 9113 §6).
+/// Lengths of the HTTP/2 frames that a client sends unprompted: SETTINGS ACK, PING, one or two
+/// WINDOW_UPDATEs (RFC 9113 §6).
 const HTTP2_CONTROL: [u16; 4] = [9, 13, 17, 26];
-/// The longest HTTP/2 preface of a server: SETTINGS of a few values, and a WINDOW_UPDATE.
+/// Maximum length of a server's HTTP/2 preface: SETTINGS of a few values, and a WINDOW_UPDATE.
 const HTTP2_PREFACE: u16 = 64;
 
-/// The longest record that may hold nothing but what a protocol tells its peer of its own
-/// accord: two updates of HTTP/2's windows up to TLS 1.2, and all that is shorter.
+/// Maximum length of a record that may hold only unprompted control data of a protocol: two updates
+/// of HTTP/2's windows up to TLS 1.2, or anything shorter.
 const MOST_CONTROL: u16 = 50;
 
 /// State of a connection's TLS.
@@ -44,31 +44,31 @@ pub(super) struct Conversation {
     phase: Phase,
     is_1_3: bool,
     has_http2: bool,
-    /// True if the client sends data ahead of the handshake's end.
+    /// True if the client sends data before the handshake's end.
     is_early: bool,
-    /// Application records of the server since the handshake, up to a few.
+    /// Number of application records of the server since the handshake, counted up to a few.
     server_records: u8,
     /// The length of the record that may be a ticket.
     ticket: Option<u16>,
     /// The time at which the client's last record was sent.
     last_request: Timestamp,
-    /// True if the client has sent records that no control fills.
+    /// True if the client has sent records too long for control data.
     has_messages: bool,
-    /// True if the request that is open consists of records that may be control.
+    /// True if the open request consists of records that may be control data.
     is_control: bool,
-    /// The end of the server's last record that answers no request.
+    /// The end of the server's last record that is not a response to any request.
     unasked: u64,
 }
 
 #[derive(Debug)]
 enum Phase {
     Handshake(Box<Flights>),
-    /// A handshake of which some was not seen: its end has to be guessed.
+    /// A handshake that was seen only in part, so that its end has to be guessed.
     Torn,
     Application,
 }
 
-/// A record at its place.
+/// A record and its position.
 #[derive(Clone, Copy)]
 struct Record {
     content: Content,
@@ -115,7 +115,7 @@ impl Conversation {
         length.saturating_sub(if self.is_1_3 { ADDED_1_3 } else { ADDED_1_2 })
     }
 
-    /// Returns true if a client's record is a message of the application, or part of one.
+    /// Returns true if a client's record is an application message, or a part of one.
     fn is_request(&self, record: Record) -> bool {
         let is_alert = record.length == ALERT_RECORD;
         let is_control =
@@ -125,7 +125,7 @@ impl Conversation {
 }
 
 impl Pairing {
-    /// Begins to read TLS with the client's bytes that are about to be read.
+    /// Starts parsing TLS, with the client's bytes that are read next.
     pub(super) fn begin_tls(&mut self, payload: &[u8]) {
         self.mode = Mode::Tls;
         self.requests.speak(Protocol::Tls, Role::Request);
@@ -171,7 +171,7 @@ impl Pairing {
                 if let Phase::Handshake(flights) = &mut tls.phase {
                     if let Some(hello) = &message.hello {
                         if message.kind == SERVER_HELLO {
-                            // Drafts have numbers of their own, all of them higher.
+                            // Drafts have version numbers of their own, all of them higher.
                             tls.is_1_3 = hello.version >= tls::TLS_1_3;
                         }
                         tls.has_http2 |= hello.has_http2;
@@ -211,22 +211,22 @@ impl Pairing {
         match &mut tls.phase {
             Phase::Handshake(flights) => {
                 if by == Side::Client && is_encrypted && !flights.is_answered() {
-                    // Early data: what of the server's is an answer to them is hidden in
-                    // its flight (RFC 8446 §2.3).
+                    // Early data: the server's response to it is hidden in its handshake flight
+                    // (RFC 8446 §2.3).
                     (tls.phase, tls.is_early) = (Phase::Torn, true);
                     return;
                 }
                 if by == Side::Client && is_encrypted && !tls.is_1_3 {
-                    // Behind its own Finished (False Start).
+                    // After its own Finished (False Start).
                     self.close_handshake(tls, view);
                     return self.record_began(tls, by, record, mark, view);
                 }
                 if by == Side::Server && is_encrypted && flights.is_unfinished() {
-                    // The client sent records of which none could be told to be its Finished.
+                    // None of the client's records could be identified as its Finished.
                     tls.phase = Phase::Application;
                     return;
                 }
-                // For the sake of middleboxes: it may come long before the rest.
+                // Middlebox compatibility: it may come long before the rest.
                 let means_nothing = record.content == Content::ChangeCipherSpec && tls.is_1_3;
                 if !means_nothing {
                     flights.began(by, record.start, at, number);
@@ -284,7 +284,7 @@ impl Pairing {
         }
     }
 
-    /// Closes the handshake, which is over: it waits for the first exchange to bear it.
+    /// Closes the completed handshake; it is kept until the first exchange is charged with it.
     fn close_handshake(&mut self, tls: &mut Conversation, view: &View<'_>) {
         let before = core::mem::replace(&mut tls.phase, Phase::Application);
         if let Phase::Handshake(flights) = before {
@@ -329,9 +329,9 @@ impl Pairing {
         }
     }
 
-    /// Returns true if a server record that may be control comes too long after an answer to be a
-    /// part of it: an idle connection is tested for life, or closed. A record as short as an alert
-    /// may also be a message, such as an empty line.
+    /// Returns true if a server record that may be control data comes too long after a response to
+    /// be a part of it: a keep-alive check, or the close of an idle connection. A record as short
+    /// as an alert may also be a message, such as an empty line.
     fn is_late_control(&self, record: Record, may_be_alert: bool, mark: &Brief) -> bool {
         let longest = if may_be_alert { LULL } else { PUSHED };
         let answered = self.open.back().filter(|draft| draft.has_response());
@@ -340,7 +340,7 @@ impl Pairing {
     }
 
     /// Returns true if the open request is only a control record on a connection that carries
-    /// messages, and the server's data comes too late to be its answer.
+    /// messages, and the server's data comes too late to be its response.
     fn is_unanswered_control(&self, tls: &Conversation, mark: &Brief, view: &View<'_>) -> bool {
         let is_open = self.open.back().is_some_and(|draft| !draft.has_response());
         let travel = view.to_server().floor().unwrap_or_default();
@@ -374,7 +374,7 @@ impl Pairing {
         }
         let is_rest_late = mark.at.since(draft.end) > LULL;
         if index == 1 && tls.ticket.is_some_and(|length| length != record.length) && is_rest_late {
-            // Alone and long before anything else it was no begin of an answer.
+            // Alone and long before anything else, it was not the beginning of a response.
             draft.put_begin_aside(record.start);
         }
         let is_preface = tls.has_http2 && index < 2 && plain <= HTTP2_PREFACE;
@@ -412,12 +412,12 @@ impl Pairing {
 }
 
 impl Pairing {
-    /// Returns the time when the handshake in progress began.
+    /// Returns the start time of the handshake in progress.
     pub(super) fn handshake_begin(&self) -> Option<Timestamp> {
         self.tls.as_ref()?.flights()?.begin()
     }
 
-    /// Fails a handshake in progress, as no more will come: it is an exchange that failed.
+    /// Fails a handshake in progress because no more will come: it becomes an exchange that failed.
     pub(super) fn fail_handshake(&mut self) {
         let Some(flights) = self.tls.as_ref().and_then(|tls| tls.flights()) else {
             return;

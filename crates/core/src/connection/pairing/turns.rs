@@ -1,5 +1,4 @@
-//! Messages by turns: a run of client bytes, then the run of server bytes that
-//! follows.
+//! Messages paired by turns: a run of client bytes, then the run of server bytes that follows.
 
 use core::time::Duration;
 
@@ -11,23 +10,23 @@ use crate::exchange::Side;
 use crate::protocol::Protocol;
 use crate::protocol::http::{self, Role};
 
-/// Longest time in which a program or a kernel goes on once it is released.
+/// Maximum time in which a program or a kernel continues once it is released.
 pub(super) const LULL: Duration = Duration::from_millis(3);
-/// The rest after which a server that goes on begins something new as likely as not: a program that
-/// pushes what comes up rests for as long as nothing does.
+/// Pause of a server after which what it sends next is as likely a new message as the rest of the
+/// previous one: a program that pushes events pauses for as long as there are none.
 pub(super) const PUSHED: Duration = Duration::from_secs(1);
-/// Maximum number of parts of one message that come after rests; more are messages of their own.
+/// Maximum number of parts of one message that come after pauses; any more are separate messages.
 const MOST_PARTS: u32 = 8;
 
 impl Pairing {
-    /// Finishes the turn: by turns a response is whole when the next turn begins.
+    /// Finishes the turn: when pairing by turns, a response is complete when the next turn begins.
     pub(super) fn finish_turn(&mut self) {
         if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
             draft.complete_turn();
         }
     }
 
-    /// Takes in data by turns, with what their first bytes say where the protocol is known.
+    /// Takes in data paired by turns, including what its first bytes show if the protocol is known.
     pub(super) fn spoken_turn(
         &mut self,
         mark: &Brief,
@@ -38,7 +37,7 @@ impl Pairing {
         if self.is_unread {
             self.read_late(mark.by, payload);
         }
-        // A protocol that is read says what belongs together.
+        // A protocol that is parsed shows which bytes belong together.
         let is_read = self
             .spoken
             .is_some_and(|spoken| spoken != Protocol::Answered);
@@ -68,8 +67,8 @@ impl Pairing {
         }
     }
 
-    /// Notes a hole in the capture. A request may be among the client's bytes; a hole
-    /// within an answer hides none, as the client's bytes are all there.
+    /// Records a hole in the capture. A hole in the client's bytes may hide a request; a hole
+    /// within a response hides none, because the client's bytes are complete.
     pub(super) fn turn_torn(&mut self, by: Side, span: Span) {
         let last = self.open.back_mut().filter(|draft| draft.is_awaited());
         match last.filter(|draft| by == Side::Server && draft.has_response()) {
@@ -78,7 +77,7 @@ impl Pairing {
         }
     }
 
-    /// Recognizes HTTP by a later head, where the capture began in the middle.
+    /// Recognizes HTTP by a later head if the capture began in the middle.
     fn read_late(&mut self, by: Side, payload: &[u8]) {
         let role = match by {
             Side::Client => Role::Request,
@@ -89,7 +88,7 @@ impl Pairing {
         }
     }
 
-    /// Follows turns under TLS, where nothing else shows what is spoken.
+    /// Follows turns under TLS, if nothing else shows the protocol.
     pub(super) fn veiled_turn(&mut self, mark: &Brief, data: Data, view: &View<'_>) {
         if !is_progress(data.arrival) {
             return;
@@ -109,9 +108,9 @@ impl Pairing {
         }
     }
 
-    /// Counts segments after rests, where no bytes can be read: a side that goes on after
-    /// one again and again before the other side speaks is streaming, and nobody owes
-    /// anything there either.
+    /// Counts segments after pauses, if no bytes can be read: a side that repeatedly continues
+    /// after a pause before the other side sends anything is streaming, and then neither side owes
+    /// an answer.
     fn count_apart(&mut self, by: Side, is_apart: bool) {
         let has_response = self.open.back().is_none_or(Draft::has_response);
         match (by, has_response) {
@@ -119,15 +118,15 @@ impl Pairing {
             (Side::Client, false) | (Side::Server, true) => {
                 self.apart = self.apart.saturating_add(u32::from(is_apart));
             }
-            // An answer may take its time.
+            // A response may come slowly.
             (Side::Server, false) => {}
         }
         self.is_unread |= self.apart >= MOST_PARTS;
     }
 
-    /// Takes in data by turns; `is_apart`: it belongs to nothing before it. Nothing tells that a
-    /// message that got no answer wanted one, and what follows an answer after a rest answers
-    /// nothing.
+    /// Takes in data paired by turns; `is_apart`: it belongs to nothing before it. It is unknown
+    /// whether a message without an answer expected one, and data that follows a response after a
+    /// pause answers nothing.
     fn turn_data(&mut self, mark: &Brief, data: Data, is_apart: bool) {
         if !is_progress(data.arrival) {
             return;
@@ -159,9 +158,9 @@ impl Pairing {
         }
     }
 
-    /// Returns true if the server sent this before it had received the open request: an
-    /// answer acknowledges what it answers, so this is none. Seen more often than for a
-    /// server's first words on a connection, it shows that both sides send when they like.
+    /// Returns true if the server sent this before it had received the open request. Such data is
+    /// not a response, because a response acknowledges the request it answers. If it happens more
+    /// often than a server's greeting explains, both sides send independently.
     pub(super) fn crosses(&mut self, mark: &Brief) -> bool {
         let last = self.open.back_mut().filter(|draft| draft.is_awaited());
         let Some(draft) = last.filter(|draft| !draft.has_response()) else {
@@ -169,14 +168,14 @@ impl Pairing {
         };
         let crosses = mark.ack <= draft.request.start;
         if draft.ordinal > 0 {
-            // A segment that has not received the whole request does not answer it either.
+            // A segment that does not acknowledge the whole request does not answer it either.
             draft.signs.is_crossed |= mark.ack < draft.request.end;
             self.has_crossed |= crosses;
         }
         crosses
     }
 
-    /// Returns true if the client sent this before it had received the whole previous answer.
+    /// Returns true if the client sent this before it had received the whole previous response.
     pub(super) fn is_early(&self, mark: &Brief) -> bool {
         let before = self.open.back();
         before.is_some_and(|draft| draft.has_response() && mark.ack < draft.response.end)
@@ -189,9 +188,9 @@ impl Pairing {
     }
 }
 
-/// Returns true if `mark` comes too long after the segment before it to have been released: an
-/// acknowledgement or a window update would have passed here at most a round trip earlier. A
-/// segment that repairs a loss has waited for that.
+/// Returns true if `mark` comes too long after the preceding segment to have been released by the
+/// peer: an acknowledgement or a window update would have passed here at most a round trip earlier.
+/// A segment that repairs a loss has waited for the repair.
 pub(super) fn is_apart(mark: &Brief, data: Data, view: &View<'_>) -> bool {
     let trips = [view.to_client().floor(), view.to_server().floor()];
     let limit = LULL + trips.into_iter().flatten().sum::<Duration>() * 2;

@@ -1,44 +1,43 @@
-//! Packets that one capture holds more than once.
+//! Packets that a capture contains more than once.
 //!
-//! A capture on `any` sees a packet on each device that it passes, one on a
-//! bridge or a mirror port as it comes and as it goes, and files of both ends
-//! that were merged have all of it twice. Such a copy would look like a
-//! retransmission; the first one counts.
+//! A capture on `any` sees a packet on each device that it passes, a capture on a bridge or a
+//! mirror port sees it arriving and leaving, and a merged file of both ends has every packet twice.
+//! Such a copy would look like a retransmission; only the first one counts.
 
 use crate::attribution::LEAST_TIMEOUT;
 use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// The number of segments among which a copy is looked for: those of several devices follow each
-/// other at once.
+/// Number of recent segments that are compared to find a copy: copies from several devices follow
+/// each other immediately.
 const RECENT: usize = 8;
-/// The number of segments among which a copy is looked for at first on a connection that has shown
-/// copies: what comes from another host lies as many packets behind as are under way. Where they
-/// lie in the farther half, there may soon be more.
+/// Number of recent segments initially compared on a connection that has shown copies: a copy from
+/// another host comes after as many packets as are in flight. If copies are found in the farther
+/// half, the number is increased.
 const MANY: usize = 256;
-/// The most segments among which a copy is looked for: 16 kB for a connection that had as many
-/// packets, each twice.
+/// Maximum number of recent segments compared to find a copy: 16 kB for a connection with that many
+/// packets in flight, each captured twice.
 const MOST: usize = 4096;
 
-/// The segments of one connection that were seen last.
+/// The most recent segments of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     recent: [u32; RECENT],
     next: usize,
     /// Time of the last segment.
     last: Option<Timestamp>,
-    /// Prints of more segments, once there was a copy: a power of two.
+    /// Fingerprints of more segments, once a copy was found; their number is a power of two.
     many: Option<Box<[u32]>>,
 }
 
 impl Copies {
-    /// Returns true if the segment is a copy of one that was seen a moment ago.
+    /// Returns true if the segment is a copy of one seen shortly before.
     #[inline]
     pub(super) fn is_copy(&mut self, segment: &Segment) -> bool {
         let last = self.last.replace(segment.at);
         let is_long = |last: Timestamp| segment.at.since(last) >= LEAST_TIMEOUT;
-        // A timestamp tells a repetition, and files of two ends lie further apart.
+        // Timestamps identify a retransmission, and in files of two ends copies are further apart.
         let may_be_repeated = segment.options.timestamps.is_none() && self.many.is_none();
         if may_be_repeated && last.is_some_and(is_long) {
             self.recent = [0; RECENT];
@@ -47,7 +46,7 @@ impl Copies {
             return false;
         };
         let is_known = match &self.many {
-            // All of them at once: cheaper than to stop at the right one.
+            // All of them are compared: cheaper than stopping at the right one.
             None => self
                 .recent
                 .iter()
@@ -62,7 +61,8 @@ impl Copies {
         is_known
     }
 
-    /// Returns true if the print stands in the farther half, and there may be more.
+    /// Returns true if the fingerprint is in the farther half, and the number can still be
+    /// increased.
     fn is_far_behind(&self, print: u32) -> bool {
         let prints = self.many.as_deref().unwrap_or(&self.recent);
         let slot = prints.iter().position(|known| *known == print);
@@ -81,7 +81,7 @@ impl Copies {
         }
     }
 
-    /// Makes room for more, the latest ones last.
+    /// Makes room for more fingerprints, the latest ones last.
     #[cold]
     fn widen(&mut self) {
         let prints = self.many.as_deref().unwrap_or(&self.recent);
@@ -95,10 +95,10 @@ impl Copies {
     }
 }
 
-/// Returns the print that a copy shares with its original and no retransmission with what it
-/// repeats: a new packet has another identification (RFC 6864 §4), or a later timestamp. `None`
-/// where neither tells: an identification of zero stands for none (`ip_select_ident_segs()` in
-/// `include/net/ip.h`), and bare ACKs repeat within one tick of the sender's clock.
+/// Returns the fingerprint that a copy shares with its original, but a retransmission does not: a
+/// new packet has another identification (RFC 6864 §4), or a later timestamp. `None` if neither is
+/// conclusive: an identification of zero means none (`ip_select_ident_segs()` in
+/// `include/net/ip.h`), and bare ACKs may be repeated within one tick of the sender's clock.
 #[inline]
 fn fingerprint(segment: &Segment) -> Option<u32> {
     let id = segment.ip.id.unwrap_or_default();
@@ -116,8 +116,8 @@ fn fingerprint(segment: &Segment) -> Option<u32> {
         u64::from(segment.payload_len) | u64::from(segment.window) << 32 | u64::from(flags) << 48,
         u64::from(id) | u64::from(is_back) << 16,
     ];
-    // Multiplication by an odd constant with the high half folded back
-    // (Knuth's multiplicative hashing); a chance agreement is one in 2^32.
+    // Multiplication by an odd constant with the high half folded back (Knuth's multiplicative
+    // hashing); a collision has a chance of one in 2^32.
     let hash = words.iter().fold(0_u64, |hash, word| {
         let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         product ^ product >> 32
@@ -181,7 +181,7 @@ mod tests {
         };
         assert_eq!(copies(&[at(0), at(40)]), [false, true]);
         assert_eq!(copies(&[at(0), at(230)]), [false, false]);
-        // Files of two ends that were merged lie further apart.
+        // In merged files of two ends, copies are further apart.
         assert_eq!(copies(&[at(0), at(0), at(230)]), [false, true, true]);
         let stamped = |ms| Segment {
             options: segment(1, 100, Some(5), Some(9)).options,
@@ -196,7 +196,7 @@ mod tests {
             let first = segment(1, 100, id, Some(9));
             let later = segment(1, 100, id, Some(10));
             assert_eq!(copies(&[first, first, later]), [false, true, false]);
-            // Nothing tells, or it may be a duplicate ACK.
+            // Inconclusive, or it may be a duplicate ACK.
             let untold = segment(1, 100, id, None);
             let ack = segment(1, 0, id, Some(9));
             assert_eq!(copies(&[untold, untold, ack, ack]), [false; 4]);
@@ -216,7 +216,8 @@ mod tests {
         assert_eq!(found, 200);
     }
 
-    /// A sender that sends two packets for each that has come, seen as they leave and as they come.
+    /// A sender that sends two packets for each one that arrived, captured as they leave and as
+    /// they arrive.
     #[test]
     fn copies_are_found_while_more_and_more_are_under_way() {
         let rounds =
@@ -226,7 +227,7 @@ mod tests {
             list.extend(rounds(most));
             let mut copied = Copies::default();
             let found = list.iter().filter(|one| copied.is_copy(one)).count();
-            // The first one comes three times.
+            // The first one is captured three times.
             let all = most as usize + 1;
             assert_eq!(found < all, missed > 0, "{found} of {all}");
             assert!(copied.many.is_some_and(|many| many.len() <= MOST));

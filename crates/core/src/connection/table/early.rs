@@ -1,10 +1,9 @@
-//! Segments that a capture has before what they answer.
+//! Segments captured before the segment that they answer.
 //!
-//! Where two directions are stamped apart (the two ports of a tap, two queues of a network
-//! card, two cores), a segment may pass what it answers by some microseconds: an
-//! acknowledgement lies before the data, a SYN/ACK before its SYN. What a segment
-//! acknowledges or echoes was sent before it, whatever the stamps say; it waits a moment for
-//! that to come.
+//! If the timestamps of the two directions differ (the two ports of a tap, two queues of a network
+//! card, two cores), a segment may be captured some microseconds before the segment it answers: an
+//! acknowledgement before the data, a SYN/ACK before its SYN. What a segment acknowledges or echoes
+//! was sent before it, whatever the timestamps; the segment waits a moment for it to come.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -13,18 +12,19 @@ use crate::connection::Connection;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Maximum time by which the directions of a capture are stamped apart. What did not come by then
-/// is not in the capture.
+/// Maximum difference between the timestamps of the two directions. A segment that did not come
+/// within this time is not in the capture.
 const APART: Duration = Duration::from_millis(1);
-/// Maximum number of segments that wait at a time.
+/// Maximum number of waiting segments.
 const MOST: usize = 64;
 
-/// Segments of one direction that came before what the first of them answers, in their
-/// order.
+/// Segments of one direction, in order, that came before the segment that the first of them
+/// answers.
 #[derive(Debug)]
 pub(super) struct Early {
     segments: VecDeque<(Segment, Box<[u8]>)>,
-    /// The latest stamp of the segments that they let pass: none of them came before it.
+    /// The latest timestamp of the segments that were let through ahead of these: none of these is
+    /// from before it.
     passed: Timestamp,
 }
 
@@ -36,7 +36,7 @@ impl Early {
         }
     }
 
-    /// Returns the place of a segment that comes while these wait.
+    /// Returns the position of a segment that comes while these wait.
     pub(super) fn place(&self, segment: &Segment) -> Place {
         let Some((first, _)) = self.segments.front() else {
             return Place::After;
@@ -53,7 +53,7 @@ impl Early {
         }
     }
 
-    /// Returns true if the segment acknowledges any of these.
+    /// Returns true if the segment acknowledges any of the waiting segments.
     fn is_answered_by(&self, segment: &Segment) -> bool {
         let is_acked = |(early, _): &(Segment, Box<[u8]>)| {
             early.sequence_len() > 0 && is_before(early.seq, segment.ack)
@@ -65,13 +65,13 @@ impl Early {
         self.segments.push_back((*segment, payload.into()));
     }
 
-    /// Notes a segment that goes before all of these.
+    /// Records a segment that goes ahead of all waiting segments.
     pub(super) fn let_pass(&mut self, segment: &Segment) {
         self.passed = self.passed.max(segment.at);
     }
 
-    /// Returns the next of these, if it waits for nothing any more, or if none is to wait; not
-    /// stamped before what it answers.
+    /// Returns the next waiting segment, if it no longer waits for anything, or if waiting is over;
+    /// its time is never earlier than that of the segment it answers.
     pub(super) fn next(
         &mut self,
         connection: &Connection,
@@ -91,7 +91,7 @@ impl Early {
     }
 }
 
-/// The place of a segment beside those that came too early.
+/// The position of a segment relative to those that came too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Before,
@@ -99,7 +99,7 @@ pub(super) enum Place {
     After,
 }
 
-/// Returns true if `answer` may have been sent after `segment`, by what it acknowledges or
+/// Returns true if `answer` may have been sent after `segment`, judging by what it acknowledges or
 /// echoes.
 fn is_answer(answer: &Segment, segment: &Segment) -> bool {
     let echoed = answer.options.timestamps.map(|(_, echo)| echo);
@@ -110,7 +110,7 @@ fn is_answer(answer: &Segment, segment: &Segment) -> bool {
     is_before(segment.seq, answer.ack) || is_echoed
 }
 
-/// Returns true if one number of a circle lies before the other.
+/// Returns true if one sequence number comes before the other, modulo 2^32.
 fn is_before(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }

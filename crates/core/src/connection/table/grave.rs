@@ -5,14 +5,14 @@ use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::segment::{Segment, TcpFlags};
 
-/// The facts that tell a late segment of an ended connection from a new connection.
+/// The facts that distinguish a late segment of an ended connection from a new connection.
 #[derive(Debug)]
 pub(super) struct Grave {
     pub(super) id: u64,
     pub(super) hash: u64,
     point: PointId,
     flow: FlowKey,
-    /// Sequence numbers at which each direction began, forward and backward.
+    /// Initial sequence numbers, forward and backward.
     begins: [Option<u32>; 2],
 }
 
@@ -34,7 +34,7 @@ impl Grave {
     }
 
     /// Returns true if this SYN opens another connection with the same 5-tuple; another answer to
-    /// its own SYN does not.
+    /// the connection's own SYN does not.
     pub(super) fn is_succeeded_by(&self, segment: &Segment) -> bool {
         let slot = usize::from(segment.direction == Direction::Backward);
         let begin = |slot: usize| self.begins.get(slot).copied().flatten();

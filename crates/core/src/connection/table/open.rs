@@ -1,4 +1,4 @@
-//! A connection that goes on, and the steps that its segments pass before they are taken in.
+//! An open connection, and the steps through which its segments pass before they are taken in.
 
 use super::copies::Copies;
 use super::early::{Early, Place};
@@ -6,7 +6,7 @@ use crate::connection::{Closed, Connection, Parting};
 use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
 
-/// A connection and what finds it again.
+/// A connection, with the data for finding it.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(super) id: u64,
@@ -16,12 +16,11 @@ pub(crate) struct Open {
     /// Number of segments without SYN by direction.
     pub(super) seen: [u32; 2],
     pub(super) connection: Connection,
-    /// Segments that came before what they answer.
+    /// Segments that came before the segment that they answer.
     early: Option<Box<Early>>,
 }
 
-/// The size above which the allocator's next one takes half a kilobyte more for each open
-/// connection.
+/// The size above which the allocator uses half a kilobyte more for each open connection.
 const _: () = assert!(size_of::<Open>() <= 2_048, "an open connection grew");
 
 impl Open {
@@ -58,7 +57,7 @@ impl Open {
         false
     }
 
-    /// Takes in a segment, unless it came before what it answers: then it waits.
+    /// Takes in a segment, unless it came before the segment it answers: then it waits.
     #[inline(always)]
     fn take_or_hold(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
         if self.connection.is_early(segment) {
@@ -68,7 +67,7 @@ impl Open {
         }
     }
 
-    /// Takes in a segment while others wait for what they answer.
+    /// Takes in a segment while others wait for the segment that they answer.
     #[cold]
     fn take_beside_early(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
         let Some(early) = &mut self.early else {
@@ -91,7 +90,7 @@ impl Open {
         }
     }
 
-    /// Takes in the waiting segments that have no reason to wait any more; all of them if the wait
+    /// Takes in the waiting segments that have no reason to wait any longer; all of them if
     /// `is_over`.
     fn release(&mut self, is_over: bool, closed: &mut Closed) {
         let Some(early) = &mut self.early else {
@@ -105,7 +104,7 @@ impl Open {
         }
     }
 
-    /// Stops following the connection, and closes what is open on it.
+    /// Stops following the connection, and closes everything open on it.
     pub(super) fn give_up(&mut self, parting: Parting, closed: &mut Closed) {
         self.release(true, closed);
         self.connection.give_up(parting, closed);

@@ -7,8 +7,8 @@ use crate::exchange::Exchange;
 use crate::observed::flow::{Endpoint, Transport};
 use crate::observed::segment::{IpFacts, TcpFlags, TcpOptions};
 
-/// A segment of one of a few clients: the client's number, true if by the server, the flags, and
-/// the milliseconds after the one before it.
+/// A segment of one of a few clients: the client's number, true if sent by the server, the flags,
+/// and the milliseconds since the previous segment.
 type Step = (u16, bool, TcpFlags, i64);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -45,7 +45,7 @@ fn segments(steps: &[Step]) -> Vec<Segment> {
             point: PointId(0),
             flow,
             direction,
-            // Now and then another connection of the same ports.
+            // Occasionally another connection with the same ports.
             seq: number as u32 / 40,
             ack: 1,
             flags,
@@ -59,7 +59,7 @@ fn segments(steps: &[Step]) -> Vec<Segment> {
 }
 
 /// Returns the content of the table and the number of connections that closed, after each segment.
-/// A table that is `restless` looks for what is due every time.
+/// A `restless` table checks every time for what is due.
 fn followed(segments: &[Segment], max: usize, is_restless: bool) -> Vec<String> {
     let mut table = Table::new(hasher(1), max);
     let mut closed = Closed::default();
@@ -96,14 +96,14 @@ proptest! {
 
 const ASKED: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const ANSWERED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-/// The sequence numbers behind a request and behind a response.
+/// The sequence numbers after a request and after a response.
 const REQUEST: u32 = 101 + ASKED.len() as u32;
 const RESPONSE: u32 = 201 + ANSWERED.len() as u32;
 
-/// A segment: its microsecond, true if by the server, its flags, numbers and payload.
+/// A segment: its microsecond, true if sent by the server, its flags, numbers and payload.
 type Passed = (i64, bool, TcpFlags, [u32; 2], &'static [u8]);
 
-/// Returns everything that closed on a connection with these segments, in their order.
+/// Returns everything that closed on a connection with these segments, in order.
 fn closed_of(passed: &[Passed]) -> Closed {
     let (client, server) = (Endpoint::new([10, 0, 0, 1].into(), 40_000), [10, 0, 0, 2]);
     let server = Endpoint::new(server.into(), 80);
@@ -142,8 +142,8 @@ fn closed_of(passed: &[Passed]) -> Closed {
 const PUSH: TcpFlags = TcpFlags::ACK.with(TcpFlags::PSH);
 const ACCEPT: TcpFlags = TcpFlags::SYN.with(TcpFlags::ACK);
 
-/// A connection with one request that is answered after 30 ms, each of the server's segments
-/// stamped this many microseconds before what it answers.
+/// A connection with one request that is answered after 30 ms; each of the server's segments has a
+/// timestamp this many microseconds before that of the segment it answers.
 fn exchange(before: i64) -> Vec<Passed> {
     let mut all: Vec<Passed> = vec![
         (0, false, TcpFlags::SYN, [100, 0], b""),
@@ -176,7 +176,7 @@ fn what_is_stamped_before_what_it_answers_comes_after_it() {
 
 #[test]
 fn what_the_capture_missed_is_waited_for_a_moment_only() {
-    // The request is not there: its acknowledgement and what follows stay in their order.
+    // The request is missing: its acknowledgement and what follows stay in order.
     let mut passed = exchange(-15);
     passed.retain(|&(.., payload)| payload != ASKED);
     let closed = closed_of(&passed);
@@ -188,7 +188,7 @@ fn what_the_capture_missed_is_waited_for_a_moment_only() {
         "{:?}",
         closed.exchanges
     );
-    // What the capture has of it was stamped at the time at which it was taken in.
+    // The captured part has the timestamp at which it was taken in.
     let setup = closed.setups.first().expect("one");
     assert_eq!(setup.end, Some(Timestamp::from_nanos(100_000)));
 }

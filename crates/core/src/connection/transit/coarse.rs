@@ -1,6 +1,6 @@
 //! Clocks that tick slower than once a millisecond.
 
-/// The ticks of other clocks: 300, 250 and 100 Hz of older kernels, 50, 10 and 2 Hz
+/// Ticks of clocks slower than a millisecond: 300, 250 and 100 Hz of older kernels, 50, 10 and 2 Hz
 /// of some others.
 const COARSE_NS: [u32; 6] = [
     3_333_333,
@@ -10,50 +10,51 @@ const COARSE_NS: [u32; 6] = [
     100_000_000,
     500_000_000,
 ];
-/// The time after the first segment within which all ticks fit: half more than the shortest of
-/// them.
+/// The time after the first segment within which every tick fits: one and a half times the shortest
+/// of them.
 const ALL_FIT_NS: i64 = 4_999_999;
-/// Minimum tick that would by itself explain any queue.
+/// Minimum tick that is so long that it could explain any queue.
 const LONG_TICK_NS: i64 = 500_000_000;
-/// Minimum number of segments, each some ticks after the one before, that tell a tick.
+/// Minimum number of segments, each some ticks after the one before, for determining a tick.
 const LEAST_FITS: u32 = 3;
 /// Minimum number of ticks from the first of these segments to the last.
 const LEAST_TICKS: i64 = 8;
-/// Minimum number of ticks that tell a clock which is known to tick slower than in milliseconds.
+/// Minimum number of ticks for determining a clock that is known to tick more slowly than every
+/// millisecond.
 pub(super) const LEAST_TICKS_DENIED: i64 = 3;
-/// The time over which one stretch may tell a tick.
+/// Minimum time over which a single stretch suffices to determine a tick.
 const LONG_NS: i64 = 2_000_000_000;
-/// The number of ticks within which, beside the clock's drift, the stamps must fit over that time:
-/// a queue that makes milliseconds look like a coarser tick so exactly is no chance worth a
-/// thought.
+/// Maximum deviation, in ticks and beyond the clock's drift, of the timestamps over that time: it
+/// is negligibly unlikely that a queue makes milliseconds look so exactly like a coarser tick.
 const EXACT: i64 = 2;
 const DRIFT_PART: i64 = 1_000;
-/// Minimum multiple of these ticks that the time must be for the fit to be exact.
+/// Minimum ratio of the elapsed time to this deviation for the fit to be exact.
 const EXACT_PART: i64 = 50;
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
-/// The part of the time that passed by which a clock may stray.
+/// Maximum error of a clock, as a fraction of the elapsed time (one in this many).
 const STRAY: i64 = 20;
-/// Minimum number of ticks that tell a tick which is known from other connections.
+/// Minimum number of ticks for confirming a tick that is known from other connections.
 pub(super) const LEAST_TICKS_KNOWN: i64 = 1;
 
-/// The coarse ticks that all segments of a sender fit.
+/// The coarse ticks that are consistent with all segments of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Coarse {
-    /// The ticks that some segment did not fit, a bit for each.
+    /// The ticks that are inconsistent with some segment, one bit for each.
     unfit: u8,
-    /// The last segment's ticks since the first, and the time here.
+    /// The last segment's ticks since the first segment, and the time here.
     last: (i64, i64),
-    /// The number of segments that came some ticks after the one before.
+    /// Number of segments that came some ticks after the previous one.
     fits: u32,
 }
 
 impl Coarse {
     /// Takes in a segment that came `passed_ns` and `ticks` after the first of its connection;
-    /// `goes_on`: more ticks than any before on it.
+    /// `goes_on`: it has more ticks than any earlier segment.
     #[inline]
     pub(crate) fn take(&mut self, passed_ns: i64, ticks: i64, goes_on: bool) {
-        // Within a moment of the last one and with the same stamp it fits as well as that.
+        // Within a moment of the last segment and with the same timestamp, it fits as well as that
+        // one.
         let since_ns = passed_ns.abs_diff(self.last.1);
         let is_told = ticks == self.last.0 && since_ns < MOMENT_NS;
         if self.fits_none() || (is_told && !goes_on) {
@@ -86,13 +87,14 @@ impl Coarse {
         self.unfit == (1 << COARSE_NS.len()) - 1
     }
 
-    /// Returns the most ticks that were seen.
+    /// Returns the maximum number of ticks seen.
     #[inline]
     pub(super) fn ticks(&self) -> i64 {
         self.last.0
     }
 
-    /// Returns true if this tick, which is known from elsewhere, fits some ticks here too.
+    /// Returns true if this tick, known from other connections, is consistent with enough ticks
+    /// here.
     #[inline]
     pub(super) fn may_be(&self, tick_ns: u32) -> bool {
         let index = COARSE_NS.iter().position(|&known| known == tick_ns);
@@ -100,8 +102,8 @@ impl Coarse {
         is_fit && self.last.0 >= LEAST_TICKS_KNOWN
     }
 
-    /// Returns the tick that the segments fit best, where enough of them do; fewer are enough where
-    /// `is_denied` says that it is no millisecond.
+    /// Returns the tick that fits the segments best, if enough of them fit; fewer suffice if
+    /// `is_denied` rules out a millisecond.
     #[inline]
     pub(crate) fn tick(&self, is_denied: bool) -> Option<u32> {
         let (ticks, passed_ns) = self.last;
@@ -122,8 +124,8 @@ impl Coarse {
     }
 }
 
-/// Returns true if a clock of a coarser tick explains why `ticks`, if they were milliseconds, are
-/// not the time that passed here; only then a queue is in doubt.
+/// Returns true if a coarser tick would explain why `ticks`, taken as milliseconds, differ from the
+/// elapsed time here; only then is a queue in doubt.
 pub(super) fn is_possible(passed_ns: i64, ticks: i64) -> bool {
     COARSE_NS.iter().any(|&tick_ns| {
         let tick_ns = i64::from(tick_ns);
@@ -132,14 +134,14 @@ pub(super) fn is_possible(passed_ns: i64, ticks: i64) -> bool {
     })
 }
 
-/// Returns true if enough time and ticks passed for one stretch to tell a tick.
+/// Returns true if enough time and ticks elapsed to determine a tick from one stretch.
 #[inline]
 fn is_long(passed_ns: i64, ticks: i64) -> bool {
     passed_ns >= LONG_NS && ticks >= LEAST_TICKS
 }
 
-/// Returns true if a tick fits well enough over a time long enough that nothing else needs to be
-/// seen.
+/// Returns true if a tick fits well enough, over a long enough time, that no further evidence is
+/// needed.
 fn is_exact(tick_ns: i64, passed_ns: i64, ticks: i64) -> bool {
     let near = tick_ns * EXACT;
     let is_fine = passed_ns / EXACT_PART >= near;
@@ -151,19 +153,20 @@ fn fits(tick_ns: i64, passed_ns: i64, ticks: i64) -> bool {
     off(tick_ns, passed_ns, ticks) <= slack(tick_ns, passed_ns / STRAY)
 }
 
-/// Returns true if every tick fits: none or one, within half more than the shortest takes.
+/// Returns true if every tick fits: at most one tick has elapsed, within one and a half times the
+/// shortest tick.
 #[inline]
 fn fits_all(passed_ns: i64, ticks: i64) -> bool {
     (0..=1).contains(&ticks) && (0..=ALL_FIT_NS).contains(&passed_ns)
 }
 
-/// Returns the most by which a tick that fits is off, where the clock may stray by `stray_ns`.
+/// Returns the maximum error of a tick that still fits, if the clock may be off by `stray_ns`.
 fn slack(tick_ns: i64, stray_ns: i64) -> i64 {
     tick_ns * 3 / 2 + stray_ns
 }
 
-/// Returns the time by which `ticks`, of 32 bits, differ from what passed, less than
-/// [`FAR_NS`](super::FAR_NS): it fits 64 bits.
+/// Returns the difference between `ticks` (of 32 bits) and the elapsed time, which is less than
+/// [`FAR_NS`](super::FAR_NS): it fits into 64 bits.
 #[inline]
 fn off(tick_ns: i64, passed_ns: i64, ticks: i64) -> i64 {
     (passed_ns - ticks * tick_ns).abs()
@@ -175,7 +178,8 @@ mod tests {
 
     const HZ_300: u32 = 3_333_333;
 
-    /// Returns the tick that two segments tell, the second `passed_ns` and `ticks` after the first.
+    /// Returns the tick determined from two segments, the second `passed_ns` and `ticks` after the
+    /// first.
     fn told(passed_ns: i64, ticks: i64) -> Option<u32> {
         let mut coarse = Coarse::default();
         coarse.take(passed_ns, ticks, true);
@@ -210,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_fits_no_tick_stays_one() {
-        // A clock of milliseconds, and a segment that queued so long.
+        // A clock of milliseconds, and a segment that queued for this long.
         for queue in [20_000_000, 300_000_000, 900_000_000, 1_100_000_000] {
             assert_eq!(
                 told(3_000_000_000, (3_000_000_000 - queue) / 1_000_000),

@@ -1,35 +1,36 @@
-//! The lag that a clock which is a little slow grows along.
+//! The line along which the lag of a slightly slow clock grows.
 
 use crate::observed::time::Timestamp;
 
-/// Minimum payload of a segment that waits in a queue of its own sender's making.
+/// Minimum payload of a segment that may wait in a queue built by its own sender.
 pub(super) const SMALL: u32 = 1000;
-/// The most, as a share, by which a clock is slower than it says.
+/// Maximum fraction by which a clock may be slow.
 const MOST_SLOW: f64 = 0.08;
-/// Minimum share by which a clock must be slower for its lag to look like a queue.
+/// Minimum fraction by which a clock must be slow for its lag to look like a queue.
 const LEAST_SLOW: f64 = 0.002;
-/// Minimum time over which a lag that grows along a line is the clock's.
+/// Minimum time for which a lag must grow along a line to be attributed to the clock.
 const LINE_NS: u64 = 300_000_000;
 const LINE_SEGMENTS: u32 = 6;
-/// The amount, besides a tick, by which the way lets a lag stray from the line.
+/// Maximum deviation of a lag from the line due to the path, in addition to a tick.
 const STRAY_NS: u64 = 500_000;
 
-/// The lines along which the lag of segments may have grown since the first of
-/// them: a queue comes and goes, a slow clock falls behind evenly.
+/// The lines along which the segments' lag may have grown since the first segment: a queue comes
+/// and goes, a slow clock falls behind evenly.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
-    /// The time and the lag of the first, once there was one.
+    /// The time and the lag of the first segment, once there was one.
     begin: Timestamp,
     first_ns: i64,
-    /// The least and the most that the lag of small segments grows in a nanosecond.
+    /// Minimum and maximum growth of the small segments' lag per nanosecond.
     slopes: (f64, f64),
-    /// The time of the last small segment that counts.
+    /// The time of the last small segment that was used.
     last: Timestamp,
     segments: u32,
     has_begun: bool,
-    /// True if no line holds all small segments.
+    /// True if no line is consistent with all small segments.
     is_broken: bool,
-    /// True if no line holds all segments, large ones that queue behind each other included.
+    /// True if no line is consistent with all segments, including large ones that queue after each
+    /// other.
     has_queue: bool,
 }
 
@@ -49,9 +50,9 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Takes in a segment's lag, by the sender's ticks; returns false if it is later than any line
-    /// so far says. Small segments that follow each other within a tick show no more than the first
-    /// of them.
+    /// Takes in a segment's lag, in the sender's ticks; returns false if the lag is larger than any
+    /// line so far allows. Of small segments that follow each other within a tick, only the first
+    /// is informative.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -70,7 +71,7 @@ impl Line {
         let (least, most) = self.slopes;
         let is_level = grew_ns.unsigned_abs() <= tick_ns.unsigned_abs();
         if is_level && (is_soon || !is_small) && least <= 0.0 {
-            // No line says anything else of it.
+            // No line contradicts it.
             return true;
         }
         let stray_ns = tick_ns.unsigned_abs() + STRAY_NS;
@@ -79,7 +80,7 @@ impl Line {
             return true;
         }
         let (stray, since, grew) = (stray_ns as f64, since_ns as f64, grew_ns as f64);
-        // A division for each segment would cost more than all the rest.
+        // A division for each segment would cost more than everything else.
         let is_behind = grew - stray > most * since;
         self.has_queue |= is_behind || grew + stray < least * since;
         // A segment that is too late for a line through several others has queued.
@@ -97,11 +98,11 @@ impl Line {
     }
 
     /// Returns the rate at which the clock falls behind, in nanoseconds per second, if the lag has
-    /// grown long enough as only a clock's does.
+    /// grown for long enough in a way that only a clock explains.
     #[inline]
     pub(super) fn drift(&self) -> Option<i64> {
         let (least, most) = self.slopes;
-        // Few clocks are slow: that is asked first.
+        // Few clocks are slow, so this is checked first.
         if least < LEAST_SLOW || self.is_broken || !self.is_long() {
             return None;
         }
@@ -113,8 +114,8 @@ impl Line {
         self.segments >= LINE_SEGMENTS && self.last.nanos_since(self.begin) >= LINE_NS
     }
 
-    /// Returns the most that a slow clock may have fallen behind, in nanoseconds, until it is told
-    /// how slow it is: as long as a line holds all segments, or held enough of them.
+    /// Returns the maximum lag of a slow clock, in nanoseconds, as long as its rate is not known:
+    /// while a line is consistent with all segments, or was with enough of them.
     #[inline]
     pub(super) fn most_slow_by(&self, at: Timestamp) -> i64 {
         let is_line = !self.has_queue || self.segments >= LINE_SEGMENTS;

@@ -1,5 +1,5 @@
-//! Logical link control (IEEE 802.2) and its extension SNAP (RFC 1042): what
-//! stands before the packet where a frame has no EtherType of its own.
+//! Logical link control (IEEE 802.2) and its extension SNAP (RFC 1042): the headers before the
+//! packet if a frame has no EtherType of its own.
 
 use super::ethertype_header;
 
@@ -7,15 +7,15 @@ use super::ethertype_header;
 const SNAP: [u8; 3] = [0xaa, 0xaa, 0x03];
 /// The service access point of IP itself (RFC 948), likewise.
 const IP: [u8; 3] = [0x06, 0x06, 0x03];
-/// Organization codes behind which an EtherType follows: RFC 1042's, and the
-/// one of bridges between 802.11 and Ethernet.
+/// Organization codes that are followed by an EtherType: RFC 1042's, and that of bridges between
+/// 802.11 and Ethernet.
 const OF_ETHERTYPES: [[u8; 3]; 2] = [[0, 0, 0], [0, 0, 0xf8]];
-/// The organization code behind which IEEE 802.1 says which bridged frame follows.
+/// The organization code that is followed by the type of a bridged frame (IEEE 802.1).
 const OF_BRIDGES: [u8; 3] = [0x00, 0x80, 0xc2];
 /// Codes of an Ethernet frame with its frame check sequence, and of one without.
 const BRIDGED_ETHERNET: [[u8; 2]; 2] = [[0, 1], [0, 7]];
 
-/// Returns the offset of IP behind the logical link control header at `at`.
+/// Returns the offset of IP after the logical link control header at `at`.
 pub(super) fn header(bytes: &[u8], at: usize) -> Option<usize> {
     let (control, rest) = bytes.get(at..)?.split_first_chunk::<3>()?;
     match *control {
@@ -27,8 +27,8 @@ pub(super) fn header(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Returns the offset of IP behind SNAP's organization code at `at`, which RFC 2427 uses without
-/// the rest of logical link control.
+/// Returns the offset of IP after SNAP's organization code at `at`, which RFC 2427 uses without the
+/// rest of logical link control.
 pub(super) fn snap(bytes: &[u8], at: usize) -> Option<usize> {
     let (organization, rest) = bytes.get(at..)?.split_first_chunk::<3>()?;
     match *organization {

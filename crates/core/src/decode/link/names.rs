@@ -16,10 +16,10 @@ impl fmt::Display for LinkType {
     }
 }
 
-/// The numbers for private use.
+/// The numbers reserved for private use.
 const USER: core::ops::RangeInclusive<u16> = 147..=162;
 
-/// Numbers in ascending order, and their names behind `LINKTYPE_`.
+/// Numbers in ascending order, and their names without `LINKTYPE_`.
 const NAMES: [(u16, &str); 204] = [
     (0, "NULL"),
     (1, "ETHERNET"),

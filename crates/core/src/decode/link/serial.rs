@@ -2,7 +2,7 @@
 
 use super::{ethertype_header, llc, mpls_header};
 
-/// Numbers by which RFC 2427 names the protocol in a Frame Relay frame (ISO/IEC TR 9577).
+/// Numbers with which RFC 2427 identifies the protocol in a Frame Relay frame (ISO/IEC TR 9577).
 mod nlpid {
     pub(super) const IPV4: u8 = 0xcc;
     pub(super) const IPV6: u8 = 0x8e;
@@ -12,7 +12,7 @@ mod nlpid {
 
 /// The control field of unnumbered information.
 const UNNUMBERED: u8 = 0x03;
-/// The longest Q.922 address.
+/// Maximum length of a Q.922 address.
 const MAX_ADDRESS: usize = 4;
 
 /// Returns the offset of IP in a PPP frame that begins at `at`.
@@ -20,7 +20,7 @@ pub(super) fn ppp(bytes: &[u8], mut at: usize) -> Option<usize> {
     if bytes.get(at..)?.starts_with(&[0xff, UNNUMBERED]) {
         at += 2;
     }
-    // RFC 1332 and RFC 5072; the first byte may be left out (RFC 1661 §6.5).
+    // RFC 1332 and RFC 5072; the first byte may be omitted (RFC 1661 §6.5).
     match bytes.get(at..)? {
         [0x00, 0x21 | 0x57, ..] => Some(at + 2),
         [0x21 | 0x57, ..] => Some(at + 1),
@@ -29,7 +29,7 @@ pub(super) fn ppp(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Returns the offset of IP in a PPP frame that has the direction in place of the address.
+/// Returns the offset of IP in a PPP frame that has a direction in place of the address.
 pub(super) fn ppp_with_direction(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [0 | 1, UNNUMBERED, ..] => ppp(bytes, 2),
@@ -51,7 +51,7 @@ pub(super) fn frame_relay(bytes: &[u8], at: usize) -> Option<usize> {
         return None;
     }
     if *bytes.get(control)? != UNNUMBERED {
-        // Cisco has an EtherType instead of RFC 2427.
+        // Cisco uses an EtherType instead of RFC 2427.
         return ethertype_header(bytes, control, control + 2);
     }
     let padding = usize::from(bytes.get(control + 1) == Some(&0));

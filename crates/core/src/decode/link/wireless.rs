@@ -1,19 +1,19 @@
-//! IEEE 802.11 frames, bare and behind what capturing drivers say about them.
+//! IEEE 802.11 frames, bare or after a header from the capturing driver.
 //!
-//! Source: the descriptions of `LINKTYPE_IEEE802_11` and its variants, radiotap's
-//! own of its header. What is encrypted is no packet. Of frames that were put
-//! together (A-MSDU) the first is read.
+//! Source: the descriptions of `LINKTYPE_IEEE802_11` and its variants, and radiotap's own of its
+//! header. Encrypted frames contain no readable packet. Of aggregated frames (A-MSDU) the first is
+//! read.
 
 use super::llc;
 use crate::decode::byte_order::ByteOrder;
 
 /// Length of the header: frame control, duration, three addresses, sequence control.
 const HEADER: usize = 24;
-/// Length of the fourth address, between two access points.
+/// Length of the fourth address, used between two access points.
 const FOURTH_ADDRESS: usize = 6;
 const QOS_CONTROL: usize = 2;
 const HT_CONTROL: usize = 4;
-/// Length of two addresses and a length, in front of each frame of an A-MSDU.
+/// Length of two addresses and a length, before each frame of an A-MSDU.
 const SUBFRAME_HEADER: usize = 14;
 
 /// Bits of the first byte of frame control.
@@ -27,7 +27,7 @@ const BETWEEN_ACCESS_POINTS: u8 = 0x03;
 const PROTECTED: u8 = 0x40;
 const ORDER: u8 = 0x80;
 
-/// The bit of QoS control that says that frames were put together.
+/// The bit of QoS control that marks an A-MSDU.
 const IS_AGGREGATE: u8 = 0x80;
 
 /// Returns the offset of IP in an 802.11 frame that begins at `at`.
@@ -68,20 +68,20 @@ fn padded_frame(bytes: &[u8], at: usize, is_padded: bool) -> Option<usize> {
     llc::header(bytes, at + len)
 }
 
-/// The fields of radiotap that tell how the frame behind it is laid out.
+/// The fields of radiotap that describe the layout of the frame after it.
 mod radiotap {
-    /// Length of the header: version, padding, length, the first word of which fields are present.
+    /// Length of the header: version, padding, length, and the first bitmask of present fields.
     pub(super) const HEADER: usize = 8;
     pub(super) const HAS_TIME: u32 = 1;
     pub(super) const HAS_FLAGS: u32 = 1 << 1;
     pub(super) const HAS_MORE_WORDS: u32 = 1 << 31;
     /// Length and alignment of the time.
     pub(super) const TIME: usize = 8;
-    /// The flag that the frame's header is padded.
+    /// The flag for a padded frame header.
     pub(super) const IS_PADDED: u8 = 0x20;
 }
 
-/// Returns the offset of IP in a frame behind a radiotap header.
+/// Returns the offset of IP in a frame after a radiotap header.
 pub(super) fn with_radiotap(bytes: &[u8]) -> Option<usize> {
     let len = usize::from(ByteOrder::Little.u16(bytes, 2)?);
     let header = bytes.get(..len)?;
@@ -110,10 +110,10 @@ fn radiotap_flags(header: &[u8]) -> Option<u8> {
     header.get(at).copied()
 }
 
-/// The begin of an AVS header: a cookie and a version.
+/// The first bytes of an AVS header: a cookie and a version.
 const AVS: u32 = 0x8021_1000;
 
-/// Returns the offset of IP in a frame behind an AVS header.
+/// Returns the offset of IP in a frame after an AVS header.
 pub(super) fn with_avs(bytes: &[u8]) -> Option<usize> {
     if ByteOrder::Big.u32(bytes, 0)? & 0xffff_f000 != AVS {
         return None;
@@ -122,8 +122,8 @@ pub(super) fn with_avs(bytes: &[u8]) -> Option<usize> {
     frame(bytes, within(bytes, len)?)
 }
 
-/// Returns the offset of IP in a frame behind a header of Prism's drivers, or an AVS header: some
-/// drivers write either.
+/// Returns the offset of IP in a frame after a header of Prism's drivers, or an AVS header: some
+/// drivers write one or the other.
 pub(super) fn with_prism(bytes: &[u8]) -> Option<usize> {
     with_avs(bytes).or_else(|| {
         // In the byte order of the capturing host, which is unknown.
@@ -135,7 +135,8 @@ pub(super) fn with_prism(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-/// Returns a header's length, if the header is captured whole and holds its own length.
+/// Returns a header's length, if the header was captured completely and includes its own length
+/// field.
 fn within(bytes: &[u8], len: usize) -> Option<usize> {
     (8..=bytes.len()).contains(&len).then_some(len)
 }

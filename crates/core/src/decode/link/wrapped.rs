@@ -1,5 +1,5 @@
-//! Link types that few captures have, kept apart so that the usual ones are recognized at
-//! once.
+//! Link types that occur in few captures, kept separate so that the usual ones are recognized
+//! immediately.
 
 use super::{
     LinkType, ethertype_header, family_header, is_family, llc, mpls_header, serial, wireless,
@@ -34,7 +34,7 @@ mod number {
     pub(super) const PKTAP: u16 = 258;
 }
 
-/// Returns the offset of IP in a frame of one of these types.
+/// Returns the offset of IP in a frame of one of the types in this module.
 #[cold]
 pub(super) fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     match link.0 {
@@ -98,7 +98,7 @@ pub(super) fn is_read(link: LinkType) -> bool {
     )
 }
 
-/// Returns the offset of IP behind per-packet information: a version, flags, its own length and the
+/// Returns the offset of IP after per-packet information: a version, flags, its own length and the
 /// link type of what follows.
 fn ppi(bytes: &[u8]) -> Option<usize> {
     let len = usize::from(ByteOrder::Little.u16(bytes, 2)?);
@@ -109,8 +109,8 @@ fn ppi(bytes: &[u8]) -> Option<usize> {
     inner(LinkType(link), bytes, len)
 }
 
-/// Returns the offset of IP behind the header that macOS writes for captures of several interfaces:
-/// its own length, the kind of the next header, and the link type of the frame within.
+/// Returns the offset of IP after the header that macOS writes for captures on several interfaces:
+/// its own length, the kind of the next header, and the link type of the inner frame.
 fn pktap(bytes: &[u8]) -> Option<usize> {
     const IS_PACKET: u32 = 1;
     let word = |at| ByteOrder::Little.u32(bytes, at);
@@ -121,15 +121,15 @@ fn pktap(bytes: &[u8]) -> Option<usize> {
     inner(LinkType::from_dlt(link), bytes, len)
 }
 
-/// Returns the offset of IP in a frame of type `link` behind a header of `len` bytes.
+/// Returns the offset of IP in a frame of type `link` after a header of `len` bytes.
 fn inner(link: LinkType, bytes: &[u8], len: usize) -> Option<usize> {
     let frame = bytes.get(len..)?;
     let at = super::usual_header(link, frame).unwrap_or_else(|| unnested(link, frame))?;
     Some(len + at)
 }
 
-/// Returns the offset of IP in what Linux' netfilter logs: a family, a version, an identifier, then
-/// attributes, one of which is the packet.
+/// Returns the offset of IP in a log record of Linux's netfilter: a family, a version, an
+/// identifier, then attributes, one of which is the packet.
 fn nflog(bytes: &[u8]) -> Option<usize> {
     let [family, 0, _, _] = *bytes.first_chunk()? else {
         return None;
@@ -160,15 +160,15 @@ fn nflog_payload(bytes: &[u8], order: ByteOrder) -> Option<usize> {
     None
 }
 
-/// Returns the offset of IP in a log record of OpenBSD's packet filter, whose header holds its own
-/// length, without padding to a whole number of words, and the address family.
+/// Returns the offset of IP in a log record of OpenBSD's packet filter, whose header contains its
+/// own length (without padding to a whole number of words) and the address family.
 fn pflog(bytes: &[u8]) -> Option<usize> {
     let [len, family] = *bytes.first_chunk()?;
     is_family(family).then(|| usize::from(len).next_multiple_of(4))
 }
 
 /// Returns the offset of IP in a Token Ring frame: access control, frame control, two addresses,
-/// perhaps a route.
+/// optionally a route.
 fn token_ring(bytes: &[u8]) -> Option<usize> {
     const HEADER: usize = 14;
     let has_route = bytes.get(8)? & 0x80 != 0;

@@ -1,4 +1,4 @@
-//! Options of an enhanced packet block: comments, losses.
+//! Options of an enhanced packet block: comments and drops.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::decode::byte_order::ByteOrder;
 
 const OPT_COMMENT: u16 = 1;
 const EPB_DROPCOUNT: u16 = 4;
-/// Maximum number of bytes of comments that are kept of one file.
+/// Maximum number of comment bytes kept per file.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Comments by the number of their packet, from 1.
@@ -25,7 +25,7 @@ impl Comments {
     }
 
     fn keep(&mut self, packet: u64, comment: &[u8]) {
-        // An entry of the map takes memory too, whatever it holds.
+        // An entry of the map takes memory too, whatever its content.
         self.len = self.len.saturating_add(comment.len() + 64);
         if self.len <= MAX_BYTES {
             let comment = String::from_utf8_lossy(comment).into_owned();
@@ -34,8 +34,8 @@ impl Comments {
     }
 }
 
-/// Reads a packet's options: keeps its comments, if that is wanted, and returns the number of
-/// packets lost before it, if that is said.
+/// Reads a packet's options: keeps its comments, if they are wanted, and returns the number of
+/// packets dropped before it, if it is given.
 pub(super) fn read(
     order: ByteOrder,
     options: &[u8],
@@ -52,7 +52,7 @@ pub(super) fn read(
         EPB_DROPCOUNT => lost = order.u64(value, 0),
         _ => {}
     };
-    // Options before a damaged one are good.
+    // Options before a damaged one are valid.
     let _ = for_each_option(order, options, each);
     lost
 }

@@ -1,4 +1,4 @@
-//! Interfaces of a section: link type, clock, losses.
+//! Interfaces of a section: link type, clock, drops.
 
 use crate::decode::byte_order::ByteOrder;
 use crate::decode::{Fault, LinkType};
@@ -10,15 +10,15 @@ const IF_TSOFFSET: u16 = 14;
 const ISB_IFDROP: u16 = 5;
 const ISB_OSDROP: u16 = 7;
 
-/// An interface description block, and what statistics have said since.
+/// An interface description block, updated by later statistics.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interface {
     pub(super) link: LinkType,
-    /// Maximum number of bytes captured of a packet; 0 without limit.
+    /// Maximum number of bytes captured per packet; 0 without limit.
     pub(super) snap_len: u32,
-    /// Packets lost here up to the last statistics; `None` before any.
+    /// Packets dropped on this interface up to the last statistics; `None` before any statistics.
     dropped: Option<u64>,
-    /// Packets lost here as the packets themselves say.
+    /// Packets dropped on this interface according to the packets' own options.
     dropped_between: u64,
     tick: Tick,
     /// Seconds to be added to the interface's timestamps.
@@ -57,19 +57,19 @@ impl Interface {
         Ok(self)
     }
 
-    /// Returns the number of packets lost here: packets and statistics count the same ones; `None`
-    /// where neither says any.
+    /// Returns the number of packets dropped on this interface; packets and statistics count the
+    /// same drops. `None` if neither reports any.
     pub(super) fn dropped(&self) -> Option<u64> {
         let between = Some(self.dropped_between).filter(|&lost| lost > 0);
         self.dropped.max(between)
     }
 
-    /// Counts packets lost here since the packet before.
+    /// Counts packets dropped on this interface since the previous packet.
     pub(super) fn count_drops(&mut self, lost: u64) {
         self.dropped_between = self.dropped_between.saturating_add(lost);
     }
 
-    /// Reads statistics, which are totals since the capture began: the last ones count.
+    /// Reads statistics, which are totals since the capture began, so that the last ones count.
     pub(super) fn read_statistics(
         &mut self,
         order: ByteOrder,
@@ -95,7 +95,7 @@ impl Interface {
 }
 
 impl Tick {
-    /// Reads the `if_tsresol` option: a negative power of 2 when its highest bit is set, of 10
+    /// Reads the `if_tsresol` option: a negative power of 2 if its highest bit is set, of 10
     /// otherwise.
     fn new(raw: u8) -> Self {
         let power = u32::from(raw & 0x7f);

@@ -1,4 +1,4 @@
-//! Capture formats: whole, split, damaged.
+//! Capture formats: complete, split, damaged.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ use super::writing::{
 /// A record with its bytes copied out, to compare between splits.
 type Owned = (u64, Option<i64>, u16, u16, u32, Vec<u8>);
 
-/// Reads a file offered in pieces of the given lengths, over and over.
+/// Reads a file offered in chunks of the given lengths, which repeat.
 fn read(file: &[u8], pieces: &[usize]) -> (Vec<Owned>, Option<Damage>, Option<u64>) {
     let mut container = Container::new();
     let mut records = Vec::new();
@@ -113,8 +113,8 @@ fn nokias_records_begin_four_bytes_later() {
 
 #[test]
 fn what_only_begins_with_zeros_is_no_nokias() {
-    // To the loopback's address, with the tag of a switch or a virtual network behind the
-    // addresses, and cut short.
+    // To the loopback's address, with a tag of a switch or a VLAN after the addresses, and cut
+    // short.
     let loopback = frame([0; 6]);
     let mut tagged = frame([2; 6]);
     tagged.splice(12..12, [0x40, 0, 0, 7]);
@@ -216,7 +216,7 @@ fn pcapng_sections_interfaces_and_losses() {
     );
 }
 
-/// An enhanced packet block with options behind its packet.
+/// An enhanced packet block with options after its packet.
 fn with_options(order: Order, interface: u32, options: &[u8]) -> Vec<u8> {
     let whole = enhanced(order, interface, 0, &[1, 2, 3, 4, 5, 0, 0, 0]);
     let body = [&whole[8..whole.len() - 4], options].concat();
@@ -244,10 +244,10 @@ fn pcapng_losses_comments_and_secrets() {
             1,
             &[said("two"), said("three"), lost(4)].concat(),
         ));
-        // Cut within an option: what stands before it counts.
+        // Cut within an option: the options before it count.
         let cut = [lost(5), vec![1, 0, 0xff, 0xff]].concat();
         file.extend(with_options(order, 1, &cut));
-        // The totals of statistics cover what packets said, and may be more.
+        // The totals of statistics include what packets reported, and may be higher.
         file.extend(statistics(order, 0, 2));
         for (is_kept, comments) in [(false, [0, 0, 0, 0]), (true, [1, 0, 2, 0])] {
             let mut container = Container::new();
@@ -347,7 +347,7 @@ proptest! {
     }
 }
 
-/// A snoop file's header and a record with so much padding.
+/// A snoop file's header and a record with this much padding.
 fn snoop(version: u32, datalink: u32) -> Vec<u8> {
     let mut file = b"snoop\0\0\0".to_vec();
     file.extend(version.to_be_bytes());

@@ -1,4 +1,4 @@
-//! IP packets that were cut into fragments.
+//! Fragmented IP packets.
 
 use proptest::prelude::*;
 
@@ -7,8 +7,8 @@ use super::record;
 use super::writing::{ethernet, ipv4, ipv6, tcp};
 use crate::observed::segment::TcpFlags;
 
-/// A way to make a packet's fragments, from the offset, whether more follow, the protocol and
-/// the payload.
+/// A way to make a packet's fragments, from the offset, true if more follow, the protocol and the
+/// payload.
 type Cut = fn(u16, usize, bool, u8, &[u8]) -> Vec<u8>;
 
 fn v4_part(id: u16, offset: usize, more: bool, protocol: u8, body: &[u8]) -> Vec<u8> {
@@ -28,7 +28,7 @@ fn v6_part(id: u16, offset: usize, more: bool, protocol: u8, body: &[u8]) -> Vec
 
 const CUTS: [Cut; 2] = [v4_part, v6_part];
 
-/// Cuts a packet's payload into pieces of `size` bytes.
+/// Cuts a packet's payload into fragments of `size` bytes.
 fn pieces(cut: Cut, id: u16, protocol: u8, whole: &[u8], size: usize) -> Vec<Vec<u8>> {
     let places = (0..whole.len()).step_by(size);
     places
@@ -71,8 +71,8 @@ fn drawn(len: usize) -> Vec<u8> {
 }
 
 proptest! {
-    /// A segment counts once, whole, with its last fragment, in whatever order
-    /// they come; of what was cut off, nothing is made up.
+    /// A segment counts once, complete, with its last fragment, in whatever order the fragments
+    /// come; bytes that were cut off are not made up.
     #[test]
     fn a_segment_counts_when_its_fragments_are_there(
         len in 0_usize..5_000,
@@ -102,7 +102,7 @@ proptest! {
         }
     }
 
-    /// A datagram too, whose payload is one piece again.
+    /// A datagram likewise counts once, and its payload is contiguous again.
     #[test]
     fn a_datagram_counts_when_its_fragments_are_there(len in 0_usize..9_000, units in 1_usize..180) {
         let payload = drawn(len);
@@ -183,7 +183,7 @@ fn what_overlaps_or_lies_behind_the_end_is_no_packet() {
         }
         assert_eq!(seen(&mut decoder, &part(32, 64), 2), None);
     }
-    // Fragments of no whole units, or beyond what IP can say, are not taken either.
+    // Fragments that are not multiples of eight bytes, or beyond IP's maximum, are rejected too.
     let mut decoder = decoder();
     assert_eq!(
         seen(&mut decoder, &v4_part(5, 0, true, 6, &whole[..30]), 2),
@@ -207,7 +207,7 @@ fn packets_are_told_apart() {
     let payload = |seen: Seen| seen.expect("it is whole").3;
     assert_eq!(payload(seen(&mut decoder, &others[1], 2)), [b'y'; 40]);
     assert_eq!(payload(seen(&mut decoder, &ones[1], 2)), drawn(40));
-    // A fragment of another protocol, address or point is another packet's.
+    // A fragment with another protocol, address or point belongs to another packet.
     let mut of_udp = ones[1].clone();
     of_udp[9] = 17;
     let mut elsewhere = ones[1].clone();
@@ -239,7 +239,7 @@ fn others_are_waited_for_so_long_and_of_so_many_packets() {
     }
 }
 
-/// A filter for ports lets only first fragments pass: they are all there is.
+/// A capture filter for ports passes only first fragments, so nothing else is seen.
 #[test]
 fn first_fragments_alone_count_as_what_they_hold() {
     let whole = tcp(0x19, &[], &drawn(40));
@@ -249,7 +249,7 @@ fn first_fragments_alone_count_as_what_they_hold() {
         let expected = (1, TcpFlags::ACK, 12, drawn(40)[..12].to_vec());
         assert_eq!(seen(&mut decoder, &first, 2), Some(expected));
     }
-    // The rest of one that counted goes on where it ended; the next is whole.
+    // The rest of a packet that counted continues where it ended; the next one is complete.
     let last = v4_part(2, 32, false, 6, &whole[32..]);
     let expected = (13, TcpFlags(0x19), 28, drawn(40)[12..].to_vec());
     assert_eq!(seen(&mut decoder, &last, 2), Some(expected));
@@ -288,7 +288,7 @@ fn a_whole_packet_may_have_a_fragment_header() {
 
 #[test]
 fn a_fragmented_extension_header_moves_the_payload() {
-    // Destination options stand behind the fragment header and are its content.
+    // Destination options after the fragment header belong to its content.
     let whole = [&[6, 0, 0, 0, 0, 0, 0, 0][..], &tcp(0x19, &[], &drawn(40))].concat();
     let mut decoder = decoder();
     let told: Vec<Seen> = pieces(v6_part, 5, 60, &whole, 32)
@@ -300,7 +300,7 @@ fn a_fragmented_extension_header_moves_the_payload() {
     assert_eq!(told[2], Some((1, TcpFlags(0x19), 40, drawn(40))));
 }
 
-/// The packet in a tunnel is reassembled along with it, even where both were fragmented.
+/// The packet in a tunnel is reassembled as well, even if both were fragmented.
 #[test]
 fn tunnels_in_fragments() {
     let inner = ipv4(&[], &tcp(0x19, &[], &drawn(90)));

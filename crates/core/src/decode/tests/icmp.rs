@@ -1,4 +1,4 @@
-//! ICMP errors and what they quote.
+//! ICMP errors and their quotes.
 
 use super::super::*;
 use super::record;
@@ -24,7 +24,7 @@ fn read(bytes: &[u8]) -> Option<IcmpError> {
     }
 }
 
-/// The first bytes of a segment too long to be quoted as a whole.
+/// The first bytes of a segment that is too long to be quoted completely.
 fn quoted_v4(len: usize) -> Vec<u8> {
     let mut packet = ipv4(&[], &tcp(0x10, &[], &[0; 1400]));
     packet.truncate(len);
@@ -33,7 +33,7 @@ fn quoted_v4(len: usize) -> Vec<u8> {
 
 #[test]
 fn too_big_names_flow_sequence_number_and_mtu() {
-    // RFC 792 asks for eight bytes of the quoted packet's payload.
+    // RFC 792 requires eight bytes of the quoted packet's payload.
     let bytes = error_v4([3, 4, 0, 0, 0, 0, 0x05, 0x78], &quoted_v4(28));
     let error = read(&bytes).expect("an ICMP error");
     assert_eq!(error.kind, IcmpKind::TooBig(1400));
@@ -84,7 +84,7 @@ fn what_is_no_error_or_quotes_too_little_is_none() {
     for len in [0, 19, 20, 23] {
         assert_eq!(read(&error_v4(too_big, &quoted_v4(len))), None, "{len}");
     }
-    // Ports and no sequence number.
+    // Ports but no sequence number.
     let error = read(&error_v4(too_big, &quoted_v4(24))).expect("ports suffice");
     assert_eq!(error.seq, None);
 }

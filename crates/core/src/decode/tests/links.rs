@@ -1,5 +1,5 @@
-//! Link layers beside Ethernet: each with a segment, and with what looks like it
-//! and is none.
+//! Link layers other than Ethernet: each with a segment, and with something similar that is not
+//! one.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn with(head: &[u8], packet: &[u8]) -> Vec<u8> {
     [head, packet].concat()
 }
 
-/// SNAP in front of a packet of this EtherType.
+/// SNAP before a packet of this EtherType.
 fn snap(ethertype: u16, packet: &[u8]) -> Vec<u8> {
     let [e0, e1] = ethertype.to_be_bytes();
     with(&[0xaa, 0xaa, 0x03, 0, 0, 0, e0, e1], packet)
@@ -25,7 +25,7 @@ fn ppp_with_direction_and_mpls() {
     check(LinkType(204), &with(&[0, 0x21], &v4()));
     let labelled = [0xff, 0x03, 0x02, 0x81, 0, 1, 0x01, 64];
     check(LinkType(50), &with(&labelled, &v4()));
-    // A third direction, and LCP.
+    // An invalid direction, and LCP.
     assert_eq!(
         decode(LinkType(166), &with(&[2, 0x03, 0, 0x21], &v4())),
         None
@@ -75,7 +75,7 @@ fn frame_relay_by_rfc_2427_and_by_cisco() {
     assert_eq!(decode(LinkType(107), &endless), None);
 }
 
-/// A data frame with these bits of its two bytes of frame control besides.
+/// A data frame with these additional bits in its two bytes of frame control.
 fn wireless(control: [u8; 2], behind: &[u8], packet: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x08 | control[0], control[1]];
     frame.extend([2; 22]);
@@ -126,7 +126,7 @@ fn frames_of_802_11() {
     }
 }
 
-/// A radiotap header with these words of present fields, and these fields.
+/// A radiotap header with these bitmasks of present fields, and these fields.
 fn radiotap(present: &[u32], fields: &[u8]) -> Vec<u8> {
     let len = 4 + present.len() * 4 + fields.len();
     let mut header = vec![0, 0];
@@ -145,7 +145,7 @@ fn frames_behind_what_drivers_say() {
         LinkType(127),
         &with(&radiotap(&[0x8000_0002, 0], &[0x10]), &frame),
     );
-    // The header is padded if the flags say so, wherever the flags stand.
+    // The header is padded if the flags say so, wherever the flags are.
     let padded = wireless([0x80, 0x01], &[0, 0, 0, 0], &packet);
     let unpadded = wireless([0x80, 0x01], &[0, 0], &packet);
     for (present, before) in [(&[2][..], 0), (&[3], 8), (&[0x8000_0003, 0], 8 + 4)] {
@@ -190,7 +190,7 @@ fn per_packet_information_names_the_link_within() {
         LinkType(192),
         &ppi(8, 127, &with(&radiotap(&[0], &[]), &air)),
     );
-    // Within itself it is none.
+    // Nested in itself it is not read.
     let nested = ppi(8, 192, &ppi(8, 1, &ethernet(&[], 0x0800, &v4())));
     assert_eq!(decode(LinkType(192), &nested), None);
     let tap = |kind: u32, dlt: u32, frame: &[u8]| {
@@ -260,7 +260,7 @@ fn other_networks() {
     let frame = ethernet(&[], 0x0800, &v4());
     check(LinkType(240), &with(&[0; 4], &frame));
     check(LinkType(241), &with(&[0; 12], &frame));
-    // Windows' number of IPv6's family.
+    // Windows's number for the IPv6 family.
     check(LinkType::NULL, &with(&[23, 0, 0, 0], &v6()));
     assert_eq!(decode(LinkType::NULL, &with(&[16, 0, 0, 0], &v4())), None);
 }
@@ -278,7 +278,7 @@ fn ethernet_frames_with_a_length_in_place_of_a_type() {
         LinkType::ETHERNET,
         &ethernet(&[], len, &with(&[6, 6, 3], &v4())),
     );
-    // A spanning tree's frame, and a length that is none.
+    // A spanning tree's frame, and an invalid length.
     let tree = with(&[0x42, 0x42, 0x03], &v4());
     assert_eq!(decode(LinkType::ETHERNET, &ethernet(&[], len, &tree)), None);
     assert_eq!(

@@ -51,7 +51,7 @@ fn vxlan_and_geneve() {
             &ethernet(&[], 0x0800, &vxlan(port, &frame)),
         );
     }
-    // Without the flag it is none, and another port is none.
+    // Without the flag it is no tunnel, and neither is another port.
     let mut unflagged = vxlan(4789, &frame);
     unflagged[28] = 0;
     assert_eq!(decode(LinkType::RAW, &unflagged), None);
@@ -76,7 +76,7 @@ fn gre_with_any_fields() {
     check(LinkType::RAW, &gre(0x10, 0x22eb, &fields[..16], &frame));
     fields[15] = 1;
     check(LinkType::RAW, &gre(0x10, 0x22eb, &fields, &frame));
-    // Source routes and other versions are not read.
+    // Source routes and other versions are not supported.
     assert_eq!(
         decode(LinkType::RAW, &gre(0x40, 0x0800, &[0; 4], &v4())),
         None
@@ -119,7 +119,7 @@ fn over_udp(port: u16, body: &[u8]) -> Vec<u8> {
     carried(17, &udp(port, body))
 }
 
-/// Checks that a datagram is told as one: no packet within it.
+/// Checks that a datagram is reported as such, without a packet within it.
 #[track_caller]
 fn check_no_tunnel(bytes: &[u8]) {
     let is_datagram = matches!(
@@ -171,7 +171,7 @@ fn gtp_with_and_without_optional_fields() {
         &inner,
     );
     check_no_tunnel(&over_udp(2152, &endless));
-    // The message claims to be longer than the datagram.
+    // The message states a greater length than the datagram.
     let mut short = gtp(0x30, 0xff, &[], &inner);
     short[3] += 1;
     check_no_tunnel(&over_udp(2152, &short));
@@ -200,7 +200,7 @@ fn l2tp_with_and_without_optional_fields() {
             check(LinkType::RAW, &over_udp(1701, &l2tp(flags, fields, &short)));
         }
     }
-    // An answer to a client behind address translation.
+    // An answer to a client behind NAT.
     let mut answer = udp(40_000, &l2tp(0, &[0, 1, 0, 2], &frame));
     answer[..2].copy_from_slice(&1701_u16.to_be_bytes());
     check(LinkType::RAW, &carried(17, &answer));
@@ -232,7 +232,7 @@ fn pptp_and_labels_within_gre() {
         LinkType::RAW,
         &pptp([0x30, 0x81], &[0, 9, 0, 1, 0, 0, 0, 7, 0, 0, 0, 6]),
     );
-    // Without a key it is another version's.
+    // Without a key it belongs to another version.
     assert_eq!(
         decode(LinkType::RAW, &pptp([0x10, 0x01], &[0, 0, 0, 7])),
         None

@@ -132,7 +132,7 @@ pub(super) fn tcp(flags: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
     segment
 }
 
-/// An IPv4 packet, from 10.0.0.1 to 10.0.0.2, with whole words of options.
+/// An IPv4 packet from 10.0.0.1 to 10.0.0.2, with options in whole words.
 pub(super) fn ipv4(options: &[u8], body: &[u8]) -> Vec<u8> {
     let header_len = 20 + options.len();
     let total = (header_len + body.len()) as u16;
@@ -144,7 +144,7 @@ pub(super) fn ipv4(options: &[u8], body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// An IPv6 packet, from fd00::1 to fd00::2, whose body `next` names.
+/// An IPv6 packet from fd00::1 to fd00::2; `next` is its Next Header, the type of `body`.
 pub(super) fn ipv6(next: u8, body: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x60, 0x30, 0, 0];
     packet.extend((body.len() as u16).to_be_bytes());
@@ -159,7 +159,7 @@ pub(super) fn ipv6(next: u8, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// An Ethernet frame behind VLAN tags.
+/// An Ethernet frame with VLAN tags.
 pub(super) fn ethernet(tags: &[u16], ethertype: u16, packet: &[u8]) -> Vec<u8> {
     let mut frame = vec![2; 12];
     for tag in tags {

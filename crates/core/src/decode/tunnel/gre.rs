@@ -1,4 +1,4 @@
-//! Generic routing encapsulation, ERSPAN within it, and the one that PPTP has.
+//! Generic routing encapsulation (GRE), ERSPAN within it, and PPTP's variant.
 
 use super::{Bytes, content, of_kind};
 use crate::decode::byte_order::ByteOrder;
@@ -23,14 +23,14 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     if flags & VERSION == 1 {
         return in_pptp(flags, kind, (bytes, wire_len));
     }
-    // Source routes (RFC 1701) are not read.
+    // Source routes (RFC 1701) are not supported.
     if flags & (ROUTING | VERSION) != 0 {
         return None;
     }
     let fields = fields(flags, [CHECKSUM, KEY, SEQUENCE]);
     let content = behind(bytes, 4 + fields, wire_len)?;
     match kind {
-        // Type I differs from type II in that it has no sequence number.
+        // Unlike type II, type I has no sequence number.
         content::ERSPAN if flags & SEQUENCE == 0 => of_kind(content::ETHERNET, content),
         content::ERSPAN => {
             let (bytes, wire_len) = content;
@@ -44,13 +44,13 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     }
 }
 
-/// Returns the length of the fields that are present, a word each.
+/// Returns the total length of the fields that are present, one word each.
 fn fields<const N: usize>(flags: u16, of: [u16; N]) -> usize {
     4 * of.iter().filter(|&&field| flags & field != 0).count()
 }
 
-/// Returns the packet within a header of version 1: the key, which is the payload's length and the
-/// call, is always there.
+/// Returns the packet within a header of version 1: the key, which consists of the payload's length
+/// and the call id, is always present.
 fn in_pptp<'a>(flags: u16, kind: u16, (bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     if kind != content::PPP || flags & KEY == 0 || flags & (CHECKSUM | ROUTING) != 0 {
         return None;

@@ -3,21 +3,21 @@
 use super::{Bytes, certain};
 use crate::decode::link::behind;
 
-/// Length of the header: flags, type, length and the tunnel's endpoint.
+/// Length of the header: flags, type, length and the tunnel endpoint identifier.
 const HEADER: usize = 8;
-/// Length of sequence number, N-PDU number and the type of the first extension header, which are
-/// there if one of them is meant.
+/// Length of the sequence number, the N-PDU number and the type of the first extension header, all
+/// of which are present if any of them is used.
 const OPTIONAL: usize = 4;
 
 const VERSION_AND_PROTOCOL: u8 = 0xf0;
-/// Version 1 of GTP, not GTP', and the spare bit as it is to be sent.
+/// Version 1 of GTP (not GTP'), with the spare bit as it must be sent.
 const VERSION_1: u8 = 0x30;
 const HAS_EXTENSION: u8 = 0x04;
 const HAS_ANY: u8 = 0x07;
 
 /// The type of a message that carries a packet.
 const G_PDU: u8 = 0xff;
-/// Maximum number of extension headers in a row that are passed; the specification names six.
+/// Maximum number of consecutive extension headers that are skipped; the specification defines six.
 const MAX_EXTENSIONS: usize = 8;
 
 /// Returns the IP packet within a message.
@@ -27,7 +27,7 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     if flags & VERSION_AND_PROTOCOL != VERSION_1 || kind != G_PDU {
         return None;
     }
-    // The length is of what follows the header.
+    // The length does not include the header.
     if len + HEADER as u32 > wire_len {
         return None;
     }
@@ -41,7 +41,7 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     certain(behind(bytes, header, len + HEADER as u32)?)
 }
 
-/// Returns the end of the extension headers, the first of which begins at `at`. Each one gives its
+/// Returns the end of the extension headers, the first of which begins at `at`. Each states its
 /// length in words, and ends with the type of the next.
 fn pass_extensions(bytes: &[u8], mut at: usize) -> Option<usize> {
     for _ in 0..=MAX_EXTENSIONS {

@@ -25,7 +25,7 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
         }
         header += 2;
     }
-    // The tunnel and the session.
+    // The tunnel and session ids.
     header += 4;
     if flags & HAS_SEQUENCE != 0 {
         header += 4;

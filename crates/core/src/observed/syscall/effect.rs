@@ -38,7 +38,7 @@ const EFAULT: i64 = 14;
 const ENOTSOCK: i64 = 88;
 const ENOPROTOOPT: i64 = 92;
 
-/// Returns the call's meaning; `None` where there is nothing to say.
+/// Returns the call's meaning; `None` if there is nothing to report.
 pub(super) fn of(call: &SocketCall) -> Option<String> {
     if call.has_failed() {
         return Some(failure(call.result).to_owned());
@@ -55,7 +55,7 @@ pub(super) fn of(call: &SocketCall) -> Option<String> {
     }
 }
 
-/// Returns true if it is an option that is either on or off.
+/// Returns true if the call sets a boolean option.
 pub(super) fn is_switch(call: &SocketCall) -> bool {
     match &call.request {
         Request::SetOption { level, option, .. } => matches!(
@@ -66,8 +66,8 @@ pub(super) fn is_switch(call: &SocketCall) -> bool {
     }
 }
 
-/// Returns the value asked for and the one that the kernel gave, where that is less. The kernel
-/// counts buffers twice (`net/core/sock.c: sk_setsockopt()`); those that are forced know no limit.
+/// Returns the value requested and the one that the kernel set, if the kernel set less. The kernel
+/// doubles buffer sizes (`net/core/sock.c: sk_setsockopt()`); forced sizes have no limit.
 pub(super) fn cut(call: &SocketCall) -> Option<(i64, i64)> {
     let (asked, got) = (call.number()?, call.after?);
     let wanted = match &call.request {
@@ -82,7 +82,7 @@ pub(super) fn cut(call: &SocketCall) -> Option<(i64, i64)> {
     (got < wanted && !call.has_failed()).then_some((asked, got))
 }
 
-/// Returns what the kernel makes of a negative size: a very large one.
+/// Returns how the kernel interprets a negative size: as a very large one.
 fn unsigned(asked: i64) -> i64 {
     asked & i64::from(u32::MAX)
 }
@@ -167,7 +167,7 @@ fn of_socket(call: &SocketCall, option: i32) -> Option<String> {
     Some(text)
 }
 
-/// Describes a buffer's size. Both values are twice what was asked for, within bounds.
+/// Describes a buffer's size. Both values are twice the requested ones, within bounds.
 fn buffer(call: &SocketCall, limit: &str, what: &str) -> Option<String> {
     let asked = call.number()?;
     let size = match (cut(call), call.after) {

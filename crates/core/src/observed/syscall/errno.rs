@@ -69,7 +69,7 @@ const ERRORS: &[(i64, &str, &str)] = &[
     (512, "ERESTARTSYS", "To be restarted if SA_RESTART is set"),
 ];
 
-/// Returns the name and the meaning of an error; `None` for one that these calls do not give.
+/// Returns the name and the meaning of an error; `None` if these calls do not return it.
 pub(super) fn error(number: i64) -> Option<(&'static str, &'static str)> {
     let found = ERRORS.iter().find(|error| error.0 == number);
     found.map(|&(_, name, text)| (name, text))

@@ -299,7 +299,7 @@ const TLS: &[Named] = &[
     (4, "TLS_RX_EXPECT_NO_PAD"),
 ];
 
-/// Returns a level's name; `None` for one that is not known here.
+/// Returns a level's name; `None` if the level is not known here.
 pub(super) fn level(level: i32) -> Option<&'static str> {
     let known = LEVELS.iter().find(|known| known.0 == level)?;
     Some(known.1)

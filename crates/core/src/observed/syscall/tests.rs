@@ -28,7 +28,7 @@ fn number(level: i32, name: i32, value: i32) -> SocketCall {
     option(level, name, &value.to_ne_bytes())
 }
 
-/// As `strace` 6.1 wrote the same calls, but for timeouts and 4-byte names,
+/// Output equal to that of `strace` 6.1 for these calls, except for timeouts and 4-byte names,
 /// which it does not decode.
 #[test]
 fn calls_are_written_as_strace_does() {
@@ -173,7 +173,7 @@ fn what_the_kernel_made_of_it_is_said() {
     assert!(told(&call).contains("algorithm off"), "{call:?}");
     call.before = Some(1);
     assert!(told(&call).contains("off already"), "{call:?}");
-    // Any value but 0 switches it on.
+    // Any value but 0 switches the option on.
     let call = SocketCall {
         before: Some(1),
         ..number(6, 1, -1)
@@ -186,7 +186,7 @@ fn what_the_kernel_made_of_it_is_said() {
     assert!(told(&sized(200_000)).contains("own needs"));
     assert!(told(&sized(150_000)).contains("wmem_max"));
     assert!(told(&sized(300_000)).contains("least"));
-    // A negative size is a very large one; a forced one knows no limit.
+    // A negative size is a very large one; a forced one has no limit.
     let call = SocketCall {
         after: Some(425_984),
         ..number(1, 7, -1)

@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Argument, SOL_SOCKET, SOL_TCP};
 
-/// Number of bytes of a string that are shown, as `strace -s` has it.
+/// Number of bytes of a string that are shown, as with `strace -s`.
 const SHOWN: usize = 32;
 
 const SO_LINGER: i32 = 13;
@@ -112,8 +112,8 @@ fn inet6(rest: &[u8]) -> Option<String> {
     ))
 }
 
-/// Returns the path of a Unix address: it ends with its first zero; what begins with one is no
-/// path.
+/// Returns the path of a Unix address, which ends at its first zero byte; if it begins with one, it
+/// is not a path.
 fn unix(rest: &[u8]) -> Option<String> {
     let path = match rest.split_first()? {
         (0, name) => format!("@{}", whole(name)),
@@ -151,14 +151,14 @@ fn pointer(pointer: u64) -> String {
     }
 }
 
-/// Writes a string of C, cut where it is long; `len` is the length of all of it.
+/// Writes a C string, shortened if it is long; `len` is the full length.
 fn quoted(bytes: &[u8], len: i32) -> String {
     let shown = bytes.get(..bytes.len().min(SHOWN)).unwrap_or_default();
     let is_cut = usize::try_from(len).is_ok_and(|len| len > shown.len());
     whole(shown) + if is_cut { "..." } else { "" }
 }
 
-/// Writes a string of C in full.
+/// Writes a C string in full.
 fn whole(shown: &[u8]) -> String {
     let mut text = "\"".to_owned();
     for (place, &byte) in shown.iter().enumerate() {
@@ -172,7 +172,7 @@ fn whole(shown: &[u8]) -> String {
             0x0b => text.push_str("\\v"),
             0x0c => text.push_str("\\f"),
             b' '..=b'~' => text.push(char::from(byte)),
-            // A digit that follows must not be read as one of the number.
+            // A following digit must not be read as part of the number.
             _ if is_digit_next => {
                 write!(text, "\\{byte:03o}").expect("writing to a string succeeds");
             }

@@ -1,4 +1,4 @@
-//! A lookup under way: its queries and their answers.
+//! A lookup in progress: its queries and their answers.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -11,35 +11,35 @@ use crate::protocol::dns::{Kind, MAX_ADDRESSES, Message};
 
 /// Maximum number of names tried in one lookup: glibc's search list has six, others more.
 const MAX_STEPS: usize = 16;
-/// Maximum number of kinds of address asked for one name: A, AAAA, HTTPS, SVCB.
+/// Maximum number of record types queried for one name: A, AAAA, HTTPS, SVCB.
 const MAX_QUERIES: usize = 4;
-/// The most resolvers besides the first that are remembered of a lookup.
+/// Maximum number of further resolvers, in addition to the first, remembered per lookup.
 const MAX_OTHERS: usize = 3;
-/// Minimum time after which a query is repeated: libraries wait for a second and more, the most
-/// impatient resolvers for 376 ms. What comes sooner is a copy.
+/// Minimum time after which a query is retried: libraries wait for a second and more, the most
+/// impatient resolvers for 376 ms. Whatever comes sooner is a copy.
 const SOONEST_RETRY: Duration = Duration::from_millis(250);
-/// The time from which on a query with the same question and another id is taken for a repetition,
-/// as of resolvers that make a new socket for each try.
+/// The time from which a query with the same question and another id counts as a retry, as from
+/// resolvers that use a new socket for each try.
 const LATE_RETRY: Duration = Duration::from_millis(900);
-/// The longest time that an answer is waited for (resolv.conf(5): `timeout` is 30 at most).
+/// Maximum time for which an answer is awaited (resolv.conf(5): `timeout` is at most 30).
 const LATEST_RETRY: Duration = Duration::from_secs(31);
-/// Maximum time between A and AAAA queries from two sockets that leave together.
+/// Maximum time between A and AAAA queries that are sent together from two sockets.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// Maximum time after which the next name of a search list is asked for, when the one before does
-/// not exist; at the resolver the way there and back is in it.
+/// Maximum time until the next name of a search list is queried after the previous one was found
+/// not to exist; at the resolver, this includes the round trip to the client.
 const NEXT_NAME: Duration = Duration::from_millis(500);
-/// Codes of a resolver that cannot tell: SERVFAIL and REFUSED (RFC 1035 §4.1.1).
+/// Response codes of a resolver that cannot answer: SERVFAIL and REFUSED (RFC 1035 §4.1.1).
 const FAILURES: [u8; 2] = [2, 5];
 /// Minimum number of labels that names of one search have in common, from the left.
 const COMMON_LABELS: usize = 2;
 
-/// A lookup under way.
+/// A lookup in progress.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) point: PointId,
     pub(super) client: IpAddr,
     resolver: IpAddr,
-    /// Other resolvers that were asked the same afterwards.
+    /// Other resolvers that were asked the same question afterwards.
     others: Vec<IpAddr>,
     steps: Vec<Step>,
     begin: Timestamp,
@@ -47,7 +47,7 @@ pub(super) struct Open {
     pub(super) end: Timestamp,
     packets: [u64; 2],
     pub(super) addresses: Vec<IpAddr>,
-    /// Addresses that were connected to.
+    /// Addresses to which connections were made.
     pub(super) used: Vec<IpAddr>,
     pub(super) searched: Option<Search>,
 }
@@ -69,11 +69,11 @@ struct Query {
     first: Timestamp,
     last: Timestamp,
     sends: u32,
-    /// Time of an answer that said that it does not fit.
+    /// Time of a truncated answer.
     truncated: Option<Timestamp>,
     answered: Option<Timestamp>,
     has_addresses: bool,
-    /// True if the resolver could not tell.
+    /// True if the resolver could not answer.
     is_failed: bool,
 }
 
@@ -88,17 +88,18 @@ impl Open {
         self.others.iter().copied().chain([self.resolver])
     }
 
-    /// Returns true if any of its questions was answered.
+    /// Returns true if any of the lookup's questions was answered.
     pub(super) fn is_answered(&self) -> bool {
         self.queries().any(|query| query.answered.is_some())
     }
 
-    /// Returns true if the resolver failed to answer one of its questions.
+    /// Returns true if the resolver failed to answer one of the lookup's questions.
     pub(super) fn is_failed(&self) -> bool {
         self.queries().any(|query| query.is_failed)
     }
 
-    /// Returns the question that was sent most often, if none of its lookup's was answered.
+    /// Returns the question that was sent most often, if none of the lookup's questions was
+    /// answered.
     pub(super) fn unanswered(&self) -> Option<Unanswered> {
         let queries = || self.steps.iter().flat_map(|step| &step.queries);
         if queries().any(|query| query.answered.is_some() || query.truncated.is_some()) {
@@ -132,9 +133,9 @@ impl Open {
         }
     }
 
-    /// Takes in a query that was sent before, with the same id; returns false if it is none.
+    /// Takes in a retried query with the same id; returns false if the query is not one.
     pub(super) fn take_repetition(&mut self, message: &Message, place: Place) -> bool {
-        // Ids come again: what is long over is another lookup's.
+        // Ids are reused: a query long after the last one belongs to another lookup.
         let is_meant =
             |query: &Query| query.id == message.id && place.at.since(query.last) <= LATEST_RETRY;
         if self.is_used() {
@@ -147,8 +148,8 @@ impl Open {
         true
     }
 
-    /// Takes in a query for the other kind of address of the same name; returns false if it is
-    /// none.
+    /// Takes in a query for the other address family of the same name; returns false if the query
+    /// is not one.
     pub(super) fn take_companion(&mut self, message: &Message, place: Place) -> bool {
         if self.is_used() {
             return false;
@@ -174,8 +175,8 @@ impl Open {
         true
     }
 
-    /// Takes in the same question with another id: over TCP after an answer that did not fit, or
-    /// long after one that stayed unanswered. Returns false if the query is none.
+    /// Takes in the same question with another id: over TCP after a truncated answer, or long after
+    /// a query that stayed unanswered. Returns false if the query is neither.
     pub(super) fn take_late_repetition(&mut self, message: &Message, place: Place) -> bool {
         if self.is_used() {
             return false;
@@ -199,8 +200,8 @@ impl Open {
         true
     }
 
-    /// Takes in a query for the next name of a search list, because the one before does not exist;
-    /// returns false if it is none.
+    /// Takes in a query for the next name of a search list, sent because the previous name does not
+    /// exist; returns false if the query is not one.
     pub(super) fn take_next_name(&mut self, message: &Message, place: Place) -> bool {
         let Some(step) = self.steps.last() else {
             return false;
@@ -216,7 +217,7 @@ impl Open {
         true
     }
 
-    /// Takes in an answer to one of its queries; returns the addresses that it adds.
+    /// Takes in an answer to one of the lookup's queries; returns the addresses that it adds.
     pub(super) fn take_answer(&mut self, message: &Message, place: Place) -> Option<Vec<IpAddr>> {
         if self.is_used() {
             return None;
@@ -246,14 +247,15 @@ impl Open {
         Some(fresh)
     }
 
-    /// Returns the time that the answer took that just came, if it answers what was sent once.
+    /// Returns the time that the latest answer took, if its query was sent only once.
     pub(super) fn answered_within(&mut self, message: &Message, place: Place) -> Option<Duration> {
         let query = self.query(message, |query| query.id == message.id && query.sends == 1)?;
         let is_first = query.answered.is_none_or(|answered| answered == place.at);
         (is_first && !place.is_stream).then(|| place.at.since(query.first))
     }
 
-    /// Notes a connection to one of its addresses; returns false if there was one.
+    /// Records a connection to one of the lookup's addresses; returns false if there already was
+    /// one.
     pub(super) fn use_for(&mut self, address: IpAddr) -> bool {
         let is_new = !self.used.contains(&address);
         if is_new {
@@ -262,7 +264,7 @@ impl Open {
         is_new
     }
 
-    /// Returns the result of the lookup, when the connection begins.
+    /// Returns the result of the lookup when the connection begins.
     pub(super) fn conclude(&self) -> Lookup {
         let retried = self.retried();
         let streamed = self.streamed();
@@ -306,7 +308,7 @@ impl Open {
         self.steps.iter().flat_map(|step| &step.queries)
     }
 
-    /// Returns the time between first and last sending, of all queries together.
+    /// Returns the time between the first and the last sending, over all queries.
     fn retried(&self) -> Duration {
         let repeated = self.queries().filter(|query| query.sends > 1);
         let mut spans: Vec<_> = repeated.map(|query| (query.first, query.last)).collect();
@@ -385,7 +387,7 @@ impl Query {
         }
     }
 
-    /// Notes that the query is sent again. Over TCP that is no repetition of something lost.
+    /// Records that the query is sent again. Over TCP this does not count as a retry after a loss.
     fn repeat(&mut self, place: Place) {
         if !place.is_stream && place.at.since(self.last) >= SOONEST_RETRY {
             self.sends += 1;
@@ -393,18 +395,19 @@ impl Query {
         }
     }
 
-    /// Returns true if it was answered, and the name or the address does not exist.
+    /// Returns true if the name was answered, but it or its address does not exist.
     fn is_in_vain(&self) -> bool {
         self.answered.is_some() && !self.has_addresses
     }
 
-    /// Returns true if it was sent again because no answer had come.
+    /// Returns true if the query was sent again because no answer had come.
     fn was_lost(&self) -> bool {
         self.sends > 1 && self.answered.is_none_or(|at| at >= self.last)
     }
 }
 
-/// Returns true if two names are one name with two suffixes of a search list, or with one and none.
+/// Returns true if two names are the same name with two suffixes of a search list, or with one
+/// suffix and without.
 fn is_same_search(one: &str, other: &str) -> bool {
     let (one, other): (Vec<_>, Vec<_>) = (one.split('.').collect(), other.split('.').collect());
     let pairs = |a: &[&str], b: &[&str]| a.iter().zip(b).take_while(|(a, b)| a == b).count();

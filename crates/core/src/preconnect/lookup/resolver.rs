@@ -1,4 +1,4 @@
-//! Lookups that no connection followed, added up by the resolver that was asked.
+//! Lookups that no connection followed, totalled by resolver.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -10,49 +10,50 @@ use crate::observed::event::PointId;
 use crate::protocol::http::fingerprint;
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of resolvers told apart at each point.
+/// Maximum number of resolvers distinguished at each observation point.
 const MAX_RESOLVERS: usize = 256;
-/// Maximum number of lookups of one whose times are kept one by one, the first ones.
+/// Maximum number of lookups per resolver whose times are kept individually; the first ones are
+/// kept.
 const MAX_WAITED: usize = 1024;
-/// Maximum number of packets shown of each kind.
+/// Maximum number of packets listed for each kind.
 const MAX_PACKETS: usize = 6;
 
 /// The lookups at one resolver that no connection followed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Resolved {
     pub(crate) lookups: u64,
-    /// Time from the first query to the last answer, of lookups that were answered.
+    /// Time from the first query to the last answer, for lookups that were answered.
     pub(crate) took: Distribution,
-    /// Time until queries were sent again, in lookups that were answered in the end.
+    /// Time until queries were retried, in lookups that were eventually answered.
     pub(crate) retried: Kind,
-    /// Time until queries were sent again, in lookups that were never answered.
+    /// Time until queries were retried, in lookups that were never answered.
     pub(crate) unanswered: Kind,
-    /// Time from an answer that was truncated to the answer over TCP.
+    /// Time from a truncated answer to the answer over TCP.
     pub(crate) streamed: Kind,
-    /// Lookups that the resolver failed to do (SERVFAIL, REFUSED).
+    /// Lookups in which the resolver failed (SERVFAIL, REFUSED).
     pub(crate) failed: Kind,
-    /// Answers that were waited for, of queries that were sent once.
+    /// Waits for answers to queries that were sent only once.
     pub(crate) waited: Vec<Waited>,
 }
 
-/// The wait for an answer to queries that were sent once.
+/// The wait for an answer to queries that were sent only once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waited {
     pub(crate) took: Duration,
-    /// The number of names asked for, one after the other.
+    /// Number of names queried, one after another.
     pub(crate) names: u32,
     pub(crate) packets: [u64; 2],
-    /// Fingerprints of the name, and of the domain that it is of: its last two labels.
+    /// Fingerprints of the name and of its domain (the name's last two labels).
     pub(crate) name: u64,
     pub(crate) domain: u64,
 }
 
-/// Lookups that one thing happened to.
+/// Lookups with the same problem.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Kind {
     pub(crate) lost: Distribution,
     pub(crate) packets: Vec<u64>,
-    /// A name that it happened to.
+    /// The name of one such lookup.
     pub(crate) name: String,
 }
 
@@ -63,7 +64,7 @@ pub(super) struct Resolvers {
 }
 
 impl Resolvers {
-    /// Takes in a lookup that is done with, unless a connection followed.
+    /// Takes in a completed lookup, unless a connection followed it.
     pub(super) fn take(&mut self, open: &Open) {
         let key = (open.point, open.resolver());
         let has_room = self.list.len() < MAX_RESOLVERS || self.list.contains_key(&key);
@@ -72,7 +73,7 @@ impl Resolvers {
         }
         let unanswered = open.unanswered();
         if unanswered.is_none() && !open.is_answered() {
-            // The question was asked once, and may be answered behind the capture's end.
+            // The question was asked once, and may be answered after the capture's end.
             return;
         }
         let resolved = self.list.entry(key).or_default();
@@ -84,7 +85,7 @@ impl Resolvers {
         self.list.keys().map(|&(_, resolver)| resolver)
     }
 
-    /// Returns the lookups by resolver, at the point that saw most of them.
+    /// Returns the lookups by resolver, at the observation point that saw most of them.
     pub(super) fn by_address(self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
         let mut list: BTreeMap<IpAddr, Resolved> = BTreeMap::new();
         for ((_, resolver), mut resolved) in self.list {
@@ -129,7 +130,7 @@ impl Resolved {
         }
     }
 
-    /// Returns the time of all lookups, in nanoseconds.
+    /// Returns the total time of all lookups, in nanoseconds.
     pub(crate) fn total(&self) -> u64 {
         let sum = self.took.sum_ns() + self.unanswered.lost.sum_ns();
         u64::try_from(sum).unwrap_or(u64::MAX)

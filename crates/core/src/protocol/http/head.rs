@@ -1,22 +1,22 @@
-//! Heads of messages: the first line, the fields that say where a message ends, and those that are
-//! evidence (RFC 9112 §3 to §6).
+//! Heads of messages: the first line, the fields that determine where a message ends, and those
+//! that serve as evidence (RFC 9112 §3 to §6).
 
 use memchr::memchr;
 
 use super::{Framing, Head, MAX_TARGET, RequestLine, Role, fingerprint, origin, target_of};
 
-/// Maximum number of header fields of one head.
+/// Maximum number of header fields per head.
 const MAX_FIELDS: usize = 100;
 
-/// Content types of bodies that a certificate's validity rests on.
+/// Content types of bodies on which a certificate's validity depends.
 const REVOCATIONS: [&[u8]; 3] = [
     b"application/ocsp-response",
     b"application/pkix-crl",
     b"application/pkix-cert",
 ];
 
-/// Content types of bodies whose parts come when something happens (HTML's server-sent
-/// events, frames of cameras, lines of watches, gRPC).
+/// Content types of bodies whose parts are sent as events occur (HTML's server-sent events, camera
+/// frames, lines of watches, gRPC).
 const STREAMS: [&[u8]; 6] = [
     b"text/event-stream",
     b"multipart/x-mixed-replace",
@@ -26,11 +26,11 @@ const STREAMS: [&[u8]; 6] = [
     b"application/grpc",
 ];
 
-/// A head, the end of its body, and the number of bytes that it takes.
+/// A head, where its body ends, and the number of bytes in the head.
 pub(super) type Whole = (Head, Framing, usize);
 
-/// Reads the head that `bytes` begin with, its empty line included; `None`
-/// where that is not among them, or it is no HTTP/1.x.
+/// Reads the head at the beginning of `bytes`, including its empty line; `None` if the empty line
+/// is missing, or if this is not HTTP/1.x.
 pub(super) fn read(role: Role, bytes: &[u8]) -> Option<Whole> {
     let mut rest = bytes;
     let first = next_line(&mut rest)?;
@@ -49,7 +49,7 @@ pub(super) fn read(role: Role, bytes: &[u8]) -> Option<Whole> {
     None
 }
 
-/// Takes a line off, without its end.
+/// Removes and returns a line, without its line end.
 #[inline]
 fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (line, after) = rest.split_at(memchr(b'\n', rest)?);
@@ -97,7 +97,7 @@ impl Reading {
             fingerprint: fingerprint(target),
             origin: 0,
         });
-        // Proxies are asked for all origins on one connection (RFC 9112 §3.2.2).
+        // A proxy gets requests for all origins on one connection (RFC 9112 §3.2.2).
         self.is_to_proxy = target.starts_with(b"http://");
         Some(())
     }
@@ -127,7 +127,7 @@ impl Reading {
         Some(())
     }
 
-    /// Takes a field line off. Most are of no interest: their length says so.
+    /// Removes a field line. Most are of no interest, which their length shows.
     #[inline]
     fn field(&mut self, rest: &mut &[u8]) -> Option<()> {
         let (name, after) = rest.split_at(token_len(rest));
@@ -206,13 +206,13 @@ impl Reading {
     }
 }
 
-/// Returns the number of bytes of a name (RFC 9110 §5.6.2) that `bytes` begin with.
+/// Returns the length of the token (RFC 9110 §5.6.2) at the beginning of `bytes`.
 #[inline]
 fn token_len(bytes: &[u8]) -> usize {
     const TOKEN: [bool; 256] = token_bytes();
     let is_token = |byte: &u8| TOKEN.get(usize::from(*byte)) == Some(&true);
     let mut len = 0;
-    // Four at a time with one branch.
+    // Four at a time, with one branch.
     for four in bytes.chunks_exact(4) {
         if !four.iter().fold(true, |is, byte| is & is_token(byte)) {
             break;
@@ -241,7 +241,7 @@ const fn token_bytes() -> [bool; 256] {
     table
 }
 
-/// Returns the number that digits, and nothing else, spell (RFC 9110 §8.6).
+/// Returns the value of a string that consists only of digits (RFC 9110 §8.6).
 fn number(digits: &[u8]) -> Option<u64> {
     let append = |number: u64, digit: &u8| {
         let digit = u64::from(digit.wrapping_sub(b'0'));
@@ -252,7 +252,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     number.filter(|_| !digits.is_empty())
 }
 
-/// Returns true if `text` is `word`, which is in lower case, whatever the case of `text`.
+/// Returns true if `text` equals `word`, which is in lower case, ignoring case.
 #[inline]
 fn is<const N: usize>(text: &[u8], word: &[u8; N]) -> bool {
     let case = |letter: u8| u8::from(letter.is_ascii_lowercase()) << 5;

@@ -5,9 +5,9 @@ use memchr::memchr;
 use super::{Framing, Head, Role, begins_message, head};
 use crate::protocol::{Step, skip};
 
-/// The longest head that is kept; a longer one is no HTTP worth reading.
+/// Maximum length of a head that is kept; a longer one is not plausible HTTP.
 const MAX_HEAD: usize = 64 * 1024;
-/// The longest chunk-size line, its extensions included.
+/// Maximum length of a chunk-size line, its extensions included.
 const MAX_CHUNK_LINE: usize = 256;
 
 /// The messages of one direction.
@@ -23,17 +23,17 @@ enum State {
     /// Between messages, where stray CRLF are skipped (RFC 9112 §2.2).
     Between,
     Head,
-    /// In a body, with the number of bytes that are still to come.
+    /// In a body, with the number of remaining bytes.
     Length(u64),
     /// Collecting a chunk-size line in `head`.
     ChunkSize,
-    /// In a chunk, with the number of bytes that are still to come, its CRLF included.
+    /// In a chunk, with the number of remaining bytes, its CRLF included.
     Chunk(u64),
     /// Collecting the trailer section in `head`.
     Trailer,
     /// In a body that lasts until the connection closes.
     UntilClose,
-    /// Before the message's end, which is due.
+    /// Before the message's end, which is the next step.
     Ending,
     Lost,
 }
@@ -47,7 +47,7 @@ impl Messages {
         }
     }
 
-    /// Begins afresh at a message's first byte.
+    /// Starts over at a message's first byte.
     pub(crate) fn reset(&mut self) {
         self.state = State::Between;
         self.head = Vec::new();
@@ -57,8 +57,8 @@ impl Messages {
         self.state == State::Lost
     }
 
-    /// Returns the number of body bytes that the message in progress has announced and that are
-    /// still to come, where its length was given.
+    /// Returns how many of the body bytes announced by the current message are still to come, if
+    /// its length was given.
     pub(crate) fn awaited_bytes(&self) -> Option<u64> {
         match self.state {
             State::Length(left) => Some(left),
@@ -71,8 +71,8 @@ impl Messages {
         self.state == State::UntilClose
     }
 
-    /// Passes over `length` bytes at once, if all of them lie within the body and do not end it;
-    /// returns true if they do.
+    /// Skips `length` bytes in one go if all of them are within the body and do not end it; returns
+    /// true if so.
     pub(crate) fn pass(&mut self, length: u64) -> bool {
         match &mut self.state {
             State::Length(left) | State::Chunk(left) if *left > length => {
@@ -84,13 +84,13 @@ impl Messages {
         }
     }
 
-    /// Notes that the response whose head was just read has no body: it answers `HEAD`.
+    /// Records that the response whose head was just read has no body, because it answers `HEAD`.
     pub(crate) fn no_body(&mut self) {
         self.state = State::Ending;
     }
 
-    /// Goes on with `bytes`, the captured part at their front used up step by
-    /// step; `missing` uncaptured bytes follow them.
+    /// Continues with `bytes`, whose captured part is consumed from the front step by step;
+    /// `missing` uncaptured bytes follow.
     pub(crate) fn step(&mut self, bytes: &mut &[u8], missing: &mut u64) -> Step {
         loop {
             match self.state {
@@ -172,7 +172,7 @@ impl Messages {
         Some(Step::Began)
     }
 
-    /// Takes bytes up to the head's empty line; most heads come whole.
+    /// Takes bytes up to the head's empty line; most heads come in one piece.
     fn read_head(&mut self, bytes: &mut &[u8]) -> Option<Step> {
         if self.head.is_empty()
             && let Some((head, framing, len)) = head::read(self.role, bytes)
@@ -248,7 +248,7 @@ impl Messages {
         true
     }
 
-    /// Takes one line with its newline, or returns `None` and puts by what there was.
+    /// Takes one line with its newline, or stores the available bytes and returns `None`.
     fn take_line(&mut self, bytes: &mut &[u8]) -> Option<Vec<u8>> {
         let Some(newline) = memchr(b'\n', bytes) else {
             self.head.extend_from_slice(bytes);

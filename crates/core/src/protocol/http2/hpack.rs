@@ -1,20 +1,20 @@
-//! HPACK (RFC 7541): as much of a field section as tells what was asked and
-//! what was answered, and the dynamic table that this needs.
+//! HPACK (RFC 7541): as much of a field section as is needed to read the request and the status,
+//! and the dynamic table required for it.
 
 use std::collections::VecDeque;
 
 use super::huffman;
 
-/// The size of a dynamic table before a SETTINGS frame says otherwise
-/// (RFC 9113 §6.5.2), and the largest that is followed here.
+/// The size of a dynamic table until a SETTINGS frame changes it (RFC 9113 §6.5.2), and the maximum
+/// size supported here.
 const DEFAULT_TABLE: usize = 4096;
 const LARGEST_TABLE: usize = 64 * 1024;
-/// Bytes that an entry takes besides its name and value (RFC 7541 §4.1).
+/// Size of an entry in addition to its name and value (RFC 7541 §4.1).
 const ENTRY_OVERHEAD: usize = 32;
-/// The longest path kept for the report.
+/// Maximum length of a path that is kept for the report.
 const MAX_PATH: usize = 256;
 
-/// Entries of the static table that say something here (RFC 7541, appendix A): 1 to 14.
+/// Entries of the static table that are used here (RFC 7541, appendix A): 1 to 14.
 const TELLING: [(&[u8], &[u8]); 14] = [
     (b":authority", b""),
     (b":method", b"GET"),
@@ -31,8 +31,8 @@ const TELLING: [(&[u8], &[u8]); 14] = [
     (b":status", b"404"),
     (b":status", b"500"),
 ];
-/// Names of the static table's other entries: an entry of the dynamic table may have one, and its
-/// length counts.
+/// Names of the other entries of the static table: an entry of the dynamic table may refer to one,
+/// and its length counts.
 #[rustfmt::skip]
 const NAMES: [&str; 47] = [
     "accept-charset", "accept-encoding", "accept-language", "accept-ranges", "accept", "access-
@@ -63,7 +63,7 @@ pub(crate) struct Decoder {
     table: VecDeque<Entry>,
     size: usize,
     limit: usize,
-    /// True if something was missed or made no sense: the table is not known any more.
+    /// True if something was missed or invalid: the table is no longer known.
     is_broken: bool,
 }
 
@@ -79,13 +79,13 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Notes that a field section was missed.
+    /// Records that a field section was missed.
     pub(crate) fn miss(&mut self) {
         self.is_broken = true;
         self.table = VecDeque::new();
     }
 
-    /// Decodes a field section. `None`: its content cannot be told.
+    /// Decodes a field section. `None` if its content cannot be determined.
     pub(crate) fn decode(&mut self, block: &[u8]) -> Option<Fields> {
         if self.is_broken {
             return None;
@@ -151,7 +151,7 @@ impl Decoder {
         }
     }
 
-    /// Makes room for `room` bytes (RFC 7541 §4.3, §4.4).
+    /// Evicts entries to make room for `room` bytes (RFC 7541 §4.3, §4.4).
     fn evict(&mut self, room: usize) {
         while self.size + room > self.limit {
             let Some((name, value)) = self.table.pop_back() else {

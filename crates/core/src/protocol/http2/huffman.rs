@@ -1,8 +1,8 @@
 //! HPACK's Huffman code (RFC 7541 §5.2, appendix B).
 
-/// The length of each symbol's code, in bits; the last symbol is EOS. The code
-/// is canonical: codes of one length are consecutive in the order of symbols,
-/// and go on from those of the length before.
+/// The length of each symbol's code, in bits; the last symbol is EOS. The code is canonical: codes
+/// of one length are consecutive in the order of symbols, and continue after those of the previous
+/// length.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
@@ -26,10 +26,10 @@ const LENGTHS: [u8; 257] = [
 const LONGEST: usize = 30;
 const EOS: u16 = 256;
 
-/// The code as decoding needs it: the symbols by length, and where each length begins.
+/// The code in the form needed for decoding: the symbols by length, and where each length begins.
 struct Code {
     symbols: [u16; 257],
-    /// First code of each length, and the place where its symbols begin.
+    /// First code of each length, and the index where its symbols begin.
     first: [(u32, usize); LONGEST + 2],
 }
 
@@ -59,7 +59,7 @@ const fn code() -> Code {
     code
 }
 
-/// Decodes a string. `None`: it is no such code, or is padded wrongly.
+/// Decodes a string. `None` if it is not a valid code, or has invalid padding.
 pub(super) fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(bytes.len() * 8 / 5);
     let (mut code, mut length) = (0_u32, 0_usize);

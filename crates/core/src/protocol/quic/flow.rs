@@ -12,9 +12,10 @@ use crate::stats::sample::Sample;
 
 /// Minimum length of the client's datagrams with an Initial (RFC 9000 §14.1).
 const LEAST_INITIAL: u16 = 1200;
-/// Minimum length of the destination id that the client chooses at first (RFC 9000 §7.2).
+/// Minimum length of the destination connection id that the client initially chooses (RFC 9000
+/// §7.2).
 const LEAST_ID: usize = 8;
-/// The port below which no client sends (RFC 6335 §6).
+/// The port number below which no client sends (RFC 6335 §6).
 const SERVERS_PORTS: u16 = 1024;
 
 /// A flow that began with a client's Initial.
@@ -48,22 +49,24 @@ pub(crate) struct Side {
 /// The handshake's steps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Opening {
-    /// The client's Initials since the server last sent anything: time of the last one, and number.
+    /// The client's Initials since the server last sent anything: time of the last one, and their
+    /// number.
     asked: Option<Timestamp>,
     asks: u32,
-    /// Time of the server's first Initial or Handshake, and the time that it took from the ask.
+    /// Time of the server's first Initial or Handshake packet, and the time from the client's
+    /// Initial to it.
     answered: Option<Timestamp>,
     to_server: Option<Duration>,
     to_client: Option<Duration>,
-    /// Time of the client's first packet with a short header: it has all keys.
+    /// Time of the client's first packet with a short header, when the client has all keys.
     end: Option<Timestamp>,
-    /// Number of Initials that the client repeated before any answer.
+    /// Number of Initials that the client retransmitted before any answer.
     repeated: u32,
 }
 
 impl Flow {
-    /// Creates a flow, if the datagram can only be a client's first Initial: a server's looks alike
-    /// but for its port and what it is coalesced with.
+    /// Creates a flow if the datagram can only be a client's first Initial: a server's looks the
+    /// same except for its port and the packets coalesced with it.
     pub(crate) fn begin(datagram: &Datagram, payload: &[u8], stream: Option<u32>) -> Option<Self> {
         if datagram.payload_len < LEAST_INITIAL {
             return None;
@@ -129,7 +132,7 @@ impl Flow {
                 self.spin.take(by_client, spin, at);
             }
             Packet::Initial { .. } if by_client => {
-                // A version that was negotiated, or the one of before.
+                // A negotiated version, or the previous one.
                 self.version = version.unwrap_or(self.version);
                 self.opening.ask(at);
             }
@@ -168,21 +171,21 @@ impl Flow {
         self.opening.repeated
     }
 
-    /// Returns true if the spin bit measures.
+    /// Returns true if the spin bit can be used to measure the round trip.
     pub(crate) fn spins(&self) -> bool {
         let whole = self.to_server().zip(self.to_client());
         self.spin
             .is_believable(whole.map(|(one, other)| one + other))
     }
 
-    /// Returns the round trips by the spin bit: to the client and to the server.
+    /// Returns the round trips measured by the spin bit: to the client and to the server.
     pub(crate) fn spin_trips(&self) -> [&Sample; 2] {
         [&self.spin.to_client, &self.spin.to_server]
     }
 }
 
 impl Opening {
-    /// Takes in the client's Initial: an ask, until the server has answered.
+    /// Takes in the client's Initial, which counts as a request until the server has answered.
     fn ask(&mut self, at: Timestamp) {
         if self.answered.is_some() {
             self.advance(true, at);
@@ -193,8 +196,8 @@ impl Opening {
         self.asked = Some(at);
     }
 
-    /// Takes in a packet by which the server wants to be asked otherwise: that is a round trip,
-    /// too.
+    /// Takes in a packet in which the server asks the client to start over: this costs a round
+    /// trip, too.
     fn turn_back(&mut self, at: Timestamp) {
         self.time_server(at);
         self.asks = 0;
@@ -213,8 +216,8 @@ impl Opening {
         }
     }
 
-    /// Times the server's answer. An ask that was repeated times nothing: either may have been
-    /// answered.
+    /// Measures the server's answer. A retransmitted Initial measures nothing, because either copy
+    /// may have been answered.
     fn time_server(&mut self, at: Timestamp) {
         let took = self
             .asked

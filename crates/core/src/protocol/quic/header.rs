@@ -1,20 +1,20 @@
 //! Headers of packets, as far as they are readable without keys.
 
-/// Maximum number of packets in a datagram; more are no handshake's.
+/// Maximum number of packets in a datagram; handshakes do not have more.
 const MAX_COALESCED: usize = 8;
-/// The longest connection id: longer ones are dropped in these versions (RFC 9000 §17.2).
+/// Maximum length of a connection id: longer ones are dropped in these versions (RFC 9000 §17.2).
 const MAX_ID: usize = 20;
 
 /// QUIC versions whose packet types are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// Version 1 and the drafts that it came from (RFC 9000 §17.2).
+    /// Version 1 and the drafts that led to it (RFC 9000 §17.2).
     One,
-    /// Version 2 (RFC 9369 §3.2): the same with other type bits.
+    /// Version 2 (RFC 9369 §3.2): the same with different type bits.
     Two,
 }
 
-/// A packet, by its header.
+/// A packet, identified by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packet {
     /// An Initial, with the length of its destination connection id.
@@ -52,8 +52,8 @@ pub(crate) fn version(payload: &[u8]) -> Option<u32> {
     (first & 0x80 != 0).then_some(number)
 }
 
-/// Hands the packets of a datagram to `each`, as far as they were captured and
-/// their version is known.
+/// Passes the packets of a datagram to `each`, as far as they were captured and their version is
+/// known.
 pub(crate) fn packets(mut datagram: &[u8], mut each: impl FnMut(Packet)) {
     for _ in 0..MAX_COALESCED {
         let Some((packet, rest)) = packet(datagram) else {
@@ -84,7 +84,7 @@ fn packet(datagram: &[u8]) -> Option<(Packet, &[u8])> {
         return None;
     }
     let bits = (first >> 4) & 3;
-    // RFC 9369 §3.2 turns them by one.
+    // RFC 9369 §3.2 rotates the types by one.
     let kind = match version {
         Version::One => bits,
         Version::Two => bits.wrapping_sub(1) & 3,
@@ -108,7 +108,7 @@ fn id(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(len))
 }
 
-/// Returns the bytes that follow a packet whose length is next; none where the capture cut it.
+/// Returns the bytes after a packet whose length field comes next; empty if the capture cut it.
 fn body(bytes: &[u8]) -> Option<&[u8]> {
     let (len, rest) = integer(bytes)?;
     let len = usize::try_from(len).ok()?;
@@ -165,7 +165,7 @@ mod tests {
         let last = Packet::OneRtt { spin: true };
         assert_eq!(all(&datagram), [initial, Packet::Handshake, last]);
         for len in 0..datagram.len() {
-            // However it is cut, what is told is a beginning of that.
+            // However it is cut, the result is a prefix of that.
             let told = all(&datagram[..len]);
             assert!(told.len() <= 3, "{told:?}");
         }

@@ -1,18 +1,19 @@
 //! The latency spin bit: a square wave with the round trip for a half-period.
 //!
-//! The client inverts what it hears, the server repeats it (RFC 9000 §17.4).
-//! From an edge to the next one of the other direction is a round trip from
-//! the point to one end, including what the end waited to send
-//! (RFC 9312 §4.2). Either end may turn it off or send noise.
+//! The client inverts the received bit, the server repeats it (RFC 9000 §17.4). The time from an
+//! edge to the next one of the other direction is a round trip from the observation point to one
+//! end, including the time before the end sent (RFC 9312 §4.2). Either end may turn the bit off or
+//! send noise.
 
 use core::time::Duration;
 
 use crate::observed::time::Timestamp;
 use crate::stats::sample::Sample;
 
-/// Minimum edges in each direction before the bit is believed to spin.
+/// Minimum number of edges in each direction for the bit to count as spinning.
 const LEAST_EDGES: u32 = 3;
-/// The most by which the edges of both directions differ: noise makes edges of its own.
+/// Maximum difference between the numbers of edges in the two directions: noise makes edges of its
+/// own.
 const MOST_UNLIKE: u32 = 2;
 
 /// Spin bit of one flow.
@@ -20,7 +21,7 @@ const MOST_UNLIKE: u32 = 2;
 pub(super) struct Spin {
     client: Wave,
     server: Wave,
-    /// Round trips from here to the server; and to the client.
+    /// Round trips from the observation point to the server.
     pub(super) to_server: Sample,
     pub(super) to_client: Sample,
 }
@@ -49,7 +50,7 @@ impl Wave {
 }
 
 impl Spin {
-    /// Takes in a 1-RTT packet of the client, or of the server.
+    /// Takes in a 1-RTT packet of the client or of the server.
     pub(super) fn take(&mut self, by_client: bool, spin: bool, at: Timestamp) {
         if by_client {
             // The client inverts the bit: its edge answers the server's edge to the other value.
@@ -67,8 +68,8 @@ impl Spin {
         }
     }
 
-    /// Returns true if it measures: both directions turn, about as often, and not quicker than
-    /// `floor`, the path's round trip as the handshake had it.
+    /// Returns true if the spin bit is usable: both directions change, about equally often, and not
+    /// faster than `floor`, the path's round trip according to the handshake.
     pub(super) fn is_believable(&self, floor: Option<Duration>) -> bool {
         let (client, server) = (self.client.edges, self.server.edges);
         let turns = client.min(server) >= LEAST_EDGES && client.abs_diff(server) <= MOST_UNLIKE;
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn edges_time_either_half() {
-        // The point stands 2 ms from the client, 10 ms from the server.
+        // The point is 2 ms from the client and 10 ms from the server.
         let mut spin = Spin::default();
         for turn in 0..6_i64 {
             let value = turn % 2 == 1;

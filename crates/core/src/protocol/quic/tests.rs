@@ -14,8 +14,8 @@ const RETRY: &[u8] = include_bytes!("../../../tests/quic/retry.pcap");
 /// Ethernet, IPv4 without options, UDP.
 const HEADERS: usize = 14 + 20 + 8;
 
-/// Returns the flows in a recording of which only packets with these numbers count, each cut to
-/// `snap` bytes.
+/// Returns the flows in a recording, of which only packets with the numbers that `counts` accepts
+/// are used, each cut to `snap` bytes.
 fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<Flow>> {
     let mut flows = Flows::new(flow::hasher(1));
     let mut closed = Vec::new();
@@ -37,7 +37,7 @@ fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<
     flows.finish()
 }
 
-/// Returns the only flow in a whole recording.
+/// Returns the only flow in a complete recording.
 fn only(file: &[u8]) -> Box<Flow> {
     let mut flows = flows(file, usize::MAX, |_| true);
     assert_eq!(flows.len(), 1);
@@ -50,7 +50,7 @@ fn rounded_ms(duration: Option<Duration>) -> Option<u128> {
 
 #[test]
 fn a_handshake_is_timed_to_the_clients_first_packet_under_its_final_keys() {
-    // Packet 1, the Initial; 2, the server's flight; 3, all the client's.
+    // Packet 1 is the Initial, 2 the server's flight, 3 all of the client's.
     let flow = only(HANDSHAKE);
     assert_eq!(flow.version, 1);
     assert_eq!(rounded_ms(flow.to_server()), Some(28));

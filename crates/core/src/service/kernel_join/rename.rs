@@ -1,10 +1,10 @@
-//! Waits renamed by what the server's own kernel timed of the same request.
+//! Waits renamed by the server's own kernel's times of the same request.
 //!
-//! The kernel is the better witness of its host: what it held is a hold, what its program
-//! wrote late is a pause, and what lay beyond its stack is not the server's, whatever the
-//! packets look like. It must fit them first: both have one clock, and where the two
-//! disagree on how it could have been, or it is open which of several waits is meant, the
-//! packets' name stays.
+//! The kernel is the better witness of its host. Data that it held is a hold, data that its program
+//! wrote late is a pause, and time outside its stack is not the server's, whatever the packets look
+//! like. But the kernel's times must fit the packets first: both use one clock. If the two
+//! disagree, or if it is not clear which of several waits is meant, the packets' kind of wait
+//! stays.
 
 use core::time::Duration;
 
@@ -20,8 +20,8 @@ const THINK: Name = (WaitKind::ServerThink, Owner::Server);
 const PAUSE: Name = (WaitKind::ServerPause, Owner::Server);
 const HELD: Name = (WaitKind::ResponseHeld, Owner::Server);
 
-/// Gives the waits of the server's time the names that its kernel gives them. `error` is the most
-/// that the two may be apart without disagreeing.
+/// Gives the waits of the server's time the kinds and owners that its kernel shows. `error` is the
+/// maximum difference between the two without a disagreement.
 pub(super) fn rename(exchange: &mut Exchange, turn: &RequestSpan, error: Duration) {
     if !can_tell(exchange, turn) {
         return;
@@ -56,9 +56,9 @@ pub(super) fn rename(exchange: &mut Exchange, turn: &RequestSpan, error: Duratio
     exchange.waits = waits;
 }
 
-/// Returns true if the turn says where its time went, and the packets do not show anything that
-/// lengthens the server's waits without being one: a part that had to be sent again, a
-/// request that was long in coming, somebody between who answers for it.
+/// Returns true if the turn shows where its time went, and packets show nothing that lengthens the
+/// server's apparent waits from outside: a retransmitted part, a request that took long to arrive,
+/// or a device in between that answers for the server.
 fn can_tell(exchange: &Exchange, turn: &RequestSpan) -> bool {
     let came_at_once = turn.delivered_last.since(turn.delivered) < NOTABLE;
     let is_plain = exchange.recoveries.is_empty() && !exchange.signs.is_relayed;
@@ -71,8 +71,8 @@ fn notable<'a>(exchange: &'a Exchange, kinds: &[WaitKind]) -> impl Iterator<Item
     waits.filter(move |wait| kinds.contains(&wait.kind) && wait.duration() >= NOTABLE)
 }
 
-/// Returns the name of time that a host shows to lie beyond it. Its own device's queue may have
-/// held it, unless that was looked at.
+/// Returns the name of time that the host shows to be outside it. The queue of the host's own
+/// device may have held the packets, unless that queue was observed.
 fn beyond(turn: &RequestSpan) -> Name {
     let owner = match turn.departure {
         Some(_) => Owner::Path,
@@ -81,9 +81,9 @@ fn beyond(turn: &RequestSpan) -> Name {
     (WaitKind::Unknown, owner)
 }
 
-/// Splits the time before the answer: what lay between the host and where the packets were
-/// captured, on either side of what the host took; and of that, what its kernel held of what had
-/// been written.
+/// Splits the time before the response: time between the host and the capture point, before and
+/// after the host's own time; and within the host's time, the time for which its kernel held data
+/// that the program had written.
 fn think(
     wait: &Wait,
     turn: &RequestSpan,
@@ -120,8 +120,8 @@ fn think(
     ])
 }
 
-/// Returns the part of `excess` that went by before the request reached the host, by its clock,
-/// which is that of the packets. `None` where the host's time does not lie within the wait.
+/// Returns the part of `excess` that passed before the request reached the host, by its clock,
+/// which is also that of the packets. `None` if the host's time is not within the wait.
 fn lies_before(
     wait: &Wait,
     turn: &RequestSpan,
@@ -133,7 +133,7 @@ fn lies_before(
         return None;
     }
     let before = begin.since(wait.start).min(excess);
-    // Less than the two may be apart is none.
+    // A part smaller than `error` counts as zero.
     Some(match () {
         () if before <= error => Duration::ZERO,
         () if excess - before <= error => excess,
@@ -141,14 +141,14 @@ fn lies_before(
     })
 }
 
-/// The names that the kernel gives to the stops within an answer.
+/// The names that the kernel gives to the stops within a response.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
-    /// No name, or it is open to which stop a name belongs.
+    /// No name, or it is not clear to which stop a name belongs.
     Open,
-    /// The name of each stop, all of it.
+    /// The name of every stop, for its whole duration.
     All(Name),
-    /// The name of the only stop for so long, and then the other.
+    /// The names of the only stop: the first name for this long, then the second.
     One(Duration, [Name; 2]),
 }
 
@@ -162,7 +162,7 @@ impl Stop {
         let host = after_first(turn);
         if count == 0 || host > shown + error * 2 {
             return if count > 0 && turn.held.total.is_zero() {
-                // More of it ran beside what the packets show than they leave room for.
+                // From first byte to last, the host took longer than the stops that packets show.
                 Self::Open
             } else {
                 Self::held(count, shown, turn, error)
@@ -174,7 +174,7 @@ impl Stop {
         Self::held(count, shown, turn, error)
     }
 
-    /// Returns the names where part of a stop, or all, went by behind the host.
+    /// Returns the names if part of a stop, or all of it, passed after the data had left the host.
     fn elsewhere(count: u32, shown: Duration, turn: &RequestSpan, error: Duration) -> Self {
         let host = after_first(turn);
         if host <= error {
@@ -183,7 +183,7 @@ impl Stop {
         let here = match turn.held.total {
             held if held.is_zero() => PAUSE,
             held if held + error >= host => HELD,
-            // Three parts, whose order nobody knows.
+            // Three parts, in an unknown order.
             _ => return Self::Open,
         };
         match count {
@@ -192,15 +192,14 @@ impl Stop {
         }
     }
 
-    /// Returns the names where the host took about all of a stop: its program, or Nagle's
-    /// algorithm.
+    /// Returns the names if the host took nearly all of a stop: its program, or Nagle's algorithm.
     fn held(count: u32, shown: Duration, turn: &RequestSpan, error: Duration) -> Self {
         let held = turn.held.total.min(after_first(turn) + error);
         let late = turn
             .written_last
             .map_or(Duration::ZERO, |at| at.since(turn.sent));
         if held.is_zero() {
-            // An answer that is written only then cannot have been held before.
+            // A response that was written only then cannot have been held before.
             return if late + error >= shown {
                 Self::All(PAUSE)
             } else {
@@ -231,7 +230,7 @@ impl Stop {
     }
 }
 
-/// Cuts `wait` into consecutive parts, the last of which takes the rest: they tile it.
+/// Cuts `wait` into consecutive parts that cover it; the last part takes the rest.
 fn cut(wait: &Wait, parts: &[(Duration, Name)], error: Duration, waits: &mut Vec<Wait>) {
     let mut cursor = wait.start;
     let parts = parts.iter().filter(|(took, _)| !took.is_zero());
@@ -260,7 +259,7 @@ fn cut(wait: &Wait, parts: &[(Duration, Name)], error: Duration, waits: &mut Vec
     }
 }
 
-/// Tells the small parts of the answer, which rules look at, the new name of `part` of `wait`.
+/// Updates the small parts of the response, which rules use, to the new name of `part` of `wait`.
 fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
     if part.kind == wait.kind && part.duration() == wait.duration() {
         return;
@@ -295,8 +294,8 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
     }
 }
 
-/// Returns a hold that no packets show. The delay of its acknowledgement is what it lasted beyond a
-/// round trip.
+/// Returns a hold that is not visible in the packets. The delay of its acknowledgement is the
+/// hold's duration minus a round trip.
 fn timed(exchange: &Exchange, part: &Wait, packet: u64) -> Hold {
     let travel = exchange.least_trip.unwrap_or_default() + exchange.travel.beyond;
     Hold {

@@ -1,4 +1,4 @@
-//! Turns that wait for the exchange that they belong to.
+//! Turns that wait for the exchange to which they belong.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,16 +8,16 @@ use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::RequestSpan;
 use crate::observed::time::Timestamp;
 
-/// Maximum number of turns kept; those beyond are left out.
+/// Maximum number of turns kept; turns beyond that are dropped.
 const MAX_TURNS: usize = 1 << 16;
-/// The most turns kept by a watch that has no end: several times as many as are taken in at
-/// once.
+/// Maximum number of turns kept by a watch without an end: several times as many as are recorded at
+/// one time.
 const MAX_WATCHED: usize = 1 << 13;
 
 /// Turns by their connection, in the order in which they began.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// Turns by the asking end and the answering one.
+    /// Turns by the client's address and the server's.
     turns: BTreeMap<(Endpoint, Endpoint), VecDeque<RequestSpan>>,
     count: usize,
 }
@@ -34,8 +34,8 @@ impl Waiting {
         self.count += 1;
     }
 
-    /// Keeps a turn of a watch that has no end. Many are of exchanges that are never shown: when
-    /// the room is full, all are let go, so that those to come can be joined.
+    /// Keeps a turn of a watch without an end. For many turns no exchange is ever shown: when there
+    /// is no more room, all are dropped, so that later turns can be joined.
     pub(crate) fn put_watched(&mut self, turn: RequestSpan) {
         if self.count >= MAX_WATCHED {
             *self = Self::default();
@@ -43,9 +43,10 @@ impl Waiting {
         self.put(turn);
     }
 
-    /// Takes out the turn within `exchange`, where there is one and no other that overlaps it:
-    /// several are of requests that overtook each other, or of an answer that the client asked for
-    /// more than once. What is older goes, and what passed at the host before `exchange` began.
+    /// Takes out the turn within `exchange`, if there is exactly one and no other turn overlaps it:
+    /// several turns belong to requests that overtook each other, or to a response that the client
+    /// requested more than once. Older turns, which passed at the host before `exchange` began, are
+    /// dropped.
     pub(crate) fn take(&mut self, exchange: &Exchange) -> Option<RequestSpan> {
         if self.count == 0 {
             return None;
@@ -68,16 +69,16 @@ impl Waiting {
         Some(RequestSpan { arrived, ..turn })
     }
 
-    /// Takes over what another one keeps: of other connections.
+    /// Takes over the turns of another instance; these are of other connections.
     pub(crate) fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.turns.extend(other.turns);
     }
 }
 
-/// Returns the time at which a request came by its packets' stamps: in a capture as the driver
-/// handed them over, and where the kernel shows segments, as its stack took them up. That may be
-/// much later, and what lay between is no part of the exchange.
+/// Returns the time at which a request arrived by its packets' timestamps. In a capture, that is
+/// when the driver handed them over; where the kernel shows segments, when its stack took them up.
+/// The latter may be much later, and the time in between is not part of the exchange.
 fn came(turn: &RequestSpan, begin: Timestamp) -> Timestamp {
     match turn.entered {
         Some(entered) if turn.arrived < begin => entered.max(turn.arrived),

@@ -1,6 +1,6 @@
-//! The exchanges that the server took longest to answer, whenever they were, and the times at which
-//! it answered others: they show that a whole server stood still also where it answers too many to
-//! keep each.
+//! The exchanges that the server took longest to answer, at any time, and the times at which it
+//! answered others. Together they show stalls of the whole server, even if it answers too many
+//! requests to keep each of them.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -8,29 +8,29 @@ use core::time::Duration;
 use super::{Moment, Served, busiest_point, keep_least, put_in_order};
 use crate::observed::time::Timestamp;
 
-/// Minimum think time that is looked at again: what is quicker is not late.
+/// Minimum think time of a late exchange; quicker exchanges are not evaluated again.
 pub(crate) const LEAST_LATE: Duration = Duration::from_millis(20);
-/// Maximum number of exchanges kept: those of a hundred connections in twenty stand-stills.
+/// Maximum number of exchanges kept: those of a hundred connections in twenty stalls.
 const MAX_LATE: usize = 2048;
-/// Maximum number of stretches of time remembered in which answers began.
+/// Maximum number of stretches of time, in which responses began, that are remembered.
 const MAX_STRETCHES: usize = 16_384;
 /// Minimum length of such a stretch.
 const LEAST_STRETCH_NS: i64 = 1_000_000;
 
-/// The order in which exchanges are kept: the longest think time comes first.
+/// The order in which exchanges are kept: longest think time first.
 type Key = (Reverse<Duration>, Moment);
 
-/// The latest answers of one server.
+/// The responses of one server that were latest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Late {
     moments: Vec<Key>,
-    /// The last of the exchanges that are kept for sure; `None`: there is room.
+    /// The last of the exchanges that are certain to be kept; `None`: there is room.
     last: Option<Key>,
     answers: Answered,
 }
 
 impl Late {
-    /// Takes in an exchange's part at the server, which is that of `moment`.
+    /// Records an exchange's part at the server; `moment` returns the whole moment.
     #[inline]
     pub(super) fn take(&mut self, served: Served, moment: impl Fn() -> Moment) {
         self.answers.take(served.answered);
@@ -62,8 +62,8 @@ impl Late {
         }
     }
 
-    /// Returns the moments kept, of the point that saw most of them, in the order they were
-    /// answered.
+    /// Returns the moments kept, as seen by the point that saw the most, in the order of their
+    /// responses.
     pub(crate) fn by_answer(&self) -> Vec<Moment> {
         let mut kept = self.moments.clone();
         keep_least(&mut kept, MAX_LATE);
@@ -75,21 +75,21 @@ impl Late {
         moments
     }
 
-    /// Returns the last instant before this one at which an answer began, or may have.
+    /// Returns the last instant before `before` at which a response began, or may have begun.
     pub(crate) fn last_answer(&self, before: Timestamp) -> Option<Timestamp> {
         self.answers.last(before)
     }
 }
 
-/// Stretches of time in which answers began, of even length: as long as it takes that there are few
-/// enough.
+/// Stretches of time in which responses began, all of one length: long enough that their number
+/// stays within the limit.
 #[derive(Clone, Debug, Default)]
 struct Answered {
     /// The stretches in order.
     stretches: Vec<i64>,
-    /// The number of times that their length was doubled.
+    /// How often the length of the stretches was doubled.
     doubled: u32,
-    /// The stretch that was met last.
+    /// The stretch of the latest insertion.
     latest: Option<i64>,
 }
 
@@ -103,8 +103,8 @@ impl Answered {
         }
     }
 
-    /// Inserts a stretch. Most answers come in the order of time: then it belongs at the end, or
-    /// near it.
+    /// Inserts a stretch. Most responses are recorded in time order: then the stretch belongs at
+    /// the end, or near it.
     #[inline]
     fn insert(&mut self, stretch: i64) {
         if self.stretches.last().is_none_or(|&last| last < stretch) {
@@ -120,13 +120,13 @@ impl Answered {
         let coarser = doubled - other.doubled;
         let others = other.stretches.iter().map(|stretch| stretch >> coarser);
         self.stretches.extend(others);
-        // Two runs in order: that is what a stable sort is quick at.
+        // The list is two sorted runs, for which a stable sort is quick.
         self.stretches.sort();
         self.stretches.dedup();
         self.widen(doubled);
     }
 
-    /// Makes the stretches as long as they must be, and at least that often doubled.
+    /// Lengthens the stretches as far as necessary, by at least `least` doublings in total.
     fn widen(&mut self, least: u32) {
         while self.doubled < least || self.stretches.len() > MAX_STRETCHES {
             for stretch in &mut self.stretches {
@@ -160,7 +160,7 @@ mod tests {
         Timestamp::from_nanos(millis * 1_000_000)
     }
 
-    /// Answers at these milliseconds, taken in by turns of `shards` and merged.
+    /// Responses at these milliseconds, recorded in `shards` in turn and merged.
     fn answered(shards: usize, times: impl Iterator<Item = i64>) -> Answered {
         let mut all = vec![Answered::default(); shards];
         for (turn, time) in times.enumerate() {

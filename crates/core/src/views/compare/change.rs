@@ -19,18 +19,18 @@ const MATERIAL_FAILURES: f64 = 0.001;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
-    /// Better, by more than chance and by enough to matter. Where there are
-    /// no intervals: by enough to matter.
+    /// Better, by more than chance and by enough to matter; without intervals, only by enough to
+    /// matter.
     Better,
-    /// Worse, likewise.
+    /// Worse, by the same criteria.
     Worse,
-    /// The interval holds zero, and the difference would not matter.
+    /// The interval includes zero, and the difference would not matter.
     NoDifference,
     /// More than chance, and too little to matter.
     Immaterial,
-    /// A difference that would matter, while the interval holds zero: too noisy to tell.
+    /// A difference that would matter, but the interval includes zero: too noisy for a judgement.
     Uncertain,
-    /// A difference of rates that says nothing, since both runs did not offer the same rate.
+    /// A difference of rates that means nothing, because the runs did not offer the same rate.
     NotJudged,
 }
 
@@ -96,7 +96,7 @@ pub struct LatencyChange {
     pub judgement: Judgement,
 }
 
-/// A figure that is no latency, before and after.
+/// A figure other than latency, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuantityChange {
     /// Value before.
@@ -113,8 +113,8 @@ pub struct QuantityChange {
     pub judgement: Judgement,
 }
 
-/// Compares the latency figures: those of the clusters where both runs have
-/// them, else the reports' own.
+/// Compares the latency figures: those of the clusters if both runs have clusters, else those of
+/// the reports.
 pub(super) fn latencies(
     before: &Report,
     after: &Report,
@@ -152,13 +152,13 @@ fn latency(
     }
 }
 
-/// Compares the rates. Rates that were offered say nothing unless they were
-/// equal; a closed loop's rate is the service's own.
+/// Compares the rates. If rates were offered, the comparison is only meaningful for equal offered
+/// rates; a closed loop's rate is the service's own.
 pub(super) fn rate(sides: &[Side; 2], resampled: Option<&Resampled>) -> QuantityChange {
     let [before, after] = sides;
     let interval = resampled.map(|runs| {
-        // A resample has as many seconds as its run: its rate is to the run's
-        // as its requests are to the run's.
+        // A resample covers as many seconds as its run, so the ratio of the rates is the ratio of
+        // the numbers of requests.
         let factor = |requests: f64, of: f64, rate: f64| rate * requests / of.max(1.0);
         let old_requests = runs.before.estimate().requests;
         let new_requests = runs.after.estimate().requests;
@@ -216,7 +216,7 @@ fn quantity(
     }
 }
 
-/// Judges a difference of a figure that should be low.
+/// Judges a difference of a figure for which lower is better.
 fn judge(difference: f64, interval: Option<(f64, f64)>, material: f64) -> Judgement {
     let is_significant = interval.is_none_or(|(low, high)| low > 0.0 || high < 0.0);
     let is_material = difference.abs() >= material && difference != 0.0;

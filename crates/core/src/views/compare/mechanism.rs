@@ -1,8 +1,8 @@
 //! The changes of the findings, and whether the change reached its target.
 //!
-//! A finding that is gone proves no fix: the load may have missed it. The change was the fix if the
-//! mechanism of the finding is seen to have changed: the option on the live sockets, or at least
-//! the line in the configuration.
+//! The absence of a finding does not prove a fix: the load may have missed the cause. The change
+//! was the fix if the mechanism of the finding is seen to have changed: the option on the live
+//! sockets, or at least the line in the configuration.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,11 +34,11 @@ pub enum Fate {
 pub enum Mechanism {
     /// The live sockets were seen without the remedy before and with it after.
     Changed,
-    /// The configuration changed; live sockets were not read on both sides.
+    /// The configuration changed; live sockets were not read in both runs.
     Configured,
     /// All values read stayed the same.
     Unchanged,
-    /// Nothing that would tell was read in both runs.
+    /// No relevant value was read in both runs.
     NotSeen,
 }
 
@@ -61,15 +61,15 @@ pub struct FindingChange {
     pub share_before: f64,
     /// Share of all exchanges' time after, 0 to 1.
     pub share_after: f64,
-    /// The observed change of the mechanism; `None` where the question does not arise.
+    /// The observed change of the mechanism; `None` where the question does not apply.
     pub mechanism: Option<Mechanism>,
-    /// The values read of the mechanism, before and after.
+    /// The values of the mechanism, as read before and after.
     pub levers: Vec<Lever>,
     /// An explanation of the change in a sentence or two.
     pub explanation: String,
 }
 
-/// Follows every finding of both reports.
+/// Matches the findings of both reports.
 pub(super) fn trace(before: &Report, after: &Report) -> Vec<FindingChange> {
     let is_same_subject = before.subject == after.subject;
     let matches = |one: &Finding, other: &Finding| {
@@ -131,7 +131,7 @@ fn appeared(finding: &Finding) -> FindingChange {
     }
 }
 
-/// Weighs the levers: sockets decide; the configuration speaks where sockets were not read.
+/// Combines the levers: sockets decide; the configuration decides only where sockets were not read.
 fn weigh(levers: &[Lever]) -> Mechanism {
     let of = |place| levers.iter().filter(move |lever| lever.place == place);
     if of(LeverPlace::Sockets).next().is_some() {

@@ -8,12 +8,12 @@ use super::mechanism::{Fate, FindingChange};
 use crate::registry::Id;
 use crate::report::{Prediction, Report};
 
-/// Greatest deviation of a prediction that holds, as a share of the measured value.
+/// Maximum relative deviation of a prediction that holds, as a share of the measured value.
 const TOLERANCE_SHARE: f64 = 0.2;
-/// Greatest deviation of a prediction that holds as well, in nanoseconds.
+/// Maximum absolute deviation of a prediction that also holds, in nanoseconds.
 const TOLERANCE_NS: u64 = 500_000;
 
-/// A prediction beside the measured values.
+/// A prediction compared with the measured values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PredictionCheck {
     /// The cause whose removal the prediction assumes.
@@ -26,17 +26,17 @@ pub struct PredictionCheck {
     pub p50: PredictedFigure,
     /// The 99th percentile.
     pub p99: PredictedFigure,
-    /// True if both percentiles came true; `None` where the run after had another rate, for which
-    /// nothing was predicted.
+    /// True if both percentiles came true; `None` if the run after had another rate, for which
+    /// there is no prediction.
     pub holds: Option<bool>,
     /// The predicted range of the closed loop's rate.
     pub closed_loop_rate: Option<(f64, f64)>,
-    /// True if the measured rate lies in that range; `None` where none was predicted or the run
-    /// after was no closed loop.
+    /// True if the measured rate is in `closed_loop_rate`; `None` if there was no such prediction
+    /// or the run after was not a closed loop.
     pub closed_loop_holds: Option<bool>,
 }
 
-/// A predicted figure beside the measured one.
+/// A predicted figure and the measured one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PredictedFigure {
     /// The predicted value.
@@ -59,8 +59,8 @@ impl PredictedFigure {
     }
 }
 
-/// Checks the prediction of the one finding that vanished. Where several vanished together each
-/// prediction assumes that the others are still there, so none can be checked.
+/// Checks the prediction of the only finding that vanished. If several vanished together, each
+/// prediction assumes that the other causes are still present, so no prediction can be checked.
 pub(super) fn check(
     before: &Report,
     after: &Report,

@@ -5,10 +5,10 @@ use super::mechanism::Fate;
 use crate::conclude::bootstrap;
 use crate::report::{Capture, Remark, Report};
 
-/// The number of seconds below which a run is short for its intervals.
+/// Minimum number of seconds of a run for reliable intervals.
 const FEW_SECONDS: usize = 5;
 
-/// Collects all remarks that a reader should know before believing the comparison.
+/// Collects all remarks that a reader needs to judge the comparison.
 pub(super) fn collect(before: &Report, after: &Report, comparison: &Comparison) -> Vec<Remark> {
     [
         schema(before, after),

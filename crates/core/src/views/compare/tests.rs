@@ -1,4 +1,4 @@
-//! Property tests of comparisons, on reports made of drawn latencies.
+//! Property tests of comparisons, on reports with randomly drawn latencies.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::report::{
 };
 use crate::stats::histogram::Distribution;
 
-/// A run to draw: the common latency of its requests, and their variation.
+/// The parameters of a drawn run: the common latency of its requests, and their variation.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     seed: u64,
@@ -38,7 +38,7 @@ const CASE: Run = Run {
     request_us: 2_000.0,
 };
 
-/// Returns an approximately normal number: the sum of twelve even draws.
+/// Returns an approximately normal number: the sum of twelve uniform draws.
 fn normal(generator: &mut SplitMix64) -> f64 {
     (0..12)
         .map(|_| generator.next() as f64 / u64::MAX as f64)
@@ -176,7 +176,7 @@ proptest! {
     }
 }
 
-/// Returns the share of comparisons whose nominal 95 % interval holds the true difference.
+/// Returns the share of comparisons whose nominal 95 % interval includes the true difference.
 fn coverage(runs: impl Fn(u64) -> Run, truth_ns: f64, figure: impl Fn(&Estimate) -> f64) -> f64 {
     const TRIALS: u64 = 100;
     let held = (0..TRIALS)

@@ -1,4 +1,4 @@
-//! The bytes of both directions in order, turn by turn.
+//! The bytes of both directions in stream order, turn by turn.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::observed::segment::{Segment, TcpFlags};
 
 /// Maximum number of bytes kept of one connection.
 const MAX_BYTES: usize = 64 << 20;
-/// Maximum number of pieces that wait for what comes before them.
+/// Maximum number of segments that wait for earlier bytes.
 const MAX_WAITING: usize = 1 << 16;
 
-/// Puts the bytes of a connection in order.
+/// Puts the bytes of a connection in stream order.
 #[derive(Debug, Default)]
 pub struct Bytes {
     ways: [Way; 2],
@@ -20,17 +20,16 @@ pub struct Bytes {
     is_cut: bool,
 }
 
-/// Bytes that one end sent before the other's turn came.
+/// Bytes that one end sent before the other end sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Direction of the bytes.
     pub direction: Direction,
-    /// Number of the packet that it began with.
+    /// Number of the packet with which the turn began.
     pub packet: u64,
     /// The bytes themselves.
     pub bytes: Vec<u8>,
-    /// Stretches that the capture misses: the index in `bytes` before which they lie, and their
-    /// length.
+    /// Holes in the capture: the index in `bytes` before which the hole is, and its length.
     pub missing: Vec<(usize, u64)>,
 }
 
@@ -38,16 +37,15 @@ pub struct Turn {
 struct Way {
     /// The sequence number of the stream's first byte.
     base: Option<u32>,
-    /// Position of the next byte to come.
+    /// Position of the next byte expected.
     next: i64,
-    /// Pieces that came before their turn, by position: length on the wire, captured bytes, and
-    /// packet.
+    /// Segments that arrived ahead of earlier bytes, by position: length on the wire, captured
+    /// bytes, and packet number.
     waiting: BTreeMap<i64, (i64, Vec<u8>, u64)>,
 }
 
 impl Bytes {
-    /// Takes in the connection's next segment and what was captured of its
-    /// payload.
+    /// Takes the connection's next segment and the captured part of its payload.
     pub fn take(&mut self, segment: &Segment, payload: &[u8]) {
         let is_syn = segment.flags.contains(TcpFlags::SYN);
         let [forward, backward] = &mut self.ways;
@@ -58,7 +56,7 @@ impl Bytes {
         let base = *own
             .base
             .get_or_insert(segment.seq.wrapping_add(u32::from(is_syn)));
-        // Bytes that the peer acknowledged have gone by unseen.
+        // Bytes that the peer acknowledged were sent, although the capture missed them.
         if segment.flags.contains(TcpFlags::ACK)
             && !is_syn
             && let Some(base) = peer.base
@@ -86,7 +84,7 @@ impl Bytes {
         self.flush(segment.direction, i64::MIN);
     }
 
-    /// Returns the turns, and true if the connection has more than could be kept.
+    /// Returns the turns, and true if the connection has more bytes than could be kept.
     pub fn finish(mut self) -> (Vec<Turn>, bool) {
         for direction in [Direction::Forward, Direction::Backward] {
             self.flush(direction, i64::MAX);
@@ -94,7 +92,8 @@ impl Bytes {
         (self.turns, self.is_cut)
     }
 
-    /// Hands on the bytes that are in order, and those before `seen` with the holes among them.
+    /// Passes on the bytes that are in order, and the bytes before `seen` including the holes among
+    /// them.
     fn flush(&mut self, direction: Direction, seen: i64) {
         let Some(own) = self.ways.get_mut(way(direction)) else {
             return;
@@ -158,7 +157,7 @@ mod tests {
     use crate::observed::segment::{IpFacts, TcpOptions};
     use crate::observed::time::Timestamp;
 
-    /// A turn: true if by the client, its text, and the holes in it.
+    /// A turn: true if sent by the client, its text, and the holes in it.
     type Said = (bool, String, Vec<(usize, u64)>);
 
     fn run(segments: &[(bool, u32, u32, &str, u32)]) -> Vec<Said> {

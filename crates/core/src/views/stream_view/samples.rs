@@ -23,12 +23,13 @@ pub struct Samples {
 /// Samples of one direction's sender over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaySamples {
-    /// Round trips from here to its receiver: the time of an acknowledgement, and its distance from
-    /// the segment. Without segments that were sent again (RFC 6298 §3, Karn's algorithm).
+    /// Round trips from the observation point to the receiver: the time of each acknowledgement,
+    /// and the interval since its segment. Excludes retransmitted segments (RFC 6298 §3, Karn's
+    /// algorithm).
     pub round_trips: Vec<(Timestamp, Duration)>,
-    /// Bytes seen and not yet seen acknowledged.
+    /// Bytes seen that have not been seen acknowledged.
     pub in_flight: Vec<(Timestamp, u64)>,
-    /// The window that it offers its peer, in bytes as far as scaling is known.
+    /// The window that the sender advertises to its peer, in bytes if the scaling is known.
     pub windows: Vec<(Timestamp, u64)>,
 }
 
@@ -37,14 +38,14 @@ struct Way {
     base: Option<u32>,
     sent: i64,
     acked: i64,
-    /// The window scale it offered; `None` before its SYN was seen.
+    /// The window scale that the sender offered; `None` before its SYN was seen.
     scale: Option<Option<u8>>,
     outstanding: VecDeque<(i64, Timestamp, bool)>,
     samples: WaySamples,
 }
 
 impl Samples {
-    /// Takes in the connection's next segment.
+    /// Records the connection's next segment.
     pub fn take(&mut self, segment: &Segment) {
         self.learn_client(segment);
         self.take_sequence(segment);
@@ -54,13 +55,13 @@ impl Samples {
         self.take_window(segment);
     }
 
-    /// Returns the direction that the client sends in: the first SYN's, else that of the higher
-    /// port.
+    /// Returns the direction in which the client sends: that of the first SYN, else that of the end
+    /// with the higher port.
     pub fn client(&self) -> Direction {
         self.client.unwrap_or(Direction::Forward)
     }
 
-    /// Returns the samples of the client's sending and of the server's.
+    /// Returns the samples of the client as sender, then of the server as sender.
     pub fn finish(self) -> [WaySamples; 2] {
         let client = self.client();
         let [forward, backward] = self.ways.map(|way| way.samples);
@@ -104,7 +105,7 @@ impl Samples {
                 own.outstanding.push_back((end, segment.at, true));
             }
         } else {
-            // Sent again: an acknowledgement may be of either copy.
+            // A retransmission: an acknowledgement may be for either copy.
             let after = own.outstanding.partition_point(|&(its, ..)| its <= start);
             own.outstanding
                 .range_mut(after..)

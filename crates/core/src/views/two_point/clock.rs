@@ -1,12 +1,11 @@
-//! Relation of two clocks, told from packets.
+//! The relation of two clocks, estimated from packets.
 //!
-//! A packet's lag (when the far capture saw it less when the near one did) is
-//! its travel plus the offset on the way there, and the offset less its travel
-//! on the way back. The quickest packets of each way bound the offset from
-//! both sides; what their lags gain over time is the drift. Sources: Paxson,
-//! "On Calibrating Measurements of Packet Transit Times" (1998); Moon, Skelly
-//! and Towsley, "Estimation and Removal of Clock Skew from Network Delay
-//! Measurements" (1999), whose line under all lags is found here by its convex
+//! A packet's lag (the far capture's time of the packet minus the near capture's time) is travel
+//! plus offset for packets towards the far end, and offset minus travel for packets in the opposite
+//! direction. The quickest packets of each direction bound the offset from both sides; the change
+//! of their lags over time is the drift. Sources: Paxson, "On Calibrating Measurements of Packet
+//! Transit Times" (1998); Moon, Skelly and Towsley, "Estimation and Removal of Clock Skew from
+//! Network Delay Measurements" (1999), whose line under all lags is found here by the lags' convex
 //! hull.
 
 use std::collections::BTreeMap;
@@ -16,18 +15,18 @@ use super::matching::Pairs;
 use crate::observed::time::Timestamp;
 use crate::report::ClockRelation;
 
-/// The length of a window, for which its quickest packets stand; in so short a time no clock
-/// drifts.
+/// The length of a window, which is represented by its quickest packets; clock drift within so
+/// short a time is negligible.
 const WINDOW_NS: i64 = 250_000_000;
-/// The time within which both ways of a round trip must be seen, so short that no drift can be
-/// taken for travel.
+/// The time within which both directions of a round trip must be seen: so short that drift cannot
+/// be mistaken for travel.
 const TURN_NS: i64 = 5_000_000;
-/// Minimum length of a capture for its drift to be told.
+/// Minimum length of a capture for estimating the drift.
 const LEAST_SPAN_NS: i64 = 2_000_000_000;
-/// Minimum number of windows with packets for the drift to be told.
+/// Minimum number of windows with packets for estimating the drift.
 const LEAST_WINDOWS: usize = 6;
-/// Maximum drift of a clock: NTP's frequency tolerance is 500 ppm (RFC 5905 §7.2), a bad
-/// crystal's a few times that.
+/// Maximum drift of a clock: NTP's frequency tolerance is 500 ppm (RFC 5905 §7.2), that of a bad
+/// crystal a few times as much.
 const MAX_DRIFT: f64 = 5e-3;
 
 /// The relation of the far clock to the near one.
@@ -35,7 +34,7 @@ const MAX_DRIFT: f64 = 5e-3;
 pub(super) struct Clock {
     /// The near clock's instant at which the offset holds.
     origin: Timestamp,
-    /// The far clock's time less the near clock's at that instant, in nanoseconds.
+    /// The far clock's time minus the near clock's at `origin`, in nanoseconds.
     offset: f64,
     error: f64,
     /// Nanoseconds that the far clock gains per nanosecond.
@@ -43,11 +42,11 @@ pub(super) struct Clock {
     drift_error: Option<f64>,
 }
 
-/// Lags of one way by near time: the least of each window.
+/// Lags of one direction by near time: the minimum of each window.
 type Lags = BTreeMap<i64, (f64, f64)>;
 
-/// Returns the index of the capture that is nearer to the clients: there and back, a packet takes
-/// longer than no time at all, whatever the clocks say.
+/// Returns the index of the capture nearer to the clients: a packet's round trip takes more than
+/// zero time, whatever the clocks show.
 pub(super) fn nearer_to_clients(views: &[View; 2], pairs: &Pairs) -> Option<usize> {
     let origin = origin(views, pairs, 0)?;
     let (there, back) = lags(views, pairs, 0, origin, TURN_NS);
@@ -58,15 +57,15 @@ pub(super) fn nearer_to_clients(views: &[View; 2], pairs: &Pairs) -> Option<usiz
     trips.sort_by(f64::total_cmp);
     let median = match trips.get(trips.len() / 2) {
         Some(&median) => median,
-        // No window saw both ways.
+        // No window contains packets of both directions.
         None => least(&there, 0.0)? + least(&back, 0.0)?,
     };
     Some(usize::from(median < 0.0))
 }
 
 impl Clock {
-    /// Estimates the clock from the packets that are certain, `client` being the capture nearer to
-    /// the clients; `None` where one way has none.
+    /// Estimates the clock from the packets that are matched with certainty; `client` is the
+    /// capture nearer to the clients. `None` if a direction has no such packets.
     pub(super) fn estimate(views: &[View; 2], pairs: &Pairs, client: usize) -> Option<Self> {
         let origin = origin(views, pairs, client)?;
         let (there, back) = lags(views, pairs, client, origin, WINDOW_NS);
@@ -74,7 +73,7 @@ impl Clock {
             Some((drift, error)) => (drift, Some(error)),
             None => (0.0, None),
         };
-        // A drift that cannot be told from none is none.
+        // A drift that is smaller than its error counts as zero.
         let is_told = drift_error.is_some_and(|error| drift.abs() > error);
         let drift = if is_told { drift } else { 0.0 };
         let (forth, home) = (least(&there, drift)?, least(&back, -drift)?);
@@ -87,7 +86,7 @@ impl Clock {
         })
     }
 
-    /// Returns a far instant on the near clock.
+    /// Converts a time on the far clock to the near clock.
     pub(super) fn to_client(self, far: Timestamp) -> Timestamp {
         let since = far.signed_since(self.origin) as f64 - self.offset;
         let near = since / (1.0 + self.drift);
@@ -113,7 +112,7 @@ fn origin(views: &[View; 2], pairs: &Pairs, client: usize) -> Option<Timestamp> 
     near.map(|sighting| sighting.at).min()
 }
 
-/// Returns the least lags there and back, by window.
+/// Returns the minimum lags of both directions, by window.
 fn lags(
     views: &[View; 2],
     pairs: &Pairs,
@@ -153,21 +152,22 @@ fn lags(
     (there, back)
 }
 
-/// Returns the least lag once the drift is taken off.
+/// Returns the minimum lag after subtracting the drift.
 fn least(lags: &Lags, drift: f64) -> Option<f64> {
     lags.values()
         .map(|&(since, lag)| lag - drift * since)
         .min_by(f64::total_cmp)
 }
 
-/// Returns the drift and its error: the most by which four ways of telling it disagree.
+/// Returns the drift and its error: the largest deviation among four estimates of the drift.
 fn drift(there: &Lags, back: &Lags) -> Option<(f64, f64)> {
     let hulls = [under(there)?, -under(back)?];
     let thirds = [by_thirds(there)?, -by_thirds(back)?];
     let drift = (hulls[0] + hulls[1]) / 2.0;
     let spread = |estimate: &f64| (estimate - drift).abs();
     let error = hulls.iter().chain(&thirds).map(spread).fold(0.0, f64::max);
-    // Stamps of a microsecond tell no more than one in the whole span.
+    // Timestamps with microsecond resolution limit the precision to one microsecond over the whole
+    // span.
     let span = span(there).min(span(back));
     (drift.abs() <= MAX_DRIFT).then(|| (drift, error.max(1_000.0 / span)))
 }
@@ -177,7 +177,7 @@ fn span(lags: &Lags) -> f64 {
     since(lags.last_key_value()) - since(lags.first_key_value())
 }
 
-/// Returns the slope of the line that lies under all lags and is nearest to them: the edge of their
+/// Returns the slope of the line that is below all lags and nearest to them: the edge of their
 /// lower hull at the middle of their times.
 fn under(lags: &Lags) -> Option<f64> {
     if lags.len() < LEAST_WINDOWS || span(lags) < LEAST_SPAN_NS as f64 {
@@ -201,7 +201,7 @@ fn under(lags: &Lags) -> Option<f64> {
     })
 }
 
-/// Returns the slope from the least lag of the first third to that of the last.
+/// Returns the slope from the minimum lag of the first third to that of the last third.
 fn by_thirds(lags: &Lags) -> Option<f64> {
     let third = lags.len() / 3;
     let least = |part: &mut dyn Iterator<Item = &(f64, f64)>| {

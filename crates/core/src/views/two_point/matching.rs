@@ -10,38 +10,38 @@ use super::sighting::{Key, Sighting};
 use crate::observed::flow::Direction;
 use crate::observed::segment::TcpFlags;
 
-/// Maximum number of copies of one packet that are told apart; a hostile capture has more.
+/// Maximum number of copies of one packet that are distinguished; only a hostile capture has more.
 const MAX_COPIES: usize = 64;
-/// The number of sightings before the nearest that are looked at for one that covers a position:
-/// joined segments hold no more pieces than that.
+/// Maximum number of sightings searched backwards for one that covers a position: joined segments
+/// do not contain more segments than that.
 const LOOK_BACK: usize = 64;
 
-/// The connections and packets that are in both captures.
+/// The connections and packets found in both captures.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
-    /// Pairs by the second capture's flow.
+    /// Pairs of connections by the second capture's flow.
     pub(super) flows: BTreeMap<u32, FlowPair>,
     pub(super) packets: Vec<PacketPair>,
 }
 
-/// A connection that is in both.
+/// A connection found in both captures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowPair {
     pub(super) first: u32,
-    /// True if its addresses or ports are others in the second capture.
+    /// True if the addresses or ports differ in the second capture.
     pub(super) is_translated: bool,
 }
 
-/// A packet that is in both.
+/// A packet found in both captures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketPair {
     pub(super) first: u32,
     pub(super) second: u32,
-    /// True if no other copy of it could be meant.
+    /// True if no other copy of the packet matches.
     pub(super) is_certain: bool,
 }
 
-/// Recognises packets, and by them connections.
+/// Matches packets, and thereby connections.
 pub(super) fn pair(first: &View, second: &View, hasher: &SeedableRandomState) -> Pairs {
     let mut index: HashMap<Key, Vec<u32>, SeedableRandomState> =
         HashMap::with_capacity_and_hasher(first.sightings.len(), hasher.clone());
@@ -81,7 +81,7 @@ pub(super) fn pair(first: &View, second: &View, hasher: &SeedableRandomState) ->
     pairs
 }
 
-/// The copy of a packet that a sighting was found to be.
+/// The copy of a packet that matches a sighting.
 struct FoundCopy {
     place: usize,
     is_certain: bool,
@@ -97,8 +97,8 @@ fn find(
 ) -> Option<FoundCopy> {
     let known = pairs.flows.get(&sighting.flow).map(|pair| pair.first);
     let own = second.flow(sighting.flow)?.key;
-    // Across a translation only what is as good as unique makes a connection
-    // known: 64 bits of initial numbers or timestamps.
+    // Across a NAT, only practically unique values identify a connection: 64 bits of initial
+    // sequence numbers or timestamps.
     let is_telling = sighting.stamps.is_some() || sighting.flags & TcpFlags::SYN.0 != 0;
     let is_meant = |other: &Sighting| match known {
         Some(flow) => other.flow == flow,
@@ -122,17 +122,17 @@ fn find(
     })
 }
 
-/// The counterpart of each packet of either capture in the other; where segments were cut or joined
-/// in between, the one that holds its first byte.
+/// The counterpart of each packet in the other capture; if segments were split or joined between
+/// the captures, the one that contains the packet's first byte.
 #[derive(Debug)]
 pub(super) struct Matched {
     /// Counterparts by the near capture's sighting.
     near: Vec<Option<u32>>,
     /// Counterparts by the far capture's sighting.
     far: Vec<Option<u32>>,
-    /// The near capture's flow for each of the far's.
+    /// The near capture's flow for each of the far capture's flows.
     near_flow: BTreeMap<u32, u32>,
-    /// Flows of the near capture that are in both.
+    /// Flows of the near capture that are in both captures.
     near_flows: BTreeSet<u32>,
 }
 
@@ -172,12 +172,12 @@ impl Matched {
         matched
     }
 
-    /// Returns the near capture's flow that is this one of the far's.
+    /// Returns the near capture's flow that corresponds to the far capture's flow `far`.
     pub(super) fn near_flow(&self, far: u32) -> Option<u32> {
         self.near_flow.get(&far).copied()
     }
 
-    /// Returns true if the near capture's flow is in both.
+    /// Returns true if the near capture's flow is in both captures.
     pub(super) fn has_near(&self, near: u32) -> bool {
         self.near_flows.contains(&near)
     }
@@ -192,7 +192,7 @@ impl Matched {
         self.far.get(far as usize).copied().flatten()
     }
 
-    /// Finds the counterparts of pieces.
+    /// Finds the counterparts of segments that were split or joined.
     fn complete(&mut self, near: &View, far: &View) {
         let far_flow: BTreeMap<u32, u32> = self.near_flow.iter().map(|(&f, &n)| (n, f)).collect();
         let of_near = pieces(near, &self.near, far, |flow| far_flow.get(&flow).copied());
@@ -212,8 +212,8 @@ fn set(list: &mut [Option<u32>], at: u32, to: u32) {
     }
 }
 
-/// Returns the counterparts in `there` of data in `here` that has none yet: what holds its first
-/// byte and bears the same timestamps.
+/// Returns the counterparts in `there` of data in `here` that has none yet: the sightings that
+/// contain its first byte and have the same timestamps.
 fn pieces(
     here: &View,
     known: &[Option<u32>],
@@ -221,8 +221,8 @@ fn pieces(
     flow_there: impl Fn(u32) -> Option<u32>,
 ) -> Vec<(u32, u32)> {
     let streams = streams(there);
-    // The offset of a stream of one capture from the other's: they may have begun at different
-    // bytes.
+    // The offset between a stream's positions in the two captures, which may have begun at
+    // different bytes.
     let mut shifts: BTreeMap<(u32, Direction), i64> = BTreeMap::new();
     for (sighting, other) in here.sightings.iter().zip(known) {
         if let Some(other) = other.and_then(|other| there.sighting(other)) {

@@ -1,10 +1,10 @@
-//! Places of the exchanges' time: the host, or the way, on which it went by.
+//! Places of the exchanges' time: the host, or the direction of the path, on which it was spent.
 //!
-//! The walk goes backwards from the last packet of an answer: it left its host because of what had
-//! arrived there last, and that left the other host because of what had arrived before. Between an
-//! arrival and the next departure time went by on the host; between departure and arrival, on the
-//! path. What was sent again because its copies were lost is charged to the path from the first
-//! copy on.
+//! The walk goes backwards from the last packet of a response. That packet left its host because of
+//! what had last arrived there, which in turn had left the other host because of an earlier
+//! arrival. The time between an arrival and the next departure was spent on the host; the time
+//! between a departure and the arrival, on the path. If a packet was retransmitted because its
+//! earlier copies were lost, the time since the first copy is charged to the path.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::report::Place;
 
 /// Maximum number of steps back in one exchange; the rest of its time is unknown.
 const MAX_STEPS: usize = 4096;
-/// The most by which stamps of one host may be off against each other.
+/// Maximum difference between timestamps of one host for the same instant.
 const SLACK: Duration = Duration::from_micros(5);
 
 /// An exchange of the capture nearer to the clients: its ends, begin and end.
@@ -42,7 +42,7 @@ impl ExchangeSpan {
     }
 }
 
-/// The places, in the order of a request's way.
+/// The places, in the order in which a request passes them.
 const PLACES: [&str; 5] = [
     "client-host",
     "client-to-server-path",
@@ -52,10 +52,10 @@ const PLACES: [&str; 5] = [
 ];
 const UNKNOWN: usize = 4;
 
-/// Times by place: all of it, and the part that went by for a loss.
+/// Times by place: the total, and the part that was spent on recovering from a loss.
 type Sums = [(u64, u64); PLACES.len()];
 
-/// Sums up where the exchanges' time went.
+/// Sums up the exchanges' time by place.
 pub(super) fn places(
     joined: &Recognised,
     crossings: &Crossings,
@@ -86,14 +86,14 @@ pub(super) fn places(
         .collect()
 }
 
-/// Walks back from the exchange's end to its begin. `list` is by arrival.
+/// Walks back from the exchange's end to its begin. `list` is sorted by arrival.
 fn walk(list: &[Crossing], exchange: &ExchangeSpan, sums: &mut Sums) {
     let mut walk = Walk {
         begin: exchange.begin,
         cursor: exchange.end,
         sums,
     };
-    // Packets that arrived before its begin have no part in it.
+    // Packets that arrived before the exchange's begin are not part of it.
     let first = list.partition_point(|c| c.arrived < exchange.begin);
     let list = list.get(first..).unwrap_or_default();
     let (mut at_client, mut end) = (true, list.len());
@@ -101,7 +101,7 @@ fn walk(list: &[Crossing], exchange: &ExchangeSpan, sums: &mut Sums) {
         if walk.cursor <= walk.begin {
             return;
         }
-        // The last packet that arrived here before the cursor.
+        // The last packet that arrived at this host before the cursor.
         let arrived = list.partition_point(|c| c.arrived <= walk.cursor + SLACK);
         end = end.min(arrived);
         let here = list.get(..end).unwrap_or_default();
@@ -116,7 +116,7 @@ fn walk(list: &[Crossing], exchange: &ExchangeSpan, sums: &mut Sums) {
         walk.charge(way, crossing.first_sent, true);
         at_client = crossing.to_server;
     }
-    // Before the first arrival the request's own host had it.
+    // Before the first arrival the request was still on its own host.
     let begin = walk.begin;
     walk.charge(if at_client { 0 } else { UNKNOWN }, begin, false);
 }
@@ -129,8 +129,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Charges the time from `to`, but not before the begin, up to the cursor,
-    /// and moves the cursor there.
+    /// Charges the time from `to` (but not before the exchange's begin) up to the cursor, and moves
+    /// the cursor to `to`.
     fn charge(&mut self, place: usize, to: Timestamp, is_loss: bool) {
         let to = to.max(self.begin).min(self.cursor);
         let took = nanos(self.cursor.since(to));

@@ -9,9 +9,9 @@ use crate::observed::time::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub(super) key: FlowKey,
-    /// The direction that the client sends in.
+    /// The direction in which the client sends.
     client: Option<Direction>,
-    /// Last sequence number of each direction and its position in the stream.
+    /// The last sequence number of each direction, and its position in the stream.
     last: [Option<(u32, i64)>; 2],
     /// End of the bytes that each direction has sent.
     sent: [i64; 2],
@@ -21,8 +21,8 @@ pub(super) struct Flow {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sighting {
     pub(super) at: Timestamp,
-    /// Position of its first byte in its direction's stream, from the first one that this capture
-    /// saw.
+    /// Position of the packet's first byte in its direction's stream, relative to the first byte
+    /// that this capture saw.
     pub(super) position: i64,
     pub(super) flow: u32,
     pub(super) seq: u32,
@@ -32,7 +32,7 @@ pub(super) struct Sighting {
     pub(super) ip_id: Option<u16>,
     pub(super) flags: u8,
     pub(super) direction: Direction,
-    /// True if its bytes had been sent before, as far as seen.
+    /// True if the packet's bytes had been sent before, as far as seen.
     pub(super) is_repeat: bool,
 }
 
@@ -46,8 +46,8 @@ impl Flow {
         }
     }
 
-    /// Takes in the flow's next segment; returns its position in the stream, and true if it was
-    /// sent before.
+    /// Takes the flow's next segment; returns its position in the stream, and true if its bytes
+    /// were sent before.
     pub(super) fn take(&mut self, segment: &Segment) -> (i64, bool) {
         if segment.flags.contains(TcpFlags::SYN) {
             let is_reply = segment.flags.contains(TcpFlags::ACK);
@@ -71,8 +71,8 @@ impl Flow {
         (position, is_repeat)
     }
 
-    /// Returns the direction that the client sends in: told by the handshake, else by the ports, of
-    /// which the client's is commonly the higher.
+    /// Returns the direction in which the client sends: known from the handshake, else from the
+    /// ports, because the client's port is usually the higher one.
     pub(super) fn client(&self) -> Direction {
         let (low, high) = self.key.ends();
         self.client.unwrap_or(if low.port > high.port {
@@ -104,13 +104,13 @@ impl Sighting {
         self.len > 0
     }
 
-    /// Returns true if it takes sequence space, so that it is sent again when lost.
+    /// Returns true if the packet takes sequence space, so that it is retransmitted when lost.
     pub(super) fn is_reliable(&self) -> bool {
         self.has_data() || self.flags & (TcpFlags::SYN.0 | TcpFlags::FIN.0) != 0
     }
 
-    /// Returns the fields that stay the same on the way, also where segments are cut or joined:
-    /// that changes only lengths, and FIN and PSH on the first of the pieces.
+    /// Returns the fields that stay the same on the path, also if segments are split or joined:
+    /// splitting and joining change only lengths, and FIN and PSH of the first segment.
     pub(super) fn key(&self) -> Key {
         Key {
             seq: self.seq,
@@ -122,7 +122,7 @@ impl Sighting {
     }
 }
 
-/// The fields by which a packet is recognised.
+/// The fields by which a packet is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     seq: u32,

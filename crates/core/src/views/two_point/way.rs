@@ -10,29 +10,29 @@ use crate::observed::time::Timestamp;
 use crate::report::{Figures, Way};
 use crate::stats::histogram::Distribution;
 
-/// A packet on its way, on the clock of the client's capture.
+/// The passage of a packet from one capture to the other, on the clock of the client's capture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossing {
     pub(super) to_server: bool,
-    /// Time at which the capture near its sender saw it.
+    /// Time at which the capture near its sender saw the packet.
     pub(super) sent: Timestamp,
-    /// Time at which the other capture saw it.
+    /// Time at which the other capture saw the packet.
     pub(super) arrived: Timestamp,
-    /// Time at which its bytes were first sent, where all earlier copies were lost.
+    /// Time at which the packet's bytes were first sent, if all earlier copies were lost.
     pub(super) first_sent: Timestamp,
 }
 
-/// All crossings of a connection, by their arrival.
+/// All crossings of each connection, sorted by arrival.
 pub(super) type Crossings = BTreeMap<u32, Vec<Crossing>>;
 
-/// Sightings of one end, seen from the packets' sender or receiver.
+/// The capture at one end, in the role of the packets' sender or receiver.
 struct End<'a> {
     joined: &'a Recognised,
     is_near: bool,
 }
 
 impl<'a> End<'a> {
-    /// Returns the end that sends what goes that way.
+    /// Returns the end that sends packets in that direction.
     fn sender(joined: &'a Recognised, to_server: bool) -> Self {
         let is_near = to_server;
         Self { joined, is_near }
@@ -47,7 +47,7 @@ impl<'a> End<'a> {
     }
 
     /// Returns true if the sighting goes to the server, and its connection by the near capture's
-    /// number; `None` for those that only this capture holds.
+    /// flow; `None` for connections that are only in this capture.
     fn of(&self, sighting: &Sighting) -> Option<(bool, u32)> {
         let view = if self.is_near {
             self.joined.near()
@@ -82,16 +82,16 @@ impl<'a> End<'a> {
     }
 }
 
-/// Fate of the earlier copies of bytes that a sender sent again.
+/// Outcome of the earlier copies of retransmitted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copies {
-    /// No earlier copy arrived; with the time at which the first was sent.
+    /// No earlier copy arrived; holds the time at which the first copy was sent.
     Lost(Timestamp),
     /// An earlier copy had arrived.
     Arrived,
 }
 
-/// Returns every packet that was seen at both ends.
+/// Returns all packets that were seen at both ends.
 pub(super) fn crossings(joined: &Recognised) -> Crossings {
     let mut crossings = Crossings::new();
     for to_server in [true, false] {
@@ -127,11 +127,11 @@ pub(super) fn crossings(joined: &Recognised) -> Crossings {
     crossings
 }
 
-/// Returns the packets that were sent again, by connection and time of sending.
+/// Returns the retransmitted packets, by connection and time of sending.
 fn sent_again(joined: &Recognised, to_server: bool) -> BTreeMap<(u32, Timestamp), Copies> {
     let sender = End::sender(joined, to_server);
-    // By the position that a segment begins at: when it was first sent, and
-    // whether it has arrived.
+    // By the position at which a segment begins: when it was first sent, and whether it has
+    // arrived.
     let mut first: BTreeMap<(u32, Direction, i64), (Timestamp, bool)> = BTreeMap::new();
     let mut again = BTreeMap::new();
     for (index, sighting) in (0..).zip(sender.sightings()) {
@@ -145,7 +145,7 @@ fn sent_again(joined: &Recognised, to_server: bool) -> BTreeMap<(u32, Timestamp)
         let has_arrived = sender.counterpart(index).is_some();
         let stream = (flow, sighting.direction);
         if sighting.is_repeat {
-            // The copy that holds its first byte.
+            // The copy that contains the segment's first byte.
             let upto = (stream.0, stream.1, sighting.position);
             let from = (stream.0, stream.1, i64::MIN);
             if let Some((_, &(begun, arrived))) = first.range(from..=upto).next_back() {
@@ -164,7 +164,7 @@ fn sent_again(joined: &Recognised, to_server: bool) -> BTreeMap<(u32, Timestamp)
     again
 }
 
-/// Returns the delay and the losses of a way.
+/// Returns the delays and the losses of one direction.
 pub(super) fn way(joined: &Recognised, crossings: &Crossings, to_server: bool) -> Way {
     let mut delays = Distribution::default();
     let its = |crossing: &&Crossing| crossing.to_server == to_server;
@@ -188,7 +188,7 @@ pub(super) fn way(joined: &Recognised, crossings: &Crossings, to_server: bool) -
     }
 }
 
-/// Counts bare acknowledgements that did not arrive while the other capture ran.
+/// Counts bare acknowledgements that did not arrive while the other capture was running.
 fn acks_lost(joined: &Recognised, to_server: bool) -> u64 {
     let sender = End::sender(joined, to_server);
     let there = if sender.is_near {

@@ -9,7 +9,7 @@ use crate::render::{quantity, stages};
 const MEANINGS: [(&str, &str); 7] = [
     ("for a connection", "due, and none was free"),
     ("own queue", "from send() to this host's device"),
-    ("path", "the connection's least round trip"),
+    ("path", "the connection's minimum round trip"),
     ("unacknowledged", "more path, or acknowledged late"),
     ("server", "until the first byte of the response came"),
     ("response", "until its last byte came"),
@@ -23,14 +23,14 @@ pub(super) fn write(page: &mut Page, load: &LoadRun) {
     };
     page.heading("Stages");
     let Some(largest) = &told.largest else {
-        let text = "The kernel stamped no request: nothing can be said of its stages.";
+        let text = "The kernel timestamped no request: its stages are not known.";
         return page.paragraph(2, Tone::Caution, text);
     };
     page.table(2, &stages::table(&told.stages, &MEANINGS));
     let text = format!(
         "Most of the time went to: {largest}. By the kernel's stamps of {}; {} of them {} \
-         acknowledged before the response came, and where that was not so the path is the least \
-         round trip and the rest the server's.",
+         acknowledged before the response came, and where that was not so the minimum round trip \
+         counts as the path and the rest as the server's.",
         quantity::counted(told.requests, "request", "requests"),
         quantity::count(told.acknowledged_apart),
         if told.acknowledged_apart == 1 {

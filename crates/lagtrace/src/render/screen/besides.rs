@@ -76,25 +76,31 @@ fn found(report: &Report, length: Length) -> Vec<Line> {
         };
         let best = finding.fix.iter().chain(&finding.next).next();
         let text = match best.filter(|_| length != Length::Brief) {
-            Some(best) => format!("{} → {}: {}", gist(finding), best.r#where, best.change),
-            None => gist(finding),
+            Some(best) => format!(
+                "{} → {}: {}",
+                gist(finding, report),
+                best.r#where,
+                best.change
+            ),
+            None => gist(finding, report),
         };
         (tone, word.to_owned(), text)
     };
     others.map(line).collect()
 }
 
-/// Returns title, culprit and share: `The path loses packets (path, 17 % of the time).`
-fn gist(finding: &Finding) -> String {
-    let owner = words::owner(finding.culprit);
-    match finding.cost_ns {
-        0 => format!("{} ({owner}).", finding.title),
-        _ => format!(
-            "{} ({owner}, {} of the time).",
-            finding.title,
-            quantity::share(finding.share)
-        ),
+/// Returns title, culprit and share: `The path loses packets (path, 17 % of all time).`
+fn gist(finding: &Finding, report: &Report) -> String {
+    let mut parts = vec![words::owner(finding.culprit).to_owned()];
+    if finding.cost_ns > 0 {
+        let share = quantity::share(finding.share);
+        parts.push(if report.account.len() > 1 {
+            format!("{share} of all time at {}", finding.service)
+        } else {
+            format!("{share} of all time")
+        });
     }
+    format!("{} ({}).", finding.title, parts.join(", "))
 }
 
 /// Returns lines on the layers that were not cleared or not measured.
@@ -106,7 +112,7 @@ fn layers(report: &Report) -> Vec<Line> {
             .filter(move |layer| layer.state == state)
     };
     let suspected = of(LayerState::Suspected).map(|layer| {
-        let head = format!("Not cleared, {}:", layer.layer);
+        let head = format!("Not ruled out, {}:", layer.layer);
         (Tone::Caution, head, words::sentence(&layer.line))
     });
     let open: Vec<_> = of(LayerState::NotMeasured)

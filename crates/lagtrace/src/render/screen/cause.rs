@@ -111,5 +111,5 @@ fn against(cause: &Finding) -> Option<String> {
 fn may_be(cause: &Finding) -> Option<String> {
     let candidates = cause.candidates.iter();
     let ids: Vec<_> = candidates.map(|one| one.cause.to_string()).collect();
-    (!ids.is_empty()).then(|| format!("What it may have been: {}.", words::list(&ids)))
+    (!ids.is_empty()).then(|| format!("Possible causes: {}.", words::list(&ids)))
 }

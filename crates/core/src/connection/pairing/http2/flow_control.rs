@@ -1,4 +1,4 @@
-//! Flow control of HTTP/2: what each side may send, and what it was held back by (RFC 9113 §5.2).
+//! Flow control of HTTP/2: what each side may send, and what held it back (RFC 9113 §5.2).
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,59 +11,59 @@ use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 use crate::protocol::http2::Frame;
 
-/// The size of each window before a frame says otherwise (RFC 9113 §6.5.2, §6.9.2).
+/// The size of each window until a frame changes it (RFC 9113 §6.5.2, §6.9.2).
 const INITIAL_WINDOW: i64 = 65_535;
-/// The most window updates on their way that are remembered, and stretches in which one stream was
-/// held back.
+/// Maximum number of window updates in flight that are remembered, and of stretches in which one
+/// stream was held back.
 const MAX_CREDITS: usize = 256;
 const MAX_HELD: usize = 1024;
-/// The time within which a sender that a window held goes on after the update that opened it; what
-/// comes later was not waiting for it.
+/// Maximum time after an update in which a sender held by the window continues; a sender that
+/// continues later was not waiting for the window.
 const REACTION: Duration = Duration::from_millis(5);
-/// Minimum length of a frame's tail that fills a segment (Ethernet's MSS less timestamps).
+/// Minimum length of a frame's last part that fills a segment (Ethernet's MSS with timestamps).
 const SEGMENT: u64 = 1448;
-/// The amount by which stamps of one path stray.
+/// Error of timestamps on one path.
 const JITTER: Duration = Duration::from_micros(500);
 
-/// Flow-control state of a connection, by the data's sender: the client's, the server's.
+/// Flow-control state of a connection, by sender of the data: the client's, the server's.
 #[derive(Debug)]
 pub(in super::super) struct Multiplex {
     senders: [Sender; 2],
 }
 
-/// Data of one side, and what its peer allows.
+/// Data of one side, and what its peer allows it to send.
 #[derive(Debug)]
 struct Sender {
     /// The connection's window.
     connection: Window,
     /// The initial window of each stream.
     initial: i64,
-    /// Updates that the peer has sent: the time when they reach the sender, the stream (0: all),
-    /// and the number of bytes.
+    /// Updates that the peer has sent: the time at which they reach the sender, the stream (0:
+    /// all), and the number of bytes.
     credits: VecDeque<(Timestamp, u32, i64)>,
-    /// The last stretch in which the connection's window held all streams back, and the packet that
-    /// went on: what else it carries was held back with it.
+    /// The last stretch in which the connection's window held all streams back, and the packet with
+    /// which data continued: its other frames were held back too.
     stall: Option<((Timestamp, Timestamp), u64)>,
 }
 
-/// A window as its sender knows it, counted from what it was at first.
+/// A window as its sender knows it, relative to its initial size.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     given: i64,
     used: i64,
-    /// End of the last data, and what had been given by then.
+    /// End of the last data, and the total of the updates received by then.
     spent: Option<(Timestamp, i64)>,
-    /// The first update since.
+    /// The first update since then.
     released: Option<Timestamp>,
 }
 
-/// The part of an exchange in a connection that carries several at once.
+/// The state of an exchange on a connection that carries several in parallel.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Multiplexed {
     stream: u32,
-    /// Windows of what the client sent and of what the server sent.
+    /// The flow-control windows: one for the client's data, one for the server's.
     windows: [Window; 2],
-    /// Stretches that one side was held back in by the other's windows.
+    /// Stretches in which one side was held back by the other's windows.
     pub(in super::super) held: Vec<Held>,
 }
 
@@ -76,7 +76,7 @@ impl Multiplexed {
         Some(Box::new(it))
     }
 
-    /// Returns the window of what one side may still send.
+    /// Returns the window for what one side may still send.
     fn window(&mut self, by: Side) -> &mut Window {
         let [client, server] = &mut self.windows;
         match by {
@@ -98,7 +98,7 @@ impl Default for Sender {
 }
 
 impl Window {
-    /// Notes that `bytes` were used, and that nothing more was sent since.
+    /// Records that `bytes` were used, and that nothing more was sent since.
     fn take(&mut self, bytes: i64, since: Timestamp) {
         self.used = self.used.saturating_add(bytes);
         self.spent = Some((since, self.given));
@@ -111,7 +111,7 @@ impl Window {
         self.released = self.released.or(Some(at).filter(|_| is_later));
     }
 
-    /// Returns the time from and until which `bytes` had no room; `None`: they had.
+    /// Returns the start and end of the time in which `bytes` had no room; `None` if they had room.
     fn held(&self, initial: i64, bytes: i64) -> Option<(Timestamp, Timestamp)> {
         let (since, given) = self.spent?;
         let had_room = bytes <= initial + given - self.used;
@@ -138,8 +138,8 @@ impl Multiplex {
 }
 
 impl Pairing {
-    /// Takes in a window update: the peer of a sender allows it more, once the update has got
-    /// there.
+    /// Takes in a window update: the peer of a sender allows it more, once the update has reached
+    /// the sender.
     pub(super) fn window_update(
         &mut self,
         by: Side,
@@ -167,16 +167,15 @@ impl Pairing {
         Some(multiplexed.window(by))
     }
 
-    /// Takes in a new initial size, which applies to the streams that are open as well (RFC 9113
-    /// §6.9.2).
+    /// Takes in a new initial size, which also applies to open streams (RFC 9113 §6.9.2).
     pub(super) fn initial_window(&mut self, sender: Side, bytes: u32) {
         if let Some(multiplex) = &mut self.multiplex {
             multiplex.sender(sender).initial = i64::from(bytes);
         }
     }
 
-    /// Notes that data of a stream begins, and whether it could have come sooner but for the
-    /// windows, which had no room for it before an update.
+    /// Records that data of a stream begins, and whether it could have been sent sooner if the
+    /// windows had had room before an update.
     pub(super) fn data_began(&mut self, by: Side, frame: Frame, mark: &Brief) {
         let Some(mut multiplex) = self.multiplex.take() else {
             return;
@@ -217,7 +216,7 @@ impl Pairing {
         }
     }
 
-    /// Gives a sender what has reached it by `until`.
+    /// Credits a sender with the updates that have reached it by `until`.
     fn apply_credits(&mut self, by: Side, sender: &mut Sender, until: Timestamp) {
         while let Some(&(at, stream, bytes)) = sender.credits.front() {
             if at > until {
@@ -235,9 +234,10 @@ impl Pairing {
         }
     }
 
-    /// Returns the time since when a sender had nothing more that it might send, when its frame
-    /// ended at `offset` in `mark`. A tail that fills no segment was written with what came before:
-    /// with more behind it, it would have gone at once.
+    /// Returns the time since which a sender had nothing more that it was allowed to send, given
+    /// that its frame ended at `offset` in `mark`. A last part that does not fill a segment was
+    /// written together with the data before it; with more data after it, it would have been sent
+    /// immediately.
     fn spent_since(&self, by: Side, offset: u64, mark: &Brief) -> Timestamp {
         let is_tail = offset.saturating_sub(mark.start) < SEGMENT;
         let mut earlier = self.marks.as_slice().iter().rev();
@@ -248,7 +248,7 @@ impl Pairing {
             .map_or(mark.at, |before| before.at.min(mark.at))
     }
 
-    /// Notes that data of a stream ended, which used up its windows.
+    /// Records that data of a stream ended, which used up its windows.
     pub(super) fn data_ended(&mut self, by: Side, frame: Frame, offset: u64, mark: &Brief) {
         let since = self.spent_since(by, offset, mark);
         let Some(mut multiplex) = self.multiplex.take() else {
@@ -265,7 +265,7 @@ impl Pairing {
 }
 
 impl Draft {
-    /// Returns true if it is that stream.
+    /// Returns true if the exchange is the stream with this id.
     pub(super) fn is_of(&self, id: u32) -> bool {
         self.multiplexed
             .as_ref()

@@ -9,10 +9,10 @@ use crate::exchange::wait::Owner;
 use crate::registry::SocketOption;
 use crate::report::{EvidenceKind, Finding, Report, Setting, SocketGroup, Tally};
 
-/// Minimum share of the samples that must show an option for it to be in force: a server may set
-/// it only after a connection's first response.
+/// Minimum share of the samples that must show an option for it to be in force; not all, because a
+/// server may set the option only after a connection's first response.
 const IN_FORCE: f64 = 0.9;
-/// Maximum share of the samples that may show it where it is not in force.
+/// Maximum share of the samples that may show an option that is not in force.
 const NOT_IN_FORCE: f64 = 0.1;
 
 /// A value that a fix changes, in both runs.
@@ -26,8 +26,8 @@ pub struct Lever {
     pub before: String,
     /// The value read after.
     pub after: String,
-    /// True if the value was changed: for sockets, from off to on, or back for an option that does
-    /// the harm.
+    /// True if the value was changed: for sockets, from off to on, or from on to off for an option
+    /// that does harm.
     pub has_changed: bool,
 }
 
@@ -101,7 +101,7 @@ fn sockets(
     })
 }
 
-/// Returns all the subject's samples of an option; `None` where it was not read.
+/// Returns all samples of an option on the subject's sockets; `None` if the option was not read.
 fn tally(option: SocketOption, is_own: bool, groups: &[SocketGroup]) -> Option<Tally> {
     groups
         .iter()
@@ -121,7 +121,7 @@ fn share(tally: Tally) -> f64 {
     tally.count as f64 / tally.of.max(1) as f64
 }
 
-/// Returns true if a finding rests on a setting or its fix names it.
+/// Returns true if a finding is based on a setting or its fix names the setting.
 fn is_named(setting: &Setting, finding: &Finding) -> bool {
     let is_evidence = setting.set_at.is_some()
         && finding.evidence.iter().any(|evidence| {
