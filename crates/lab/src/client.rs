@@ -144,7 +144,7 @@ pub(crate) struct AskPlan {
     pub(crate) to: SocketAddr,
 }
 
-/// One action as the client measured it, a line of its output.
+/// An action as measured by the client, which is a line of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// The time at which the action was due, in ns since 1970 (CLOCK_REALTIME).

@@ -105,7 +105,8 @@ pub struct PathSpec {
     pub mtu: Option<u32>,
 }
 
-/// One of several parallel links, with its faults, which apply in addition to those of the lanes.
+/// A link among several parallel ones, with its faults, which apply in addition to those of the
+/// lanes.
 /// Its delays are added to those of the lanes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -11,7 +11,7 @@ const BUSY: usize = 2;
 /// The share of the machine that a test takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// One place, for a test that mostly waits.
+    /// A single place, for a test that mostly waits.
     Place,
     /// Two places, for a test that computes, or measures a computation.
     Busy,

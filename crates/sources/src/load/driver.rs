@@ -199,7 +199,8 @@ impl Driver {
         self.next_check
     }
 
-    /// Performs all actions that are due at `now`; returns true if the periodic check was part of it.
+    /// Performs all actions that are due at `now`; returns true if these included the periodic
+    /// check.
     pub(super) fn tick(&mut self, now: Timestamp) -> bool {
         while let Some(&Reverse((at, slot))) = self.timers.peek() {
             if at > now {

@@ -19,7 +19,7 @@ pub use search::{find_server, find_server_in};
 /// Maximum number of listening sockets of one port that are examined.
 const MOST_LISTENERS: usize = 256;
 
-/// One of our own connections, as seen from our side.
+/// A connection of this process, as seen from our side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnFlow {
     /// Our end.

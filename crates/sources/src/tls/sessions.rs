@@ -1,5 +1,5 @@
-//! The store of sessions for resumption, of the size that a browser keeps. The library's own store
-//! holds eight tickets. With it, a hundred connections opened at the same time would do full
+//! The store of sessions for resumption, kept as in a browser. The library's own store holds only
+//! eight tickets. With that store, a hundred connections opened at the same time would do full
 //! handshakes for lack of tickets, which would not be the server's doing.
 
 use std::collections::{HashMap, VecDeque};

@@ -116,7 +116,7 @@ pub(crate) enum Candidacy {
     First,
     /// A less likely candidate.
     Named,
-    /// None of the candidates.
+    /// Not among the candidates.
     Absent,
 }
 

@@ -8,7 +8,7 @@ use lagtrace_core::observed::flow::Endpoint;
 
 use crate::url::Url;
 
-/// One of several URLs to request.
+/// A URL to request, among several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedUrl {
     /// The URL.

@@ -30,9 +30,9 @@ pub enum SteadyMethod {
 /// The rule for when the next probe is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// One interval after the last probe, whether it was answered or not.
+    /// An interval after the last probe, whether that probe was answered or not.
     ByTheClock,
-    /// One interval after the last probe was answered or given up.
+    /// An interval after the last probe was answered or given up.
     AfterTheAnswer {
         /// Number of unanswered probes, or of ICMP errors, after which a target that never answered
         /// is given up; at least one.
