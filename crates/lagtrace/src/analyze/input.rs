@@ -48,7 +48,7 @@ pub(super) fn open(
     Ok((name, input))
 }
 
-/// Returns true if the input may still be being written while it is read.
+/// Returns true if packets may be added to the input while it is read.
 pub(super) fn is_live(files: &[PathBuf]) -> bool {
     let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.is_file());
     !files.iter().all(is_file)
