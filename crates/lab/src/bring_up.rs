@@ -1,4 +1,4 @@
-//! Bringing a lab up, step by step.
+//! The steps that bring a lab up.
 
 mod programs;
 
@@ -25,13 +25,13 @@ use crate::{firewall, host_files, link, tool};
 
 pub(crate) use programs::server_log;
 
-/// The longest time until a started process is ready.
+/// Maximum time until a started process is ready.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
-/// The longest time until nginx's workers have started after their master.
+/// Maximum time from the start of nginx's master to the start of its workers.
 const WORKERS_LIMIT: Duration = Duration::from_secs(1);
 
-/// The roles of the processes that serve a lab as a whole; no service may have one of these names.
+/// The roles of the processes that serve a lab as a whole. No service may have one of these names.
 const PATH: &str = "path";
 pub(crate) const RESERVED_NAMES: [&str; 3] = [PATH, NGINX, "nginx-worker"];
 
@@ -41,8 +41,8 @@ pub(crate) fn counters_file(run: &Run) -> std::path::PathBuf {
 }
 
 impl Crew {
-    /// Brings up the hosts, path, packet filter and servers of the run's scenario. What an error
-    /// leaves half made, `dismiss` and the run's `clean_up` remove.
+    /// Brings up the hosts, path, packet filter and servers of the run's scenario. After an error,
+    /// `dismiss` and the run's `clean_up` remove the parts that were already created.
     pub(crate) fn bring_up(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
         let (folder, scenario) = (run.folder(), &run.scenario);
         let path = &scenario.path;
@@ -65,7 +65,7 @@ impl Crew {
         self.start_watches(run, helper)
     }
 
-    /// Makes the two hosts and what joins them, or, on loopback, the one host that is both.
+    /// Creates the two hosts and the link between them, or, on loopback, the one host that is both.
     fn make_hosts(
         &mut self,
         run: &mut Run,
@@ -202,8 +202,8 @@ impl Crew {
         }
     }
 
-    /// Puts nginx's workers on record, so that the next run knows them should keeper and master
-    /// both be killed.
+    /// Adds nginx's workers to the run's record, so that the next run can end them if both the
+    /// keeper and the nginx master are killed.
     fn note_workers(&self, run: &mut Run) -> Result<(), Error> {
         let Some(master) = run.processes.iter().find(|member| member.role == NGINX) else {
             return Ok(());

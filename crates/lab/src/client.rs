@@ -1,9 +1,10 @@
-//! Small clients of the lab's own, for what no real one does: requests in several writes with
-//! Nagle's algorithm on, responses read slowly or not at all for a while, connections that stay
-//! idle for long and are used again, requests that wait for a connection.
+//! Small clients of the lab's own, for behaviour that no real client has: requests in several
+//! writes with Nagle's algorithm on, responses that are read slowly or not at all for a while,
+//! connections that are reused after a long idle time, and requests that wait for a connection.
 //!
-//! With its defaults a client is a healthy one: `TCP_NODELAY`, each request in one write, one after
-//! the other. It measures itself: it writes one [`Asked`] for each action to its output.
+//! With its default settings, a client has no fault: it sets `TCP_NODELAY`, sends each request in
+//! one write, and sends one request after the other. The client measures itself: for each action it
+//! writes one [`Asked`] to its output.
 
 mod ask;
 mod incoming;
@@ -20,27 +21,27 @@ use crate::scenario::quantity::{Size, duration};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnClient {
-    /// The number of connections used side by side.
+    /// The number of connections used in parallel.
     pub connections: u16,
     /// The number of actions on each connection.
     pub requests: u16,
-    /// The number of requests, one after the other, that are one action and measured as one.
+    /// The number of successive requests that form one action and are measured together.
     pub action: u16,
-    /// The time between two requests of one action.
+    /// The think time between two requests of one action.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub think: Duration,
-    /// True if the requests of an action leave in one write, before any is answered.
+    /// True if the requests of an action are sent in one write, before any is answered.
     pub pipelined: bool,
-    /// The interval at which actions are wanted, whether a connection is free or not; each is
-    /// measured from when it was wanted. Zero: as soon as a connection is free.
+    /// The interval at which actions are due, whether a connection is free or not. Each action is
+    /// measured from its due time. Zero: as soon as a connection is free.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub every: Duration,
-    /// The time for which a connection rests after an action.
+    /// The idle time of a connection after an action.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub pause: Duration,
-    /// True if each action opens a connection of its own, as part of the action.
+    /// True if each action opens a new connection, which is measured as part of the action.
     pub fresh: bool,
-    /// The longest wait of one read; after it the connection is given up.
+    /// The maximum wait of one read, after which the connection is given up.
     #[serde(with = "duration")]
     pub patience: Duration,
     /// The socket options of each connection.
@@ -62,8 +63,8 @@ pub struct ClientSocket {
     /// `SO_RCVBUF`, set before connecting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
-    /// The local port of every connection, even while an earlier one from it is in TIME_WAIT
-    /// (`SO_REUSEADDR`). For one connection at a time.
+    /// The local port of every connection, even while an earlier connection from this port is in
+    /// TIME_WAIT (`SO_REUSEADDR`). Usable with one connection at a time only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_port: Option<u16>,
 }
@@ -72,12 +73,12 @@ pub struct ClientSocket {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Asking {
-    /// The size of a body, which makes the request a POST; without one it is a GET.
+    /// The size of a body. A request with a body is a POST, without one a GET.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Size>,
-    /// True if the header has a write of its own.
+    /// True if the header is sent in a separate write.
     pub apart: bool,
-    /// The size of the writes in which the body is sent.
+    /// The size of the writes that send the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub piece: Option<Size>,
     /// The time between two writes.
@@ -92,7 +93,7 @@ pub struct Asking {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Taking {
-    /// Maximum number of bytes of one read.
+    /// Maximum number of bytes in one read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub piece: Option<Size>,
     /// The time between two reads.
@@ -107,12 +108,12 @@ pub struct Taking {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// The response, and then the next request.
+    /// The client reads the response and continues with the next request.
     #[default]
     Keep,
-    /// The client's FIN; the response still comes.
+    /// The client sends a FIN; the response still arrives.
     HalfClose,
-    /// The client's RST, as soon as the response has begun.
+    /// The client sends an RST as soon as the response has begun.
     Reset,
 }
 
@@ -136,21 +137,21 @@ impl Default for OwnClient {
     }
 }
 
-/// The plan for the process of one client.
+/// The plan for the process that runs one client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct AskPlan {
     pub(crate) client: OwnClient,
     pub(crate) to: SocketAddr,
 }
 
-/// An action as the client saw it: a line of its output.
+/// An action as measured by the client, which is a line of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// The time at which the action was wanted, in ns since 1970 (CLOCK_REALTIME).
+    /// The time at which the action was due, in ns since 1970 (CLOCK_REALTIME).
     pub begin_ns: u64,
-    /// The time from when the action was wanted to the last byte of its last response, in ns.
+    /// The time from when the action was due to the last byte of its last response, in ns.
     pub latency_ns: u64,
-    /// True if every response came whole.
+    /// True if every response was complete.
     pub ok: bool,
 }
 
@@ -159,20 +160,20 @@ pub(crate) fn run(plan: &AskPlan) -> Result<(), Error> {
     ask::all(&plan.client, plan.to).map_err(Error::file("ask", plan.to.to_string()))
 }
 
-/// Maximum number of requests of a client, all its connections together.
+/// Maximum number of requests of a client, over all its connections.
 const MOST_REQUESTS: u64 = 20_000;
 
 /// Maximum number of connections of a client.
 const MOST_CONNECTIONS: u16 = 512;
 
-/// The longest single sleep of a client.
+/// Maximum length of a single sleep of a client.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
-/// The largest body of a request, in bytes.
+/// Maximum size of the body of a request, in bytes.
 const LONGEST_BODY: u64 = 16 << 20;
 
 impl OwnClient {
-    /// Checks that the settings are within bounds; the error is the reason why not.
+    /// Checks that the settings are within bounds; the error is the reason why they are not.
     pub(crate) fn check(&self) -> Result<(), String> {
         let count = u64::from(self.connections) * u64::from(self.requests) * u64::from(self.action);
         if count == 0 || count > MOST_REQUESTS || self.connections > MOST_CONNECTIONS {

@@ -1,6 +1,6 @@
-//! Faults of a service's processes while it serves: a quota of CPU time by a control group of the
-//! run's own, and stops by signal. This module describes them; [`group`] makes the groups,
-//! [`watch`] is the process that stops others and writes into the service's log what happened.
+//! Faults of a service's processes while it serves: a quota of CPU time through a control group of
+//! the run, and stops by signal. This module describes these faults. [`group`] creates the control
+//! groups; [`watch`] is the process that stops others and writes the events to the service's log.
 
 pub(crate) mod group;
 pub(crate) mod watch;
@@ -15,7 +15,7 @@ use crate::scenario::quantity::{duration, format_duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuQuota {
-    /// The CPU time that all processes of the service together get in a period.
+    /// The CPU time that all processes of the service together may use in a period.
     #[serde(with = "duration")]
     pub quota: Duration,
     /// The period, 1 ms to 1 s.
@@ -27,7 +27,7 @@ pub struct CpuQuota {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
-    /// The time from the beginning of one stop to that of the next.
+    /// The time from the beginning of one stop to the beginning of the next.
     #[serde(with = "duration")]
     pub every: Duration,
     /// The duration of a stop.
@@ -35,11 +35,11 @@ pub struct Stop {
     pub r#for: Duration,
 }
 
-/// The kernel's lower bound of a quota and of a period, and its upper bound of a period.
+/// The kernel's lower bound of quotas and periods, and its upper bound of periods.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 
-/// The longest stop.
+/// Maximum duration of a stop.
 const LONGEST_STOP: Duration = Duration::from_secs(10);
 
 impl CpuQuota {

@@ -1,4 +1,4 @@
-//! The processes that run in a lab: started with a log each, watched, ended.
+//! The processes that run in a lab: starting them with a log each, watching and ending them.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::server::nginx;
 /// The role of the one nginx that serves all nginx services.
 pub(crate) const NGINX: &str = "nginx";
 
-/// The longest time for a server to end by itself.
+/// Maximum time for a server to end by itself.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// The processes of a lab, in the order in which they were started.
@@ -28,7 +28,7 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Starts a process with a log of its own and puts it on record.
+    /// Starts a process with its own log and adds it to the run's record.
     pub(crate) fn start(
         &mut self,
         run: &mut Run,
@@ -60,7 +60,7 @@ impl Crew {
         run.save()
     }
 
-    /// Returns an error with the end of its log if a member has ended.
+    /// Returns an error with the end of the member's log if the member has ended.
     pub(crate) fn check_alive(&mut self, run: &Run, role: &str) -> Result<(), Error> {
         let Some((_, child, _)) = self.members.iter_mut().find(|(name, ..)| name == role) else {
             return Ok(());
@@ -75,7 +75,7 @@ impl Crew {
         }
     }
 
-    /// Ends every member, and every process that members left behind.
+    /// Ends every member, and every process that members started and left running.
     pub(crate) fn dismiss(&mut self) {
         for (_, child, end) in &self.members {
             end_child(child, *end);
@@ -103,7 +103,7 @@ impl Crew {
     }
 }
 
-/// Asks a child to end, and continues it, since a stopped process could not.
+/// Asks a child to end, and continues it, because a stopped process could not end.
 fn end_child(child: &Child, end: Signal) {
     if let Some(process) = i32::try_from(child.id()).ok().and_then(Process::with_pid) {
         process.signal(end);
@@ -116,7 +116,7 @@ pub(crate) fn log_file(run: &Run, role: &str) -> PathBuf {
     run.folder().join(format!("{role}.log"))
 }
 
-/// Returns the end of a member's log, for nginx that of its error log included.
+/// Returns the end of a member's log; for nginx, also the end of its error log.
 pub(crate) fn last_words(run: &Run, role: &str) -> String {
     let own = log_file(run, role);
     let read = |file: &Path| {

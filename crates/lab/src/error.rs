@@ -7,11 +7,11 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The user is not root, which namespaces, TUN devices and packet filters need.
+    /// The user is not root. Namespaces, TUN devices and packet filters need root.
     #[error("the lab makes network namespaces, which needs root")]
     NeedsRoot,
 
-    /// The user is root without the capabilities that root usually has: mostly that of a container.
+    /// The user is root but lacks capabilities that root usually has, typically in a container.
     #[error("the lab makes network namespaces, for which this root lacks {missing}")]
     NeedsCapabilities {
         /// The capabilities' names.
@@ -23,7 +23,7 @@ pub enum Error {
     MissingTool {
         /// The program's name.
         tool: &'static str,
-        /// The Debian package that brings it.
+        /// The Debian package that contains the program.
         package: &'static str,
     },
 
@@ -32,11 +32,11 @@ pub enum Error {
     MissingProgram {
         /// The program's name.
         program: String,
-        /// The Debian package that brings it.
+        /// The Debian package that contains the program.
         package: String,
     },
 
-    /// The witness of a scenario's fault does not show it.
+    /// The witness of a scenario's fault did not confirm the fault.
     #[error("`{scenario}` ({service}) is not recorded: {reason}")]
     NotShown {
         /// The scenario.
@@ -47,10 +47,10 @@ pub enum Error {
         reason: String,
     },
 
-    /// No scenario of this name.
+    /// There is no scenario with this name.
     #[error("no scenario is called `{name}`")]
     UnknownScenario {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
         /// The known names.
         known: Vec<&'static str>,
@@ -65,7 +65,7 @@ pub enum Error {
         source: Box<toml::de::Error>,
     },
 
-    /// The scenario parses, but makes no sense.
+    /// The scenario's text can be parsed, but the scenario is invalid.
     #[error("scenario `{origin}`: {reason}")]
     ScenarioSense {
         /// The origin of the text.
@@ -74,16 +74,16 @@ pub enum Error {
         reason: String,
     },
 
-    /// No service of this name in the scenario.
+    /// The scenario has no service with this name.
     #[error("scenario `{scenario}` has no service `{service}`")]
     UnknownService {
         /// The scenario.
         scenario: String,
-        /// The name that was asked for.
+        /// The requested name.
         service: String,
     },
 
-    /// No lab of this name is running.
+    /// No lab with this name is running.
     #[error("no lab runs under the name `{name}`")]
     NoSuchRun {
         /// A run's id or a scenario's name.
@@ -130,7 +130,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// A server did not begin to listen.
+    /// A server did not start to listen.
     #[error("service `{service}` does not listen on port {port} after {waited_ms} ms: {log}")]
     NotListening {
         /// The service's name.
@@ -143,16 +143,16 @@ pub enum Error {
         log: String,
     },
 
-    /// The process that keeps the lab could not bring it up, or is gone.
+    /// The process that keeps the lab could not bring the lab up, or no longer exists.
     #[error("bringing up `{scenario}` failed: {message}")]
     Keeper {
         /// The scenario.
         scenario: String,
-        /// The process's message, its causes included.
+        /// The process's message, including its causes.
         message: String,
     },
 
-    /// A recording did not begin or did not end well.
+    /// A recording did not start or end properly.
     #[error("cannot record on {host}: {message}")]
     Recording {
         /// The host.
@@ -174,7 +174,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns advice on what the user can do, where there is something.
+    /// Returns advice for the user, if there is any.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NeedsRoot => Some("run it with sudo".to_owned()),
@@ -193,7 +193,7 @@ impl Error {
         }
     }
 
-    /// Returns the message with every cause below it, on one line.
+    /// Returns the message and all its causes, on one line.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut below = std::error::Error::source(self);
@@ -205,7 +205,7 @@ impl Error {
         text
     }
 
-    /// Returns a mapper for `map_err`: from an I/O error to that of a file operation.
+    /// Returns a function for `map_err` that converts an I/O error to that of a file operation.
     pub(crate) fn file(
         operation: &'static str,
         path: impl Into<PathBuf>,
@@ -219,7 +219,7 @@ impl Error {
     }
 }
 
-/// Suggests the scenarios whose names share a word with this one.
+/// Suggests the scenarios whose names have a word in common with this one.
 fn near(name: &str, known: &[&str]) -> String {
     let words: Vec<_> = name.split('-').filter(|word| word.len() > 2).collect();
     let shares = |known: &&&str| known.split('-').any(|word| words.contains(&word));

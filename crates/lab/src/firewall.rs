@@ -1,5 +1,5 @@
-//! The packet filter of a host: nftables inside the host's namespace, which has rule sets of its
-//! own that go away with it.
+//! The packet filter of a host: nftables inside the host's network namespace, whose rule sets are
+//! removed together with the namespace.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use crate::namespace::Namespace;
 use crate::scenario::Scenario;
 use crate::tool;
 
-/// The packet filter of one port: a word for a common one, or rules.
+/// The packet filter of one port: a word for a common filter, or rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Firewall {
@@ -26,29 +26,30 @@ pub enum Firewall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirewallWord {
-    /// Everything passes, as without a filter.
+    /// Every packet passes, as without a filter.
     Open,
     /// Every SYN to the port is dropped silently.
     DropSyn,
-    /// The first SYN of each connection is dropped, its retransmission passes.
+    /// The first SYN of each connection is dropped; its retransmission passes.
     DropFirstSyn,
-    /// A connection without a packet for a second is forgotten: later packets of it are dropped
-    /// silently, as by an address translator whose table has lost the entry.
+    /// A connection without a packet for a second is forgotten. Later packets of the connection are
+    /// dropped silently, as by a NAT device whose table has lost the entry.
     ForgetIdle,
-    /// As `ForgetIdle`, but later packets are answered with a reset, as load balancers do.
+    /// Like `ForgetIdle`, but later packets are answered with a reset, as by load balancers.
     ResetIdle,
 }
 
-/// Rules, each one line of nft's language, for the chains of one host. Nothing is added to them: a
-/// rule that is meant for one port names it. `{port}` stands for the port of the service that has
-/// them.
+/// Rules, each of them one line in nft's language, for the chains of one host. The rules are used
+/// unchanged: a rule that is meant for one port must specify that port. `{port}` is replaced by the
+/// port of the service with these rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FirewallRules {
     /// Sets that the rules of `rules` and `output` use: `NAME { type …; }`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<String>,
-    /// The number of rules that match nothing before `rules`; each is evaluated for each packet.
+    /// The number of rules without any match that precede `rules`; each is evaluated for each
+    /// packet.
     #[serde(skip_serializing_if = "is_zero")]
     pub needless: u32,
     /// Rules for incoming packets (hook `input` of family `inet`).
@@ -60,13 +61,13 @@ pub struct FirewallRules {
     /// Rules for incoming ARP (hook `input` of family `arp`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arp: Vec<String>,
-    /// Rules for frames as they come in from the path, before anything but a recording sees them
-    /// (hook `ingress` of family `netdev`).
+    /// Rules for frames that arrive from the path, applied before all other processing except a
+    /// recording (hook `ingress` of family `netdev`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ingress: Vec<String>,
 }
 
-/// The most needless rules, which load in about two seconds.
+/// Maximum number of needless rules; this number loads in about two seconds.
 const MOST_NEEDLESS: u32 = 100_000;
 
 impl Firewall {
@@ -77,7 +78,8 @@ impl Firewall {
 }
 
 impl FirewallRules {
-    /// Checks that every rule is one line, and their number; the error is the reason why not.
+    /// Checks the number of rules, and that each is one line; the error is the reason why they are
+    /// invalid.
     pub(crate) fn check(&self) -> Result<(), String> {
         let all = [
             &self.sets,
@@ -95,7 +97,7 @@ impl FirewallRules {
         }
     }
 
-    /// Returns the rules with a service's port filled in.
+    /// Returns the rules with a service's port inserted.
     fn of_port(&self, port: u16) -> Self {
         let port = port.to_string();
         let fill = |lines: &[String]| -> Vec<String> {
@@ -121,8 +123,8 @@ impl FirewallRules {
         self.ingress.extend_from_slice(&more.ingress);
     }
 
-    /// Returns the tables with these rules on a host with this device, or `None` if there is no
-    /// rule.
+    /// Returns the tables with these rules for a host with this device, or `None` if there are no
+    /// rules.
     fn tables(&self, interface: &str) -> Option<String> {
         let sets = self.sets.iter().fold(String::new(), |mut text, set| {
             let _ = writeln!(text, "set {set}");
@@ -236,7 +238,7 @@ impl FirewallWord {
     }
 }
 
-/// Returns rules by which packets of a connection that was idle for a second meet this verdict.
+/// Returns rules that apply this verdict to packets of a connection that was idle for a second.
 fn forget_idle(port: u16, syn: &str, end: &str) -> FirewallRules {
     let connection = "tcp sport . tcp dport";
     let live = format!("update @live {{ {connection} timeout 1s }}");

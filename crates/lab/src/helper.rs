@@ -1,5 +1,5 @@
-//! The lab's own processes: the keeper of a run, the path emulator, the small servers. Each is this
-//! very program, started again with other arguments.
+//! The lab's own processes: the keeper of a run, the path emulator, the small servers. Each is the
+//! current program, started again with other arguments.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -12,18 +12,19 @@ use crate::error::Error;
 use crate::server::{dns, mail, own};
 use crate::{client, control::watch, keeper, path::emulator};
 
-/// The command line of a program that calls [`helper_main`] with the arguments that follow.
+/// The command line of a program that passes the arguments that follow to [`helper_main`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Helper {
     program: PathBuf,
     prefix: Vec<OsString>,
 }
 
-/// The path of this program, even if its file has been replaced since.
+/// The path of the current program, valid even if its file has been replaced since.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
 impl Helper {
-    /// Returns this program, which passes the arguments after `subcommand` to [`helper_main`].
+    /// Returns the current program, which passes the arguments after `subcommand` to
+    /// [`helper_main`].
     pub fn this_program(subcommand: &str) -> Self {
         Self {
             program: THIS_PROGRAM.into(),
@@ -52,7 +53,7 @@ impl Helper {
         command
     }
 
-    /// Returns the prefix, for a helper that starts others of its kind.
+    /// Returns the prefix, for a helper that starts further helpers.
     pub(crate) fn prefix(&self) -> Vec<String> {
         self.prefix
             .iter()
@@ -60,7 +61,7 @@ impl Helper {
             .collect()
     }
 
-    /// Returns the calling helper's own program with this prefix.
+    /// Returns the program of the calling helper, with this prefix.
     pub(crate) fn again(prefix: &[String]) -> Self {
         Self {
             program: THIS_PROGRAM.into(),
@@ -69,8 +70,9 @@ impl Helper {
     }
 }
 
-/// Runs a helper process by its arguments: `keep`, or one of `path`, `serve`, `dns`, `mail`,
-/// `watch` and `ask` with the file of its plan. Not for people: [`crate::Lab`] starts these.
+/// Runs a helper process according to its arguments: `keep`, or one of `path`, `serve`, `dns`,
+/// `mail`, `watch` and `ask` followed by the file of its plan. Not for direct use: [`crate::Lab`]
+/// starts these processes.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<String> = arguments
         .into_iter()

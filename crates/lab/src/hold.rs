@@ -1,4 +1,4 @@
-//! The owner's hold on a lab's keeper: letting go of it takes the lab down.
+//! The owner's hold on a lab's keeper; releasing it takes the lab down.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -11,11 +11,11 @@ use crate::namespace::before_exec;
 use crate::run::Run;
 use crate::scenario::Scenario;
 
-/// The longest time for the keeper to clean up before it is killed.
+/// Maximum time for the keeper to clean up before it is killed.
 const TAKE_DOWN_LIMIT: Duration = Duration::from_secs(15);
 
-/// The keeper's process and the two streams to it. The keeper watches the stream from this process:
-/// it ends with this process.
+/// The keeper's process and the two streams to it. The keeper monitors the stream from this process
+/// and ends when this process ends.
 #[derive(Debug)]
 pub(crate) struct Hold {
     scenario: String,
@@ -69,7 +69,7 @@ impl Hold {
         })
     }
 
-    /// Makes the lab stay up when this process ends.
+    /// Makes the lab stay up after this process ends.
     pub(crate) fn let_stay(mut self) -> Result<(), Error> {
         let told = self
             .to
@@ -95,7 +95,8 @@ impl Hold {
         Ok(serde_json::from_str(&line).unwrap_or_else(unreadable))
     }
 
-    /// Waits until a keeper that failed has cleaned up, and returns the error that it told.
+    /// Waits until a keeper that failed has cleaned up, and returns the error that the keeper
+    /// reported.
     fn failure(self, word: Word) -> Error {
         let message = match word {
             Word::Failed(message) => message,
@@ -107,7 +108,7 @@ impl Hold {
         Error::Keeper { scenario, message }
     }
 
-    /// Lets go of the keeper and waits until it has taken everything down.
+    /// Releases the keeper and waits until it has taken everything down.
     pub(crate) fn release(self) -> Result<(), Error> {
         let Self {
             scenario,

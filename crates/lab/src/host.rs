@@ -1,4 +1,4 @@
-//! The lab's hosts: their addresses, and ways to run something on them.
+//! The lab's hosts: their addresses, and ways to run programs on them.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -17,8 +17,8 @@ use crate::run::Run;
 use crate::tool;
 
 /// A host of the lab: a network namespace with its own loopback, device, addresses and ports.
-/// Processes are the machine's, and so are files, except those that the scenario gives the host:
-/// see [`Host::command`].
+/// Processes and files are those of the machine, except the files that the scenario gives to the
+/// host: see [`Host::command`].
 #[derive(Clone, Debug)]
 pub struct Host {
     side: Side,
@@ -47,7 +47,7 @@ impl fmt::Display for Side {
 }
 
 impl Host {
-    /// Returns one side of a run. On loopback both sides are one host under two names.
+    /// Returns one side of a run. On loopback, both sides are one host under two names.
     pub(crate) fn new(side: Side, run: &Run) -> Self {
         let path = &run.scenario.path;
         Self {
@@ -58,17 +58,17 @@ impl Host {
         }
     }
 
-    /// Returns the side of the path on which the host is.
+    /// Returns the side of the path that the host is on.
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// Returns the name of the host's network namespace, as for `ip netns exec`.
+    /// Returns the name of the host's network namespace, for `ip netns exec`.
     pub fn namespace(&self) -> &str {
         self.namespace.name()
     }
 
-    /// Returns the name of the host's device to the other host.
+    /// Returns the name of the host's device towards the other host.
     pub fn interface(&self) -> &'static str {
         self.interface
     }
@@ -81,8 +81,8 @@ impl Host {
         }
     }
 
-    /// Returns a command that will run on this host; a bare name is looked for in `PATH` and in the
-    /// system's folders. The command sees the host's own files (`/etc/resolv.conf` and the like) in
+    /// Returns a command that will run on this host. A bare name is searched in `PATH` and in the
+    /// system's folders. The command sees the host's own files (such as `/etc/resolv.conf`) in
     /// place of the machine's. Its process gets SIGTERM when the thread that starts it ends.
     ///
     /// # Errors
@@ -103,9 +103,9 @@ impl Host {
         Ok(())
     }
 
-    /// Does something on this host, on a thread made for it: sockets that `work` opens are the
-    /// host's and stay so when they are returned. Files are the machine's: names are not resolved
-    /// here as commands on the host resolve them.
+    /// Runs `work` on this host, on a separate thread. Sockets that `work` opens belong to the
+    /// host, also after they are returned. Files are those of the machine, so names may be resolved
+    /// differently than by commands on the host.
     ///
     /// # Errors
     /// [`Error::Namespace`], with the cause if `work` failed.

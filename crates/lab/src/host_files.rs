@@ -1,7 +1,7 @@
-//! A host's own files: `/etc/resolv.conf` and the like, as a scenario gives them.
+//! A host's own files, such as `/etc/resolv.conf`, as given by a scenario.
 //!
-//! They lie in the run's folder. Processes on the host see them in place of the machine's,
-//! which stay as they are; how that is done is [`crate::namespace`]'s matter.
+//! The files are in the run's folder. Processes on the host see them in place of the machine's
+//! files, which are not changed; [`crate::namespace`] implements this.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -15,21 +15,21 @@ use crate::link;
 use crate::path::PathSpec;
 use crate::run::open_up;
 
-/// The largest file of a host, in bytes.
+/// Maximum size of a host's file, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// The socket of the name service cache daemon, which the C library asks before it reads any file;
-/// the daemon knows the machine's names, not the host's.
+/// The socket of the name service cache daemon, which the C library asks before it reads any file.
+/// It must be hidden because the daemon knows the machine's names, not the host's.
 const NAME_CACHE: &str = "/run/nscd/socket";
 
-/// A file, and the machine's file that it hides.
+/// A file, and the machine's file that it replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostFile {
     pub(crate) source: CString,
     pub(crate) target: CString,
 }
 
-/// Checks a scenario's files of a host; the error is the reason against them.
+/// Checks the files that a scenario gives to a host; the error is the reason why they are invalid.
 pub(crate) fn check(files: &BTreeMap<String, String>) -> Result<(), String> {
     let is_sound = |path: &str| {
         path.strip_prefix("/etc/").is_some_and(|rest| {
@@ -49,8 +49,8 @@ pub(crate) fn check(files: &BTreeMap<String, String>) -> Result<(), String> {
     }
 }
 
-/// Writes a host's files into the run's folder, addresses filled in: `{server}`, `{server6}`,
-/// `{client}`, `{client6}`.
+/// Writes a host's files into the run's folder, with addresses inserted for `{server}`,
+/// `{server6}`, `{client}` and `{client6}`.
 pub(crate) fn lay(
     folder: &Path,
     side: Side,
@@ -71,7 +71,7 @@ pub(crate) fn lay(
     Ok(())
 }
 
-/// Returns the files that `lay` wrote, and the files that they hide.
+/// Returns the files that `lay` wrote, each with the file that it replaces.
 pub(crate) fn laid(folder: &Path, side: Side, files: &BTreeMap<String, String>) -> Vec<HostFile> {
     let hide = |source: &Path, target: &str| {
         Some(HostFile {
@@ -97,7 +97,8 @@ fn own_path(folder: &Path, side: Side, path: &str) -> PathBuf {
     folder.join(host).join(path.trim_start_matches('/'))
 }
 
-/// Replaces `{server}`, `{client}` and the like in a text by the addresses of a path's hosts.
+/// Replaces `{server}`, `{client}` and similar placeholders in a text with the addresses of a
+/// path's hosts.
 pub(crate) fn fill_in(text: &str, hosts: &PathSpec) -> String {
     let server = link::addresses(hosts, Side::Server);
     let client = link::addresses(hosts, Side::Client);

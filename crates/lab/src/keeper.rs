@@ -1,8 +1,8 @@
-//! The process that keeps a lab: it brings everything up, tells its owner, and takes everything
-//! down when it is told to or the owner ends, however that ends.
+//! The process that keeps a lab. It brings everything up, reports this to its owner, and takes
+//! everything down when it is told to, or when the owner ends for any reason.
 //!
-//! The owner holds the keeper's stdin open. The end of that stream is the owner's end, whether by
-//! return, panic, Ctrl-C or SIGKILL; the line `detach` means that the lab is to stay.
+//! The owner holds the keeper's stdin open. The end of that stream means that the owner has ended,
+//! whether by return, panic, Ctrl-C or SIGKILL. The line `detach` means that the lab is to stay.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,7 +18,7 @@ use crate::helper::Helper;
 use crate::run::{self, Run};
 use crate::scenario::Scenario;
 
-/// The owner's message to the keeper, in one line.
+/// The owner's message to the keeper, on one line.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct KeepPlan {
     pub(crate) scenario: Scenario,
@@ -38,7 +38,7 @@ pub(crate) enum Word {
     Failed(String),
 }
 
-/// The line that makes a lab stay.
+/// The line that tells the keeper to leave the lab up.
 pub(crate) const DETACH: &str = "detach\n";
 
 pub(crate) fn main() -> ExitCode {
@@ -51,7 +51,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Keeps one lab from beginning to end.
+/// Keeps one lab from start to end.
 fn keep() -> Result<(), Error> {
     // Before anything is made, so that no signal can end this process and leave it behind.
     let signals = watch_signals().map_err(Error::file("watch", "signals"))?;
@@ -70,7 +70,7 @@ fn keep() -> Result<(), Error> {
     up.and(run.clean_up())
 }
 
-/// Returns a stream that becomes readable when one of the ending signals comes.
+/// Returns a stream that becomes readable when one of the terminating signals arrives.
 fn watch_signals() -> io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
@@ -86,7 +86,7 @@ fn read_plan() -> io::Result<KeepPlan> {
     Ok(serde_json::from_str(&line)?)
 }
 
-/// Waits until the lab is to come down.
+/// Waits until the lab should be taken down.
 fn wait_for_end(signals: &UnixStream, run: &mut Run) {
     let stdin = io::stdin();
     loop {
@@ -110,7 +110,7 @@ fn wait_for_end(signals: &UnixStream, run: &mut Run) {
     }
 }
 
-/// Reads the owner's message; returns true if it was `detach`, false at the stream's end.
+/// Reads the owner's message; returns true if it is `detach`, false at the end of the stream.
 fn is_detached(from_owner: &mut impl Read, run: &mut Run) -> bool {
     let mut line = [0; DETACH.len()];
     if from_owner.read_exact(&mut line).is_err() || line != DETACH.as_bytes() {
@@ -125,7 +125,7 @@ fn is_detached(from_owner: &mut impl Read, run: &mut Run) -> bool {
     true
 }
 
-/// Tells the owner, who may have ended.
+/// Sends a message to the owner, which may have ended.
 fn say(word: &Word) {
     let mut line = serde_json::to_vec(word).expect("a word is text and numbers");
     line.push(b'\n');

@@ -16,8 +16,8 @@ use crate::server::nginx;
 use crate::server::stamp::{self, AccessLine, Stamp};
 use crate::{privilege, requirement};
 
-/// A running lab. Dropping it takes it down, unless it was [detached](Lab::detach) or only
-/// [attached](Lab::attach) to; so does the end of this process, however it comes.
+/// A running lab. Dropping it takes the lab down, unless it was [detached](Lab::detach) or only
+/// [attached](Lab::attach) to. The end of this process, for any reason, has the same effect.
 #[derive(Debug)]
 pub struct Lab {
     run: Run,
@@ -36,11 +36,11 @@ pub enum Family {
 }
 
 impl Lab {
-    /// Brings a scenario up: on return every server listens.
+    /// Brings a scenario up. When this function returns, every server listens.
     ///
     /// # Errors
-    /// [`Error::ScenarioSense`], [`Error::NeedsRoot`], [`Error::MissingTool`], or that of the step
-    /// that failed; nothing of the lab is left then.
+    /// [`Error::ScenarioSense`], [`Error::NeedsRoot`], [`Error::MissingTool`], or the error of the
+    /// step that failed; in that case nothing of the lab remains.
     pub fn bring_up(scenario: &Scenario, helper: &Helper) -> Result<Self, Error> {
         // Anything may have been changed since the scenario was read.
         scenario.check_sense(&scenario.name)?;
@@ -50,7 +50,7 @@ impl Lab {
         Ok(Self::with(run, Some(hold)))
     }
 
-    /// Returns a lab that another process keeps: dropping it leaves the lab running.
+    /// Returns a lab that another process keeps; dropping it leaves the lab running.
     pub fn attach(run: Run) -> Self {
         Self::with(run, None)
     }
@@ -69,7 +69,7 @@ impl Lab {
     /// Leaves the lab running after this process has ended, until [`crate::take_down`].
     ///
     /// # Errors
-    /// The keeper is gone; then so is the lab.
+    /// The keeper has ended, and the lab with it.
     pub fn detach(mut self) -> Result<Run, Error> {
         if let Some(keeper) = self.keeper.take() {
             keeper.let_stay()?;
@@ -78,8 +78,8 @@ impl Lab {
         Ok(self.run.clone())
     }
 
-    /// Takes the lab down and waits until nothing of it is left. For an attached lab this does
-    /// nothing: [`crate::take_down`] does.
+    /// Takes the lab down and waits until nothing of it remains. This has no effect on an attached
+    /// lab, which [`crate::take_down`] takes down.
     ///
     /// # Errors
     /// The part that could not be removed; the next run tries again.
@@ -108,7 +108,8 @@ impl Lab {
     }
 
     /// Returns the capture points of a recording, by the names of their captures: the client and
-    /// the server, or the one device over which a host talks to itself, which shows what both see.
+    /// the server, or the single device of a host that talks to itself, where the traffic of both
+    /// is seen.
     pub(crate) fn vantages(&self) -> Vec<(&'static str, &Host)> {
         if self.run.scenario.path.loopback {
             return vec![("loopback", &self.server)];
@@ -116,7 +117,7 @@ impl Lab {
         vec![("client", &self.client), ("server", &self.server)]
     }
 
-    /// Returns the URL of a service, as the client is to ask for it.
+    /// Returns the URL of a service for requests from the client.
     pub fn url(&self, service: &Service, family: Family) -> String {
         let scheme = service.server.scheme();
         match self.server.address(family) {
@@ -125,8 +126,8 @@ impl Lab {
         }
     }
 
-    /// Returns the counters of the emulated path, written every 0.1 s; `None` where no path is
-    /// emulated.
+    /// Returns the counters of the emulated path, which are written every 0.1 s; `None` if no path
+    /// is emulated.
     ///
     /// # Errors
     /// The emulator's file cannot be read.
@@ -145,7 +146,8 @@ impl Lab {
             })
     }
 
-    /// Returns the timestamps that a `think` or `pause` server with `stamps = true` took so far.
+    /// Returns the timestamps that a `think` or `pause` server with `stamps = true` has recorded so
+    /// far.
     ///
     /// # Errors
     /// [`Error::UnknownService`], or the log cannot be read.
@@ -154,7 +156,7 @@ impl Lab {
         stamp::read_stamps(&stamp::stamp_log(&self.run.folder(), &service.name))
     }
 
-    /// Returns the access log of an nginx with `access_log = true` so far.
+    /// Returns the access log so far of an nginx with `access_log = true`.
     ///
     /// # Errors
     /// [`Error::UnknownService`], or the log cannot be read.
@@ -171,7 +173,7 @@ impl Lab {
         Ok(server_log(&self.run, self.service(service)?))
     }
 
-    /// Returns the service of this name.
+    /// Returns the service with this name.
     ///
     /// # Errors
     /// [`Error::UnknownService`].
@@ -183,7 +185,7 @@ impl Lab {
         })
     }
 
-    /// Records both ends' packets with tcpdump from now on, into a file each.
+    /// Starts recording the packets at both ends with tcpdump, into one file each.
     ///
     /// # Errors
     /// [`Error::MissingTool`] or [`Error::Recording`].

@@ -1,5 +1,5 @@
-//! The label beside a recording: the truth, what the clients saw, and what showed the fault, so
-//! that anybody can score a diagnosis against it.
+//! The label stored with a recording: the truth, the clients' measurements, and the evidence of the
+//! fault. With it, a diagnosis of the recording can be scored.
 
 use std::time::Duration;
 
@@ -9,25 +9,26 @@ use crate::load::requests::Requests;
 use crate::record::{Drawn, Request};
 use crate::scenario::Truth;
 
-/// The version of the label's form.
+/// The version of the label's format.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// A recording's label, `truth.json` beside its files.
+/// A recording's label, stored as `truth.json` next to the recording's files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Label {
-    /// The version of this form: 1.
+    /// The version of the format: 1.
     pub schema: u32,
     /// The scenario that was recorded.
     pub scenario: String,
     /// The service under load.
     pub service: String,
-    /// The scenario's title: what it shows, in one line.
+    /// The scenario's title: its subject, in one line.
     pub title: String,
     /// The name that distinguishes recordings of one scenario, such as `40ms-offload`.
     pub variant: String,
     /// The path's round trip, in nanoseconds.
     pub round_trip_ns: u64,
-    /// True if segments crossed the path in large frames; `None`: as the path does by itself.
+    /// True if segments crossed the path as large offload (TSO/GRO) packets; `None`: the path's
+    /// default.
     pub offload: Option<bool>,
     /// The seed of the path's random events.
     pub seed: u64,
@@ -35,20 +36,20 @@ pub struct Label {
     pub ipv6: bool,
     /// The service's port.
     pub port: u16,
-    /// True if client and server were one host, with one capture of what both saw.
+    /// True if client and server were one host, with a single capture of both.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
-    /// The MTU of the hosts' devices, where it is not the usual one.
+    /// The MTU of the hosts' devices, if it is not the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// The parameters drawn by chance; `None` for a recording that the scenario itself asks for.
+    /// The randomly drawn parameters; `None` for a recording that the scenario itself specifies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drawn: Option<Drawn>,
-    /// The truth: what a right diagnosis says and does not say.
+    /// The truth: the statements that a correct diagnosis makes, and those that it must not make.
     pub truth: Truth,
-    /// The requests as the clients saw them.
+    /// The requests as measured by the clients.
     pub requests: Compared,
-    /// The counts that showed that the fault was there, and was not when switched off.
+    /// The counts that proved that the fault was present, and absent when switched off.
     pub proof: Vec<Shown>,
 }
 
@@ -67,22 +68,22 @@ impl Label {
     }
 }
 
-/// The requests as the clients saw them, with the fault and with the fault switched off.
+/// The requests as measured by the clients, with the fault and with the fault switched off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compared {
     /// The recorded requests, with the fault.
     pub with: Requests,
-    /// The requests of the same load with the fault switched off; `None` where there is no fault.
+    /// The requests of the same load with the fault switched off; `None` if there is no fault.
     pub without: Option<Requests>,
 }
 
 /// The counts of one witness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// The witness and its bounds, in words.
+    /// Description of the witness and its bounds.
     pub shown_by: String,
     /// The count with the fault.
     pub with: u64,
-    /// The count with the fault switched off; `None` where there is no fault.
+    /// The count with the fault switched off; `None` if there is no fault.
     pub without: Option<u64>,
 }

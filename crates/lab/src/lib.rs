@@ -1,13 +1,14 @@
-//! Causes of latency on demand: two real hosts, a path between them, real and faulty servers.
+//! Reproducible causes of latency: two real hosts, a path between them, and servers that are real
+//! or have faults.
 //!
-//! A [`Scenario`] describes hosts, path and servers, and the truth about them; [`Lab::bring_up`]
-//! makes it so:
+//! A [`Scenario`] describes hosts, path and servers, and the truth about them. [`Lab::bring_up`]
+//! creates them:
 //!
-//! * each host is a network namespace that `ip netns` knows, with IPv4 and IPv6;
-//! * with nothing to emulate they are joined by a veth pair, otherwise by a process that carries
-//!   packets between two TUN devices and delays, polices, queues or loses them ([`path`]);
+//! * each host is a named network namespace (`ip netns`), with IPv4 and IPv6;
+//! * with nothing to emulate, the hosts are joined by a veth pair, otherwise by a process that
+//!   carries packets between two TUN devices and delays, polices, queues or loses them ([`path`]);
 //! * the server runs real nginx, haproxy, Redis and PostgreSQL, and small servers of the lab's own
-//!   for what none of them does ([`server`]).
+//!   for behaviour that none of these has ([`server`]).
 //!
 //! ```no_run
 //! use lagtrace_lab::{Family, Helper, Lab, Scenario};
@@ -23,16 +24,15 @@
 //! # }
 //! ```
 //!
-//! A lab consists of processes besides the caller's: a keeper, the path's emulator, servers.
-//! All but nginx are the calling program itself, started again ([`Helper`]); it passes their
-//! arguments to [`helper_main`]. The keeper takes the lab down when its owner ends, however
-//! it ends. Should the keeper be killed too, the record in `/run/lagtrace-lab` tells the next
-//! run what to remove.
+//! A lab runs in its own processes: a keeper, the path's emulator, and servers. The lab's own
+//! processes are the calling program, started again ([`Helper`]), which passes their arguments to
+//! [`helper_main`]. The keeper takes the lab down when its owner ends for any reason. If the keeper
+//! is killed too, the next run removes what is listed in the record in `/run/lagtrace-lab`.
 //!
-//! The machine's own network is never touched: no device, address, route, rule or setting of
-//! it is made or changed, not for a moment.
+//! The machine's own network is never changed: no device, address, route, rule or setting is
+//! created or modified there, not even temporarily.
 //!
-//! The lab makes faults and knows the truth; it never analyses.
+//! The lab creates faults and knows the truth about them; it performs no analysis.
 
 mod bring_up;
 pub mod client;

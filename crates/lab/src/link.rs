@@ -1,5 +1,5 @@
-//! Devices, addresses and routes of the two hosts, laid with `ip` inside their namespaces; or of
-//! the one host that talks to itself.
+//! Devices, addresses and routes of the two hosts, configured with `ip` inside their namespaces; or
+//! those of the single host that talks to itself.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::path::PathSpec;
 use crate::scenario::{HostSpec, Shaper};
 use crate::tool;
 
-/// The name of each host's device to the other.
+/// The name of each host's device towards the other host.
 pub(crate) const INTERFACE: &str = "path0";
 
-/// The name of a host's device to itself.
+/// The name of the loopback device, for a host that talks to itself.
 const LOOPBACK: &str = "lo";
 
-/// The addresses of the two hosts. They exist in the lab's namespaces only, so every run may
+/// The addresses of the two hosts. They exist only in the lab's namespaces, so that every run may
 /// use the same ones.
 const CLIENT: Addresses = Addresses::of_host(1);
 const SERVER: Addresses = Addresses::of_host(2);
@@ -46,7 +46,7 @@ impl Addresses {
     }
 }
 
-/// The addresses of a host of this path.
+/// Returns the addresses of a host of this path.
 pub(crate) fn addresses(path: &PathSpec, side: Side) -> Addresses {
     match side {
         _ if path.loopback => ITSELF,
@@ -55,16 +55,17 @@ pub(crate) fn addresses(path: &PathSpec, side: Side) -> Addresses {
     }
 }
 
-/// The name of the hosts' devices to each other on this path.
+/// Returns the name of the hosts' devices towards each other on this path.
 pub(crate) fn interface(path: &PathSpec) -> &'static str {
     if path.loopback { LOOPBACK } else { INTERFACE }
 }
 
-/// The packets that a device holds for a busy reader (`txqueuelen`): 20 ms at 200,000 packets/s.
+/// Maximum number of packets that a device holds while the reader is busy (`txqueuelen`): 20 ms at
+/// 200,000 packets/s.
 const DEVICE_QUEUE: &str = "4096";
 
-/// Joins the hosts by a veth pair, each end made inside its own namespace and never seen in
-/// another.
+/// Joins the hosts with a veth pair. Each end is created inside its own namespace and is never
+/// visible in another.
 pub(crate) fn join(client: &Namespace, server: &Namespace) -> Result<(), Error> {
     tool::run(
         "ip",
@@ -85,8 +86,9 @@ pub(crate) fn join(client: &Namespace, server: &Namespace) -> Result<(), Error> 
     )
 }
 
-/// Brings a host's loopback and its device up, with addresses and the route to the other host with
-/// the attributes that the scenario pins there; where the path has routers, the route to them too.
+/// Brings up a host's loopback and its device, with addresses and with the route to the other host.
+/// That route has the attributes that the scenario sets for it. If the path has routers, a route to
+/// the routers is added.
 pub(crate) fn configure(
     namespace: &Namespace,
     side: Side,
@@ -128,8 +130,8 @@ fn to_routers(path: &PathSpec, own: Ipv4Addr) -> String {
     batch
 }
 
-/// Brings up the loopback of the one host that is both client and server, with the attributes that
-/// the scenario pins at the routes to its own addresses.
+/// Brings up the loopback of the single host that is both client and server. The routes to its own
+/// addresses have the attributes that the scenario sets for them.
 pub(crate) fn configure_loopback(
     namespace: &Namespace,
     client: &HostSpec,
@@ -156,8 +158,8 @@ pub(crate) fn configure_loopback(
     shape(namespace, server, path)
 }
 
-/// Returns the line for `ip` that makes the stack itself cut segments to size, before the device
-/// sees them; empty on an emulated path and with offload.
+/// Returns the line for `ip` that makes the stack itself cut segments to size before they reach the
+/// device; empty on an emulated path and with offload.
 fn cut_to_size(path: &PathSpec) -> String {
     if path.is_emulated() || path.is_offloaded() {
         return String::new();
@@ -165,14 +167,14 @@ fn cut_to_size(path: &PathSpec) -> String {
     format!("link set {} gso_max_segs 1\n", interface(path))
 }
 
-/// Runs each line of a batch with `ip`.
+/// Passes each line of a batch to `ip`.
 fn lay(namespace: &Namespace, batch: &str) -> Result<(), Error> {
     let mut ip = tool::command("ip");
     ip.args(["-netns", namespace.name(), "-batch", "-"]);
     tool::run_with_input(ip, batch)
 }
 
-/// Puts a host's shaper before its device, if it has one.
+/// Installs a host's shaper before its device, if it has one.
 fn shape(namespace: &Namespace, host: &HostSpec, path: &PathSpec) -> Result<(), Error> {
     let Some(shaper) = host.shaper else {
         return Ok(());

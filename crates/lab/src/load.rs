@@ -1,5 +1,5 @@
-//! The clients that put load on a service while it is recorded: real ones, each telling how long
-//! its own requests took. This module describes them; `run` runs them.
+//! The clients that generate load on a service while it is recorded. They are real clients, each of
+//! which reports the times of its own requests. This module describes the clients; `run` runs them.
 
 pub(crate) mod background;
 mod child;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::client::OwnClient;
 use crate::scenario::quantity::optional_duration;
 
-/// Maximum number of clients of a load at a time, so that no machine is overrun.
+/// Maximum number of clients of a load that run in parallel, so that no machine is overloaded.
 const MOST_CLIENTS: u32 = 64;
 
 /// Maximum number of requests of a client.
@@ -28,7 +28,7 @@ pub enum Load {
     Curl(Curl),
     /// Any other program.
     Command(Program),
-    /// A client of the lab's own, for what no real one does.
+    /// A client of the lab's own, for behaviour that no real client has.
     Own(Own),
 }
 
@@ -40,18 +40,18 @@ pub struct Own {
     pub client: Box<OwnClient>,
 }
 
-/// Several curls side by side.
+/// Several curl processes in parallel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Curl {
-    /// The number of curls side by side, each with a connection of its own.
+    /// The number of curl processes in parallel, each with its own connection.
     pub connections: u32,
-    /// The number of requests of each, one after the other.
+    /// The number of requests of each process, one after the other.
     pub requests: u32,
     /// The time from the start of one request to the start of the next; zero if absent.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub every: Option<Duration>,
-    /// True to use a process for each request, so that none finds a connection to reuse.
+    /// True to start a process for each request, so that no connection is reused.
     pub fresh: bool,
     /// The path of the URL.
     pub path: String,
@@ -61,7 +61,7 @@ pub struct Curl {
     /// Further arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
-    /// Files that the arguments name as `{folder}/NAME`: name and content.
+    /// Files that the arguments refer to as `{folder}/NAME`: name and content.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
 }
@@ -72,26 +72,26 @@ pub struct Curl {
 pub struct Program {
     /// The program's name.
     pub program: String,
-    /// The Debian package that brings it.
+    /// The Debian package that contains the program.
     pub package: String,
-    /// The arguments; `{address}`, `{port}`, `{url}` and `{folder}` are filled in.
+    /// The arguments, in which `{address}`, `{port}`, `{url}` and `{folder}` are replaced.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// The number of processes side by side.
+    /// The number of processes in parallel.
     #[serde(default = "one")]
     pub processes: u32,
     /// The number of runs of each process, one after the other.
     #[serde(default = "one")]
     pub times: u32,
-    /// A pattern whose first group is a request's time within the program's output, in
-    /// milliseconds. Without it a run is a request, and its wall time counts.
+    /// A pattern whose first group matches the time of a request, in milliseconds, in the program's
+    /// output. Without a pattern, each run counts as one request with its wall time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<String>,
-    /// The number of requests that each of those times stands for, where the program prints a
-    /// median of many.
+    /// The number of requests that each matched time stands for, if the program prints a median of
+    /// many requests.
     #[serde(default = "one")]
     pub each: u32,
-    /// Files that the arguments name as `{folder}/NAME`: name and content.
+    /// Files that the arguments refer to as `{folder}/NAME`: name and content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
 }
@@ -146,9 +146,9 @@ impl Load {
         }
     }
 
-    /// Returns true if any client that asks a web server for a page would see the fault: it does
-    /// not lie in the content or form of the requests. Their number, rate and patience are the
-    /// load's own.
+    /// Returns true if any client that requests a page from a web server would see the fault,
+    /// because the fault does not depend on the content or form of the requests. The number, the
+    /// rate and the timeouts of requests still depend on the load.
     pub fn is_plain(&self) -> bool {
         match self {
             Self::Curl(curl) => {

@@ -1,7 +1,7 @@
-//! Named network namespaces, as `ip netns` keeps them: made, entered, deleted.
+//! Named network namespaces, compatible with `ip netns`: creating, entering and deleting them.
 //!
-//! Entering is done by threads and children made for the purpose; no thread of the caller
-//! ever changes its own namespace.
+//! Only threads and child processes created for this purpose enter a namespace; no thread of the
+//! caller ever changes its namespace.
 
 use std::fs::File;
 use std::io;
@@ -20,12 +20,12 @@ use crate::tool;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Namespace {
     name: String,
-    /// The files that processes inside see in place of some of the machine's.
+    /// The files that processes inside see in place of the machine's files.
     files: Vec<HostFile>,
 }
 
 impl Namespace {
-    /// Returns the namespace of this name, which need not exist yet.
+    /// Returns the namespace with this name, which need not exist yet.
     pub(crate) fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -43,17 +43,17 @@ impl Namespace {
         &self.name
     }
 
-    /// Returns the path at which `ip netns` keeps it.
+    /// Returns the path at which `ip netns` keeps the namespace.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from("/run/netns").join(&self.name)
     }
 
-    /// Makes the namespace: it holds nothing but a loopback that is down.
+    /// Creates the namespace, which contains only a loopback that is down.
     pub(crate) fn create(&self) -> Result<(), Error> {
         tool::run("ip", ["netns", "add", &self.name])
     }
 
-    /// Gives the namespace `other` this name as well: one host that is known under both.
+    /// Gives the namespace `other` this name as well, for a host that has both names.
     pub(crate) fn share(&self, other: &Self) -> Result<(), Error> {
         // As `ip netns` itself does: a name is a file that the namespace is mounted over.
         let name = || -> io::Result<()> {
@@ -67,8 +67,8 @@ impl Namespace {
         })
     }
 
-    /// Deletes the namespace's name; the namespace vanishes with the last process in it. No error
-    /// if it is gone.
+    /// Deletes the namespace's name; the namespace itself is removed with its last process. It is
+    /// not an error if the name does not exist.
     pub(crate) fn delete(&self) -> Result<(), Error> {
         if !self.path().exists() {
             return Ok(());
@@ -76,7 +76,7 @@ impl Namespace {
         tool::run("ip", ["netns", "delete", &self.name])
     }
 
-    /// Runs `work` on a thread inside the namespace. `operation` names it in errors.
+    /// Runs `work` on a thread inside the namespace. `operation` is the name used in errors.
     pub(crate) fn within<T: Send>(
         &self,
         operation: &'static str,
@@ -112,8 +112,8 @@ impl Namespace {
 }
 
 pub(crate) mod before_exec {
-    //! Work of a child between fork and exec. Only system calls: other threads' locks may be held
-    //! there for ever.
+    //! Work of a child process between fork and exec. Only system calls are allowed there, because
+    //! other threads' locks may be held forever.
     #![allow(unsafe_code)]
 
     use std::fs::File;
@@ -131,7 +131,7 @@ pub(crate) mod before_exec {
     use crate::host_files::HostFile;
     use crate::server::program::User;
 
-    /// Makes the child move into a network namespace.
+    /// Moves the child into a network namespace.
     pub(crate) fn enter(command: &mut Command, namespace: File) {
         let enter = move || {
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -141,9 +141,10 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(enter) };
     }
 
-    /// Gives the child files of its own in place of some of the machine's: mounted over them in a
-    /// mount namespace that the child and its children alone have. Nothing mounted there is seen
-    /// outside; what the machine unmounts vanishes there too, so that nothing is held on to.
+    /// Gives the child its own files in place of some of the machine's. They are mounted over the
+    /// machine's files in a mount namespace that only the child and its children have. The mounts
+    /// are not visible outside. Whatever the machine unmounts is unmounted there too, so that no
+    /// file system is kept in use.
     pub(crate) fn see(command: &mut Command, files: Vec<HostFile>) {
         let see = move || {
             // SAFETY: a mount namespace of its own takes no descriptor away from the child.
@@ -170,7 +171,7 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(ask) };
     }
 
-    /// Makes the child move into a control group, given as the group's open `cgroup.procs`.
+    /// Moves the child into a control group, given as the group's open `cgroup.procs`.
     pub(crate) fn join_group(command: &mut Command, procs: File) {
         let join = move || {
             // 0 stands for the process that writes it.
@@ -181,7 +182,7 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(join) };
     }
 
-    /// Gives the child System V shared memory of its own, which goes away with it.
+    /// Gives the child its own System V shared memory, which is removed when the child ends.
     pub(crate) fn own_shared_memory(command: &mut Command) {
         let leave = || {
             // SAFETY: no descriptor and no thread's state is parted by this flag.
@@ -192,8 +193,9 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(leave) };
     }
 
-    /// Makes the child become another user without supplementary groups. Call it after whatever
-    /// needs root and before [`die_with_parent`], whose setting does not survive it.
+    /// Makes the child run as another user without supplementary groups. Call this after everything
+    /// that needs root and before [`die_with_parent`], because changing the user resets that
+    /// setting.
     pub(crate) fn become_user(command: &mut Command, user: User) {
         let change = move || {
             set_thread_groups(&[])?;
@@ -205,7 +207,7 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(change) };
     }
 
-    /// Makes the child lead a session of its own: keys pressed at this terminal do not reach it.
+    /// Makes the child lead its own session, so that keys pressed at this terminal do not reach it.
     pub(crate) fn lead_session(command: &mut Command) {
         let leave = || {
             setsid()?;

@@ -1,10 +1,10 @@
-//! The path between the two hosts: its description ([`PathSpec`]), its effect on a packet
-//! ([`lane`], `transit`, pure, in virtual time), and the process that carries real packets
-//! (`emulator`).
+//! The path between the two hosts: its description ([`PathSpec`]), its effect on a packet ([`lane`]
+//! and `transit`, which perform no I/O and use virtual time), and the process that carries real
+//! packets (`emulator`).
 //!
-//! With nothing to emulate, the hosts are joined by a plain veth pair, or are one host that
-//! talks to itself over its loopback. Otherwise each host has a TUN device, and one process
-//! carries packets between the two.
+//! With nothing to emulate, the hosts are joined by a plain veth pair, or are one host that talks
+//! to itself over its loopback. Otherwise each host has a TUN device, and one process carries
+//! packets between the two.
 
 mod bottleneck;
 pub(crate) mod chance;
@@ -46,23 +46,22 @@ pub use thin_acks::ThinAcksSpec;
 
 use crate::scenario::quantity::duration;
 
-/// The largest IP packet that a device takes by default, in bytes: Ethernet's.
+/// The default maximum IP packet size of a device, in bytes: Ethernet's.
 const MTU: u32 = 1500;
 
-/// The largest IP packet that a loopback device takes, in bytes (`drivers/net/loopback.c`).
+/// The maximum IP packet size of a loopback device, in bytes (`drivers/net/loopback.c`).
 const LOOPBACK_MTU: u32 = 65_536;
 
-/// The smallest MTU of a path: what every host takes over IPv4 (RFC 1122 §3.3.2).
+/// Minimum MTU of a path: the size that every host accepts over IPv4 (RFC 1122 §3.3.2).
 const LEAST_MTU: u32 = 576;
 
-/// The largest MTU of a path: a veth pair's, `ETH_MAX_MTU`.
+/// Maximum MTU of a path: a veth pair's, `ETH_MAX_MTU`.
 const LARGEST_MTU: u32 = 65_535;
 
-/// The smallest packet that every IPv6 link takes whole (RFC 8200 §5): below it a device has no
-/// IPv6.
+/// Minimum MTU of IPv6 links (RFC 8200 §5): a device with a smaller MTU has no IPv6.
 const LEAST_IPV6_MTU: u32 = 1280;
 
-/// The longest round trip, and the longest delay of a direction.
+/// Maximum round trip, and maximum delay of a direction.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// The path between the hosts.
@@ -78,35 +77,37 @@ pub struct PathSpec {
     pub to_client: LaneSpec,
     /// The seed of random events (loss): the same seed draws the same sequence.
     pub seed: u64,
-    /// The routers on the way, the first next to the client.
+    /// The routers on the path, the first one next to the client.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopSpec>,
-    /// The number of hops before the link that does what the lanes say: a packet that ends at one
-    /// of these hops does not cross it. All of them by default.
+    /// The number of hops before the link to which the lanes' faults apply: a packet that ends at
+    /// one of these hops does not cross that link. All hops by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults_after: Option<usize>,
-    /// Links side by side (ECMP, a bundle). Each packet takes one of them, by the hash of its
-    /// addresses and ports: each connection, in each direction, stays on one.
+    /// Parallel links (ECMP, a bundle). The hash of a packet's addresses and ports selects its
+    /// link, so that each connection stays on one link in each direction.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberSpec>,
-    /// True if hosts hand over super-segments of up to 64 kB, as with a network card that cuts them
-    /// up (TSO, GRO): captures show them whole. Yes on a veth pair or loopback, no on an emulated
-    /// path by default. On an emulated path they cross whole and are never cut: loss, a
-    /// policer, a queue act on the whole; an MTU asks for the size of the parts.
+    /// True if hosts send super-segments of up to 64 kB, as with a network card that segments and
+    /// merges them (TSO, GRO): captures contain them whole. By default, on for a veth pair or
+    /// loopback and off for an emulated path. On an emulated path, super-segments cross whole and
+    /// are never cut: loss, a policer and a queue act on the whole, but an MTU applies to the size
+    /// of the parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<bool>,
-    /// True if client and server are one host, with the service at 127.0.0.1 or ::1: nothing is
-    /// emulated then.
+    /// True if client and server are one host, with the service at 127.0.0.1 or ::1; nothing is
+    /// emulated in that case.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
-    /// The largest IP packet that the hosts' devices to each other take, in bytes: by default
-    /// 1,500, 65,536 of a loopback. Below 1,280 the hosts have no IPv6.
+    /// The maximum IP packet size, in bytes, of the hosts' devices towards each other: by default
+    /// 1,500, or 65,536 for a loopback. Below 1,280 the hosts have no IPv6.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
 }
 
-/// A link of several side by side, and its faults besides those of the lanes. Its delays come on
-/// top of theirs.
+/// A link among several parallel ones, with its faults, which apply in addition to those of the
+/// lanes.
+/// Its delays are added to those of the lanes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemberSpec {
@@ -116,7 +117,7 @@ pub struct MemberSpec {
     pub to_client: LaneSpec,
 }
 
-/// Maximum number of links that a path may have side by side.
+/// Maximum number of parallel links of a path.
 const MEMBER_LIMIT: usize = 64;
 
 impl Default for PathSpec {
@@ -137,7 +138,7 @@ impl Default for PathSpec {
 }
 
 impl PathSpec {
-    /// Returns true if anything is to be emulated; if not, a veth pair or a loopback will do.
+    /// Returns true if anything is to be emulated; if not, a veth pair or a loopback is used.
     pub fn is_emulated(&self) -> bool {
         let plain = LaneSpec::default();
         !self.round_trip.is_zero()
@@ -147,12 +148,12 @@ impl PathSpec {
             || !self.members.is_empty()
     }
 
-    /// Returns true if hosts hand over super-segments.
+    /// Returns true if hosts send super-segments.
     pub(crate) fn is_offloaded(&self) -> bool {
         self.offload.unwrap_or(!self.is_emulated())
     }
 
-    /// The largest IP packet that the hosts' devices take, in bytes.
+    /// Returns the maximum IP packet size of the hosts' devices, in bytes.
     pub(crate) fn device_mtu(&self) -> u32 {
         let usual = if self.loopback { LOOPBACK_MTU } else { MTU };
         self.mtu.unwrap_or(usual)
@@ -169,7 +170,7 @@ impl PathSpec {
         !self.hops.is_empty() || tells(&self.to_server) || tells(&self.to_client)
     }
 
-    /// The delay of each direction: to the server, to the client.
+    /// Returns the delays of both directions: to the server, to the client.
     pub(crate) fn delays(&self) -> (Duration, Duration) {
         let half = self.round_trip / 2;
         (
@@ -203,7 +204,7 @@ impl PathSpec {
             })
     }
 
-    /// Checks the settings of the hosts' devices; the error is the reason.
+    /// Checks the settings of the hosts' devices; the error is the reason why they are invalid.
     fn check_devices(&self) -> Result<(), String> {
         if self.loopback && self.is_emulated() {
             return Err(
@@ -223,8 +224,8 @@ impl PathSpec {
         }
     }
 
-    /// Checks the members: only the path as a whole can do what the hosts or both directions take
-    /// part in.
+    /// Checks the members: a member may not have settings that involve the hosts or both
+    /// directions, which only the path as a whole can have.
     fn check_members(&self) -> Result<(), String> {
         if self.members.len() > MEMBER_LIMIT {
             return Err(format!("it has more than {MEMBER_LIMIT} members"));

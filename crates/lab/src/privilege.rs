@@ -1,4 +1,4 @@
-//! The privileges that hosts of the lab's own need, checked before anything is made.
+//! The privileges that the lab needs to create its own hosts, checked before anything is created.
 
 use std::fs;
 
@@ -8,8 +8,8 @@ use crate::error::Error;
 /// addresses, routes and rules inside its namespaces, and for the namespaces themselves.
 const NEEDED: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")];
 
-/// Fails unless this is root with the capabilities that a lab needs: in a container it often lacks
-/// them.
+/// Returns an error unless the process is root with the capabilities that a lab needs, which are
+/// often missing in a container.
 pub(crate) fn check() -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NeedsRoot);
@@ -24,7 +24,7 @@ pub(crate) fn check() -> Result<(), Error> {
     }
 }
 
-/// Returns the effective capabilities: the line `CapEff:` of proc_pid_status(5).
+/// Returns the effective capabilities, from the line `CapEff:` (proc_pid_status(5)).
 fn effective(status: &str) -> Option<u64> {
     let line = status
         .lines()

@@ -1,5 +1,5 @@
-//! Processes identified beyond doubt: by process id together with start time, so that another
-//! process that got the same id later is never taken for it.
+//! Processes with an unambiguous identity: process id and start time together, so that another
+//! process that gets the same id later is not confused with it.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -17,7 +17,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Returns the process that has this id now; `None` if there is none or it has ended.
+    /// Returns the process that has this id now; `None` if there is no such process or it has
+    /// ended.
     pub(crate) fn with_pid(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let started = start_of_living(&stat)?;
@@ -31,12 +32,13 @@ impl Process {
         Self::with_pid(pid).unwrap_or(Self { pid, started: 0 })
     }
 
-    /// Returns true if the process still runs; a zombie does not.
+    /// Returns true if the process is still running; a zombie is not.
     pub fn is_alive(self) -> bool {
         Self::with_pid(self.pid) == Some(self)
     }
 
-    /// Sends the process a signal; nothing happens if it has ended, whoever has its id now.
+    /// Sends the process a signal; has no effect if the process has ended, even if its id is in use
+    /// again.
     pub(crate) fn signal(self, signal: Signal) {
         let Some(pid) = Pid::from_raw(self.pid) else {
             return;
@@ -50,7 +52,7 @@ impl Process {
         }
     }
 
-    /// Waits until the process has ended, at most for `longest`; returns true if it has.
+    /// Waits at most `longest` until the process has ended; returns true if it has.
     pub(crate) fn wait_for_end(self, longest: Duration) -> bool {
         let begun = Instant::now();
         while self.is_alive() {
@@ -62,7 +64,7 @@ impl Process {
         true
     }
 
-    /// Returns the process's children, where the kernel lists them (`/proc/PID/task/PID/children`).
+    /// Returns the process's children, if the kernel lists them (`/proc/PID/task/PID/children`).
     pub(crate) fn children(self) -> Vec<Self> {
         let list = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid))
             .unwrap_or_default();
@@ -73,7 +75,8 @@ impl Process {
 }
 
 /// Returns field 22 of a stat line, unless field 3 says that the process has ended. The name in
-/// field 2 may hold anything, parentheses included, so fields are counted from the last one.
+/// field 2 may contain any character, including parentheses, so fields are counted after the last
+/// closing parenthesis.
 fn start_of_living(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace();

@@ -1,8 +1,8 @@
-//! Recording a scenario at both ends, with the truth beside it.
+//! Recording of a scenario at both ends, together with the truth.
 //!
-//! A recording is worth something only if the fault was really there. So the scenario runs
-//! twice, with the fault and with the fault switched off, and something other than lagtrace has
-//! to tell the two apart ([`crate::scenario::Proof`]); otherwise there is no recording.
+//! A recording is useful only if the fault was really present. So the scenario runs twice, with the
+//! fault and with the fault switched off, and a measurement independent of lagtrace must
+//! distinguish the two runs ([`crate::scenario::Proof`]). Otherwise no recording is made.
 
 mod drawn;
 mod files;
@@ -22,25 +22,25 @@ use crate::scenario::{Proof, Scenario, Service, Witness, quantity};
 pub use drawn::Drawn;
 use side::Side;
 
-/// A recording to be made of a scenario, as far as it differs from the scenario's own settings.
+/// The parameters of a recording that differ from the scenario's own settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The service; the scenario's case if `None`.
+    /// The service; `None`: the scenario's case.
     pub service: Option<String>,
     /// The path's round trip.
     pub round_trip: Option<Duration>,
-    /// True if segments cross the path in large frames.
+    /// True if segments cross the path as large offload (TSO/GRO) packets.
     pub offload: Option<bool>,
     /// The seed of the path's random events.
     pub seed: Option<u64>,
-    /// True if the client asks over IPv6.
+    /// True if the client sends requests over IPv6.
     pub ipv6: bool,
-    /// The other parameters that were drawn by chance.
+    /// The other randomly drawn parameters.
     pub drawn: Option<Drawn>,
 }
 
 impl Request {
-    /// Returns the recordings that the scenario itself asks for.
+    /// Returns the recordings that the scenario itself specifies.
     pub fn all_of(scenario: &Scenario) -> Vec<Self> {
         let spec = &scenario.recording;
         let offload: Vec<_> = if spec.offload.is_empty() {
@@ -98,11 +98,11 @@ impl Request {
     }
 }
 
-/// Records a scenario into a folder of its own within `corpus`; returns the folder and its label.
+/// Records a scenario into a new folder within `corpus`; returns the folder and its label.
 ///
 /// # Errors
-/// [`Error::NotShown`] if the witness of the fault does not show it, and every error of bringing a
-/// lab up, running its load and recording. Nothing is left in `corpus` then.
+/// [`Error::NotShown`] if the witness of the fault does not confirm it, and every error of bringing
+/// a lab up, running its load and recording. After an error, nothing is left in `corpus`.
 pub fn record(
     scenario: &Scenario,
     request: &Request,
@@ -138,7 +138,7 @@ pub fn record(
     Ok((folder, label))
 }
 
-/// Returns the label that is written beside the recording.
+/// Returns the label that is stored with the recording.
 fn label(
     scenario: &Scenario,
     service: &Service,
@@ -176,7 +176,7 @@ fn label(
     }
 }
 
-/// Returns the part of a folder's name that tells one recording of a scenario from another.
+/// Returns the part of a folder's name that distinguishes the recordings of one scenario.
 fn variant(scenario: &Scenario, request: &Request) -> String {
     let round_trip = scenario.path.round_trip;
     let mut text = if round_trip.is_zero() {
@@ -202,8 +202,8 @@ fn variant(scenario: &Scenario, request: &Request) -> String {
 }
 
 /// Runs a service's own load in a running lab and records it at both ends. Returns the requests as
-/// the clients saw them, and the captures, the client's (or a loopback's) first, which are removed
-/// with the lab.
+/// measured by the clients, and the captures, of which the client's (or a loopback's) is the first.
+/// The captures are removed with the lab.
 ///
 /// # Errors
 /// A client or tcpdump is missing or fails.
@@ -224,7 +224,8 @@ fn target<'a>(scenario: &'a Scenario, request: &Request) -> Result<&'a Service, 
     })
 }
 
-/// Returns the scenario's name, the service's where it is not the case, and the variant.
+/// Returns a name made of the scenario, the variant, and the service if it is not the scenario's
+/// case.
 fn folder_name(scenario: &Scenario, label: &Label) -> String {
     let mut name = scenario.name.clone();
     if label.service != scenario.target {
@@ -233,8 +234,8 @@ fn folder_name(scenario: &Scenario, label: &Label) -> String {
     format!("{name}-{}", label.variant)
 }
 
-/// Refuses a fault that nothing shows or that cannot be switched off, as it would prove nothing;
-/// and IPv6 if the MTU is too small for it.
+/// Rejects a fault that no witness confirms or that cannot be switched off, because a recording of
+/// it would prove nothing. Also rejects IPv6 if the MTU is too small for it.
 fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<(), Error> {
     let lacks = if request.ipv6 && !scenario.path.has_ipv6() {
         "its devices' MTU is too small for IPv6"
@@ -252,7 +253,7 @@ fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<()
     })
 }
 
-/// Returns the counts of each witness; an error if one of them does not show the fault.
+/// Returns the counts of each witness; an error if one of them does not confirm the fault.
 fn shown(service: &Service, with: &Side, without: Option<&Side>) -> Result<Vec<Shown>, Error> {
     let mut all = Vec::new();
     for (proof, &counted) in service.proof.iter().zip(&with.counted) {
@@ -275,7 +276,7 @@ fn shown(service: &Service, with: &Side, without: Option<&Side>) -> Result<Vec<S
     Ok(all)
 }
 
-/// Returns the reason why the counts do not show the fault; `None` if they do.
+/// Returns the reason why the counts do not confirm the fault; `None` if they do.
 fn objection(proof: &Proof, shown: &Shown) -> Option<String> {
     let words = &shown.shown_by;
     if let Some(Witness::Slower(least)) = proof.witness() {

@@ -1,4 +1,4 @@
-//! Recording both ends of the path at once with tcpdump.
+//! Recording of both ends of the path at the same time with tcpdump.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -13,15 +13,15 @@ use crate::host::Host;
 use crate::process::Process;
 use crate::tool;
 
-/// The wait before tcpdump is stopped. It reads the packets that the kernel has kept for it once a
-/// second at the latest: stopped earlier after the last packet, it would lose those that it had not
-/// read, and report no loss.
+/// The time to wait before tcpdump is stopped. tcpdump reads the packets that the kernel holds for
+/// it at least once a second. If it were stopped sooner after the last packet, it would lose the
+/// packets that it had not read, without reporting a loss.
 const DRAIN: Duration = Duration::from_millis(1_200);
 
-/// The longest time for tcpdump to end.
+/// Maximum time for tcpdump to end.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// The size of the kernel's buffer of packets for tcpdump, in KiB.
+/// The size of the kernel's packet buffer for tcpdump, in KiB.
 const BUFFER_KIB: &str = "8192";
 
 /// The options of a recording.
@@ -29,15 +29,15 @@ const BUFFER_KIB: &str = "8192";
 pub struct RecordingOptions {
     /// A filter in tcpdump's language; everything if empty.
     pub filter: String,
-    /// The bytes kept of each packet; all of it if `None`.
+    /// The number of bytes kept of each packet; `None`: all.
     pub snapshot_length: Option<u32>,
-    /// The device to listen to, such as `any`; the path's if `None`.
+    /// The device to listen on, such as `any`; `None`: the path's.
     pub interface: Option<String>,
     /// True for timestamps in microseconds in place of nanoseconds.
     pub is_micro: bool,
 }
 
-/// A recording under way.
+/// A recording in progress.
 #[derive(Debug)]
 pub struct Recording {
     ends: Vec<End>,
@@ -48,7 +48,7 @@ pub struct Recording {
 pub struct Recorded {
     /// Packets in the file.
     pub packets: u64,
-    /// Packets that passed the filter and are not in the file.
+    /// Packets that passed the filter but are not in the file.
     pub dropped: u64,
 }
 
@@ -79,7 +79,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Waits until the packets captured last are written, and ends. Returns the ends in the order
+    /// Waits until the last captured packets are written, and ends. Returns the ends in the order
     /// of `record`'s files: the client's, the server's.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl End {
         })
     }
 
-    /// Waits for tcpdump's line `listening on …`, which comes once its socket is open.
+    /// Waits for tcpdump's line `listening on …`, which is printed once its socket is open.
     fn wait_until_recording(&mut self) -> Result<(), Error> {
         let mut said = String::new();
         loop {

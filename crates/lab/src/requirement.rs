@@ -1,4 +1,4 @@
-//! The programs that a scenario needs to have installed.
+//! The programs that must be installed for a scenario.
 
 use crate::error::Error;
 use crate::firewall::Firewall;
@@ -10,7 +10,7 @@ use crate::tool;
 /// A program that a scenario needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requirement {
-    /// The Debian package that brings it.
+    /// The Debian package that contains the program.
     pub package: String,
     /// The program's name.
     pub program: String,
@@ -43,7 +43,7 @@ impl Requirement {
 
 impl Scenario {
     /// Returns the programs that must be installed to bring the scenario up and to run its loads,
-    /// by package. Recording it needs tcpdump and tshark besides.
+    /// by package. Recording the scenario also needs tcpdump and tshark.
     pub fn requirements(&self) -> Vec<Requirement> {
         let to_bring_up = to_bring_up(self).into_iter();
         let loads = self.services.iter().map(|service| &service.load);
@@ -57,7 +57,7 @@ impl Scenario {
     }
 }
 
-/// Fails if a program is missing that is needed to bring a scenario up.
+/// Returns an error if a program is missing that is needed to bring a scenario up.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), Error> {
     to_bring_up(scenario)
         .into_iter()

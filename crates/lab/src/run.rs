@@ -1,5 +1,5 @@
-//! The records of running labs, kept in `/run/lagtrace-lab`: one for each run, so that another
-//! command can find it, end it, or clean up after one that crashed.
+//! The records of running labs, stored in `/run/lagtrace-lab`: one for each run, so that another
+//! command can find the run, end it, or clean up after it crashed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -21,21 +21,21 @@ use crate::scenario::Scenario;
 
 const BASE: &str = "/run/lagtrace-lab";
 
-/// The longest time for a lab to come down before it counts as stuck.
+/// Maximum time for a lab to be taken down before it counts as stuck.
 const TAKE_DOWN_LIMIT: Duration = Duration::from_secs(15);
 
-/// A lab that runs, or ran and was not cleaned up.
+/// A lab that is running, or that ended without being cleaned up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The run's id, unique on this machine: six letters or digits.
     pub id: String,
-    /// The scenario that was brought up, the round trip asked for included.
+    /// The scenario that was started, including the requested round trip.
     pub scenario: Scenario,
     /// The start time, in seconds since 1970.
     pub started_s: u64,
-    /// The process that keeps the lab, and takes it down when it ends.
+    /// The process that keeps the lab and takes it down when the process ends.
     pub keeper: Process,
-    /// True if the lab has been left running: nobody's end takes it down.
+    /// True if the lab was left running and is not taken down when its owner ends.
     pub is_detached: bool,
     /// The processes that run in the lab.
     pub processes: Vec<Member>,
@@ -51,7 +51,7 @@ pub struct Member {
 }
 
 impl Run {
-    /// Begins a run: takes an id and writes its record before anything else is made.
+    /// Begins a run: allocates an id and writes its record before anything else is created.
     pub(crate) fn begin(scenario: Scenario) -> Result<Self, Error> {
         fs::create_dir_all(BASE).map_err(Error::file("create", BASE))?;
         open_up(Path::new(BASE))?;
@@ -82,7 +82,7 @@ impl Run {
         Ok(run)
     }
 
-    /// Writes the record as it is now.
+    /// Writes the current record.
     pub(crate) fn save(&self) -> Result<(), Error> {
         let text = serde_json::to_vec_pretty(self).expect("a run is text and numbers");
         replace_file(&self.record(), &text)
@@ -97,7 +97,7 @@ impl Run {
         Path::new(BASE).join(&self.id)
     }
 
-    /// Returns the name of the client's network namespace, as for `ip netns exec`.
+    /// Returns the name of the client's network namespace, for `ip netns exec`.
     pub fn client_namespace(&self) -> String {
         format!("lagtrace-{}-client", self.id)
     }
@@ -122,8 +122,8 @@ impl Run {
         format!("lagtrace-{}-", self.id)
     }
 
-    /// Ends the rest of the run's processes and removes everything that it made. Goes on after an
-    /// error and returns the first.
+    /// Ends the run's remaining processes and removes everything that it created. Continues after
+    /// an error and returns the first one.
     pub(crate) fn clean_up(&self) -> Result<(), Error> {
         for Member { process, .. } in &self.processes {
             process.signal(Signal::KILL);
@@ -145,7 +145,7 @@ impl Run {
         allow_missing(fs::remove_file(self.record())).map_err(Error::file("remove", self.record()))
     }
 
-    /// Makes the run's keeper take it down, or does so itself where the keeper is gone.
+    /// Makes the run's keeper take it down, or takes it down directly if the keeper has ended.
     fn take_down(&self) -> Result<(), Error> {
         self.keeper.signal(Signal::TERM);
         if !self.keeper.wait_for_end(TAKE_DOWN_LIMIT) {
@@ -156,10 +156,10 @@ impl Run {
     }
 }
 
-/// Returns the labs that run now, oldest first. Cleans up after crashed ones.
+/// Returns the running labs, oldest first. Cleans up after crashed ones.
 ///
 /// # Errors
-/// The folder of records cannot be read, or the rest of a crashed run cannot be removed.
+/// The folder of records cannot be read, or the remains of a crashed run cannot be removed.
 pub fn runs() -> Result<Vec<Run>, Error> {
     sweep()?;
     Ok(records()?
@@ -168,10 +168,11 @@ pub fn runs() -> Result<Vec<Run>, Error> {
         .collect())
 }
 
-/// Takes down the run of this id, or every run of the scenario of this name.
+/// Takes down the run with this id, or every run of the scenario with this name.
 ///
 /// # Errors
-/// [`Error::NoSuchRun`] if there is none; that of the part that could not be removed.
+/// [`Error::NoSuchRun`] if there is no such run; otherwise the error of the part that could not be
+/// removed.
 pub fn take_down(name: &str) -> Result<Vec<Run>, Error> {
     let named: Vec<Run> = runs()?
         .into_iter()
@@ -186,7 +187,7 @@ pub fn take_down(name: &str) -> Result<Vec<Run>, Error> {
     Ok(named)
 }
 
-/// Cleans up after runs whose keeper is gone.
+/// Cleans up after runs whose keeper has ended.
 pub(crate) fn sweep() -> Result<(), Error> {
     if !Path::new(BASE).exists() {
         return Ok(());
@@ -199,7 +200,7 @@ pub(crate) fn sweep() -> Result<(), Error> {
     remove_unrecorded()
 }
 
-/// Removes folders that were made for a run whose record was never written.
+/// Removes folders that were created for a run whose record was never written.
 fn remove_unrecorded() -> Result<(), Error> {
     let entries = fs::read_dir(BASE).map_err(Error::file("read", BASE))?;
     let folders = entries
@@ -213,7 +214,7 @@ fn remove_unrecorded() -> Result<(), Error> {
         })
 }
 
-/// Takes the lock held while runs are begun or swept away; it is released on drop.
+/// Takes the lock that is held while runs are started or cleaned up; it is released on drop.
 fn lock() -> Result<File, Error> {
     let path = Path::new(BASE).join("lock");
     let file = OpenOptions::new()
@@ -226,8 +227,8 @@ fn lock() -> Result<File, Error> {
     Ok(file)
 }
 
-/// Returns every record that can be parsed. One that cannot was left by a program of another
-/// version, and is for that one to clean up.
+/// Returns every record that can be parsed. A record that cannot be parsed was written by another
+/// version of the program, and that version must clean it up.
 fn records() -> Result<Vec<Run>, Error> {
     let entries = match fs::read_dir(BASE) {
         Ok(entries) => entries,
@@ -266,8 +267,8 @@ fn allow_missing(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Lets everybody read a folder or file: the workers of a web server are another user, whatever the
-/// umask here.
+/// Makes a folder or file readable for everybody, regardless of the umask, because the workers of a
+/// web server run as another user.
 pub(crate) fn open_up(path: &Path) -> Result<(), Error> {
     let metadata = fs::metadata(path).map_err(Error::file("look at", path))?;
     let mode = if metadata.is_dir() { 0o755 } else { 0o644 };
@@ -275,7 +276,7 @@ pub(crate) fn open_up(path: &Path) -> Result<(), Error> {
         .map_err(Error::file("open up", path))
 }
 
-/// Replaces a file atomically: no reader ever sees half of it.
+/// Replaces a file atomically, so that no reader sees an incomplete file.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), Error> {
     let fresh = path.with_extension("new");
     let write = || -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Scenarios: two hosts, the path between them, the servers' services, and the truth about them.
 //!
-//! Input: the TOML files of the repository's `lab/` folder, which are built into the binary, or a
-//! text of the same form. Output: a checked [`Scenario`]. Nothing here touches the system.
+//! Input: the TOML files in the repository's `lab/` folder, which are built into the binary, or a
+//! text in the same format. Output: a checked [`Scenario`]. This module does not access the system.
 
 mod capture;
 mod proof;
@@ -28,17 +28,17 @@ use crate::host_files;
 use crate::path::PathSpec;
 use quantity::{Rate, Size, optional_duration};
 
-/// A reproducible situation: hosts, path, services and the right diagnosis.
+/// A reproducible situation: hosts, path, services and the correct diagnosis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The scenario's name, also its file's: lower-case words joined by hyphens.
+    /// The scenario's name, which is also its file name: lower-case words joined by hyphens.
     pub name: String,
-    /// The title: what the scenario shows, in one line.
+    /// The title: the scenario's subject, in one line.
     pub title: String,
-    /// The name of the service that is the case.
+    /// The name of the service under test.
     pub target: String,
-    /// The name of the target's healthy twin, where there is one.
+    /// The name of the target's healthy twin, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// The path between the two hosts.
@@ -50,10 +50,10 @@ pub struct Scenario {
     /// The host that answers requests.
     #[serde(default)]
     pub server: HostSpec,
-    /// The services of the server, at least one; not all need listen.
+    /// The services of the server, at least one; a service need not listen.
     #[serde(rename = "service")]
     pub services: Vec<Service>,
-    /// The parts that replace path and hosts where the fault is switched off.
+    /// The parts that replace path and hosts when the fault is switched off.
     #[serde(default, skip_serializing_if = "Without::is_empty")]
     pub without: Without,
     /// The settings of the scenario's recordings.
@@ -65,33 +65,34 @@ pub struct Scenario {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
-    /// The congestion control of every connection over the path: `cubic` by default.
-    /// Pinned at the route (`congctl`), because the sysctl of a namespace refuses what the
-    /// machine's `tcp_allowed_congestion_control` does not list.
+    /// The congestion control of every connection over the path: `cubic` by default. It is set at
+    /// the route (`congctl`), because the sysctl of a namespace rejects algorithms that are not in
+    /// the machine's `tcp_allowed_congestion_control`.
     pub congestion_control: String,
-    /// The route's `rto_min`. It bounds delayed ACKs too: the kernel delays none by longer than
-    /// this less one tick (`net/ipv4/tcp_output.c: tcp_delack_max()`), so a value below 44 ms
-    /// shortens the 40 ms that are usual.
+    /// The route's `rto_min`. It limits delayed ACKs too: the kernel delays an ACK by at most this
+    /// time less one tick (`net/ipv4/tcp_output.c: tcp_delack_max()`), so a value below 44 ms
+    /// shortens the usual 40 ms.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub rto_min: Option<Duration>,
-    /// The route's `quickack`: every segment is acknowledged at once.
+    /// The route's `quickack`: every segment is acknowledged immediately.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub quickack: bool,
-    /// Further words of the route to the other host, as `ip route` has them: `initcwnd 2`.
+    /// Further words of the route to the other host, in the syntax of `ip route`: `initcwnd 2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// A token bucket on its device to the other host (`tc-tbf`): a queue of its own kernel.
+    /// A token bucket on the host's device towards the other host (`tc-tbf`), which is a queue in
+    /// the host's own kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shaper: Option<Shaper>,
-    /// Kernel settings of this host alone, `net.…` names with dots.
+    /// Kernel settings of this host only, as `net.…` names with dots.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
     /// Files that programs on this host see in place of the machine's, by path below `/etc`:
     /// `/etc/resolv.conf`, `/etc/hosts`, `/etc/nsswitch.conf`, `/etc/gai.conf`. `{server}`,
-    /// `{server6}`, `{client}` and `{client6}` stand for addresses.
+    /// `{server6}`, `{client}` and `{client6}` are replaced by addresses.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// The rules of this host's packet filter, whatever the service.
+    /// The rules of this host's packet filter that apply to all services.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firewall: Option<FirewallRules>,
 }
@@ -102,9 +103,9 @@ pub struct HostSpec {
 pub struct Shaper {
     /// The rate.
     pub rate: Rate,
-    /// The bytes that leave at once after a pause.
+    /// The number of bytes that are sent immediately after a pause.
     pub burst: Size,
-    /// Maximum number of bytes that wait; packets that exceed them are dropped.
+    /// Maximum number of bytes that are queued; packets beyond are dropped.
     pub queue: Size,
 }
 
@@ -124,10 +125,10 @@ impl Default for HostSpec {
 }
 
 impl Scenario {
-    /// Returns every scenario that this program carries, by name.
+    /// Returns every scenario in this program, by name.
     ///
     /// # Errors
-    /// A scenario file that cannot be parsed: the crate's tests see to it that none is shipped.
+    /// A scenario file cannot be parsed; the crate's tests ensure that no such file is shipped.
     pub fn all() -> Result<Vec<Self>, Error> {
         shelf::FILES
             .iter()
@@ -135,10 +136,10 @@ impl Scenario {
             .collect()
     }
 
-    /// Returns the scenario of this name.
+    /// Returns the scenario with this name.
     ///
     /// # Errors
-    /// [`Error::UnknownScenario`], which lists the names there are.
+    /// [`Error::UnknownScenario`], which lists the known names.
     pub fn by_name(name: &str) -> Result<Self, Error> {
         let file = shelf::FILES.iter().find(|(known, _)| *known == name);
         let (name, text) = file.ok_or_else(|| Error::UnknownScenario {
@@ -148,7 +149,7 @@ impl Scenario {
         Self::parse(name, text)
     }
 
-    /// Reads a scenario from TOML; `origin` names the text in errors.
+    /// Reads a scenario from TOML; `origin` is the name of the text in errors.
     ///
     /// # Errors
     /// [`Error::ScenarioSyntax`] and [`Error::ScenarioSense`].
@@ -161,7 +162,8 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Checks that the scenario's parts fit together; `origin` names it in the error.
+    /// Checks that the scenario's parts are consistent; `origin` is the name of the text in the
+    /// error.
     pub(crate) fn check_sense(&self, origin: &str) -> Result<(), Error> {
         self.check().map_err(|reason| Error::ScenarioSense {
             origin: origin.to_owned(),
@@ -169,30 +171,31 @@ impl Scenario {
         })
     }
 
-    /// Returns the scenario at another round-trip time.
+    /// Returns the scenario with another round-trip time.
     #[must_use]
     pub fn with_round_trip(mut self, round_trip: Duration) -> Self {
         self.path.round_trip = round_trip;
         self
     }
 
-    /// The service of this name.
+    /// Returns the service with this name.
     pub fn service(&self, name: &str) -> Option<&Service> {
         self.services.iter().find(|service| service.name == name)
     }
 
-    /// The service that is the case.
+    /// Returns the service under test.
     pub fn target(&self) -> &Service {
         self.service(&self.target)
             .expect("a checked scenario has its target")
     }
 
-    /// The healthy twin of the target.
+    /// Returns the healthy twin of the target.
     pub fn control(&self) -> Option<&Service> {
         self.service(self.control.as_deref()?)
     }
 
-    /// Checks the requirements of `parse` beyond syntax; the error is the reason.
+    /// Checks the requirements of `parse` apart from syntax; the error is the reason why they are
+    /// not met.
     fn check(&self) -> Result<(), String> {
         if !is_kebab_case(&self.name) {
             return Err(format!(
@@ -227,8 +230,8 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// Checks the settings of both hosts on loopback, where they are one: it has one kernel and one
-    /// route to itself.
+    /// Checks the settings of both hosts on loopback, where they are a single host with one kernel
+    /// and one route to itself.
     fn check_one_host(&self) -> Result<(), String> {
         let spoken_of = HostSpec {
             sysctl: self.client.sysctl.clone(),
@@ -281,8 +284,8 @@ impl HostSpec {
     }
 }
 
-/// Returns true for lower-case words joined by single hyphens: the names of scenarios, services and
-/// causes.
+/// Returns true for lower-case words joined by single hyphens, as in the names of scenarios,
+/// services and causes.
 fn is_kebab_case(text: &str) -> bool {
     text.len() <= 64
         && text.split('-').all(|word| {

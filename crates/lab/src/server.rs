@@ -1,5 +1,5 @@
 //! Servers on a service's port: real nginx, haproxy, Redis, PostgreSQL and dnsmasq, and small
-//! servers of the lab's own for what none of them does. This module describes them.
+//! servers of the lab's own for behaviour that none of these has. This module describes them.
 
 mod accept;
 mod answer;
@@ -54,40 +54,40 @@ pub enum Server {
     Redis(Redis),
     /// A PostgreSQL.
     Postgres(Postgres),
-    /// A server other than nginx with the case's fault: Nagle's algorithm on, header and body in a
-    /// write each.
+    /// A server other than nginx with the same fault as the original case: Nagle's algorithm on,
+    /// header and body in separate writes.
     WriteWriteRead,
     /// A server with `TCP_NODELAY` that sleeps, then answers in one write.
     Think(Sleep),
     /// A server with `TCP_NODELAY` that writes the header, sleeps, and writes the body.
     Pause(Sleep),
-    /// A server with Nagle's algorithm on that writes header and body separately, then closes: the
-    /// FIN carries what Nagle's algorithm would hold.
+    /// A server with Nagle's algorithm on that writes header and body separately, then closes the
+    /// connection: the FIN carries the data that Nagle's algorithm would hold.
     Fin,
     /// A server that accepts and closes.
     ClosesAtOnce,
     /// A server that accepts, reads, and never answers.
     NeverAnswers,
-    /// A server that answers a request with bytes that are no HTTP.
+    /// A server that answers a request with bytes that are not HTTP.
     Garbage,
-    /// A server that answers a request as a TLS server answers plain text: with an alert (RFC 8446
-    /// §6.2, `unexpected_message`).
+    /// A server that answers a request like a TLS server that receives plain text: with an alert
+    /// (RFC 8446 §6.2, `unexpected_message`).
     TlsAlert,
     /// dnsmasq.
     Dnsmasq(Dnsmasq),
     /// A DNS server that answers late.
     SlowDns(SlowDns),
-    /// openssl's responder for a certificate.
+    /// openssl's OCSP responder for a certificate.
     Ocsp(Ocsp),
-    /// A mail server, which speaks first.
+    /// A mail server, which sends data first.
     Mail(Mail),
-    /// A server of the lab's own, by its options.
+    /// A server of the lab's own, with its options.
     Own(Box<OwnServer>),
-    /// No server: nobody listens.
+    /// No server: no program listens on the port.
     Nobody,
 }
 
-/// A `server` block of nginx. Settings that are absent are left to nginx's own default.
+/// A `server` block of nginx. Absent settings have nginx's own default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Nginx {
@@ -97,10 +97,10 @@ pub struct Nginx {
     /// The directive `tcp_nopush`, off by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp_nopush: Option<bool>,
-    /// The directive `server_name`; two blocks on one port differ by it.
+    /// The directive `server_name`, which distinguishes two blocks on one port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
-    /// The settings of TLS, if the block speaks it.
+    /// The settings of TLS, if the block uses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
     /// The responses.
@@ -116,8 +116,8 @@ pub struct Nginx {
     /// Directives of the level above, `http`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub http: Vec<String>,
-    /// The number of workers of the scenario's nginx, the largest that a block asks for; 2 if none
-    /// does.
+    /// The number of workers of the scenario's nginx, which is the maximum over its blocks; 2 if no
+    /// block sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u8>,
 }
@@ -134,11 +134,12 @@ pub struct Sleep {
     pub stamps: bool,
 }
 
-/// The longest time for which a server of the lab sleeps over one request.
+/// Maximum time for which a server of the lab sleeps during one request.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 impl Server {
-    /// Returns true if both may be on one port: two blocks of nginx that differ by name.
+    /// Returns true if both servers may be on one port, as two blocks of nginx with different names
+    /// may.
     pub(crate) fn shares_port_with(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Nginx(one), Self::Nginx(two)) if one.server_name != two.server_name)
     }
@@ -157,8 +158,9 @@ impl Server {
         )
     }
 
-    /// Returns true if a client may ask the server for a page, whatever comes of that: not a
-    /// database or a resolver, to which only other servers or the client's own library talk.
+    /// Returns true if a client may request a page from the server, whatever the result. This
+    /// excludes databases and resolvers, which only other servers or the client's own library
+    /// query.
     pub(crate) fn is_for_pages(&self) -> bool {
         !matches!(
             self,
@@ -176,7 +178,7 @@ impl Server {
         *self != Self::Nobody
     }
 
-    /// Writes the files that a real server with a process of its own needs on a host of this path;
+    /// Writes the files that a real server with its own process needs on a host of this path;
     /// returns `None` for all other servers.
     pub(crate) fn lay(
         &self,
@@ -194,7 +196,7 @@ impl Server {
         }))
     }
 
-    /// Prepares a server that listens for its clients.
+    /// Prepares a server that is listening for its clients.
     pub(crate) fn prepare(&self, folder: &Path, service: &Service) -> Result<(), Error> {
         match self {
             Self::Redis(redis) => redis::prepare(folder, service, redis),
@@ -273,7 +275,7 @@ fn is_host_name(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
 }
 
-/// The page that every server answers with: as long as the welcome page that servers ship.
+/// The page that every server sends, which is as long as the welcome page of common servers.
 pub(crate) const PAGE: &str = "<!DOCTYPE html>\n\
 <html lang=\"en\">\n\
 <head><meta charset=\"utf-8\"><title>The lab's page</title></head>\n\

@@ -1,4 +1,4 @@
-//! Running the system's own programs, such as `ip` and `nft`.
+//! Running of the system's programs, such as `ip` and `nft`.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -7,10 +7,11 @@ use std::process::{Command, Output, Stdio};
 
 use crate::error::Error;
 
-/// The folders searched for programs besides `PATH`, which for some users lacks the system's.
+/// The folders searched for programs in addition to `PATH`, which lacks the system's folders for
+/// some users.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Runs a program to its end; an error holds its stderr.
+/// Runs a program to its end; an error contains its stderr.
 pub(crate) fn run<A: AsRef<OsStr>>(
     program: &str,
     arguments: impl IntoIterator<Item = A>,
@@ -71,20 +72,21 @@ fn judge(command: &Command, output: &Output) -> Result<(), Error> {
     })
 }
 
-/// Fails unless a program is installed.
+/// Returns an error unless a program is installed.
 pub(crate) fn require(tool: &'static str, package: &'static str) -> Result<(), Error> {
     find(tool)
         .map(|_| ())
         .ok_or(Error::MissingTool { tool, package })
 }
 
-/// Returns the command of an installed program, found also where `PATH` lacks the system's folders.
+/// Returns the command of an installed program, which is found even if `PATH` lacks the system's
+/// folders.
 pub(crate) fn command(tool: &str) -> Command {
     Command::new(find(tool).unwrap_or_else(|| tool.into()))
 }
 
-/// Returns the folders in which distributions install the programs of PostgreSQL, the newest
-/// version first: one folder per version, none of them in `PATH`.
+/// Returns the folders in which distributions install the programs of PostgreSQL, newest version
+/// first. Each version has its own folder, and none of these folders is in `PATH`.
 fn postgres_folders() -> Vec<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()

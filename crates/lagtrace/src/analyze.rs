@@ -113,7 +113,7 @@ lagtrace analyze slow.pcap --stream 3 --show round-trip,in-flight,window
   ssh server tcpdump -U \
 -w - tcp port 8080 | lagtrace analyze -c 100000 -";
 
-/// The number of exchanges listed unless the user sets another.
+/// The default number of exchanges that are listed.
 const LISTED: u32 = 20;
 
 /// What to analyze.
@@ -183,7 +183,7 @@ pub(crate) struct Options {
     connections: ConnectionOptions,
 }
 
-/// Analyses the files and prints the report, or the part of it that was asked for.
+/// Analyses the files and prints the report, or the part of it that the user requested.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let progress = console.bytes("reading", 0);
@@ -232,8 +232,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
 }
 
 impl Options {
-    /// Returns the listing of single exchanges that the user asked for; `None` if only the report
-    /// is wanted.
+    /// Returns the listing of single exchanges that the user requested; `None` if only the report
+    /// was requested.
     fn listing(&self, console: &Console) -> Result<Option<Listing>> {
         let is_table = self.exchanges.is_some() || self.condition.is_some() || self.sort.is_some();
         let to = match console.output().format {
@@ -254,8 +254,8 @@ impl Options {
     }
 }
 
-/// Returns the report on `limit` packets of each file; `None` if the user asked to stop before
-/// there was any.
+/// Returns the report on `limit` packets of each file; `None` if the user stopped the analysis
+/// before there was a report.
 pub(crate) fn report(
     files: &[PathBuf],
     limit: u64,
@@ -270,17 +270,18 @@ pub(crate) fn report(
     reading(files, bounds, progress, interrupt, Watch::default())
 }
 
-/// The bounds of the analysis.
+/// The limits of the analysis.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// The most TCP packets of each file.
+    /// Maximum number of TCP packets read from each file.
     limit: u64,
     threads: NonZeroUsize,
-    /// The most connections at a time.
+    /// Maximum number of connections followed at the same time.
     max_connections: Option<NonZeroUsize>,
 }
 
-/// Returns the number of threads to use by default: one per processor, as far as more help.
+/// Returns the default number of threads: one per processor, up to the number that speeds the
+/// analysis up.
 fn processors() -> NonZeroUsize {
     const MOST: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
     thread::available_parallelism().map_or(NonZeroUsize::MIN, |count| count.min(MOST))
@@ -296,7 +297,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Returns one sink for all receivers; `None` without any.
+    /// Returns one sink that passes exchanges to all receivers; `None` if there are no receivers.
     fn sink(&self, joint: Option<&Joint>) -> Option<Sink> {
         let mut sink = self.listing.map(Listing::sink);
         if let Some(annotation) = self.annotation {
@@ -309,7 +310,7 @@ impl Watch<'_> {
     }
 }
 
-/// Analyses as [`report`] does, and hands exchanges to the receivers in `watch`.
+/// Analyses like [`report`], and passes exchanges to the receivers in `watch`.
 fn reading(
     files: &[PathBuf],
     bounds: Bounds,
@@ -411,13 +412,13 @@ fn open_one(
     FileCapture::from_reader(name, input, point).map_err(refused)
 }
 
-/// Returns the first observation point of a file. The points of one file's interfaces follow each
-/// other, so files share the numbers evenly.
+/// Returns the first observation point of a file. The points of one file's interfaces are
+/// consecutive, so the files share the available numbers evenly.
 fn first_point(index: usize, files: usize) -> PointId {
     PointId(u16::try_from(index * room(files)).unwrap_or(u16::MAX))
 }
 
-/// Returns the number of points for which each file has room.
+/// Returns the number of observation points that each file can have.
 fn room(files: usize) -> usize {
     usize::from(u16::MAX) / files.max(1)
 }

@@ -1,4 +1,4 @@
-//! The command `lagtrace capture`: live packets into a file, into the analysis, or both.
+//! The command `lagtrace capture`: captures live packets into a file, into the analysis, or both.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::words;
 
-/// The wait for packets before checking whether the user asked to stop.
+/// The time to wait for packets before checking whether the user requested a stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What to capture.
@@ -62,7 +62,8 @@ pub(crate) struct Options {
     filter: Vec<String>,
 }
 
-/// Captures until the user, the count or the time ends it; then reports.
+/// Captures until the user, the packet count or the duration ends the capture; then prints the
+/// report.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let is_stdout = options.write.as_deref() == Some(Path::new("-"));
     if is_stdout && options.analyze && console.output().output.is_none() {
@@ -100,7 +101,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     conclusion::conclude(&report, console)
 }
 
-/// Hands packets on until the capture ends.
+/// Passes packets on until the capture ends.
 fn follow(
     mut capture: LiveCapture,
     options: &Options,
@@ -189,7 +190,7 @@ fn subject(options: &Options) -> String {
     words.join(" ")
 }
 
-/// Returns the failure of a capture that could not begin, with what to do about it.
+/// Returns the failure of a capture that could not start, with advice on how to resolve it.
 pub(crate) fn refused(error: CaptureError) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);

@@ -1,4 +1,4 @@
-//! The command `lagtrace compare`: reports before and after a change.
+//! The command `lagtrace compare`, which compares reports before and after a change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub(crate) struct Options {
     after: PathBuf,
 }
 
-/// Compares the reports and prints what changed.
+/// Compares the reports and prints the differences.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let (before, after) = (read(&options.before)?, read(&options.after)?);
     let comparison = compare(&before, &after);
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     Ok(outcome(&comparison))
 }
 
-/// The oldest schema whose reports still mean the same in everything that is compared.
+/// The oldest report schema in which everything that is compared has its present meaning.
 const OLDEST: u32 = 1;
 
 /// Reads a JSON report.
@@ -71,7 +71,8 @@ pub(crate) fn read(path: &Path) -> Result<Report> {
     Err(Failure::new(told).hint("make it again with this version of lagtrace"))
 }
 
-/// Returns the first id in a report that is no cause's; `None` if the report's fault is another.
+/// Returns the first id in a report that does not belong to a known cause; `None` if the report has
+/// another fault.
 fn unknown_cause(text: &[u8]) -> Option<String> {
     let report: Value = serde_json::from_slice(text).ok()?;
     let within = |finding: &Value| {
@@ -91,7 +92,7 @@ fn list(value: &Value) -> Vec<Value> {
     value.as_array().cloned().unwrap_or_default()
 }
 
-/// Returns the comparison in the form that the user asked for.
+/// Returns the comparison in the format that the user requested.
 pub(crate) fn document(comparison: &Comparison, console: &Console) -> String {
     match console.output().format {
         Format::Text => render::comparison(comparison, &console.style()),
@@ -100,7 +101,7 @@ pub(crate) fn document(comparison: &Comparison, console: &Console) -> String {
     }
 }
 
-/// Returns the outcome: clean if the run after is no worse.
+/// Returns the outcome: clean if the run after the change is no worse.
 pub(crate) fn outcome(comparison: &Comparison) -> Outcome {
     if comparison.is_no_worse() {
         Outcome::Clean
@@ -113,7 +114,7 @@ pub(crate) fn outcome(comparison: &Comparison) -> Outcome {
 mod tests {
     use super::*;
 
-    /// Returns the failure to read this text as a report.
+    /// Returns the failure for a text that is not a readable report.
     fn refused(text: &str) -> Failure {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), text).expect("it takes the text");

@@ -1,4 +1,4 @@
-//! The last stage of every command that diagnoses: showing the report.
+//! The last stage of every command that performs a diagnosis: printing the report.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -31,7 +31,7 @@ pub(crate) fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Returns a remark of the command's own.
+/// Returns a remark added by the command itself.
 pub(crate) fn note(id: &str, text: String) -> Event {
     let note = Note {
         id: id.to_owned(),
@@ -40,7 +40,7 @@ pub(crate) fn note(id: &str, text: String) -> Event {
     Event::here(now(), Phase::Baseline, EventBody::Note(note))
 }
 
-/// Shows the report as the user wants it and returns the outcome.
+/// Prints the report in the requested form and returns the outcome.
 pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {
         _ if console.output().is_csv => render::route_csv(report),

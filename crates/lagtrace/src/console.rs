@@ -1,7 +1,8 @@
-//! The console while lagtrace works: outcome lines, progress, remarks, errors.
+//! The console while lagtrace runs: outcome lines, progress, remarks, errors.
 //!
-//! Standard output carries data. Outcome lines go there only when the report that follows is text
-//! for the same reader; everything else goes to standard error, and progress only to a terminal.
+//! Standard output carries data. Outcome lines are written there only if the report that follows is
+//! text for the same reader. All other messages go to standard error, and progress is shown only on
+//! a terminal.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal as _, Write};
@@ -24,26 +25,26 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 const NOTE: Style = AnsiColor::Yellow.on_default().bold();
 
-/// The width of text where no terminal tells it.
+/// The default text width, used if there is no terminal.
 const WIDTH: usize = 100;
 
-/// The number of lines where no terminal tells it.
+/// The default number of lines, used if there is no terminal.
 const ROWS: usize = 24;
 
-/// The width of the column of steps' names.
+/// The width of the column with the names of the steps.
 const STEP_WIDTH: usize = 14;
 
-/// The user's terminal and files, as the options ask for them.
+/// The user's terminal and files, according to the options.
 #[derive(Debug)]
 pub(crate) struct Console {
     output: Output,
     bars: MultiProgress,
-    /// True once outcome lines stand on standard output.
+    /// True once an outcome line was written to standard output.
     has_spoken: Cell<bool>,
 }
 
 impl Console {
-    /// Returns a console that shows what `output` asks for.
+    /// Returns a console that follows the options in `output`.
     pub(crate) fn new(output: &Output) -> Self {
         let target = if output.quiet {
             ProgressDrawTarget::hidden()
@@ -62,7 +63,7 @@ impl Console {
         &self.output
     }
 
-    /// Returns the style of text where the report goes.
+    /// Returns the text style for the destination of the report.
     pub(crate) fn style(&self) -> render::Style {
         let is_file = self.output.output.is_some();
         let columns = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
@@ -77,7 +78,7 @@ impl Console {
         }
     }
 
-    /// Returns the style of lines that are redrawn in place, and how many there is room for.
+    /// Returns the style of lines that are redrawn in place, and the maximum number of such lines.
     pub(crate) fn panel_style(&self) -> (render::Style, usize) {
         let size = tcgetwinsize(io::stderr()).ok();
         let room = |cells: u16| (cells > 0).then_some(usize::from(cells));
@@ -94,7 +95,7 @@ impl Console {
         self.colors(io::stdout().is_terminal())
     }
 
-    /// Prints the outcome of a step.
+    /// Prints the result of a step.
     pub(crate) fn outcome(&self, step: &str, text: &str) {
         if self.output.quiet {
             return;
@@ -113,12 +114,13 @@ impl Console {
         self.has_spoken.set(self.has_spoken.get() || to_stdout);
     }
 
-    /// Returns the separator of a report from the outcome lines above it, if there are any.
+    /// Returns the separator between the outcome lines and the report; empty if there are no
+    /// outcome lines.
     pub(crate) fn gap(&self) -> &'static str {
         if self.has_spoken.get() { "\n" } else { "" }
     }
 
-    /// Prints details of a step, for `--verbose`.
+    /// Prints details of a step with `--verbose`.
     pub(crate) fn detail(&self, text: &str) {
         if self.output.verbose {
             let line = format!("{:STEP_WIDTH$} {text}", "");
@@ -126,7 +128,7 @@ impl Console {
         }
     }
 
-    /// Prints a remark that a report does not carry.
+    /// Prints a remark that is not part of a report.
     pub(crate) fn note(&self, text: &str) {
         if !self.output.quiet {
             let head = paint(self.colors_stderr(), NOTE, "note:");
@@ -149,20 +151,21 @@ impl Console {
         self.bar(name, ProgressBar::new(millis), style)
     }
 
-    /// Returns a spinner, for work whose end is not known.
+    /// Returns a spinner, for work of unknown duration.
     pub(crate) fn spinner(&self, name: &str) -> ProgressBar {
         let style = ProgressStyle::with_template("{prefix:14} {spinner} {elapsed} {msg}");
         self.bar(name, ProgressBar::new_spinner(), style)
     }
 
-    /// Returns true if lines that come as they happen go to a terminal: nothing else is to be drawn
+    /// Returns true if live lines are written to a terminal, so that nothing else may be drawn
     /// there.
     pub(crate) fn has_lines_on_terminal(&self) -> bool {
         let is_lines = self.output.format == Format::Ndjson && self.output.output.is_none();
         is_lines && io::stdout().is_terminal()
     }
 
-    /// Returns a panel of lines that are redrawn in place; hidden where there is no terminal.
+    /// Returns a panel of lines that are redrawn in place; the panel is hidden if there is no
+    /// terminal.
     pub(crate) fn panel(&self) -> ProgressBar {
         self.bar(
             "",
@@ -171,7 +174,8 @@ impl Console {
         )
     }
 
-    /// Ends the program: prints a failure, and turns the outcome into an exit code.
+    /// Ends the program: prints a failure, if there is one, and converts the outcome to an exit
+    /// code.
     pub(crate) fn close(&self, result: Result<Outcome>) -> ExitCode {
         self.bars.clear().ok();
         match result {
@@ -211,8 +215,8 @@ impl Console {
         bar
     }
 
-    /// Prints a line above the bars. Errors are ignored: that its reader went away is no reason to
-    /// stop measuring, since the report may go to a file.
+    /// Prints a line above the progress bars. Errors are ignored: if the reader has exited,
+    /// measuring continues, because the report may go to a file.
     fn line(&self, to_stdout: bool, line: &str) {
         self.bars.suspend(|| {
             if to_stdout {

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use crate::console::Console;
 use crate::failure::Result;
 
-/// Writes the document to where the user asked.
+/// Writes the document to the destination that the user requested.
 pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
     match &console.output().output {
         Some(path) => {
@@ -25,7 +25,7 @@ pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
     Ok(())
 }
 
-/// Opens the output for lines that are written as they come.
+/// Opens the output for lines that are written immediately.
 pub(crate) fn open(console: &Console) -> Result<Box<dyn Write + Send>> {
     Ok(match &console.output().output {
         Some(path) => {

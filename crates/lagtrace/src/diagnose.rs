@@ -54,7 +54,7 @@ pub(crate) struct Options {
     pub(crate) tls: Tls,
 }
 
-/// The duration of the load unless the user sets another.
+/// The default duration of the load.
 pub(crate) const DURATION: Duration = Duration::from_secs(10);
 
 /// The load to make.

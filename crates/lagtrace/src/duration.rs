@@ -1,8 +1,8 @@
-//! Durations as people write them: `10s`, `5ms`, `1.5s`, `2m`.
+//! Durations in the notation of command lines: `10s`, `5ms`, `1.5s`, `2m`.
 
 use std::time::Duration;
 
-/// The units, longest suffix first where one ends in another.
+/// The units; a longer suffix comes before the shorter ones that it ends with.
 const UNITS: [(&str, f64); 6] = [
     ("ns", 1e-9),
     ("us", 1e-6),
@@ -12,7 +12,7 @@ const UNITS: [(&str, f64); 6] = [
     ("h", 3600.0),
 ];
 
-/// Parses a duration. A bare number means seconds, as for ping and wrk.
+/// Parses a duration. A bare number means seconds, as in ping and wrk.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let (number, factor) = UNITS
         .iter()
@@ -34,7 +34,7 @@ pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses the duration of a load: long enough for both of its parts.
+/// Parses the duration of a load, which must be long enough for both parts of the load.
 pub(crate) fn parse_load(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         short if short < Duration::from_secs(1) => Err("must be at least 1s".to_owned()),

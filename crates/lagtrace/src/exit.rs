@@ -7,18 +7,19 @@ use lagtrace_core::report::{LayerState, Report};
 /// The outcome of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Nothing found, nothing worse, or nothing to find.
+    /// Nothing was found, nothing is worse, or there was nothing to find.
     Clean,
-    /// Findings: a cause, or a target that refuses or fails.
+    /// There are findings: a cause, or a target that refuses connections or fails.
     Found,
-    /// Stopped by the user before anything was measured.
+    /// The user stopped the command before anything was measured.
     Interrupted,
 }
 
 impl Outcome {
-    /// Returns the outcome of a diagnosis. A cause counts, and so does an accused layer: a target
-    /// that refuses has no exchange that a cause could cost. A place of time that nothing explains
-    /// accuses nobody, nor does a finding that says only whose time it is.
+    /// Returns the outcome of a diagnosis. A cause counts as a finding, and so does an accused
+    /// layer, because a target that refuses connections has no exchanges for which a cause could
+    /// have a cost. Unexplained time does not count, nor does a finding that only identifies whose
+    /// time it is.
     pub(crate) fn of(report: &Report) -> Self {
         let accused = |state| state == LayerState::Accused;
         if report.accusations().next().is_some() || report.layers.iter().any(|l| accused(l.state)) {

@@ -1,4 +1,4 @@
-//! The command `lagtrace explain`: the page of a cause.
+//! The command `lagtrace explain`, which prints the page of a cause.
 
 use std::fmt::Write as _;
 
@@ -43,7 +43,7 @@ fn find(id: &str) -> Result<&'static Cause> {
     })
 }
 
-/// Returns the id that shares most words with the typed text.
+/// Returns the id that has the most words in common with the typed text.
 fn nearest(typed: &str) -> Option<&'static str> {
     let shared = |id: &str| id.split('-').filter(|word| typed.contains(word)).count();
     let ids = Id::ALL.iter().map(|id| id.as_str());
@@ -73,7 +73,7 @@ fn list(console: &Console) -> String {
     text
 }
 
-/// Returns the page without the traces that test it, which stand at its end.
+/// Returns the page without its last section, the traces that test the cause.
 fn prose(page: &str) -> &str {
     page.split("\n## Traces").next().unwrap_or(page)
 }

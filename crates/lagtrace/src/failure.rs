@@ -1,4 +1,4 @@
-//! Failures as the user reads them: what failed, then what to do about it.
+//! Failures as they are printed: first what failed, then what to do about it.
 
 use std::fmt;
 use std::io;
@@ -14,12 +14,12 @@ pub(crate) struct Failure {
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// Returns a failure with nothing to suggest.
+    /// Returns a failure without a hint.
     pub(crate) fn new(message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
         anyhow::Error::msg(message).into()
     }
 
-    /// Returns a failure of a larger operation, with this one as its cause.
+    /// Returns a failure of a larger operation, with this failure as its cause.
     pub(crate) fn during(self, operation: String) -> Self {
         Self {
             error: self.error.context(operation),
@@ -27,7 +27,7 @@ impl Failure {
         }
     }
 
-    /// Returns the failure with a hint at what the user can do about it.
+    /// Returns the failure with a hint on what the user can do about it.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
@@ -35,12 +35,12 @@ impl Failure {
         }
     }
 
-    /// Returns the hint at what the user can do about it.
+    /// Returns the hint on what the user can do about the failure.
     pub(crate) fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Returns true if the reader of the output went away, which is no failure.
+    /// Returns true if the reader of the output exited, which does not count as a failure.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         self.error.chain().any(|cause| {
             cause
@@ -60,8 +60,8 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 impl fmt::Display for Failure {
-    /// Writes the operation and its causes, outermost first. A cause whose words its wrapper
-    /// already repeats is left out.
+    /// Writes the operation and its causes, outermost first. A cause is left out if the error that
+    /// wraps it already contains its text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut said = self.error.to_string();
         f.write_str(&said)?;

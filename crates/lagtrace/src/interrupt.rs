@@ -1,4 +1,4 @@
-//! Handling of Ctrl-C, which ends the measurement and not the report.
+//! Handling of Ctrl-C, which ends the measurement; the report is still printed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use signal_hook::flag;
 
 use crate::failure::Result;
 
-/// The user's request to stop. A second request ends the program at once.
+/// The user's request to stop. A second request ends the program immediately.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
@@ -26,17 +26,17 @@ impl Interrupt {
         Ok(Self(asked))
     }
 
-    /// Returns true if the user asked to stop.
+    /// Returns true if the user requested a stop.
     pub(crate) fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Stops as if the user had asked to, as when nobody reads on.
+    /// Stops as if the user had requested it, for example because the output's reader has exited.
     pub(crate) fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the flag itself, for sources that watch it.
+    /// Returns the flag itself, for sources that poll it.
     pub(crate) fn flag(&self) -> &AtomicBool {
         &self.0
     }

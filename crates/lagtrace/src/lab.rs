@@ -1,4 +1,4 @@
-//! The program `lagtrace-lab`: causes of latency on demand, and whether they are found.
+//! The program `lagtrace-lab`, which reproduces causes of latency and tests whether they are found.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ pub(crate) mod score;
 mod show;
 mod truth;
 
-/// The subcommand by which the lab starts its own processes from this program.
+/// The subcommand with which the lab starts its own processes from this program.
 pub(crate) const HELPER: &str = "helper";
 
 /// Reproduces causes of latency on this machine, and scores what lagtrace says of them.
@@ -123,7 +123,7 @@ pub fn run() -> ExitCode {
     console.close(outcome)
 }
 
-/// Returns the path of `lagtrace`, which lies beside this program.
+/// Returns the path of `lagtrace`, which is in the same folder as this program.
 fn lagtrace() -> Result<PathBuf> {
     let own = std::env::current_exe().context("find this program's own file")?;
     Ok(own.with_file_name("lagtrace"))
@@ -174,7 +174,7 @@ fn print(text: &str, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
-/// Returns a shipped scenario by its name, or one of the user's own by its file.
+/// Returns a built-in scenario by its name, or one of the user's own by its file.
 fn scenario(name: &str) -> Result<Scenario> {
     if !name.ends_with(".toml") {
         return Scenario::by_name(name).map_err(failed);

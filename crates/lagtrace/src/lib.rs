@@ -1,7 +1,7 @@
-//! A program that finds where the milliseconds of slow requests went, and what to change.
+//! A program that determines what slow requests spend their time on, and what to change.
 //!
-//! This is the assembly: it parses the arguments, lets the sources observe, hands their
-//! observations to the analyzer and prints its report. It knows no protocol and no threshold.
+//! This crate combines the other parts: it parses the arguments, runs the sources, passes their
+//! observations to the analyzer and prints the report. Protocols and thresholds are not known here.
 
 use std::process::ExitCode;
 
@@ -40,8 +40,8 @@ use arguments::{Arguments, Command};
 use console::Console;
 pub use lab::run as run_lab;
 
-/// The allocator. An analysis allocates and frees for each connection and each exchange: a quarter
-/// of its time goes to the C library's allocator otherwise.
+/// The allocator. An analysis allocates and frees memory for each connection and each exchange;
+/// with the C library's allocator, this takes a quarter of its time.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

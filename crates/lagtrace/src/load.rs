@@ -1,4 +1,4 @@
-//! The command `lagtrace load`: concurrent requests, and their true latencies.
+//! The command `lagtrace load`, which sends concurrent requests and reports their true latencies.
 
 mod hdr;
 mod options;
@@ -29,14 +29,14 @@ use hdr::{Log, Seconds};
 pub(crate) use options::Options;
 use remarks::remarks;
 
-/// Minimum number of failures for which a run is broken off.
+/// Minimum number of failures at which a run is aborted.
 const MANY_FAILURES: u64 = 200;
-/// Minimum share of failures among all requests for which a run is broken off.
+/// Minimum share of failures among all requests at which a run is aborted.
 const FAILING_SHARE: f64 = 0.5;
-/// The share of its duration for which the load warms up, within bounds.
+/// The warm-up as a share of the load's duration, within bounds.
 const WARM_UP_SHARE: f64 = 0.05;
 
-/// Loads the service and reports its latencies.
+/// Puts load on the service and reports its latencies.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     options.check()?;
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     }
 }
 
-/// The state that all loads of a call share.
+/// The state shared by all loads of one command.
 struct Run<'a> {
     options: &'a Options,
     console: &'a Console,
@@ -70,7 +70,7 @@ struct Run<'a> {
     events: Vec<Event>,
     /// The subject of the report.
     subject: String,
-    /// The log to which latencies are written besides.
+    /// The log to which latencies are also written.
     log: Option<Log>,
 }
 
@@ -99,7 +99,7 @@ impl Run<'_> {
         Ok(Some(report))
     }
 
-    /// Runs ascending plans, up to the first without an answer.
+    /// Runs plans with increasing load, up to the first one without an answer.
     fn in_steps(&self, over: &str, plans: &[Plan]) -> Result<Option<Report>> {
         let mut reports: Vec<Report> = Vec::new();
         for (number, plan) in (1..).zip(plans) {
@@ -116,7 +116,7 @@ impl Run<'_> {
         Ok(steps::join(over, reports))
     }
 
-    /// Runs the plan; returns also whether it was broken off because most requests failed.
+    /// Runs the plan; also returns true if it was aborted because most requests failed.
     fn measure(&self, name: &str, plan: &Plan, analyzer: &mut Analyzer) -> Result<(Summary, bool)> {
         let bar = self.console.timed(name, plan.warm_up + plan.duration);
         let is_failing = AtomicBool::new(false);
@@ -165,7 +165,7 @@ fn subject(plan: &Plan) -> String {
     }
 }
 
-/// Describes the last second in words.
+/// Describes the results of the last second in words.
 fn live(now: &Progress) -> String {
     let recent = &now.recent;
     let mut text = format!("{}/s", words::rate(recent.rate));

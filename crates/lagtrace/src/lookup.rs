@@ -1,4 +1,4 @@
-//! Resolution of the target that the user names to the address to use.
+//! Resolution of the target that the user specifies to an address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub(crate) fn addresses(host: &Host, events: &mut Vec<Event>) -> Result<Vec<IpAd
     Ok(resolution.addresses)
 }
 
-/// Parses `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT` or a URL, whose path does not matter.
+/// Parses `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT` or a URL, whose path is ignored.
 pub(crate) fn parse(text: &str) -> Result<(Host, Option<u16>)> {
     read(text).ok_or_else(|| {
         let told = format!("`{text}` names no target");

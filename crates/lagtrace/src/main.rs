@@ -1,4 +1,4 @@
-//! The program `lagtrace`, which finds where the milliseconds of slow requests went.
+//! The program `lagtrace`, which determines what slow requests spend their time on.
 
 use std::process::ExitCode;
 

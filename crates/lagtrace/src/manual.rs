@@ -1,4 +1,4 @@
-//! Completion scripts and manual pages, made from the arguments' definitions.
+//! Shell completion scripts and manual pages, generated from the definitions of the arguments.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Output of results: the options for it that all commands have.
+//! Output of results: the options that all commands have for it.
 
 use std::path::PathBuf;
 
@@ -69,7 +69,7 @@ pub(crate) enum Form {
 }
 
 impl Output {
-    /// Returns how much of a report is to be printed as text.
+    /// Returns the length of the report to print as text.
     pub(crate) fn length(&self) -> Length {
         if self.brief {
             Length::Brief
@@ -80,7 +80,8 @@ impl Output {
         }
     }
 
-    /// Returns the output with its format known; `None` if CSV is asked of a command without it.
+    /// Returns the output with its final format; `None` if CSV is requested for a command that does
+    /// not support it.
     pub(crate) fn settled(mut self, has_csv: bool) -> Option<Self> {
         self.format = match self.form {
             Form::Text => Format::Text,

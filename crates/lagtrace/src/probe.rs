@@ -1,4 +1,5 @@
-//! The command `lagtrace probe`: round trips to targets, by the kernel's timestamps.
+//! The command `lagtrace probe`, which measures round trips to targets with the kernel's
+//! timestamps.
 
 mod line;
 mod loaded;
@@ -27,12 +28,12 @@ use options::Plan;
 use session::Session;
 pub(crate) use targets::{Ports, parse_ports};
 
-/// The most series at a time: each has a thread of its own.
+/// Maximum number of series in parallel; each has its own thread.
 const MAX_SERIES: usize = 256;
 /// The first status code of an error (RFC 9110 §15).
 const LEAST_ERROR: u16 = 400;
 
-/// Probes, shows each answer as it comes, and sums up.
+/// Probes, prints each answer as it arrives, and prints a summary.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let (targets, mut events) = targets::find(options, console)?;
@@ -75,7 +76,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     conclude(&report, console, session.lines)
 }
 
-/// Writes the summary behind the lines, where there are any.
+/// Writes the summary after the lines, if there are any.
 fn conclude(
     report: &Report,
     console: &Console,
@@ -97,8 +98,8 @@ fn conclude(
     }
 }
 
-/// Returns true if a probe was lost or refused. To segments with odd flags silence is a right
-/// answer: there the SYN's counts, or whether any was answered.
+/// Returns true if a probe was lost or refused. For segments with unusual flags, silence is a
+/// correct answer: in that case the answer to the SYN counts, or whether any segment was answered.
 fn is_faulty(probe: &Probe) -> bool {
     if probe.method == "tcp-flags" {
         let syn = probe.steps.iter().find(|step| step.value == "SYN");
@@ -112,7 +113,7 @@ fn is_faulty(probe: &Probe) -> bool {
     probe.received < probe.sent || answers.any(|answer| is_bad(&answer.status))
 }
 
-/// Returns true if the answer is one that was asked for.
+/// Returns true if the answer is the one that the probe requests.
 fn is_good(answer: ProbeAnswer) -> bool {
     matches!(
         answer,

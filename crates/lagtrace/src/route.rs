@@ -1,4 +1,4 @@
-//! The command `lagtrace route`: the route to a host, hop by hop.
+//! The command `lagtrace route`, which traces the route to a host hop by hop.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +23,7 @@ mod live;
 mod owners;
 mod refusal;
 
-/// The port of TCP probes if none is given, as for traceroute -T.
+/// The default port of TCP probes, as in traceroute -T.
 const TCP_PORT: u16 = 80;
 /// The time between two probes to one hop.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -254,7 +254,7 @@ impl Probes {
     }
 }
 
-/// Traces and reports.
+/// Traces the route and prints the report.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let (host, port) = lookup::parse(&options.target)?;
     let port = port.or(options.probes.port);
@@ -267,8 +267,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
 }
 
 impl Options {
-    /// Returns the methods to try, the best first: one that is not permitted leaves its turn to the
-    /// next. Each with whether it takes raw sockets.
+    /// Returns the methods to try, the best first, each with whether it uses raw sockets. If a
+    /// method is not permitted, the next one is tried.
     fn ways(&self, has_port: bool) -> Vec<(RouteMethod, bool)> {
         use RouteMethod::{Dublin, Icmp, InConnection, Paris, TcpConnect, TcpSyn, Udp};
         match self.probes.method() {
@@ -284,7 +284,7 @@ impl Options {
         }
     }
 
-    /// Returns true if an option is given that connections cannot fulfil.
+    /// Returns true if an option is given that is not possible with connections.
     fn needs_packets(&self) -> bool {
         let probes = &self.probes;
         probes.size.is_some() || probes.source_port.is_some() || self.look.paths > 1

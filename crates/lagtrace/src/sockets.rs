@@ -1,4 +1,4 @@
-//! The command `lagtrace sockets`: options and state of live sockets.
+//! The command `lagtrace sockets`, which prints the options and state of live sockets.
 
 mod change;
 mod kernel;
@@ -29,13 +29,13 @@ use crate::render;
 use kernel::Kernel;
 pub(crate) use options::Options;
 
-/// The interval of checks whether the user asked to stop.
+/// The interval at which a stop request of the user is checked for.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Minimum ratio of the pause after a look to the look's own time, so that looking takes at most
+/// Minimum ratio of the pause after a survey to the survey's own time, so that surveys take at most
 /// a tenth of one processor.
 const PAUSE_PER_LOOK: u32 = 9;
 
-/// Looks at sockets once, or again and again, or traces the calls on them, and shows the result.
+/// Surveys sockets once or repeatedly, or traces system calls on them, and prints the result.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     if options.is_tracing() {
         trace::run(options, console)
@@ -87,15 +87,15 @@ fn document(report: &Report, console: &Console) -> String {
     }
 }
 
-/// A session of looks that is under way.
+/// A session of surveys that is running.
 struct Session<'a> {
     options: &'a Options,
     console: &'a Console,
     analyzer: Analyzer,
     lines: Box<dyn Write + Send>,
-    /// The sockets at the last look.
+    /// The sockets in the last survey.
     before: Option<BTreeMap<change::Key, LiveSocket>>,
-    /// The kernel's counters since the first look.
+    /// The kernel's counters since the first survey.
     kernel: Option<Kernel>,
 }
 

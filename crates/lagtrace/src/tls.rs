@@ -22,7 +22,7 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Returns the client's side of TLS; `None` where no URL asks for it.
+    /// Returns the client's side of TLS; `None` if no URL requires TLS.
     pub(crate) fn client<'a>(
         &self,
         urls: impl IntoIterator<Item = &'a Url>,
@@ -49,7 +49,7 @@ impl Tls {
     }
 }
 
-/// Describes a failure of TLS, and what to do about it, in whole sentences.
+/// Describes a TLS failure, and how to resolve it, in whole sentences.
 pub(crate) fn sentence(fault: &TlsFault) -> String {
     let remedy = match fault.failure {
         RequestFailure::Certificate if fault.is_name => {

@@ -1,10 +1,10 @@
 //! The command `lagtrace watch`: live requests as the kernel sees them.
 //!
-//! The kernel is two witnesses here: segments at the border of its network stack, which become
-//! exchanges as a capture's do, and turns, timed where programs read and write and where TCP holds
-//! something back. The analysis joins and renames them as it does for `diagnose`. A request with
-//! only one of the two cannot be joined: turns that `--slow` shows beyond the sample have no
-//! segments, and requests that a watched program makes of others have no turns.
+//! The kernel provides two kinds of data: segments at the border of its network stack, which form
+//! exchanges as in a capture; and turns, which are timed where programs read and write and where
+//! TCP holds data back. The analysis joins them as in `diagnose`. A request with only one kind of
+//! data cannot be joined: turns that `--slow` adds to the sample have no segments, and requests
+//! that a watched program sends to other services have no turns.
 
 mod live;
 mod place;
@@ -35,7 +35,7 @@ use crate::output::Format;
 use crate::probe::{Ports, parse_ports};
 use live::Live;
 
-/// The longest time for which observations wait in the kernel.
+/// Maximum time for which observations wait in the kernel.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 const AFTER_HELP: &str = "\
@@ -96,7 +96,7 @@ pub(crate) struct Options {
     no_payload: bool,
 }
 
-/// Watches until the user or the time ends it; then reports.
+/// Watches until the user or the duration ends the watch; then prints the report.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let started = clock::now();
@@ -151,7 +151,7 @@ impl Options {
         }
     }
 
-    /// Returns the analyzer of what is watched, which hands each exchange to `lines`.
+    /// Returns the analyzer for the watched requests, which passes each exchange to `lines`.
     fn analyzer(&self, lines: Option<&Listing>) -> Analyzer {
         let analyzer = Analyzer::new(analyzer::Options {
             service_ports: self.wanted().ports,
@@ -163,7 +163,7 @@ impl Options {
         }
     }
 
-    /// Returns the choice of connections in words, for the report.
+    /// Returns the selection of connections in words, for the report.
     fn subject(&self) -> String {
         let ports = self.port.iter().flat_map(|ports| &ports.0);
         let words = ports
@@ -175,7 +175,7 @@ impl Options {
     }
 }
 
-/// Returns the error as a failure with what to do about it.
+/// Converts the error to a failure with advice on how to resolve it.
 pub(crate) fn refused(error: KernelError) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);
@@ -185,14 +185,14 @@ pub(crate) fn refused(error: KernelError) -> Failure {
     }
 }
 
-/// A watch that is under way.
+/// A watch that is running.
 struct Session {
     analyzer: Analyzer,
     /// The output of single exchanges.
     lines: Option<Listing>,
-    /// The segments that were handed up, as of a capture.
+    /// The summary of the segments from the kernel, as for a capture.
     seen: CaptureSummary,
-    /// The features that this kernel lacks.
+    /// The features that are missing in this kernel.
     missing: Vec<String>,
 }
 
@@ -216,7 +216,7 @@ impl Session {
         watch.finish(|sighting| self.take(&sighting))
     }
 
-    /// Returns true if nobody reads on.
+    /// Returns true if the output's reader has exited.
     fn is_unread(&self) -> bool {
         self.lines.as_ref().is_some_and(Listing::has_failed)
     }

@@ -1,8 +1,8 @@
-//! Figures as text for people.
+//! Numbers and times as text for people.
 
 use std::time::Duration;
 
-/// Returns a duration in the unit that suits it, with about three digits.
+/// Returns a duration in a suitable unit, with about three digits.
 pub(crate) fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let (value, unit) = if seconds >= 1.0 {
@@ -20,7 +20,7 @@ pub(crate) fn time(duration: Duration) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// Returns a count with its thousands separated.
+/// Returns a count with separators between thousands.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,8 +1,8 @@
 //! Packets from capture files and from live interfaces.
 //!
-//! Both yield [`Segment`](lagtrace_core::observed::segment::Segment)s with their
-//! payload and end in a [`CaptureSummary`] that says what was lost, cut or
-//! damaged. Nothing here knows what a segment means.
+//! Both sources yield [`Segment`](lagtrace_core::observed::segment::Segment)s with their payload
+//! and end in a [`CaptureSummary`] that says what was lost, cut or damaged. This module decodes
+//! packets only and does not interpret them.
 
 mod annotate;
 mod error;

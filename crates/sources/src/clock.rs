@@ -3,12 +3,13 @@
 use lagtrace_core::observed::time::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Number of readings of the offset between the clocks; the tightest one counts.
+/// Number of readings of the offset between the clocks; the reading that took the least time is
+/// used.
 const READINGS: usize = 8;
 
-/// `CLOCK_MONOTONIC` moved onto `CLOCK_REALTIME` by an offset that is read once.
+/// `CLOCK_MONOTONIC` shifted to `CLOCK_REALTIME` by an offset that is read once.
 ///
-/// Its timestamps can be compared with the kernel's packet timestamps, and never jump when the
+/// The timestamps can be compared with the kernel's packet timestamps, and never jump when the
 /// realtime clock is set. Both clocks are slewed alike, so they stay together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
@@ -30,7 +31,7 @@ impl Clock {
         Self { offset_ns }
     }
 
-    /// Returns the offset to add to `CLOCK_MONOTONIC` for `CLOCK_REALTIME`, in ns.
+    /// Returns the offset in ns that is added to `CLOCK_MONOTONIC` to obtain `CLOCK_REALTIME`.
     #[cfg(feature = "live")]
     pub(crate) fn offset(&self) -> i64 {
         self.offset_ns

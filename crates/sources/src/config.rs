@@ -1,15 +1,13 @@
 //! The configuration of the server under investigation, as its program
 //! resolves it for one request.
 //!
-//! In: a process of that program, and the request's address, port, host and
-//! URI. Out: the value of every directive that bears on latency, with the file
-//! and line that set it, and how sure that is. What a value means for a
-//! request's time is not known here.
+//! Input: a process of that program, and the request's address, port, host and URI. Output: the
+//! value of every directive that affects latency, the file and line that set it, and the certainty
+//! of that value. This module does not interpret what a value means for a request's time.
 //!
-//! One module per program. Files are read as the program sees them, through
-//! `/proc/PID/root`, and every byte of them is taken as hostile: sizes, counts
-//! and nesting are bounded, and a file that cannot be understood to its end is
-//! used as far as it goes.
+//! There is one module per program. Files are read as the program sees them, through
+//! `/proc/PID/root`. Their contents are treated as hostile: sizes, counts and nesting are bounded,
+//! and if a file cannot be understood completely, the part before the problem is used.
 
 pub mod nginx;
 
@@ -20,18 +18,18 @@ mod process;
 use std::io;
 use std::path::PathBuf;
 
-/// The certainty that this answer is the program's own.
+/// The certainty that the result is what the program itself does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certainty {
-    /// The program, running on these files, does exactly this.
+    /// The program, running on these files, behaves exactly like this.
     Exact,
-    /// Something that decides is unknown: the reason, in one or more sentences.
+    /// Something that affects the result is unknown: the reason, in one or more sentences.
     Ambiguous(String),
 }
 
 impl Certainty {
-    /// Returns exact without doubts, else ambiguous for all of them, with the
-    /// first few spelled out.
+    /// Returns `Exact` if there are no doubts, and otherwise `Ambiguous` with all doubts, the first
+    /// few of them in full.
     pub(crate) fn from_doubts(doubts: &[String]) -> Self {
         const SPELLED_OUT: usize = 4;
         let more = doubts.len().saturating_sub(SPELLED_OUT);
@@ -55,8 +53,8 @@ impl Certainty {
 /// A reason why no configuration could be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file below `/proc/PID` could not be read: the process ended, or
-    /// reading it needs `CAP_SYS_PTRACE` or the same user.
+    /// A file below `/proc/PID` could not be read: the process has ended, or reading needs
+    /// `CAP_SYS_PTRACE` or the same user.
     #[error("cannot read {name} of process {pid}")]
     Process {
         /// The process.
@@ -66,7 +64,7 @@ pub enum Error {
         /// The error from the kernel.
         source: io::Error,
     },
-    /// The process does not run the program asked for.
+    /// The process does not run the expected program.
     #[error("process {pid} is no nginx process: {title:?}")]
     NotNginx {
         /// The process.
@@ -77,7 +75,7 @@ pub enum Error {
     /// The process is an orphan: its master has ended.
     #[error("the master of nginx process {pid} has ended")]
     NoMaster {
-        /// The process that was asked for.
+        /// The requested process.
         pid: u32,
     },
     /// The program runs in a file system that may not be read.

@@ -1,11 +1,10 @@
-//! The kernel's network counters before and after a load: `/proc/net/netstat`,
-//! `/proc/net/snmp` and `/proc/net/snmp6`, and added up over all processors
-//! `/proc/net/softnet_stat` and `/proc/net/stat/nf_conntrack`.
+//! The kernel's network counters before and after a load: `/proc/net/netstat`, `/proc/net/snmp` and
+//! `/proc/net/snmp6`; also `/proc/net/softnet_stat` and `/proc/net/stat/nf_conntrack`, summed over
+//! all processors.
 //!
-//! Every network namespace has its own counters, except `Softnet`, which is the
-//! whole host's. If the target runs on this host in another namespace, the
-//! counters of that one are read too, under the same names; [`CounterScope`]
-//! tells them apart.
+//! Every network namespace has its own counters, except `Softnet`, which is the whole host's. If
+//! the target runs on this host in another namespace, the counters of that namespace are read too,
+//! under the same names; [`CounterScope`] distinguishes them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use lagtrace_core::observed::event::{CounterChange, CounterScope};
 
 use crate::privilege::{self, Capability, HostError};
 
-/// Maximum bytes read of a file of counters; a longer one is cut.
+/// Maximum number of bytes read from a file of counters; a longer file is truncated.
 const MOST_BYTES: u64 = 256 * 1024;
 /// Maximum number of counters read.
 const MOST_COUNTERS: usize = 4_096;
@@ -22,9 +21,9 @@ const MOST_CHANGES: usize = 96;
 /// Maximum bytes of a counter's name.
 const LONGEST_NAME: usize = 64;
 
-/// The counters that bear on latency, the most telling first. These lead the
-/// list of changes; those of [`ALWAYS`] are reported unchanged, too, because
-/// "it did not move" clears a suspect.
+/// The counters that affect latency, the most significant first. They lead the list of changes.
+/// Those also in [`ALWAYS`] are reported even if unchanged, because "it did not move" clears a
+/// suspect.
 const INTERESTING: &[&str] = &[
     "TcpExt:DelayedACKs",
     "TcpExt:DelayedACKLocked",
@@ -112,18 +111,18 @@ const ALWAYS: &[&str] = &[
     "Conntrack:EarlyDrop",
 ];
 
-/// Columns of `/proc/net/softnet_stat` (`softnet_seq_show()`), which has no
-/// heading: their index and name.
+/// Columns of `/proc/net/softnet_stat` (`softnet_seq_show()`), which has no heading: index and name
+/// of each.
 const SOFTNET: &[(usize, &str)] = &[(1, "Dropped"), (2, "TimeSqueeze")];
 
-/// Columns of `/proc/net/stat/nf_conntrack`: their heading and name.
+/// Columns of `/proc/net/stat/nf_conntrack`: heading and name of each.
 const CONNTRACK: &[(&str, &str)] = &[
     ("drop", "Drop"),
     ("early_drop", "EarlyDrop"),
     ("insert_failed", "InsertFailed"),
 ];
 
-/// Gauges and settings that are listed among the counters.
+/// Gauges and settings that the kernel lists among the counters; they are left out.
 const NO_COUNTERS: &[&str] = &[
     "Ip:Forwarding",
     "Ip:DefaultTTL",
@@ -177,8 +176,8 @@ impl Counters {
         self.0.get(name).copied()
     }
 
-    /// Returns the changes from these counters to `after`: the most telling
-    /// first, the rest by name, at most 96.
+    /// Returns the changes from these counters to `after`, at most 96: the most significant first,
+    /// the rest by name.
     pub fn changes(&self, after: &Self, scope: CounterScope) -> Vec<CounterChange> {
         let rank = |name: &str| INTERESTING.iter().position(|&known| known == name);
         let mut changes: Vec<CounterChange> = after
@@ -200,8 +199,8 @@ impl Counters {
         changes
     }
 
-    /// Reads pairs of lines, `Group: name name` above `Group: value value`.
-    /// Pairs whose groups differ, and values without a name, are left out.
+    /// Reads pairs of lines, `Group: name name` above `Group: value value`. Pairs whose groups
+    /// differ, and values without a name, are left out.
     fn add_tables(&mut self, text: &str) {
         let mut lines = text.lines();
         while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
@@ -257,7 +256,7 @@ impl Counters {
         }
     }
 
-    /// Adds to one counter; a value that is no number is left out.
+    /// Adds to one counter; a value that is not a number is left out.
     fn add_hexadecimal(&mut self, group: &str, name: &str, value: Option<&str>) {
         let value = value.and_then(|value| u64::from_str_radix(value, 16).ok());
         if let Some(value) = value {
@@ -266,7 +265,7 @@ impl Counters {
         }
     }
 
-    /// Adds one counter; a name or value that is none is left out.
+    /// Adds one counter; an invalid name or value is left out.
     fn add(&mut self, group: &str, name: &str, value: &str) {
         let is_word = |word: &str| {
             (1..=LONGEST_NAME).contains(&word.len())

@@ -1,11 +1,10 @@
-//! Packet filter rules of this host that could block the target: those of
-//! nftables (with it iptables' newer form) and of iptables' older form, read
-//! from the kernel without any of their tools.
+//! Packet filter rules of this host that could block the target: the rules of nftables (which also
+//! hold those of iptables' newer form) and of iptables' older form, read from the kernel without
+//! the tools of either.
 //!
-//! A rule counts when it drops or rejects, is reached from a hook that the
-//! target's packets pass, and cannot be shown to be about other packets. The
-//! count errs upward: zero clears the firewall, a larger count is no proof that
-//! it blocks.
+//! A rule counts if it drops or rejects, is reached from a hook that the target's packets pass, and
+//! cannot be shown to apply to other packets only. The count errs upward: zero clears the firewall,
+//! but a larger count does not prove that the firewall blocks.
 
 use lagtrace_core::observed::event::FirewallState;
 use lagtrace_core::observed::flow::Endpoint;
@@ -21,10 +20,9 @@ mod ruleset;
 pub struct FilteredTraffic {
     /// The target.
     pub target: Endpoint,
-    /// True if this namespace forwards them, as a host does for its containers.
+    /// True if this namespace forwards the packets, as a host does for its containers.
     pub is_forwarded: bool,
-    /// The lowest port that connections of ours begin from
-    /// (`net.ipv4.ip_local_port_range`).
+    /// The lowest ephemeral port of our own connections (`net.ipv4.ip_local_port_range`).
     pub first_ephemeral_port: u16,
 }
 

@@ -1,4 +1,4 @@
-//! TCP and IPv4 headers for users of raw sockets, who build them themselves.
+//! TCP and IPv4 headers for raw sockets, whose users build the headers themselves.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -13,7 +13,7 @@ pub(crate) const UDP: u8 = 17;
 pub(crate) const TCP_HEADER: usize = 20;
 /// Position of the checksum in a TCP header (RFC 9293 §3.1).
 const CHECKSUM: core::ops::Range<usize> = 16..18;
-/// The receive window that segments offer: the one that Linux starts with.
+/// The receive window that segments advertise, which is Linux's initial window.
 const WINDOW: u16 = 64_240;
 
 /// The endpoints of a flow.

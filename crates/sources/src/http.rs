@@ -1,7 +1,7 @@
 //! Detection of the end of an HTTP/1.1 response (RFC 9112 §6).
 //!
-//! In: the bytes of one connection, split as they come. Out: the status and
-//! the response's last byte. No sockets and no time; bodies are not stored.
+//! Input: the bytes of one connection, split in any way. Output: the status of each response and
+//! the position of its last byte. There are no sockets and no times, and bodies are not stored.
 
 mod chunked;
 mod fields;
@@ -21,14 +21,14 @@ const MAX_FIELDS: usize = 128;
 const MAX_INTERIM: u8 = 32;
 /// The name of a field that sets a cookie, with its colon.
 const SET_COOKIE: &[u8] = b"set-cookie:";
-/// The bytes that every head begins with.
+/// The bytes at the start of every response head.
 const PREFIX: &[u8] = b"HTTP/1.";
 
-/// The bytes are no HTTP/1 response, or one whose end cannot be determined.
+/// The bytes are not an HTTP/1 response, or are a response whose end cannot be determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotHttp;
 
-/// The facts that the head of a final response tells.
+/// The facts in the head of a final response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The status code, 200 to 999.
@@ -37,46 +37,46 @@ pub(crate) struct Head {
     pub(crate) keeps_alive: bool,
 }
 
-/// The state of reading a response after a feed.
+/// The state of the response after a call of `feed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// The response goes on.
+    /// The response is not complete yet.
     More,
     /// The response is complete.
     Complete {
         /// The head of the response.
         head: Head,
-        /// Bytes of the last feed that belong to the response.
+        /// Number of bytes of this call that belong to the response.
         used: usize,
     },
 }
 
-/// A reader of one response after another.
+/// A reader of consecutive responses.
 #[derive(Debug)]
 pub(crate) struct ResponseReader {
     state: State,
     /// The part of a head that arrived in earlier reads.
     partial_head: Vec<u8>,
-    /// The last head that arrived in one piece, and its parsed form: most responses on a connection
-    /// begin like the one before.
+    /// The last head that arrived in one read, and its parsed form. It is kept because most
+    /// responses on a connection have the same head as the response before.
     last_head: Option<(Vec<u8>, ParsedHead)>,
     is_head_request: bool,
     interim: u8,
-    /// `Set-Cookie` fields not taken so far; `None` if cookies are not wanted.
+    /// Values of `Set-Cookie` fields that were not taken yet; `None` if cookies are not requested.
     cookies: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
 enum State {
     Head,
-    /// A body of known length, with the number of bytes still to come.
+    /// A body of known length, with the number of bytes that remain.
     Length(Head, u64),
     Chunked(Head, ChunkedBody),
     UntilClose(Head),
 }
 
 impl ResponseReader {
-    /// Creates a reader of responses to `HEAD` requests, or to requests of other methods.
+    /// Creates a reader for responses to `HEAD` requests, or to requests with other methods.
     pub(crate) fn new(is_head_request: bool) -> Self {
         Self {
             state: State::Head,
@@ -88,7 +88,7 @@ impl ResponseReader {
         }
     }
 
-    /// Keeps the values of `Set-Cookie` fields from now on, until they are taken.
+    /// Starts keeping the values of `Set-Cookie` fields until they are taken.
     pub(crate) fn keep_cookies(&mut self) {
         self.cookies = Some(Vec::new());
     }
@@ -125,8 +125,8 @@ impl ResponseReader {
         }
     }
 
-    /// Takes note that the peer closed; returns the head of a response that this completes, if
-    /// there is one.
+    /// Records that the peer closed the connection. Returns the head of the response that ends with
+    /// the close, if there is one.
     pub(crate) fn close(&mut self) -> Result<Option<Head>, NotHttp> {
         let head = match &self.state {
             State::UntilClose(head) => Some(*head),
@@ -186,8 +186,8 @@ impl ResponseReader {
         self.enter_body(parsed, end)
     }
 
-    /// Parses a head at the beginning of `bytes`, if it is complete. A head marks its own end, so
-    /// equal bytes need not be parsed again.
+    /// Parses a head at the beginning of `bytes`, if it is complete. The end of a head can be
+    /// recognized from its bytes, so bytes equal to the last head are not parsed again.
     fn parse(&mut self, bytes: &[u8]) -> Result<Option<ParsedHead>, NotHttp> {
         if let Some((known, parsed)) = &self.last_head
             && bytes.starts_with(known)
@@ -308,7 +308,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, NotHttp> {
     }))
 }
 
-/// Returns the end of the blank line after a head in `bytes`, which follow `before`.
+/// Returns the end of the blank line after a head in `bytes`, which follow the bytes in `before`.
 fn find_head_end(before: &[u8], bytes: &[u8]) -> Option<usize> {
     let tail = before
         .get(before.len().saturating_sub(2)..)

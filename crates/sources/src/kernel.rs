@@ -1,15 +1,13 @@
 //! Requests of live services, and calls on sockets, as the kernel sees them.
 //!
-//! Programs in the kernel (eBPF, `bpf/watch.bpf.c`), attached to stable
-//! tracepoints, time every turn of the connections that are watched and hand up
-//! the segments and turns of a sample. They change nothing, and are removed
-//! with the process that attached them, however it ends. This needs a kernel
-//! that describes its types (BTF, from 5.11 on) and CAP_BPF with CAP_PERFMON.
+//! eBPF programs (`bpf/watch.bpf.c`) attached to stable tracepoints time every turn of the watched
+//! connections, and report the segments and turns of a sample. The programs change nothing, and are
+//! removed with the process that attached them, however that process ends. Watching needs a kernel
+//! with type information (BTF, since 5.11) and CAP_BPF with CAP_PERFMON.
 //!
-//! Others (`bpf/options.bpf.c`) hand up the system calls that set up sockets
-//! ([`Calls`]); finding their tracepoints needs CAP_SYS_ADMIN too. Operations
-//! by io_uring are no system calls of their own and are not seen, nor are the
-//! calls of 32-bit programs on a 64-bit kernel.
+//! Other programs (`bpf/options.bpf.c`) report the system calls that set up sockets ([`Calls`]);
+//! finding the tracepoints of these calls also needs CAP_SYS_ADMIN. Operations through io_uring are
+//! not system calls and are not seen; nor are the calls of 32-bit programs on a 64-bit kernel.
 
 #[cfg(not(feature = "live"))]
 #[path = "kernel/absent.rs"]
@@ -36,32 +34,32 @@ pub use calls::Calls;
 
 use crate::socket::survey::Choice;
 
-/// Maximum number of ports that can be watched at once.
+/// Maximum number of ports that can be watched in parallel.
 pub const MAX_PORTS: usize = 16;
-/// Maximum number of processes that can be chosen at once.
+/// Maximum number of processes that can be selected.
 pub(crate) const MAX_PIDS: usize = 1024;
 
-/// The choice of the connections to watch, and of what to report of them.
+/// The choice of the connections to watch and of the data to report about them.
 #[derive(Clone, Debug, Default)]
 pub struct WatchOptions {
-    /// Local ports of services; empty for whatever ports the processes below
-    /// use.
+    /// Local ports of services; if empty, all ports that the processes below use.
     pub ports: Vec<u16>,
-    /// The process whose connections are watched: those it reads or writes.
+    /// The process whose connections are watched, which are the connections that it reads or
+    /// writes.
     pub pid: Option<u32>,
-    /// The cgroup (version 2) whose connections are watched: those its
-    /// processes read or write. A path below its mount,
+    /// The cgroup (version 2) whose connections are watched, which are the connections that its
+    /// processes read or write. The path is relative to the cgroup mount, for example
     /// `/system.slice/nginx.service`.
     pub cgroup: Option<PathBuf>,
-    /// Inode of the network namespace whose connections are watched: equal
-    /// addresses in others are other services.
+    /// Inode of the network namespace whose connections are watched; equal addresses in other
+    /// namespaces belong to other services.
     pub namespace: Option<u64>,
-    /// True if the first bytes of requests and responses are handed up, so that
-    /// HTTP can be read: at most 64 and 16 of them.
+    /// True if the first bytes of requests (up to 64) and responses (up to 16) are reported, so
+    /// that HTTP can be parsed.
     pub keeps_payload: bool,
-    /// Length of a turn from which on it is handed up, sampled or not.
+    /// Minimum length of a turn that is reported whether it is in the sample or not.
     pub slow_from: Option<Duration>,
-    /// Tracepoints not to use, as on kernels that do not have them.
+    /// Tracepoints that are not used, to behave as on kernels that lack them.
     pub without: Vec<String>,
 }
 
@@ -71,63 +69,63 @@ pub enum Sighting<'a> {
     /// A segment at the border of this host's network stack, with the first
     /// bytes of its payload.
     Packet(&'a Packet<'a>),
-    /// A turn that is over.
+    /// A completed turn.
     Turn(&'a RequestSpan),
 }
 
 /// The choice of the processes and sockets whose calls are reported.
 #[derive(Clone, Debug, Default)]
 pub struct CallOptions {
-    /// The sockets and the calling processes, chosen as for a survey. Paths of
-    /// Unix sockets are not known here.
+    /// The sockets and the calling processes, chosen as for a survey. The paths of Unix sockets are
+    /// not known here.
     pub choice: Choice,
-    /// True for sockets of any kind, whatever the choice says of protocols.
+    /// True to include sockets of any kind, even if the choice names protocols.
     pub is_any_kind: bool,
 }
 
-/// The state of a watch so far.
+/// The state of a watch at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     /// The tally for the report.
     pub tally: WatchTally,
-    /// Number of observations handed up.
+    /// Number of observations reported by the programs.
     pub records: u64,
 }
 
 /// A reason why the kernel cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
-    /// The kernel does not permit it to this user.
+    /// The kernel does not allow this user to watch.
     #[error("watching the kernel is not permitted")]
     NotPermitted(#[source] io::Error),
-    /// The kernel does not describe its types.
+    /// The kernel provides no type information (BTF).
     #[error("this kernel does not describe its types (no {})", .0.display())]
     NoTypes(PathBuf),
-    /// The kernel accepted none of the programs that matter.
+    /// The kernel rejected all of the programs that are needed.
     #[error("the kernel did not accept {program}")]
     Refused {
-        /// The program, or the part of it that was refused.
+        /// The program that was rejected, or the part of the program.
         program: String,
-        /// The kernel's answer.
+        /// The error from the kernel.
         #[source]
         source: io::Error,
     },
     /// Neither a port nor a process is given.
     #[error("neither a port nor a process was given")]
     NothingAsked,
-    /// More ports than there is room for.
+    /// More ports than the maximum.
     #[error("{0} ports at once; at most {MAX_PORTS}")]
     TooManyPorts(usize),
     /// The cgroup does not exist.
     #[error("no cgroup {} (version 2)", .path.display())]
     NoCgroup {
-        /// The path that was asked for.
+        /// The requested path.
         path: PathBuf,
     },
     /// The process does not exist.
     #[error("no process {0}")]
     NoProcess(u32),
-    /// More processes than there is room for.
+    /// More processes than the maximum.
     #[error("{0} processes at once; at most {MAX_PIDS}")]
     TooManyProcesses(usize),
     /// The user may not read the list of tracepoints.

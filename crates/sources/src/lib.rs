@@ -1,11 +1,11 @@
 //! Sources of observations: captures, probes, load, sockets, counters, configuration.
 //!
-//! Each source does I/O of one kind and hands out the core's vocabulary:
+//! Each source does I/O of one kind and returns the types of the core:
 //! [`Segment`](lagtrace_core::observed::segment::Segment)s and
-//! [`Event`](lagtrace_core::observed::event::Event)s. None of them judges: connections,
-//! exchanges, waits, causes and reports are not known here. Whatever needs a
-//! privilege is asked for in one small place of its source and refused with an
-//! error that names the capability.
+//! [`Event`](lagtrace_core::observed::event::Event)s. Sources do not interpret what they observe:
+//! connections, exchanges, waits, causes and reports are not known here. Each operation that needs
+//! a privilege is in one small part of its source, and fails with an error that names the missing
+//! capability.
 
 pub mod capture;
 mod checksum;

@@ -1,12 +1,13 @@
-//! Concurrent HTTP/1.1 and HTTP/2 load over TCP and TLS with honest latencies.
+//! Concurrent HTTP/1.1 and HTTP/2 load over TCP and TLS, whose latencies include the requests that
+//! timed out.
 //!
-//! In: a [`Plan`]. Out: events while it runs, and a [`Summary`]. Every request
-//! is counted: one that timed out or was cut by the end is in the latencies
-//! with its age, one that was refused or reset is counted by its kind. It
-//! measures and never judges.
+//! Input: a [`Plan`]. Output: events during the run, and a [`Summary`]. Every request is counted: a
+//! request that timed out or was cut off by the end of the run is in the latencies with its age; a
+//! request that was refused or reset is counted by the kind of its failure. This module only
+//! measures and does not interpret.
 //!
-//! A connection is a state machine without I/O, a worker's policy is another;
-//! the engine moves bytes between them and the sockets.
+//! Connections, and the policy of each worker, are state machines without I/O; the engine moves
+//! bytes between them and the sockets.
 
 mod by_url;
 mod cadence;
@@ -58,8 +59,8 @@ use ring::RingEngine;
 
 /// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum number of batches that wait for the collector before workers wait
-/// for it.
+/// Maximum number of batches that wait for the collector; beyond this, workers wait for the
+/// collector.
 const MAX_BATCHES: usize = 1_024;
 /// Number of file descriptors left to the rest of the program.
 const SPARE_DESCRIPTORS: u64 = 64;
@@ -84,7 +85,7 @@ pub enum LoadError {
         /// The highest possible number.
         most: u32,
     },
-    /// A rate that is no positive number, or too high.
+    /// The rate is not a positive number, or is too high.
     #[error(
         "a rate of {rate} requests per second is not possible: it must be above 0, at most {most}"
     )]
@@ -108,8 +109,7 @@ pub enum LoadError {
     /// TLS could not be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The number of requests that may be under way on a connection is 0 or too
-    /// high.
+    /// The number of requests that may be in flight on a connection is 0 or too high.
     #[error("from 1 to {most} requests may be under way on a connection")]
     AtOnce {
         /// The highest possible number.
@@ -121,7 +121,7 @@ pub enum LoadError {
         /// The highest possible number.
         most: usize,
     },
-    /// A URL of another scheme, host or port than the first.
+    /// The scheme, host or port of a URL differs from the first URL.
     #[error("{url} is of another scheme, host or port than the first URL")]
     OtherOrigin {
         /// The URL.
@@ -133,13 +133,13 @@ pub enum LoadError {
         /// The highest possible weight.
         most: u32,
     },
-    /// Cookies are not kept on connections of this protocol.
+    /// Cookies cannot be kept on connections of this protocol.
     #[error("what servers set as cookies is kept in HTTP/1.1 only")]
     Jar,
     /// The kernel gives no timestamps for such requests.
     #[error("stamps are of HTTP/1.1 in clear text over TCP, one request at a time")]
     Stamps,
-    /// Our sockets could not be set up as the plan wants them.
+    /// Our sockets could not be set up as the plan requires.
     #[error("{operation} failed")]
     Socket {
         /// The operation, with its operand.
@@ -147,7 +147,7 @@ pub enum LoadError {
         /// The error from the kernel.
         source: io::Error,
     },
-    /// The kernel gave no epoll instance, or waiting on it failed.
+    /// The kernel could not create an epoll instance, or waiting on it failed.
     #[error("waiting for the sockets of the load failed")]
     Epoll {
         /// The error from the kernel.
@@ -178,16 +178,15 @@ pub struct Progress {
     pub recent: Recent,
 }
 
-/// Runs `plan` to its end on threads of its own.
+/// Runs `plan` to its end on separate threads.
 ///
-/// `progress` is told about ten times a second; setting `stop` ends the run
-/// early, with what was measured so far. Both callbacks run on this thread.
+/// `progress` is called about ten times per second. Setting `stop` ends the run early, with the
+/// measurements made so far. Both callbacks run on the calling thread.
 ///
-/// Events: a `PhaseStarted` for the warm-up and for each lane at once (and
-/// again, with their true end, if the run ends early), a `FlowPhase` for each
-/// connection (what it carried before its lane's `PhaseStarted` is warm-up),
-/// `Request`s chosen evenly, and a `Load` for each second and group (several
-/// with the same key add up).
+/// Events: a `PhaseStarted` for the warm-up and immediately for each lane (and again, with their
+/// true end, if the run ends early); a `FlowPhase` for each connection, whose traffic before its
+/// lane's `PhaseStarted` is warm-up; evenly selected `Request`s; and a `Load` for each second and
+/// group (several with the same key are summed).
 pub fn run(
     plan: &Plan,
     progress: &dyn Fn(Progress),
@@ -246,8 +245,7 @@ pub fn run(
     })
 }
 
-/// Runs one worker on its thread, with the kernel's rings (io_uring) if they
-/// are available.
+/// Runs one worker on its thread, with io_uring if it is available.
 fn work(
     plan: &Plan,
     driver: Driver,
@@ -266,7 +264,7 @@ fn work(
     })
 }
 
-/// The caller's thread while the workers run.
+/// The state of the calling thread while the workers run.
 struct Watch<'a, S> {
     plan: &'a Plan,
     clock: Clock,
@@ -280,7 +278,7 @@ struct Watch<'a, S> {
 }
 
 impl<S: FnMut(Event)> Watch<'_, S> {
-    /// Collects until all workers are done.
+    /// Collects records until all workers are done.
     fn run(&mut self, batches: &Receiver<Batch>, abandoned: &AtomicBool) {
         loop {
             let before = self.clock.now();
@@ -343,8 +341,7 @@ impl<S: FnMut(Event)> Watch<'_, S> {
     }
 }
 
-/// Raises this process's limit of file descriptors as far as the run needs and
-/// the system allows.
+/// Raises this process's limit on file descriptors as far as the run needs and the system allows.
 fn allow_descriptors(connections: u32) -> Result<(), LoadError> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let wanted = u64::from(connections) + SPARE_DESCRIPTORS;

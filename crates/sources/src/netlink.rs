@@ -1,7 +1,7 @@
 //! A netlink socket (RFC 3549) and the length-checked reading of its messages.
 //!
-//! Requests go in, the kernel's messages come out as borrowed bytes. Nothing here knows the meaning
-//! of a message, and no length in one is trusted.
+//! Requests are sent, and the kernel's messages are returned as borrowed bytes. This module does
+//! not interpret messages, and trusts no length in them.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -16,10 +16,10 @@ pub mod message;
 
 use message::{Attributes, Message, Messages};
 
-/// Longest datagram the kernel builds for a dump (`net/netlink/af_netlink.c`:
-/// 32 KiB), doubled.
+/// Twice the maximum datagram that the kernel builds for a dump (`net/netlink/af_netlink.c`: 32
+/// KiB).
 const RECEIVE_BYTES: usize = 64 * 1024;
-/// Longest wait for an answer.
+/// Maximum time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Header flags of a request (`include/uapi/linux/netlink.h`).
@@ -52,8 +52,8 @@ impl NetlinkProtocol {
     }
 }
 
-/// A netlink socket. It belongs to the network namespace it was opened in, whichever thread uses it
-/// later.
+/// A netlink socket. It belongs to the network namespace in which it was opened, whichever thread
+/// uses it later.
 #[derive(Debug)]
 pub struct NetlinkSocket {
     fd: OwnedFd,
@@ -65,7 +65,7 @@ impl NetlinkSocket {
     /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
-    /// The kernel lacks the protocol, or descriptors ran out.
+    /// The kernel lacks the protocol, or no descriptors are left.
     pub fn open(protocol: NetlinkProtocol) -> io::Result<Self> {
         let fd = rustix::net::socket_with(
             AddressFamily::NETLINK,
@@ -81,11 +81,12 @@ impl NetlinkSocket {
         })
     }
 
-    /// Requests all objects of a kind and passes each message of the answer to `visit`, which may
-    /// break off: the rest is then read and dropped.
+    /// Requests all objects of a kind and passes each message of the answer to `visit`. If `visit`
+    /// breaks off, the remaining messages are read and discarded.
     ///
     /// # Errors
-    /// The kernel's refusal, or no complete answer within three seconds.
+    /// The error with which the kernel rejected the request, or no complete answer within three
+    /// seconds.
     pub fn dump(
         &mut self,
         kind: u16,
@@ -99,7 +100,8 @@ impl NetlinkSocket {
     /// Requests one object and passes the answer to `visit`.
     ///
     /// # Errors
-    /// The kernel's refusal (such as "no such socket"), or no answer.
+    /// The error with which the kernel rejected the request (such as "no such socket"), or no
+    /// answer.
     pub fn request(
         &mut self,
         kind: u16,
@@ -146,8 +148,8 @@ impl NetlinkSocket {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    /// Reads one datagram from the kernel into the buffer; returns its length, 0 if it came from
-    /// elsewhere.
+    /// Reads one datagram from the kernel into the buffer. Returns its length, or 0 if it came from
+    /// another sender.
     fn receive_datagram(&mut self) -> io::Result<usize> {
         let (_, length, sender) = retry(|| {
             rustix::net::recvfrom(&self.fd, self.buffer.as_mut_slice(), RecvFlags::TRUNC)
@@ -165,13 +167,12 @@ impl NetlinkSocket {
     }
 }
 
-/// Repeats a call that a signal interrupted.
+/// Repeats a system call as long as it is interrupted by a signal.
 fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     rustix::io::retry_on_intr(&mut call).map_err(io::Error::from)
 }
 
-/// Returns the outcome that an `NLMSG_ERROR` or `NLMSG_DONE` carries: zero or a negative error
-/// number.
+/// Returns the result in an `NLMSG_ERROR` or `NLMSG_DONE`: zero or a negative error number.
 fn outcome(payload: &[u8]) -> io::Result<()> {
     match message::array_at(payload, 0).map(i32::from_ne_bytes) {
         Some(code) if code < 0 => Err(io::Error::from_raw_os_error(code.saturating_neg())),

@@ -1,9 +1,9 @@
-//! The autonomous systems of addresses, by a table the user provides.
+//! The autonomous systems of addresses, from a table that the user provides.
 //!
-//! The table has lines of ranges (iptoasn.com: first and last address, number, country, name,
-//! separated by tabs) or of prefixes (prefix, number, name, separated by commas or tabs),
-//! compressed or not. The file is read once from start to end, and only the entries of the
-//! requested addresses are kept, whatever it holds.
+//! Each line of the table holds a range (iptoasn.com: first address, last address, number, country
+//! and name, separated by tabs) or a prefix (prefix, number and name, separated by commas or tabs).
+//! The table may be compressed. The file is read once from start to end, and only the entries of
+//! the requested addresses are kept, so memory does not depend on the size of the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -16,13 +16,13 @@ use lagtrace_core::observed::route::AutonomousSystem;
 
 use crate::capture::decompressed;
 
-/// Longest part of a line that is parsed, in bytes.
+/// Maximum length of the part of a line that is parsed, in bytes.
 const LINE: usize = 1_024;
-/// Most bytes read, decompressed: many times the size of all ranges of today.
+/// Maximum number of bytes read, after decompression: many times the size of all current ranges.
 const MOST: u64 = 1 << 30;
-/// Longest name kept, in characters.
+/// Maximum length of a name that is kept, in characters.
 const NAME: usize = 100;
-/// Most addresses looked up at once.
+/// Maximum number of addresses in one lookup.
 const ADDRESSES: usize = 1_024;
 
 /// The reason why a table could not be used.
@@ -44,11 +44,11 @@ pub enum OriginError {
     },
 }
 
-/// Finds the origins of `addresses`: of several ranges that contain one, the smallest, and of equal
-/// ones the first.
+/// Finds the origins of `addresses`. If several ranges contain an address, the smallest is used;
+/// among equally small ones, the first.
 ///
 /// # Errors
-/// The file cannot be read to its end, or is no such table.
+/// The file cannot be read to its end, or is not such a table.
 pub fn find(
     path: &Path,
     addresses: &BTreeSet<IpAddr>,
@@ -71,7 +71,7 @@ pub fn find(
 
 /// The addresses to look up, and the best match found so far.
 struct Search {
-    /// Addresses with their family and number, in that order.
+    /// Addresses with their family and number, sorted by these.
     wanted: Vec<(bool, u128, IpAddr)>,
     best: BTreeMap<IpAddr, (u128, Option<AutonomousSystem>)>,
     has_understood: bool,
@@ -204,7 +204,7 @@ impl<'a> Range<'a> {
         })
     }
 
-    /// Returns the origin; `None` for AS 0, which stands for unannounced ranges.
+    /// Returns the origin; `None` for AS 0, which marks unannounced ranges.
     fn origin(&self) -> Option<AutonomousSystem> {
         (self.asn != 0).then(|| AutonomousSystem {
             asn: self.asn,
@@ -227,7 +227,7 @@ fn asn(field: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// Parses an address, which may be the number of an IPv4 one.
+/// Parses an address, which may be written as the number of an IPv4 address.
 fn address(field: &str) -> Option<IpAddr> {
     let plain = || field.parse().ok().map(|n: u32| Ipv4Addr::from(n).into());
     field.parse().ok().or_else(plain)

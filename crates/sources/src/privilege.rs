@@ -1,9 +1,10 @@
-//! The requests that need a privilege, and nothing else.
+//! The operations that need a privilege, separated from all other code.
 //!
-//! Each is small and typed, so that all of them could be served by a process of their own while
-//! everything that parses runs without rights: enter a network namespace and open a netlink socket
-//! or read a kernel setting there, list another process's sockets, duplicate one of them. A refusal
-//! names the capability that would allow it.
+//! Each operation is small and typed, so that a separate process could perform all of them while
+//! the code that parses runs without privileges. The operations are: entering a network namespace
+//! to open a netlink socket or read a kernel setting there, listing another process's sockets, and
+//! duplicating one of them. If an operation is refused, the error names the capability that would
+//! allow it.
 
 use std::fmt;
 use std::fs::File;
@@ -40,13 +41,13 @@ impl fmt::Display for Capability {
     }
 }
 
-/// The reason why something about a host could not be observed.
+/// A reason why a property of a host could not be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The kernel does not permit it to this user.
+    /// The kernel does not allow this user to perform the operation.
     #[error("{operation} is not permitted: needs {needs}")]
     NotPermitted {
-        /// Operation that was tried, and its object.
+        /// Operation that was attempted, and its object.
         operation: String,
         /// Capability that would allow it.
         needs: Capability,
@@ -54,7 +55,7 @@ pub enum HostError {
     /// The call failed.
     #[error("{operation} failed: {source}")]
     Failed {
-        /// Operation that was tried, and its object.
+        /// Operation that was attempted, and its object.
         operation: String,
         /// Error of the kernel.
         source: io::Error,
@@ -62,10 +63,10 @@ pub enum HostError {
     /// The object does not exist, no longer exists, or was replaced by another.
     #[error("{what}: not there, or no more")]
     Gone {
-        /// The process, socket or file, or the operation tried on it.
+        /// The process, socket or file, or the operation attempted on it.
         what: String,
     },
-    /// The request would touch something that is not lagtrace's own.
+    /// The request would affect something that does not belong to lagtrace.
     #[error("{what} is no connection of lagtrace's own")]
     NotOurs {
         /// Flow that was requested.
@@ -74,8 +75,8 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// Returns the error of `operation`, classified by its kind; `needs` is the capability that
-    /// is missing if the kernel refuses.
+    /// Returns the error of `operation`, classified by its kind. `needs` is the capability that is
+    /// missing if the kernel did not permit the operation.
     pub(crate) fn new(operation: impl Into<String>, source: io::Error, needs: Capability) -> Self {
         let operation = operation.into();
         let errno = source.raw_os_error();
@@ -96,7 +97,8 @@ impl HostError {
         }
     }
 
-    /// Returns the report's note of this error, with the measurement that is missing for it.
+    /// Returns a note about this error for the report, with the measurement that is missing because
+    /// of it.
     pub fn note(&self, id: &str, unseen: &str) -> Note {
         Note {
             id: id.to_owned(),

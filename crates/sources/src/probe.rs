@@ -1,8 +1,8 @@
-//! Round trips to a target: by SYN, `connect`, ICMP echo, UDP, or a request.
+//! Round-trip probes of a target: by SYN, `connect`, ICMP echo, UDP, or a request.
 //!
-//! Input is an address and port, the number of probes and the patience. Output is a `Probe` event
-//! for each probe, and the notes needed to read them. Refusal, an ICMP error and silence are
-//! distinct answers; none of them is an `Err`.
+//! Input: an address and port, the number of probes and time limits. Output: a `Probe` event for
+//! each probe, and the notes needed to interpret them. A refusal, an ICMP error and silence are
+//! three different answers, and not an `Err`.
 
 mod connect;
 mod http;
@@ -28,10 +28,10 @@ pub use steady::{
     LEAST_INTERVAL, PacketPlan, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
 };
 
-/// Most probes of one series.
+/// Maximum number of probes in one series.
 const MAX_COUNT: u32 = 100_000;
-/// Fewest probes of a series whose time has run out: one on a new connection and one on that same
-/// connection.
+/// Minimum number of probes of a series whose time limit has passed: the first on a new connection
+/// and the second on the same connection.
 const LEAST_COUNT: u32 = 2;
 /// Interval between checks of a stop flag.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
@@ -50,15 +50,16 @@ pub struct ProbePlan {
     /// Timeout of each probe. Three seconds let the kernel retransmit a lost SYN twice (after about
     /// 1 and 2 s).
     pub timeout: Duration,
-    /// Number of silent probes after which a target that never answered is given up.
+    /// Number of unanswered probes after which a target that never answered is given up.
     pub silences: u32,
-    /// Time after which no further probe begins, except for the first two: a limit on the time
-    /// spent on a slow target.
+    /// Time after which no further probe begins, except the first two. It limits the time spent on
+    /// a slow target.
     pub patience: Duration,
 }
 
 impl ProbePlan {
-    /// Creates a plan of ten probes in half a second; a silent target is known after three seconds.
+    /// Creates a plan of ten probes within half a second; a target that does not answer is detected
+    /// after three seconds.
     pub fn new(target: TargetId, address: SocketAddr) -> Self {
         Self {
             target,
@@ -93,21 +94,21 @@ impl ProbePlan {
     }
 }
 
-/// The reason why a series could not be run: on our own side.
+/// A reason on our own side why a series could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// A capability is missing.
     #[error("{operation} needs {needs}")]
     NotPermitted {
-        /// Operation that was tried.
+        /// Operation that was attempted.
         operation: &'static str,
         /// The capability that allows it.
         needs: &'static str,
     },
-    /// The kernel refused for another reason.
+    /// The kernel rejected the operation for another reason.
     #[error("{operation} for probes of {address} failed")]
     Socket {
-        /// Operation that was tried.
+        /// Operation that was attempted.
         operation: &'static str,
         /// The probed address.
         address: SocketAddr,
@@ -116,7 +117,7 @@ pub enum ProbeError {
     },
 }
 
-/// Probes by SYN as `plan` says, each from a port of its own.
+/// Sends SYN probes according to `plan`, each from a different port.
 ///
 /// # Errors
 /// [`ProbeError::NotPermitted`] without `CAP_NET_RAW`.
@@ -128,7 +129,8 @@ pub fn syn(
     in_turn(plan, SteadyMethod::Syn, stop, sink)
 }
 
-/// Probes by `connect` as `plan` says, each time from another port, and closes at once.
+/// Probes with `connect` according to `plan`, each time from a different port, and closes each
+/// connection immediately.
 pub fn connect(
     plan: &ProbePlan,
     stop: &AtomicBool,
@@ -169,11 +171,11 @@ fn in_turn(
     Ok(samples)
 }
 
-/// A probe's sample, and the time its answer came or it was given up.
+/// A probe's sample, with the time at which its answer arrived or the probe was given up.
 type Probed = (ProbeSample, Timestamp);
 
-/// Runs `probe` as often and as patiently as `plan` says. Ends early when the target stays silent,
-/// when it cannot be reached, and when `stop` is set.
+/// Runs `probe` with the number, interval and time limits of `plan`. The series ends early if the
+/// target does not answer or cannot be reached, or if `stop` is set.
 fn series(
     plan: &ProbePlan,
     stop: &AtomicBool,
@@ -211,7 +213,7 @@ fn series(
     Ok(samples)
 }
 
-/// Returns true if more probes would only cost time.
+/// Returns true if further probes would be useless.
 fn is_hopeless(samples: &[ProbeSample], silences: u32) -> bool {
     !samples.iter().any(is_answered) && samples.len() >= silences.max(1) as usize
 }

@@ -1,4 +1,4 @@
-//! Name resolution, the way the system's own programs do it.
+//! Name resolution in the same way as the system's own programs.
 
 use std::io;
 use std::net::ToSocketAddrs;
@@ -12,11 +12,11 @@ use lagtrace_core::observed::event::{Event, EventBody, Phase, Resolution};
 use crate::clock::Clock;
 use crate::url::Host;
 
-/// Resolves `host` by `getaddrinfo`, through whatever the system is configured to use
-/// (`nsswitch.conf`), and reports the time it took, at most `timeout`.
+/// Resolves `host` with `getaddrinfo`, using the mechanisms that the system is configured for
+/// (`nsswitch.conf`). Reports the time that this took, at most `timeout`.
 ///
-/// A literal address takes no time. The lookup cannot be cancelled: after `timeout` it goes on
-/// unheard on a thread of its own until the system's own limits end it.
+/// A literal address takes no time. The lookup cannot be cancelled: after `timeout` it continues on
+/// a separate thread until the system's own limits end it, and its result is ignored.
 pub fn resolve(host: &Host, timeout: Duration, mut sink: impl FnMut(Event)) -> Resolution {
     let clock = Clock::new();
     let begun = clock.now();

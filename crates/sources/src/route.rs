@@ -1,5 +1,5 @@
-//! The kernel's own choice of route and source address (`ip route get`), by
-//! rtnetlink. Needs no privilege.
+//! The kernel's choice of route and source address (`ip route get`), over rtnetlink. Needs no
+//! privilege.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -36,10 +36,10 @@ const IFLA_MTU: u16 = 4;
 /// `IFNAMSIZ`.
 const LONGEST_INTERFACE_NAME: usize = 16;
 
-/// Returns the route that the calling thread's namespace takes to `target`.
+/// Returns the route that the calling thread's namespace uses to reach `target`.
 ///
 /// # Errors
-/// There is no route, or it is prohibited; the error holds the kernel's words.
+/// There is no route, or it is prohibited; the error contains the kernel's message.
 pub fn lookup(target: IpAddr) -> Result<KernelRoute, HostError> {
     NetlinkSocket::open(NetlinkProtocol::Route)
         .map(RouteSocket::from)
@@ -47,7 +47,7 @@ pub fn lookup(target: IpAddr) -> Result<KernelRoute, HostError> {
         .lookup(target)
 }
 
-/// An rtnetlink socket for route lookups in the namespace it was opened in.
+/// An rtnetlink socket for route lookups in the namespace in which it was opened.
 #[derive(Debug)]
 pub struct RouteSocket {
     netlink: NetlinkSocket,
@@ -63,7 +63,7 @@ impl RouteSocket {
     /// Returns the route to `target`.
     ///
     /// # Errors
-    /// There is no route, or it is prohibited; the error holds the kernel's words.
+    /// There is no route, or it is prohibited; the error contains the kernel's message.
     pub fn lookup(&mut self, target: IpAddr) -> Result<KernelRoute, HostError> {
         let failed = |e| HostError::failed(format!("looking up the route to {target}"), e);
         let mut answer = None;
@@ -87,8 +87,8 @@ impl RouteSocket {
         })
     }
 
-    /// Returns the MTU of the interface towards `target`, whatever the kernel has learnt about the
-    /// path behind it; `None` where the kernel does not report it.
+    /// Returns the MTU of the interface towards `target`, regardless of the path MTU that the
+    /// kernel has learnt; `None` if the kernel does not report it.
     pub(crate) fn device_mtu(&mut self, target: IpAddr) -> Option<u32> {
         let mut interface = None;
         self.netlink
@@ -151,7 +151,7 @@ fn link_request(index: u32) -> [u8; LINK_HEADER_BYTES] {
     request
 }
 
-/// Parses a route; returns `None` when even its header is cut off.
+/// Parses a route; returns `None` if even its header is cut off.
 fn parse_route(payload: &[u8]) -> Option<RouteAnswer> {
     let kind = *payload.get(..ROUTE_HEADER_BYTES)?.get(7)?;
     let mut route = RouteAnswer {
@@ -200,7 +200,7 @@ fn parse_link(payload: &[u8]) -> Link {
     link
 }
 
-/// Returns an address by its length; `None` for any other length.
+/// Returns the address in `value`, whose length determines the family; `None` for any other length.
 fn address(value: &[u8]) -> Option<IpAddr> {
     match value.len() {
         4 => array_at(value, 0).map(|octets: [u8; 4]| Ipv4Addr::from(octets).into()),

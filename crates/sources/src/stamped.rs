@@ -1,5 +1,5 @@
-//! Sockets for probes: the kernel timestamps what they send and receive, and ICMP errors about it
-//! wait on their error queue.
+//! Sockets for probes. The kernel timestamps the packets that these sockets send and receive, and
+//! puts ICMP errors about them into the error queue.
 //!
 //! Requesting timestamps needs no privilege; raw sockets are opened by the callers that want them.
 #![allow(unsafe_code)]
@@ -27,38 +27,38 @@ use queue::{HEADER_V4, Icmp, Queued, Reply, Stage, take_queued, take_reply};
 /// (`include/uapi/linux/in.h`, `in6.h`).
 const IP_RECVERR_RFC4884: libc::c_int = 26;
 const IPV6_RECVERR_RFC4884: libc::c_int = 31;
-/// Don't fragment, whatever path MTU the kernel knows (`IP_PMTUDISC_PROBE`).
+/// Sets "don't fragment", regardless of the path MTU that the kernel knows (`IP_PMTUDISC_PROBE`).
 const PROBE: libc::c_int = 3;
-/// Receive buffer requested, in bytes, which the error queue shares; the kernel grants as much as
-/// it may.
+/// Size of the receive buffer that is requested, in bytes, which the error queue shares; the kernel
+/// limits it to its maximum.
 const RECEIVE_BUFFER: usize = 1 << 20;
-/// Number of packets whose transmit timestamps may still arrive.
+/// Maximum number of packets whose transmit timestamps may still arrive.
 const STAMPED: u32 = 20_000;
-/// Most attempts to send a probe.
+/// Maximum number of attempts to send a probe.
 const SENDS: usize = 3;
-/// Most entries read in one go.
+/// Maximum number of entries read in one call.
 const MAX_ENTRIES: usize = 1_000;
 
-/// A socket that sends probes, each identified by a number that its user gives.
+/// A socket that sends probes, each identified by a number that the caller chooses.
 #[derive(Debug)]
 pub(crate) struct StampedSocket {
     socket: Socket,
-    /// Bytes of a quoted IPv4 packet before those that the socket shows.
+    /// Number of bytes of a quoted IPv4 packet before the part that the socket returns.
     hidden: usize,
-    /// Number of packets sent since the kernel numbers them from 0.
+    /// Number of packets sent since the kernel began to number them from 0.
     sent: u32,
-    /// Probe number of each of the latest packets.
+    /// Probe numbers of the most recent packets.
     numbers: BTreeMap<u32, u32>,
 }
 
 /// A message received about probes.
 #[derive(Clone, Debug)]
 pub(crate) enum Came {
-    /// The probe of this number reached a stage of its way out.
+    /// The probe with this number reached a stage on its way out.
     Sent {
         /// Number of the probe.
         number: u32,
-        /// Stage it reached.
+        /// Stage that the probe reached.
         stage: Stage,
         /// Time, on the realtime clock.
         at: Timestamp,
@@ -70,8 +70,8 @@ pub(crate) enum Came {
 }
 
 impl StampedSocket {
-    /// Turns on timestamps for a socket's packets to and from `target`. `hidden` are the bytes of
-    /// the transport header that the kernel writes itself.
+    /// Enables timestamps for a socket's packets to and from `target`. `hidden` is the number of
+    /// bytes of the transport header that the kernel writes itself.
     pub(crate) fn new(socket: Socket, target: SocketAddr, hidden: usize) -> io::Result<Self> {
         // As much as the limit allows.
         socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
@@ -92,7 +92,7 @@ impl StampedSocket {
         &self.socket
     }
 
-    /// Sends the probe of this number, to the connected address or to `to`.
+    /// Sends the probe with this number to the connected address, or to `to`.
     pub(crate) fn send(
         &mut self,
         number: u32,
@@ -124,8 +124,8 @@ impl StampedSocket {
         Err(last)
     }
 
-    /// Passes on the messages that arrived, timestamps and errors before replies: a reply is timed
-    /// by the timestamp of its probe.
+    /// Passes on the messages that arrived; timestamps and errors come before replies, because the
+    /// round trip of a reply is computed from the timestamp of its probe.
     pub(crate) fn collect(&self, mut on: impl FnMut(Came)) {
         // Cleared, so that it is not reported instead of what there is to read.
         let _ = self.socket.take_error();
@@ -156,7 +156,7 @@ impl AsFd for StampedSocket {
     }
 }
 
-/// Turns on timestamps of arrivals, ICMP errors with their extensions, and the time to live; makes
+/// Enables timestamps of arrivals, ICMP errors with their extensions, and the time to live; makes
 /// the socket non-blocking.
 pub(crate) fn prepare(socket: &Socket, target: SocketAddr) -> io::Result<()> {
     socket.set_nonblocking(true)?;
@@ -177,8 +177,8 @@ pub(crate) fn prepare(socket: &Socket, target: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Reserves a port at `source`, any one for 0, so that no other socket receives its packets; the
-/// socket is bound and not connected.
+/// Reserves the port of `source`, or any port if it is 0, so that no other socket receives its
+/// packets. The socket is bound and not connected.
 pub(crate) fn reserve(
     source: IpAddr,
     target: SocketAddr,
@@ -197,7 +197,7 @@ pub(crate) fn reserve(
     Ok((holder, port))
 }
 
-/// Connects a socket without ports; returns the source address that the kernel chose.
+/// Connects a socket that has no ports; returns the source address that the kernel chose.
 pub(crate) fn route(socket: &Socket, mut target: SocketAddr) -> io::Result<IpAddr> {
     target.set_port(0);
     socket.connect(&target.into())?;
@@ -206,9 +206,10 @@ pub(crate) fn route(socket: &Socket, mut target: SocketAddr) -> io::Result<IpAdd
     local.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// Timestamps of arrivals.
+/// Flags for timestamps of arrivals.
 const ARRIVALS: libc::c_uint = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
-/// Timestamps of arrivals and of transmissions: at the queue, and at the device.
+/// Flags for timestamps of arrivals and of transmissions, the latter both at the queue and at the
+/// device.
 const ALL: libc::c_uint = ARRIVALS
     | libc::SOF_TIMESTAMPING_TX_SCHED
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
@@ -220,14 +221,14 @@ fn stamp(socket: impl AsFd, which: libc::c_uint) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, which)
 }
 
-/// Turns on timestamps of transmissions, with packets numbered from 0.
+/// Enables timestamps of transmissions, with packets numbered from 0.
 fn number_packets(socket: &Socket) -> io::Result<()> {
     // Numbering begins anew only when it was off.
     stamp(socket, ARRIVALS)?;
     stamp(socket, ALL)
 }
 
-/// Turns off fragmentation, whatever path MTU the kernel knows.
+/// Disables fragmentation, regardless of the path MTU that the kernel knows.
 pub(crate) fn set_whole(socket: &Socket, is_v4: bool) -> io::Result<()> {
     if is_v4 {
         set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, PROBE)

@@ -1,5 +1,5 @@
-//! The kernel timers behind typical latencies: the tick, the bounds of a delayed ACK, the minimum
-//! retransmission timeout.
+//! The kernel timers that cause typical latencies: the tick, the bounds of a delayed ACK, the
+//! minimum retransmission timeout.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ pub fn read(route: Option<&KernelRoute>) -> KernelTimers {
     )
 }
 
-/// Returns `CONFIG_HZ`: coarse clocks advance once per tick, and their resolution is exactly that.
+/// Returns `CONFIG_HZ`, determined from the resolution of coarse clocks, which advance once per
+/// tick.
 fn ticks_per_second() -> Option<u32> {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     hz_of_tick(tick.tv_sec, tick.tv_nsec)
@@ -41,12 +42,13 @@ fn hz_of_tick(seconds: i64, nanos: i64) -> Option<u32> {
         .filter(|hz| (12..=10_000).contains(hz))
 }
 
-/// Derives the timers as `include/net/tcp.h` and `net/ipv4/tcp_output.c: tcp_delack_max()`,
-/// `tcp_send_delayed_ack()` do.
+/// Derives the timers as in `include/net/tcp.h` and `net/ipv4/tcp_output.c: tcp_delack_max()`,
+/// `tcp_send_delayed_ack()`.
 ///
-/// `sysctl` exists from Linux 6.11 on, and from then on the minimum retransmission timeout, whether
-/// the sysctl's or the route's, less one tick caps a delayed ACK. Earlier kernels from 6.7 on take
-/// only the route's; before those nothing caps it, so a route's `rto_min` errs downward there.
+/// `sysctl` exists since Linux 6.11. Since then, a delayed ACK is capped at the minimum
+/// retransmission timeout (the sysctl's or the route's) less one tick. Kernels from 6.7 to 6.10 use
+/// only the route's minimum. Earlier kernels have no cap, so with a route's `rto_min` the result
+/// errs downward there.
 fn derive(
     hz: Option<u32>,
     sysctl: Option<Duration>,
@@ -72,13 +74,13 @@ fn derive(
     }
 }
 
-/// Returns a duration in whole ticks, rounded up as the kernel does.
+/// Returns a duration as a number of whole ticks, rounded up as in the kernel.
 fn in_ticks(duration: Duration, tick: Duration) -> u64 {
     let ticks = duration.as_nanos().div_ceil(tick.as_nanos().max(1));
     u64::try_from(ticks).unwrap_or(u64::MAX).min(1 << 20)
 }
 
-/// Returns the origin of the figures, in words.
+/// Describes the origin of the values.
 fn source(
     hz: Option<u32>,
     sysctl: Option<Duration>,

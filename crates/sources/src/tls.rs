@@ -1,5 +1,5 @@
-//! The client's side of TLS: trust, session resumption, and failures in words. It creates the state
-//! of connections and does no I/O but reading the authorities' certificates.
+//! The client's side of TLS: trust, session resumption, and descriptions of failures. This module
+//! creates the state of connections; its only I/O is reading certificates of authorities.
 
 pub(crate) mod secure;
 mod sessions;
@@ -20,28 +20,28 @@ use rustls::{
 use crate::url::Host;
 use sessions::Sessions;
 
-/// Most names of a certificate that are printed.
+/// Maximum number of a certificate's names that are printed.
 const MOST_NAMES: usize = 3;
 
 /// The trust anchors for a server's certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// The authorities that this host trusts.
+    /// The certificate authorities that this host trusts.
     #[default]
     Platform,
-    /// The authorities whose certificates this PEM file holds, and no others.
+    /// Only the certificate authorities in this PEM file.
     Authorities(PathBuf),
-    /// None: any certificate is accepted.
+    /// No trust anchors: any certificate is accepted.
     Anyone,
 }
 
-/// The application protocol a connection will carry, offered by ALPN (RFC 7301).
+/// The application protocol of a connection, offered with ALPN (RFC 7301).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Carried {
-    /// HTTP/1.1 alone.
+    /// Only HTTP/1.1.
     #[default]
     Http1,
-    /// HTTP/2 alone.
+    /// Only HTTP/2.
     Http2,
 }
 
@@ -55,10 +55,10 @@ impl Carried {
     }
 }
 
-/// The reason why TLS cannot be used.
+/// A reason why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file of authorities could not be read.
+    /// A file with certificates of authorities could not be read.
     #[error("the certificates in {} could not be read: {why}", path.display())]
     Read {
         /// File that was read.
@@ -78,19 +78,19 @@ pub enum TlsError {
         /// Name of the host.
         host: String,
     },
-    /// The TLS library refused its configuration.
+    /// The TLS library rejected its configuration.
     #[error("TLS could not be set up")]
     Setup(#[from] Error),
 }
 
-/// The client's side of TLS: one for all connections of a run, which share its sessions.
+/// The client's side of TLS. All connections of a run use one client and share its sessions.
 #[derive(Clone, Debug)]
 pub struct TlsClient {
     config: Arc<ClientConfig>,
 }
 
 impl TlsClient {
-    /// Creates a client that trusts `trust` and offers to carry `carried`.
+    /// Creates a client with the trust anchors `trust` that offers the protocol `carried`.
     pub fn new(trust: &Trust, carried: Carried) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -103,8 +103,8 @@ impl TlsClient {
         })
     }
 
-    /// Returns the peer for one host, which is named to the server (SNI, RFC 6066 §3) and must be
-    /// in its certificate.
+    /// Returns the peer for one host. The host's name is sent to the server (SNI, RFC 6066 §3) and
+    /// must be in its certificate.
     pub fn to(&self, host: &Host) -> Result<TlsPeer, TlsError> {
         let name = match host {
             Host::Address(address) => ServerName::IpAddress((*address).into()),
@@ -148,7 +148,7 @@ pub struct TlsPeer {
 }
 
 impl TlsPeer {
-    /// Returns the same peer without the sessions collected so far.
+    /// Returns the same peer without any stored sessions.
     pub(crate) fn anew(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.resumption = Resumption::store(Arc::new(Sessions::default()));
@@ -158,7 +158,7 @@ impl TlsPeer {
         }
     }
 
-    /// Creates the state of a new connection, its ClientHello ready to be sent.
+    /// Creates the state of a new connection, with its ClientHello ready to be sent.
     pub(crate) fn begin(&self) -> Result<ClientConnection, Error> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())
     }
@@ -171,15 +171,15 @@ pub struct TlsFault {
     pub failure: RequestFailure,
     /// Description: a clause without a full stop.
     pub text: String,
-    /// True if nothing but the name in the certificate was wrong.
+    /// True if only the name in the certificate was wrong.
     pub is_name: bool,
     /// True if the answer was not TLS at all.
     pub is_plain: bool,
 }
 
 impl TlsFault {
-    /// Returns the fault of a handshake that the server closed without an alert, or did not finish
-    /// in time.
+    /// Returns the fault for a handshake during which the server closed the connection without an
+    /// alert, or that did not finish in time.
     pub(crate) fn within_handshake(failure: RequestFailure) -> Self {
         let text = match failure {
             RequestFailure::TlsTimeout => "the TLS handshake was not over in time",
@@ -193,7 +193,7 @@ impl TlsFault {
         }
     }
 
-    /// Returns the fault of a server that did not choose HTTP/2.
+    /// Returns the fault for a server that did not select HTTP/2.
     pub(crate) fn no_http2() -> Self {
         Self {
             failure: RequestFailure::Tls,
@@ -203,7 +203,7 @@ impl TlsFault {
         }
     }
 
-    /// Returns the fault of an error within the handshake or a record.
+    /// Returns the fault for an error in the handshake or in a record.
     pub(crate) fn new(error: &Error) -> Self {
         let failure = match error {
             Error::InvalidCertificate(_) | Error::NoCertificatesPresented => {
@@ -228,7 +228,7 @@ impl TlsFault {
         }
     }
 
-    /// Returns the fault as the answer to a probe.
+    /// Returns the fault in the form of a probe's answer.
     pub(crate) fn answer(&self) -> ProbeAnswer {
         match self.failure {
             RequestFailure::Certificate => ProbeAnswer::NotTrusted,
@@ -256,7 +256,7 @@ fn explain(error: &Error) -> String {
     }
 }
 
-/// Returns a name as the library prints it, `DnsName("x")`, without its kind.
+/// Returns a name that the library prints as `DnsName("x")` without its kind.
 fn plain_name(name: &str) -> &str {
     name.split('"').nth(1).unwrap_or(name)
 }

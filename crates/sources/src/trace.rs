@@ -1,13 +1,14 @@
-//! The route to a target, hop by hop, found by the TTL of probes.
+//! The route to a target, determined hop by hop with the TTL of probes.
 //!
-//! Input is a [`TracePlan`]; output is a `Trace` event, a `Hop` event for each probe, and a
-//! `PathMtu` event where it was asked for. ICMP errors are read from the error queues of the very
-//! sockets that sent the probes, which needs no privilege and gives the kernel's timestamps; raw
-//! sockets only add probe methods.
+//! Input: a [`TracePlan`]. Output: a `Trace` event, a `Hop` event for each probe, and a `PathMtu`
+//! event if it was requested. ICMP errors are read from the error queues of the sockets that sent
+//! the probes, which needs no privilege and provides the kernel's timestamps. Raw sockets are
+//! needed only for additional probe methods.
 //!
-//! All hops are probed in parallel, each with one probe at a time, with a gap between any two
-//! packets. A hop that left a probe unanswered is probed again only after more than a second, so
-//! that a router that limits its answers (Linux: `net.ipv4.icmp_ratelimit`) has one to give.
+//! All hops are probed in parallel, with one probe per hop at a time and a gap between any two
+//! packets. A hop that did not answer a probe is probed again only after more than a second, so
+//! that the rate limit of a router's ICMP errors (Linux: `net.ipv4.icmp_ratelimit`) does not
+//! suppress its answer.
 
 mod channel;
 mod connect;
@@ -35,41 +36,41 @@ pub use name::Names;
 
 /// First port of traceroute's probes (its `-p`).
 pub const UDP_PORT: u16 = 33_434;
-/// Default number of silent hops in a row that end a search.
+/// Default number of consecutive silent hops that end a search.
 pub const MAX_UNKNOWN: u8 = 8;
-/// Most flows tried side by side.
+/// Maximum number of flows tried in parallel.
 pub const MAX_PATHS: u16 = 128;
-/// Largest size of a probe with its IP header, in bytes.
+/// Maximum size of a probe with its IP header, in bytes.
 pub const MAX_SIZE: u16 = 65_000;
 
 /// The plan of a trace.
 #[derive(Clone, Debug)]
 pub struct TracePlan {
-    /// Address, and the port that TCP and UDP probes go to.
+    /// Address of the target, and the port that TCP and UDP probes are sent to.
     pub target: SocketAddr,
     /// Probe method.
     pub method: RouteMethod,
-    /// True if raw sockets are to be used where the method could do without.
+    /// True to use raw sockets even if the method does not need them.
     pub is_raw: bool,
     /// First TTL sent.
     pub first_ttl: u8,
-    /// Largest TTL sent.
+    /// Maximum TTL sent.
     pub max_ttl: u8,
-    /// Number of silent hops in a row that end the search.
+    /// Number of consecutive silent hops that end the search.
     pub max_unknown: u8,
-    /// Number of answers wanted from each hop; with rounds, one from each hop in each round.
+    /// Number of answers requested from each hop; with rounds, one from each hop in each round.
     pub probes: u32,
-    /// Time after which an answer is too late to count.
+    /// Timeout after which an answer no longer counts.
     pub timeout: Duration,
     /// Time between two probes to one hop.
     pub interval: Duration,
-    /// Shortest time between any two packets.
+    /// Minimum time between any two packets.
     pub gap: Duration,
-    /// Rounds of probes to all hops; `None`: until each hop is known.
+    /// Repeated rounds of probes to all hops; `None`: only until each hop is known.
     pub rounds: Option<Rounds>,
-    /// Number of flows to try, to find parallel paths: 1 for none.
+    /// Number of flows that are tried to find parallel paths; 1: do not search for them.
     pub paths: u16,
-    /// True if the path MTU is to be found.
+    /// True to determine the path MTU.
     pub mtu: bool,
     /// Header fields, size and interface of the packets.
     pub dress: Dress,
@@ -78,25 +79,25 @@ pub struct TracePlan {
 /// The header fields, size and interface of a trace's packets.
 #[derive(Clone, Debug, Default)]
 pub struct Dress {
-    /// Size in bytes with the IP header; the smallest for `None`.
+    /// Size in bytes with the IP header; `None`: the minimum.
     pub size: Option<u16>,
     /// Type of service, or traffic class.
     pub tos: Option<u8>,
-    /// Source address; the kernel chooses for `None`.
+    /// Source address; `None`: chosen by the kernel.
     pub source: Option<IpAddr>,
-    /// Interface; the kernel routes for `None`.
+    /// Interface; `None`: chosen by the kernel's routing.
     pub interface: Option<String>,
-    /// Source port, the next ones for further flows; the kernel chooses for `None`. Connections
-    /// choose their own.
+    /// Source port of the first flow; further flows use the following ports. `None`: chosen by the
+    /// kernel. Connections always choose their own ports.
     pub source_port: Option<u16>,
-    /// True if packets bypass the routing table, to hosts on a link of this host only
-    /// (`SO_DONTROUTE`).
+    /// True if packets bypass the routing table (`SO_DONTROUTE`), which works only for hosts on a
+    /// directly attached link.
     pub bypasses_routing: bool,
-    /// Firewall mark (`SO_MARK`), which needs a privilege.
+    /// Firewall mark (`SO_MARK`); setting it needs a privilege.
     pub mark: Option<u32>,
 }
 
-/// The repetition of probes to all hops.
+/// Parameters of repeated rounds of probes to all hops.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
     /// Number of rounds; `None`: until stopped.
@@ -106,7 +107,7 @@ pub struct Rounds {
 }
 
 impl TracePlan {
-    /// Creates a plan of three answers from each of up to 30 hops.
+    /// Creates a plan that requests three answers from each of up to 30 hops.
     pub fn new(target: SocketAddr, method: RouteMethod) -> Self {
         Self {
             target,
@@ -127,18 +128,18 @@ impl TracePlan {
     }
 }
 
-/// The reason why a route could not be traced: on our own side.
+/// A reason on our own side why a route could not be traced.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// A capability is missing.
     #[error("{operation} needs {needs}")]
     NotPermitted {
-        /// Operation that was tried.
+        /// Operation that was attempted.
         operation: &'static str,
         /// Capability that allows it.
         needs: &'static str,
     },
-    /// The target accepts no connection that probes could be sent in.
+    /// The target accepts no connection in which probes could be sent.
     #[error("no connection with {target} could be made: {source}")]
     NotConnected {
         /// Address and port.
@@ -146,20 +147,20 @@ pub enum TraceError {
         /// Reason.
         source: io::Error,
     },
-    /// A number of probes could not be sent; the outcome of the others was reported.
+    /// Some probes could not be sent; the results of the others were reported.
     #[error("{count} probes to {target} could not be sent: {source}")]
     NotSent {
-        /// Number of probes.
+        /// Number of probes that could not be sent.
         count: u32,
         /// The target.
         target: IpAddr,
-        /// Error of the kernel on the last one.
+        /// Error of the kernel for the last of these probes.
         source: io::Error,
     },
-    /// The kernel refused for another reason.
+    /// The kernel rejected the operation for another reason.
     #[error("{operation} for a trace to {target} failed")]
     Socket {
-        /// Operation that was tried.
+        /// Operation that was attempted.
         operation: &'static str,
         /// The target.
         target: IpAddr,
@@ -168,11 +169,11 @@ pub enum TraceError {
     },
 }
 
-/// Runs the trace of `plan`, until it is complete or `stop` is set.
+/// Runs the trace of `plan` until it is complete or `stop` is set.
 ///
 /// # Errors
-/// Events sent before an error stand, whatever it is. [`TraceError::NotPermitted`] where the method
-/// needs a raw socket, or an unprivileged echo socket, and this user may not have one.
+/// Events sent before an error remain valid. [`TraceError::NotPermitted`] if the method needs a raw
+/// socket or an unprivileged echo socket, and this user may not open one.
 pub fn trace(
     plan: &TracePlan,
     stop: &AtomicBool,

@@ -4,9 +4,9 @@ use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 use core::str::FromStr;
 
-/// Longest URL accepted, in bytes.
+/// Maximum length of an accepted URL, in bytes.
 const MAX_LEN: usize = 8 * 1024;
-/// Longest host name (RFC 1035 §2.3.4), in bytes.
+/// Maximum length of a host name (RFC 1035 §2.3.4), in bytes.
 const MAX_HOST_LEN: usize = 253;
 /// The scheme of a [`Url`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ impl Scheme {
         }
     }
 
-    /// Returns the scheme as it stands in a URL.
+    /// Returns the scheme as written in a URL.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -38,7 +38,7 @@ impl Scheme {
 
 /// The target of a request: `http[s]://HOST[:PORT][/PATH][?QUERY]`.
 ///
-/// A missing scheme counts as `http`; a fragment is dropped, as it is never sent.
+/// A missing scheme counts as `http`; a fragment is dropped, because fragments are never sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Url {
     scheme: Scheme,
@@ -56,10 +56,10 @@ pub enum Host {
     Address(IpAddr),
 }
 
-/// The reason why a text is no URL that lagtrace accepts.
+/// A reason why a text is not a URL that lagtrace accepts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// The text is empty, or nothing stands between scheme and path.
+    /// The text is empty, or there is no host between scheme and path.
     #[error("`{url}` names no host")]
     NoHost {
         /// Text that was given.
@@ -73,7 +73,7 @@ pub enum UrlError {
         /// Scheme in the text.
         scheme: String,
     },
-    /// A user name or password stands before the host.
+    /// The host is preceded by a user name or password.
     #[error("`{url}` holds a user name or `@` before the host, which is not supported")]
     Userinfo {
         /// Text that was given, without the part before the `@`.
@@ -84,15 +84,15 @@ pub enum UrlError {
     Host {
         /// Text that was given.
         url: String,
-        /// Text in the place of the host.
+        /// Text in the position of the host.
         host: String,
     },
-    /// The port is no number from 1 to 65535.
+    /// The port is not a number from 1 to 65535.
     #[error("`{port}` in `{url}` is no port from 1 to 65535")]
     Port {
         /// Text that was given.
         url: String,
-        /// Text in the place of the port.
+        /// Text in the position of the port.
         port: String,
     },
     /// A character must be percent-encoded.
@@ -129,12 +129,12 @@ impl Url {
         self.scheme
     }
 
-    /// Returns true if it is requested over TLS.
+    /// Returns true if the URL is requested over TLS.
     pub fn is_tls(&self) -> bool {
         self.scheme == Scheme::Https
     }
 
-    /// Returns the host to resolve and to name in the `Host` field.
+    /// Returns the host, which is resolved and sent in the `Host` field.
     pub fn host(&self) -> &Host {
         &self.host
     }
@@ -149,7 +149,7 @@ impl Url {
         &self.path
     }
 
-    /// Returns the value of the `Host` field (RFC 9110 §7.2): without the default port.
+    /// Returns the value of the `Host` field (RFC 9110 §7.2), without a default port.
     pub fn authority(&self) -> String {
         if self.port == self.scheme.port() {
             self.host.to_string()
@@ -205,7 +205,8 @@ impl FromStr for Url {
     }
 }
 
-/// Returns an error for characters that are not allowed in a URL, or would split a request's head.
+/// Returns an error for characters that are not allowed in a URL, or that would split the head of a
+/// request.
 fn check_characters(text: &str) -> Result<(), UrlError> {
     if text.len() > MAX_LEN {
         return Err(UrlError::TooLong { len: text.len() });
@@ -264,7 +265,7 @@ fn split_port<'a>(authority: &'a str, url: &str) -> Result<(&'a str, Option<&'a 
     }
 }
 
-/// Parses the port; returns `None` where the scheme's default applies.
+/// Parses the port; returns `None` if the scheme's default applies.
 fn parse_port(port: Option<&str>, url: &str) -> Result<Option<u16>, UrlError> {
     // RFC 3986 §3.2.3: an empty port is the default one.
     let Some(port) = port.filter(|port| !port.is_empty()) else {

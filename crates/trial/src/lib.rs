@@ -1,11 +1,11 @@
-//! Live tests, each run once while the machine is watched for standstills.
+//! Live tests, each run once while the machine is watched for stalls.
 //!
-//! What a live test measures goes wrong where the machine itself does not run: a virtual machine
-//! whose processors are taken away, or processors that are full of other work. Trying again until
-//! it comes out right would hide that, and would hide a wrong program too. So a test runs once, and
-//! its failure counts, unless threads of this crate measured that the machine stood still for
-//! longer than the test tolerates. Then the test is *void*: neither passed nor failed, reported on
-//! standard error and counted.
+//! The measurements of a live test go wrong if the machine itself does not run: a virtual machine
+//! whose processors are taken away, or processors that are busy with other work. Repeating a test
+//! until it passes would hide this, and would also hide a wrong program. Therefore a test runs
+//! once, and its failure counts, unless threads of this crate measured that the machine stalled for
+//! longer than the test tolerates. In that case the test is *void*: it neither passed nor failed,
+//! and is reported on standard error and counted.
 //!
 //! ```
 //! # use std::time::Duration;
@@ -14,18 +14,19 @@
 //!     .run(|| assert_eq!(1 + 1, 2));
 //! ```
 //!
-//! - A pass is a pass, whatever the machine did.
-//! - A failure without a standstill fails. A test that states no limit is never void.
-//! - A limit is what the test's own judgement bears, not less: one hiccup of 5 ms explains no
-//!   wrong verdict about a load of 3 s.
+//! - A pass counts as a pass, whatever the machine did.
+//! - A failure without a stall is a failure. A test that sets no limit is never void.
+//! - Set a limit to the stall that the test's own verdict tolerates, not less: one stall of 5 ms
+//!   does not explain a wrong verdict about a load of 3 s.
 //!
-//! Live tests of a process run side by side, at most two on each processor; one that is
-//! [`busy`](Live::busy) takes the place of two, and one that is [`alone`](Live::alone) the whole
-//! machine. So run them with three times as many threads as there are processors: some wait.
+//! Live tests of a process run in parallel, at most two on each processor. A test that is
+//! [`busy`](Live::busy) counts as two, and a test that is [`alone`](Live::alone) takes the whole
+//! machine. Run the tests with three times as many threads as there are processors, because some of
+//! them wait.
 //!
 //! If `LAGTRACE_VOID_LOG` names a file, each test appends `run NAME` when it begins,
-//! `took SECONDS NAME` when it has ended and `void NAME REASON` if it is void, so that whoever
-//! runs the tests can count both and see the longest.
+//! `took SECONDS NAME` when it has ended, and `void NAME REASON` if it is void. The log can be used
+//! to count runs and void tests and to find the longest test.
 
 mod log;
 mod machine;
@@ -55,15 +56,15 @@ pub struct Live<'a> {
 /// The outcome of a live test.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The test's body came to its end.
+    /// The test's body completed.
     Passed,
-    /// The body failed, and the machine had stood still; the reason.
+    /// The body failed, and the machine had stalled; holds the reason.
     Void(String),
-    /// The body failed; its panic.
+    /// The body failed; holds its panic.
     Failed(Box<dyn Any + Send>),
 }
 
-/// Returns a live test of this name, which mostly waits, and is never void.
+/// Returns a live test with this name, which mostly waits and is never void.
 pub fn live(name: &str) -> Live<'_> {
     Live {
         name,
@@ -75,46 +76,46 @@ pub fn live(name: &str) -> Live<'_> {
 }
 
 impl<'a> Live<'a> {
-    /// Takes the place of two tests that mostly wait: it computes, or measures something that does.
+    /// Marks the test as counting for two: it computes, or measures a computation.
     pub fn busy(mut self) -> Self {
         self.of_machine = Share::Busy;
         self
     }
 
-    /// Keeps every other live test of this process from running meanwhile.
+    /// Prevents every other live test of this process from running at the same time.
     pub fn alone(mut self) -> Self {
         self.of_machine = Share::Machine;
         self
     }
 
-    /// Sets the longest standstill that the test tolerates: if the machine stood still for at least
-    /// that long at once, a failure is void.
+    /// Sets the maximum single stall that the test tolerates: if the machine stalled for at least
+    /// this time, a failure is void.
     pub fn standstill(mut self, at_once: Duration) -> Self {
         self.at_once = Some(at_once);
         self
     }
 
-    /// Sets the part of the test's time, 0 to 1, that the machine may stand still in all: from
-    /// there on a failure is void. Standstills of at least [`Standstill::LEAST`] are added up, and
-    /// stolen time; in a crowd ([`Standstill::CROWD`]) every thread stands still while others run,
-    /// if never for long.
+    /// Sets the maximum share of the test's time, 0 to 1, that the machine may stall in total; from
+    /// this share on, a failure is void. The total includes stalls of at least
+    /// [`Standstill::LEAST`], or the stolen time if that is longer. In a crowd
+    /// ([`Standstill::CROWD`]), every thread stalls while others run, even if never for long.
     pub fn share(mut self, share: f64) -> Self {
         self.share = Some(share);
         self
     }
 
-    /// Sets a measure of the test's own, taken once it has failed: if it returns a reason for which
-    /// nothing could be measured, the failure is void.
+    /// Sets the test's own check, which runs after a failure. If it returns a reason why the
+    /// measurement was impossible, the failure is void.
     pub fn void_if(mut self, measure: &'a dyn Fn() -> Option<String>) -> Self {
         self.own = Some(measure);
         self
     }
 
-    /// Runs the test's body once, as this test's thread.
+    /// Runs the test's body once, on the calling thread.
     ///
     /// # Panics
     ///
-    /// With the body's own panic, if it panics and the machine had not stood still; and if the
+    /// With the body's own panic, if the body panics and the machine had not stalled; and if the
     /// log cannot be written or the machine cannot be watched.
     pub fn run(self, body: impl FnOnce()) {
         log::run(self.name);
@@ -145,7 +146,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Returns the reason why a failure is void; `None` if it is not.
+    /// Returns the reason why a failure is void; `None` if the failure counts.
     fn excuse(&self, standstill: &Standstill) -> Option<String> {
         let longest = standstill.longest.max(standstill.waited);
         let at_once = self.at_once.filter(|&limit| longest >= limit);

@@ -1,4 +1,4 @@
-//! The log of live tests, for whoever runs them and counts how many were void.
+//! The log of live tests, from which runs and void tests can be counted.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -8,17 +8,17 @@ use std::time::Duration;
 /// The environment variable that names the log's file.
 const LOG: &str = "LAGTRACE_VOID_LOG";
 
-/// Notes that a test begins.
+/// Logs that a test begins.
 pub(crate) fn run(name: &str) {
     append(&format!("run {name}\n"));
 }
 
-/// Notes how long a test took once it had its place.
+/// Logs how long a test took after it got its place.
 pub(crate) fn took(name: &str, time: Duration) {
     append(&format!("took {:.1} {name}\n", time.as_secs_f64()));
 }
 
-/// Notes that a test is void, and tells it on standard error even where the test harness captures
+/// Logs that a test is void, and writes this to standard error even if the test harness captures
 /// the output of tests.
 pub(crate) fn void(name: &str, reason: &str) {
     append(&format!("void {name} {reason}\n"));
@@ -32,7 +32,7 @@ fn append(line: &str) {
     }
 }
 
-/// Appends a line in one write, so that lines of several processes stay whole.
+/// Appends a line in a single write, so that the lines of several processes are not mixed.
 fn append_to(path: &OsStr, line: &str) {
     let file = OpenOptions::new().append(true).create(true).open(path);
     let written = file.and_then(|mut file| file.write_all(line.as_bytes()));

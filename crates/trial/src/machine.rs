@@ -1,4 +1,4 @@
-//! The machine that a test runs on, watched while it does.
+//! The machine that a test runs on, watched during the test.
 
 use std::fmt;
 use std::fs;
@@ -17,18 +17,18 @@ pub(crate) struct Machine {
     watchers: Vec<Watcher>,
 }
 
-/// The times for which the machine did not run threads that were due during a test.
+/// The times for which the machine did not run runnable threads during a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Standstill {
-    /// The longest time by which a thread that was due on some processor ran late.
+    /// The maximum time by which a due thread ran late on any processor.
     pub longest: Duration,
-    /// The longest time for which the test's own thread was ready and had no processor.
+    /// The maximum time for which the test's own thread was runnable and had no processor.
     pub waited: Duration,
-    /// The standstills of at least [`Standstill::LEAST`] of the worst processor, added up.
+    /// The sum of the stalls of at least [`Standstill::LEAST`] on the worst processor.
     pub in_all: Duration,
-    /// The time that the hypervisor gave to others, of all processors together.
+    /// The time that the hypervisor gave to other guests, summed over all processors.
     pub stolen: Duration,
-    /// The threads that ran or wanted to, on average, for each processor.
+    /// The mean number of running or runnable threads per processor.
     pub crowd: f64,
     /// The test's own time.
     pub elapsed: Duration,
@@ -51,7 +51,7 @@ impl Machine {
         }
     }
 
-    /// Ends the watch, and returns what was seen.
+    /// Ends the watch and returns the result.
     pub(crate) fn standstill(self) -> Standstill {
         let processors = self.watchers.len();
         let seen: Vec<_> = self.watchers.into_iter().map(Watcher::stop).collect();
@@ -69,14 +69,15 @@ impl Machine {
 }
 
 impl Standstill {
-    /// The shortest standstill that is added up: a thread that waits for its turn among a test's
-    /// own threads is late by less.
+    /// The minimum stall that is added up. A thread that only waits for its turn among a test's own
+    /// threads is less late than this.
     pub const LEAST: Duration = watcher::LEAST;
-    /// The threads that want each processor in a crowd: fewer may mostly be a test's own.
+    /// The number of runnable threads per processor that counts as a crowd. Fewer threads may
+    /// mostly belong to the test itself.
     pub const CROWD: f64 = 4.0;
 
-    /// Returns the part of the test's time, 0 to 1, that the machine stood still, or its threads
-    /// did in a crowd.
+    /// Returns the share of the test's time, 0 to 1, for which the machine stalled, or for which
+    /// its threads had to wait in a crowd.
     #[must_use]
     pub fn share(&self) -> f64 {
         let elapsed = self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -108,14 +109,14 @@ impl fmt::Display for Standstill {
     }
 }
 
-/// Returns the stolen time of all processors since the machine began; zero where it is not told.
+/// Returns the stolen time of all processors since the machine booted; zero if it is not reported.
 fn stolen() -> Duration {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     TICK * stolen_ticks(&text).unwrap_or_default()
 }
 
-/// Returns the eighth number of the line of all processors (proc_stat(5)): the stolen time in
-/// ticks.
+/// Returns the eighth number in the line for all processors (proc_stat(5)), which is the stolen
+/// time in ticks.
 fn stolen_ticks(stat: &str) -> Option<u32> {
     let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     all.split_whitespace().nth(7)?.parse().ok()

@@ -1,25 +1,25 @@
-//! The places in which live tests of a process run.
+//! The limited number of places for live tests of a process.
 
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::available_parallelism;
 
-/// The places on each processor: most tests wait for something most of the time.
+/// Number of places per processor. It is more than one because most tests mostly wait.
 const ON_EACH_PROCESSOR: usize = 2;
-/// The places of a test that computes, or measures something that does.
+/// Number of places taken by a test that computes, or measures a computation.
 const BUSY: usize = 2;
 
-/// The part of the machine that a test takes.
+/// The share of the machine that a test takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// A place, for a test that mostly waits.
+    /// A single place, for a test that mostly waits.
     Place,
-    /// Two places, for a test that computes, or measures something that does.
+    /// Two places, for a test that computes, or measures a computation.
     Busy,
     /// All places.
     Machine,
 }
 
-/// The places that exist and are taken, and the queue for them.
+/// The existing and taken places, and the queue of waiting tests.
 #[derive(Debug)]
 pub(crate) struct Places {
     count: usize,
@@ -27,8 +27,8 @@ pub(crate) struct Places {
     changed: Condvar,
 }
 
-/// The queue of tests, served in the order in which they came, so that one that wants all places is
-/// not overtaken for ever by those that want one.
+/// The queue of tests, served in order of arrival. The order ensures that a test that needs all
+/// places is not overtaken forever by tests that need one.
 #[derive(Debug, Default)]
 struct Queue {
     next_ticket: u64,
@@ -36,7 +36,7 @@ struct Queue {
     taken: usize,
 }
 
-/// Places that are free again when this value is dropped.
+/// Places that become free when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Taken<'a> {
     places: &'a Places,

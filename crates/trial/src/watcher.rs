@@ -1,4 +1,4 @@
-//! Threads that sleep for a millisecond again and again, and note how late they wake.
+//! Threads that repeatedly sleep for a millisecond and record how late they wake up.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,17 +21,17 @@ pub(crate) struct Watcher {
     thread: JoinHandle<Seen>,
 }
 
-/// The lateness that a watcher saw.
+/// The lateness that a watcher measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
-    /// The longest lateness of one wake-up.
+    /// The maximum lateness of one wake-up.
     pub(crate) longest: Duration,
-    /// The sum of all latenesses of at least [`LEAST`].
+    /// The sum of all delays of at least [`LEAST`].
     pub(crate) in_all: Duration,
-    /// The longest wait for a processor of the thread that is watched.
+    /// The maximum wait of the watched thread for a processor.
     pub(crate) waited: Duration,
-    /// The sum of the machine's runnable threads other than itself at each look, and the number of
-    /// looks.
+    /// The sum over all looks of the number of runnable threads except the watcher, and the number
+    /// of looks.
     runnable: u64,
     looks: u64,
 }
@@ -44,7 +44,8 @@ pub(crate) fn processors() -> Vec<usize> {
 }
 
 impl Watcher {
-    /// Starts watching a processor, and how long `watched` waits for any.
+    /// Starts watching a processor. If given, the wait of the thread `watched` for any processor is
+    /// also measured.
     pub(crate) fn start(processor: usize, mut watched: Option<RunQueue>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&is_over);
@@ -77,7 +78,7 @@ impl Watcher {
         }
     }
 
-    /// Ends the watch; its last nap counts too.
+    /// Ends the watch; the last sleep is included.
     pub(crate) fn stop(self) -> Seen {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().expect("a watcher only sleeps")
@@ -112,7 +113,7 @@ fn runnable(loadavg: &str) -> Option<u64> {
     before.split_whitespace().last()?.parse().ok()
 }
 
-/// The kernel's account of how long a thread was ready to run and had no processor.
+/// The kernel's accounting of the time that a thread was runnable without a processor.
 #[derive(Debug)]
 pub(crate) struct RunQueue {
     path: PathBuf,
@@ -120,7 +121,8 @@ pub(crate) struct RunQueue {
 }
 
 impl RunQueue {
-    /// Returns the account of the calling thread, from now on; `None` where the kernel keeps none.
+    /// Returns the accounting of the calling thread, starting now; `None` if the kernel does not
+    /// provide it.
     pub(crate) fn of_this_thread() -> Option<Self> {
         let thread = gettid().as_raw_nonzero();
         let path = PathBuf::from(format!("/proc/self/task/{thread}/schedstat"));
@@ -128,7 +130,7 @@ impl RunQueue {
         Some(Self { path, last })
     }
 
-    /// Returns the time that the thread waited since the last call; zero once it has ended.
+    /// Returns the time that the thread waited since the last call; zero once the thread has ended.
     fn waited_since(&mut self) -> Duration {
         let now = waited(&self.path).unwrap_or(self.last);
         let since = now.saturating_sub(self.last);
@@ -137,7 +139,7 @@ impl RunQueue {
     }
 }
 
-/// Returns the second number of a thread's `schedstat`, in nanoseconds: the time waited.
+/// Returns the second number in a thread's `schedstat`: the waiting time in nanoseconds.
 fn waited(path: &PathBuf) -> Option<Duration> {
     let text = fs::read_to_string(path).ok()?;
     let nanos = text.split_whitespace().nth(1)?.parse().ok()?;

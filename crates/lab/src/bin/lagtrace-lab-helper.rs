@@ -1,4 +1,4 @@
-//! The lab's helper processes as a program of their own, for this crate's tests, examples and
+//! The lab's helper processes as a separate program, for this crate's tests, examples and
 //! benchmarks. The `lagtrace` command is its own helper.
 
 use std::process::ExitCode;

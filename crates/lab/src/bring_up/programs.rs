@@ -1,5 +1,5 @@
-//! Bringing up the real servers with a process of their own, and the processes that stop or watch a
-//! service's processes.
+//! Starting of the real servers that have their own process, and of the processes that stop or
+//! watch a service's processes.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ use crate::server::{Server, nginx};
 use crate::tool;
 
 impl Crew {
-    /// Starts a service's server, if it is a real one with a process of its own.
+    /// Starts a service's server, if it is a real server with its own process.
     pub(super) fn start_program(
         &mut self,
         run: &mut Run,
@@ -85,8 +85,8 @@ pub(crate) fn server_log(run: &Run, service: &Service) -> std::path::PathBuf {
     }
 }
 
-/// Puts the processes that a command starts into a control group, if one of its services has a CPU
-/// quota.
+/// Puts the processes that a command starts into a control group, if one of the services served by
+/// it has a CPU quota.
 pub(super) fn enter_group(
     run: &Run,
     services: &[&Service],

@@ -13,10 +13,10 @@ use super::incoming::Incoming;
 use super::{Asked, Ending, OwnClient};
 use crate::server::own::{realtime_ns, text};
 
-/// The longest time to connect.
+/// Maximum time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Does the actions of all connections and prints their outcomes.
+/// Performs the actions of all connections and prints their results.
 pub(super) fn all(client: &OwnClient, to: SocketAddr) -> io::Result<()> {
     // Without timer slack, so that a client sleeps for the time that it is set to. Threads inherit
     // it.
@@ -44,12 +44,12 @@ struct Asking<'a> {
     to: SocketAddr,
     writes: Vec<Vec<u8>>,
     begun: Instant,
-    /// The number of actions that a connection has taken on.
+    /// The number of actions that connections have taken so far.
     wanted: AtomicU64,
 }
 
 impl Asking<'_> {
-    /// Runs one connection from its beginning to its end.
+    /// Runs one connection from start to end.
     fn connection(&self) -> io::Result<()> {
         let mut open = None;
         for _ in 0..self.client.requests {
@@ -75,7 +75,8 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Waits for the time at which the next action is wanted, if it has one, and returns that time.
+    /// Waits until the next action is due and returns that time; `None` if actions have no due
+    /// times.
     fn wait_until_wanted(&self) -> Option<Instant> {
         if self.client.every.is_zero() {
             return None;
@@ -87,8 +88,8 @@ impl Asking<'_> {
         Some(due)
     }
 
-    /// Does one action. If a connection that was open before turns out to be dead, the action is
-    /// repeated once on a new one, as every pool does.
+    /// Performs one action. If the connection was opened for an earlier action and turns out to be
+    /// dead, the action is repeated once on a new connection, as in every pool.
     fn act(&self, open: &mut Option<TcpStream>) -> io::Result<()> {
         if let Some(connection) = open.take() {
             let mut incoming = Incoming::new(&connection, &self.client.response);
@@ -133,7 +134,7 @@ impl Asking<'_> {
         Ok(connection)
     }
 
-    /// Does the requests of one action.
+    /// Performs the requests of one action.
     fn exchange_all(
         &self,
         connection: &TcpStream,
@@ -175,7 +176,7 @@ impl Asking<'_> {
     }
 }
 
-/// Returns the request's bytes, cut into writes.
+/// Returns the request's bytes, split into the writes.
 fn writes(client: &OwnClient) -> Vec<Vec<u8>> {
     let Some(length) = client.request.body else {
         return vec![b"GET / HTTP/1.1\r\nHost: lab\r\n\r\n".to_vec()];
@@ -196,7 +197,7 @@ fn writes(client: &OwnClient) -> Vec<Vec<u8>> {
     writes
 }
 
-/// Prints one action in one write, so that lines of several threads never mix.
+/// Prints one action in a single write, so that the lines of several threads are not mixed.
 fn say(asked: &Asked) -> io::Result<()> {
     let mut line = serde_json::to_vec(asked)?;
     line.push(b'\n');

@@ -1,30 +1,31 @@
-//! Reading responses, as fast or as slowly as the client's settings ask, and parsed only far enough
-//! to find their end. Bounded; anything that is no response is an error.
+//! Reading of responses as fast or as slowly as the client's settings require. Responses are parsed
+//! only to find their end. All lengths are bounded, and anything that is not a response is an
+//! error.
 
 use std::io::{self, Read};
 use std::thread::sleep;
 
 use super::Taking;
 
-/// The longest header, in bytes. Bodies are read and not kept.
+/// Maximum length of the header, in bytes. Bodies are read but not kept.
 const LONGEST_HEADER: usize = 64 << 10;
 
 /// The end of a chunked body that is not empty (RFC 9112 §7.1).
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// A connection's responses, one after the other.
+/// The responses on a connection, one after the other.
 pub(super) struct Incoming<'a, R> {
     from: R,
     taking: &'a Taking,
     /// Bytes that were read and are not yet part of a response.
     buffered: Vec<u8>,
-    /// True once any byte came.
+    /// True once any byte was received.
     pub(super) has_begun: bool,
-    /// True once the connection ended, or the server said that it would.
+    /// True once the connection ended, or the server announced that it would close it.
     pub(super) has_ended: bool,
 }
 
-/// The length of a response's body, as its header tells it.
+/// The length of a response's body, according to the header.
 #[derive(Debug, PartialEq, Eq)]
 enum Body {
     Length(u64),
@@ -103,8 +104,8 @@ impl<'a, R: Read> Incoming<'a, R> {
         Ok(())
     }
 
-    /// Skips a chunked body. The servers of the lab write plain text, which never holds the last
-    /// chunk's bytes.
+    /// Skips a chunked body. The lab's servers send plain text, which never contains the bytes of
+    /// the last chunk.
     fn skip_chunks(&mut self) -> io::Result<()> {
         loop {
             let seen = &self.buffered;
@@ -147,7 +148,7 @@ fn says_close(header: &[u8]) -> bool {
     text.contains("\r\nconnection: close\r\n")
 }
 
-/// Returns the body's length as the header tells it; `None` for an interim response.
+/// Returns the body's length according to the header; `None` for an interim response.
 fn body(header: &[u8]) -> io::Result<Option<Body>> {
     let text = String::from_utf8_lossy(header).to_ascii_lowercase();
     let status: Option<u16> = text

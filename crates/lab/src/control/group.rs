@@ -1,6 +1,6 @@
-//! Control groups of a run: made beside those of the machine, entered by the run's processes only,
-//! removed with the run. No group of the machine's own is changed, except that cgroup v2 must have
-//! the `cpu` controller on for the children of its root.
+//! Control groups of a run. They are created next to those of the machine, used only by the run's
+//! processes, and removed with the run. No group of the machine is changed, except that cgroup v2
+//! must have the `cpu` controller enabled for the children of its root.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,7 +19,7 @@ const V2: &str = "/sys/fs/cgroup";
 /// The possible mount points of v1's CPU controller.
 const V1: [&str; 2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"];
 
-/// The longest time for which a group may stay busy after its last process was killed.
+/// Maximum time for which a group may stay busy after its last process was killed.
 const EMPTY_LIMIT: Duration = Duration::from_secs(2);
 
 /// A control group.
@@ -28,8 +28,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Returns the group of this name, which need not exist yet. The name begins with the prefix
-    /// that [`remove_all`] is given.
+    /// Returns the group with this name, which need not exist yet. The name begins with the prefix
+    /// that is passed to [`remove_all`].
     pub(crate) fn named(name: &str) -> Self {
         let root = v1_root().unwrap_or(Path::new(V2));
         Self {
@@ -37,7 +37,7 @@ impl Group {
         }
     }
 
-    /// Makes the group, with a quota.
+    /// Creates the group, with a quota.
     pub(crate) fn create(&self, quota: CpuQuota) -> Result<(), Error> {
         let (quota_us, period_us) = (quota.quota.as_micros(), quota.period.as_micros());
         if v1_root().is_none() {
@@ -57,7 +57,8 @@ impl Group {
         fs::write(&file, value).map_err(Error::file("write", file))
     }
 
-    /// Makes a command's child start in the group, and so the processes that it starts.
+    /// Makes a command's child start in the group; the processes that the child starts are then in
+    /// the group too.
     pub(crate) fn enter(&self, command: &mut Command) -> Result<(), Error> {
         let procs = self.folder.join("cgroup.procs");
         let file = OpenOptions::new().write(true).open(&procs);
@@ -72,13 +73,13 @@ impl Group {
     }
 }
 
-/// The root of the CPU controller of cgroup v1, where that is in use.
+/// Returns the root of the CPU controller of cgroup v1, if v1 is in use.
 fn v1_root() -> Option<&'static Path> {
     let mut roots = V1.iter().map(Path::new);
     roots.find(|root| root.join("tasks").exists())
 }
 
-/// Lets the groups below the root of cgroup v2 have CPU quotas.
+/// Allows CPU quotas for the groups below the root of cgroup v2.
 fn allow_quotas() -> Result<(), Error> {
     let switch = Path::new(V2).join("cgroup.subtree_control");
     let on = fs::read_to_string(&switch).map_err(Error::file("read", &switch))?;
@@ -88,7 +89,7 @@ fn allow_quotas() -> Result<(), Error> {
     fs::write(&switch, "+cpu").map_err(Error::file("switch the CPU controller on in", switch))
 }
 
-/// Removes every group whose name begins with the prefix, once its processes have ended.
+/// Removes every group whose name begins with `prefix`, once its processes have ended.
 pub(crate) fn remove_all(prefix: &str) -> Result<(), Error> {
     let roots = V1.iter().map(Path::new).chain([Path::new(V2)]);
     for root in roots {

@@ -1,8 +1,8 @@
-//! The process that stops a service's processes and lets them go on, and that writes both each stop
-//! and each time the kernel throttled them into the service's log.
+//! The process that stops and continues a service's processes. It writes each of these stops, and
+//! each time that the kernel throttled the processes, to the service's log.
 //!
-//! Whatever signal asks it to end, it lets them go on first; a killed one leaves that to the
-//! keeper, which ends them.
+//! When a signal ends this process, it first continues the stopped processes. If it is killed, they
+//! stay stopped until the keeper ends them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ pub(crate) struct WatchPlan {
     /// The service's first process; its descendants belong to it.
     pub(crate) process: Process,
     pub(crate) stop: Option<Stop>,
-    /// The statistics of the service's control group, where it has one.
+    /// The statistics of the service's control group, if it has one.
     pub(crate) statistics: Option<PathBuf>,
     /// The service's log.
     pub(crate) log: PathBuf,
@@ -38,7 +38,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// The interval at which the group's statistics are read.
 const READ_EVERY: Duration = Duration::from_millis(20);
 
-/// Maximum number of processes of a service that are looked for.
+/// Maximum number of processes of a service that are searched for.
 const MOST_PROCESSES: usize = 256;
 
 /// Stops and watches processes until the service or this process is ended.
@@ -92,7 +92,7 @@ impl Watch {
         self.is_over.load(Ordering::Relaxed) || !self.plan.process.is_alive()
     }
 
-    /// Stops every process for a time. Whatever fails, they go on afterwards.
+    /// Stops every process for a time. The processes are continued afterwards, whatever fails.
     fn stop(&mut self, time: Duration) -> io::Result<()> {
         let begun = Instant::now();
         let mut stopped = Vec::new();
@@ -124,8 +124,8 @@ impl Watch {
     }
 }
 
-/// Returns `nr_throttled N` of a group's `cpu.stat`: the number of periods in which the quota ran
-/// out.
+/// Returns `nr_throttled N` in a group's `cpu.stat`: the number of periods in which the quota was
+/// used up.
 fn throttled(statistics: &str) -> Option<u64> {
     let line = statistics
         .lines()

@@ -1,4 +1,4 @@
-//! Programs that run beside a load.
+//! Programs that run in parallel to a load.
 
 use std::process::{Child, Stdio};
 
@@ -9,13 +9,13 @@ use crate::lab::{Family, Lab};
 use crate::scenario::Service;
 use crate::tool;
 
-/// Programs that run beside a load until this is dropped.
+/// Programs that run in parallel to a load until this value is dropped.
 pub(crate) struct Background {
     running: Vec<Child>,
 }
 
 impl Background {
-    /// Writes the files of the service's load, which these programs may use as well, and starts the
+    /// Writes the files of the service's load, which these programs may also use, and starts the
     /// programs.
     pub(crate) fn start(lab: &Lab, service: &Service, family: Family) -> Result<Self, Error> {
         lay_files(&lab.run().folder(), &service.load)?;
@@ -49,7 +49,7 @@ impl Background {
     }
 }
 
-/// Returns the Debian package of a program: most have the program's name.
+/// Returns the Debian package of a program; most packages have the program's name.
 fn package_of(program: &str) -> &str {
     match program {
         "psql" => "postgresql-client",

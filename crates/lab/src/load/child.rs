@@ -1,4 +1,4 @@
-//! A program run to its end, or to its deadline.
+//! A program that runs to its end or to a deadline.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -55,7 +55,7 @@ fn start(mut command: Command, program: &str) -> Result<Child, Error> {
         })
 }
 
-/// Waits for a program's end, and ends it at the deadline; returns true if it ended with success.
+/// Waits for a program to end, and ends it at the deadline; returns true if it ended successfully.
 fn wait_until(child: &mut Child, deadline: Instant) -> bool {
     loop {
         match child.try_wait() {
@@ -69,7 +69,7 @@ fn wait_until(child: &mut Child, deadline: Instant) -> bool {
     }
 }
 
-/// Ends a program: with SIGTERM first, by SIGKILL half a second later.
+/// Ends a program: with SIGTERM first, and with SIGKILL half a second later.
 pub(super) fn end(child: &mut Child) {
     let process = i32::try_from(child.id()).ok().and_then(Process::with_pid);
     if let Some(process) = process {

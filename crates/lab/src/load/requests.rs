@@ -19,7 +19,7 @@ pub struct Requests {
     pub p99_ns: u64,
 }
 
-/// The requests of all clients, one client after the other: each request's time, or a failure.
+/// The requests of all clients, client by client: the time of each request, or a failure.
 pub(super) type Times = Vec<Result<Duration, ()>>;
 
 impl Requests {

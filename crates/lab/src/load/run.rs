@@ -1,4 +1,4 @@
-//! Running a load on the client, and reading its clients' own measurements.
+//! Running of a load on the client, and reading of its clients' own measurements.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ use crate::lab::{Family, Lab};
 use crate::scenario::Service;
 use crate::tool;
 
-/// The longest time of a load.
+/// Maximum time of a load.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The longest wait of curl for one response, in seconds.
+/// Maximum time that curl waits for one response, in seconds.
 const CURL_LIMIT_S: &str = "30";
 
 /// The output of curl after each transfer: the status, 000 if there was none, and the seconds.
@@ -148,7 +148,7 @@ fn programs(lab: &Lab, load: &Program, words: &Words, deadline: Instant) -> Resu
     })
 }
 
-/// Returns the requests of one run: `each` for a match, and a failure if the run failed.
+/// Returns the requests of one run: `each` requests per match, and one failure if the run failed.
 fn program_said(pattern: &Regex, each: u32, output: &Output) -> Times {
     let times = pattern.captures_iter(&output.text).filter_map(|found| {
         let millis: f64 = found.get(1)?.as_str().parse().ok()?;
@@ -194,7 +194,7 @@ fn own_client(
     Ok(asked.map(took).collect())
 }
 
-/// Writes the files that a load's arguments name.
+/// Writes the files that a load's arguments refer to.
 pub(super) fn lay_files(folder: &Path, load: &Load) -> Result<(), Error> {
     let files = match load {
         Load::Curl(curl) => &curl.files,
@@ -208,7 +208,7 @@ pub(super) fn lay_files(folder: &Path, load: &Load) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs this number of clients at a time, each of which does all the runs, one after the other.
+/// Runs this number of clients in parallel. Each performs all its runs, one after the other.
 fn side_by_side(
     lab: &Lab,
     program: &str,

@@ -1,4 +1,5 @@
-//! Links of a limited rate: a policer drops what exceeds it, a bottleneck queues it.
+//! Links with a limited rate: a policer drops packets that exceed the rate, a bottleneck queues
+//! them.
 
 use std::time::Duration;
 
@@ -16,10 +17,10 @@ pub struct PolicerSpec {
     pub burst: Size,
 }
 
-/// A bucket that fills at a rate up to its burst, and starts full.
+/// A token bucket that fills at a rate up to its burst, and starts full.
 ///
-/// The level is kept in bits × ns/s (10⁻⁹ bit), so that nothing is lost to rounding however
-/// closely packets follow each other.
+/// The level is kept in bits × ns/s (10⁻⁹ bit), so that no rounding error occurs however closely
+/// packets follow each other.
 #[derive(Debug, Clone)]
 pub(super) struct TokenBucket {
     rate: Rate,
@@ -41,7 +42,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes `size` bytes out of the bucket if they are there; returns true if they were.
+    /// Takes `size` bytes out of the bucket if it contains as many; returns true if it did.
     pub(super) fn take(&mut self, now: Duration, size: u64) -> bool {
         let elapsed = now.saturating_sub(self.filled_at).as_nanos();
         let gained = elapsed.saturating_mul(u128::from(self.rate.bits_per_second()));
@@ -56,7 +57,7 @@ impl TokenBucket {
     }
 }
 
-/// A link of a given rate with a drop-tail queue before it.
+/// A link with a given rate, preceded by a drop-tail queue.
 #[derive(Debug, Clone)]
 pub(super) struct Bottleneck {
     rate: Rate,
@@ -73,8 +74,8 @@ impl Bottleneck {
         }
     }
 
-    /// Returns when the packet's last bit has left, or `None` if the queue, together with the
-    /// packet being sent, has no room for it.
+    /// Returns the time at which the packet's last bit has been sent. `None` if the queue,
+    /// including the packet being sent, has no room for the packet.
     pub(super) fn enqueue(&mut self, arrival: Duration, size: u64) -> Option<Duration> {
         let backlog = self.rate.bytes_in(self.busy_until.saturating_sub(arrival));
         if backlog.saturating_add(size) > self.queue.bytes() {

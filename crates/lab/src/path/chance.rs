@@ -1,7 +1,7 @@
-//! Random events, drawn from a seed: the same seed gives the same sequence in every run.
+//! Random events, generated from a seed: the same seed gives the same sequence in every run.
 
-/// A pseudorandom number generator: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), for which
-/// every seed is a good one.
+/// A pseudorandom number generator: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), which works
+/// equally well with every seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Chance {
     state: u64,
@@ -18,7 +18,8 @@ impl Chance {
         mix(self.state)
     }
 
-    /// Draws whether an event of this probability happens; 0 never does, 1 always.
+    /// Draws a random event of this probability and returns true if it occurs; with 0 it never
+    /// does, with 1 always.
     pub(crate) fn strikes(&mut self, share: f64) -> bool {
         // 2⁶⁴ · share; a float to integer cast saturates, so no share can overflow it.
         let threshold = (share * 18_446_744_073_709_551_616.0) as u128;
@@ -31,7 +32,7 @@ impl Chance {
     }
 }
 
-/// Spreads a number over all 64 bits.
+/// Distributes the bits of a number over all 64 bits.
 pub(crate) fn mix(number: u64) -> u64 {
     let mut z = number;
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

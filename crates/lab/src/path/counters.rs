@@ -1,9 +1,9 @@
-//! Counters of a path, which prove that a fault was there.
+//! Counters of a path, which prove that a fault was present.
 
 use serde::{Deserialize, Serialize};
 
-/// Minimum share of packets that matters if they are late, one in this number: a finding takes a
-/// few exchanges of hundreds.
+/// Reciprocal of the minimum share of late packets that matters. It is this small because a few
+/// exchanges among hundreds are enough for a finding.
 const LATE_IN: u64 = 500;
 
 /// The reason why a packet is not delivered.
@@ -13,28 +13,29 @@ pub enum DropReason {
     Policer,
     /// The packet was lost by chance.
     Loss,
-    /// The scenario chose the packet.
+    /// The scenario selected the packet.
     Chosen,
     /// The queue before the bottleneck was full.
     Queue,
-    /// The packet was larger than the next link takes, and may not be fragmented.
+    /// The packet was larger than the next link's MTU, and may not be fragmented.
     Mtu,
-    /// The packet ended at a router: its time to live did, or it was addressed to the router.
+    /// The packet ended at a router: its time to live was used up there, or it was addressed to the
+    /// router.
     Hop,
-    /// The packet was an acknowledgement, and a later one took its place.
+    /// The packet was an acknowledgement that a later one replaced.
     Thinned,
-    /// The emulator itself holds as much as it may, or the far device refused the packet. No
-    /// property of the path that was asked for: a run where this is not 0 proves nothing.
+    /// The emulator's memory limit was reached, or the far device rejected the packet. This is not
+    /// a property of the requested path: a run in which this count is not 0 proves nothing.
     Overflow,
 }
 
 /// The counters of one direction of the path.
 ///
 /// `offered + duplicated + fragments + answers` equals `delivered` plus the drops plus the packets
-/// under way.
+/// in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneCounters {
-    /// Packets that came in. With offload a super-segment is one.
+    /// Packets that were sent into the path. With offload, a super-segment counts as one.
     pub offered: u64,
     /// Packets handed to the far host.
     pub delivered: u64,
@@ -44,9 +45,9 @@ pub struct LaneCounters {
     pub dropped_policer: u64,
     /// Packets lost by chance, one by one or in bursts.
     pub dropped_loss: u64,
-    /// Packets that the scenario chose ([`super::DropSpec`]).
+    /// Packets that the scenario selected ([`super::DropSpec`]).
     pub dropped_chosen: u64,
-    /// Packets that found the queue full.
+    /// Packets that arrived when the queue was full.
     pub dropped_queue: u64,
     /// Packets that were too large for a link.
     pub dropped_mtu: u64,
@@ -54,18 +55,18 @@ pub struct LaneCounters {
     pub dropped_hop: u64,
     /// Acknowledgements replaced by a later one.
     pub dropped_thinned: u64,
-    /// Packets that the emulator could not hold or hand over ([`DropReason::Overflow`]).
+    /// Packets that the emulator could not hold or deliver ([`DropReason::Overflow`]).
     pub dropped_overflow: u64,
-    /// Copies of packets that were made.
+    /// Copies of packets that were created.
     pub duplicated: u64,
     /// Packets that overtook an earlier one.
     pub reordered: u64,
-    /// Further packets that fragmentation made.
+    /// Additional packets that were created by fragmentation.
     pub fragments: u64,
-    /// Packets of routers: errors and echo replies.
+    /// Packets sent by routers: errors and echo replies.
     pub answers: u64,
-    /// Packets delivered more than 2 ms after they were due, because the machine kept the emulator
-    /// waiting: a delay that nobody asked for, and as real as any.
+    /// Packets delivered more than 2 ms after they were due, because the machine delayed the
+    /// emulator. Such a delay was not requested, but has the same effect as a requested one.
     #[serde(default)]
     pub late: u64,
 }
@@ -77,8 +78,8 @@ pub struct PathCounters {
     pub to_server: LaneCounters,
     /// The counters of the direction from the server to the client.
     pub to_client: LaneCounters,
-    /// True if the kernel lets the emulator run ahead of ordinary programs. Otherwise delays err by
-    /// as much as the machine's other work keeps it waiting.
+    /// True if the kernel runs the emulator with priority over ordinary programs. Otherwise delays
+    /// are wrong by the time that other work on the machine keeps the emulator waiting.
     pub is_real_time: bool,
 }
 
@@ -95,7 +96,7 @@ impl LaneCounters {
             + self.dropped_overflow
     }
 
-    /// Returns true if enough packets were late for a client of a service there to notice.
+    /// Returns true if enough packets were late for a client of a service on this path to notice.
     pub fn is_late(&self) -> bool {
         self.late * LATE_IN >= self.delivered.max(1)
     }

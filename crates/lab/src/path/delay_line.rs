@@ -1,13 +1,14 @@
-//! Packets on their way: admitted and not yet due, earliest first.
+//! Packets in flight: admitted and not yet due, earliest first.
 //!
-//! Pure: time is an argument. Bounded in bytes. Packets that are due at the same time keep the
-//! order of their arrival, and due times need not come in order, so that a path may reorder.
+//! There is no I/O, and the time is passed in. The number of bytes is bounded. Packets that are due
+//! at the same time keep the order of their arrival. Due times need not be in order, so that a path
+//! may reorder.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// The packets of one direction that are under way.
+/// The packets in flight in one direction.
 #[derive(Debug)]
 pub(crate) struct DelayLine {
     waiting: BinaryHeap<Reverse<Waiting>>,
@@ -21,16 +22,16 @@ pub(crate) struct DelayLine {
 pub(crate) enum Errand {
     /// Delivers the packet to the far host.
     Deliver,
-    /// Brings the packet to this router, which is to answer.
+    /// Brings the packet to this router, which will answer it.
     Hop(usize),
     /// Brings the packet to this router, whose next link has this MTU in bytes.
     Narrow(usize, u16),
-    /// Releases the packet, which was held under this ticket, if it is still needed.
+    /// Releases the packet, which was held with this ticket, if it is still needed.
     Held(u64),
 }
 
-/// A waiting packet, ordered by due time, then by arrival; the content never decides, for numbers
-/// are unique.
+/// A waiting packet, ordered by due time, then by arrival. Its content is never compared, because
+/// numbers are unique.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Waiting {
     due: Duration,
@@ -39,11 +40,11 @@ struct Waiting {
     packet: Vec<u8>,
 }
 
-/// The memory that a waiting packet takes besides its bytes.
+/// The memory that a waiting packet takes in addition to its bytes.
 const OVERHEAD: usize = size_of::<Waiting>();
 
 impl DelayLine {
-    /// Returns a line that holds at most `limit` bytes, its own overhead included.
+    /// Returns a line that holds at most `limit` bytes, including its own overhead.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             waiting: BinaryHeap::new(),
@@ -53,7 +54,7 @@ impl DelayLine {
         }
     }
 
-    /// Takes a packet in; returns false if there is no room.
+    /// Adds a packet; returns false if there is no room.
     pub(crate) fn push(&mut self, due: Duration, errand: Errand, packet: &[u8]) -> bool {
         let cost = packet.len() + OVERHEAD;
         if self.held + cost > self.limit {
@@ -70,7 +71,7 @@ impl DelayLine {
         true
     }
 
-    /// Returns when the earliest packet is due.
+    /// Returns the time at which the earliest packet is due.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         self.waiting.peek().map(|Reverse(first)| first.due)
     }

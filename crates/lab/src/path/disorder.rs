@@ -8,13 +8,14 @@ use super::chance::Chance;
 use super::loss::check_share;
 use crate::scenario::quantity::duration;
 
-/// A fault of some packets: they take longer than the others, or come twice.
+/// A fault of some packets: they are delayed or duplicated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DisorderSpec {
     /// The share of packets with this fault, 0 to 1.
     pub share: f64,
-    /// The delay of these packets or their copies. Packets that follow more closely overtake them.
+    /// The delay of these packets or of their copies. Packets that follow within this time overtake
+    /// them.
     #[serde(with = "duration")]
     pub gap: Duration,
 }
@@ -40,7 +41,8 @@ impl Disorder {
         }
     }
 
-    /// Returns when the packet, or its copy, leaves if it is chosen; `None` for the others.
+    /// Returns the time at which the packet, or its copy, leaves; `None` if the packet is not
+    /// selected.
     pub(super) fn strikes(&mut self, arrival: Duration) -> Option<Duration> {
         let struck = self.chance.strikes(self.spec.share);
         struck.then(|| arrival.saturating_add(self.spec.gap))

@@ -1,4 +1,4 @@
-//! Drops of chosen packets: "the third data segment of each connection".
+//! Drops of selected packets, such as "the third data segment of each connection".
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::packet::{ACK, FIN, Flow, ICMP, ICMP6, PSH, Packet, RST, SYN, TCP, UDP};
 use crate::scenario::quantity::{Size, optional_duration};
 
-/// The packets that are dropped: those that match every condition here.
+/// A selection of packets that are dropped: those that match every condition here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DropSpec {
@@ -25,23 +25,24 @@ pub struct DropSpec {
     /// Minimum size, IP header included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_size: Option<Size>,
-    /// The largest size, IP header included.
+    /// Maximum size, IP header included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_size: Option<Size>,
-    /// The time after the first packet of the connection (with `per_flow`) or of the path in which
-    /// packets match.
+    /// The period in which packets match, counted from the first packet of the connection (with
+    /// `per_flow`) or of the path.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub within: Option<Duration>,
-    /// The numbers of the matching packets that are dropped, the first being 1; all if empty.
+    /// The numbers of the matching packets that are dropped, counted from 1; all matching packets
+    /// if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nth: Vec<u64>,
-    /// The number of packets after which counting begins anew: `nth = [1, 2, 3], of = 4` drops
+    /// The number of packets after which counting starts again: `nth = [1, 2, 3], of = 4` drops
     /// three of four.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<u64>,
-    /// True to count the packets of each connection by themselves, and retransmissions not at all.
+    /// True to count the packets of each connection separately, without retransmissions.
     pub per_flow: bool,
-    /// The number of times that a TCP segment is dropped if it is: with 2, its first retransmission
+    /// The number of times that a selected TCP segment is dropped: with 2, its first retransmission
     /// is lost too. Dropped retransmissions are not counted by `nth`. 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
@@ -145,13 +146,13 @@ impl Flags {
     }
 }
 
-/// The most flows counted by themselves; those beyond lose nothing.
+/// Maximum number of flows that are counted separately; further flows lose no packets.
 const FLOW_LIMIT: usize = 65_536;
 
-/// Maximum number of segments whose retransmissions are waited for.
+/// Maximum number of segments whose retransmissions are awaited.
 const REPEAT_LIMIT: usize = 4_096;
 
-/// The stage that drops chosen packets.
+/// The stage that drops selected packets.
 #[derive(Debug, Clone)]
 pub(super) struct Drops {
     spec: DropSpec,
@@ -164,7 +165,7 @@ pub(super) struct Drops {
 struct Count {
     matched: u64,
     begun: Duration,
-    /// The sequence number after all data so far.
+    /// The sequence number that follows all data so far.
     next: Option<u32>,
 }
 
@@ -178,7 +179,7 @@ impl Drops {
         }
     }
 
-    /// Returns true if this packet is dropped; `now` is counted from the path's first.
+    /// Returns true if this packet is dropped; `now` is counted from the path's first packet.
     pub(super) fn strikes(&mut self, packet: &Packet<'_>, now: Duration) -> bool {
         let begun = if self.spec.per_flow {
             self.note_flow(packet, now)
@@ -210,8 +211,8 @@ impl Drops {
         chosen
     }
 
-    /// Returns when the packet's connection began; a SYN begins a new one. `None` if the packet is
-    /// not IP, or of one flow too many.
+    /// Returns the time at which the packet's connection began; a SYN begins a new one. `None` if
+    /// the packet is not IP, or if its flow exceeds the maximum number of flows.
     fn note_flow(&mut self, packet: &Packet<'_>, now: Duration) -> Option<Duration> {
         let flow = packet.headers()?.flow;
         let is_full = self.flows.len() >= FLOW_LIMIT;
@@ -238,7 +239,7 @@ impl Drops {
         }
     }
 
-    /// Returns true if a connection counted by itself carried these data before.
+    /// Returns true if a connection that is counted separately has carried this data before.
     fn note_data(&mut self, packet: &Packet<'_>) -> bool {
         let Some(tcp) = packet.tcp().filter(|tcp| tcp.payload > 0) else {
             return false;
@@ -314,7 +315,7 @@ mod tests {
         Drops::new(spec)
     }
 
-    /// Returns the indexes of those packets, sent a millisecond apart, that are dropped.
+    /// Returns the indexes of the dropped packets; `packets` are sent a millisecond apart.
     fn struck(drops: &mut Drops, packets: &[Vec<u8>]) -> Vec<usize> {
         let ages = (0..).map(|n| MS * n);
         let fates = packets.iter().zip(ages);

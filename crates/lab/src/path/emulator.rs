@@ -1,8 +1,9 @@
 //! The process that carries real packets between the two hosts' TUN devices.
 //!
-//! One thread does it all: it reads what the hosts send, asks the [`Transit`] when to deliver, and
-//! sleeps until just before the earliest due time; the rest it spends reading, since a timer
-//! alone is late by tens of microseconds. A second thread writes the counters to a file.
+//! One thread does all the work: it reads the packets that the hosts send, asks the [`Transit`] for
+//! their delivery times, and sleeps until just before the earliest due time. The remaining time it
+//! spends reading, because a timer alone is late by tens of microseconds. A second thread writes
+//! the counters to a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use crate::namespace::Namespace;
 /// The time before a due time at which the emulator stops sleeping.
 const SPIN: Duration = Duration::from_micros(60);
 
-/// Maximum number of packets read from one device before the other gets its turn.
+/// Maximum number of packets read from one device before the other device is read.
 const BATCH: usize = 64;
 
 /// The interval at which the counters are written.
@@ -40,7 +41,7 @@ pub(crate) struct EmulatorPlan {
     pub(crate) counters: PathBuf,
 }
 
-/// Makes the two devices and carries packets until the process is ended.
+/// Creates the two devices and carries packets until the process is ended.
 pub(crate) fn run(plan: &EmulatorPlan) -> Result<(), Error> {
     let head = if plan.path.is_offloaded() {
         Head::VirtioNet
@@ -79,7 +80,7 @@ pub(crate) fn run(plan: &EmulatorPlan) -> Result<(), Error> {
 }
 
 struct Emulator {
-    /// The time at which the first packet came.
+    /// The time at which the first packet arrived.
     begun: Option<Instant>,
     client: Tun,
     server: Tun,
@@ -88,7 +89,7 @@ struct Emulator {
 }
 
 impl Emulator {
-    /// Admits what was sent and delivers what is due, both ways.
+    /// Admits packets that were sent and delivers packets that are due, in both directions.
     fn turn(&mut self) {
         for from in [Side::Client, Side::Server] {
             self.admit(from);
@@ -126,7 +127,7 @@ impl Emulator {
         }
     }
 
-    /// Sleeps until a host sends or the next packet is nearly due.
+    /// Sleeps until a host sends a packet or the next packet is nearly due.
     fn rest(&self) -> io::Result<()> {
         let now = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         let due = self.transit.next_due();
@@ -148,8 +149,8 @@ impl Emulator {
     }
 }
 
-/// Returns an error if a device is gone, with its namespace or by somebody's hand: it would be
-/// ready for ever and never have a packet.
+/// Returns an error if a device no longer exists, because its namespace was removed or somebody
+/// deleted it. Such a device would always be ready and never have a packet.
 fn check(devices: &[PollFd<'_>]) -> io::Result<()> {
     let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
     if devices
@@ -162,7 +163,7 @@ fn check(devices: &[PollFd<'_>]) -> io::Result<()> {
     }
 }
 
-/// Writes the counters whenever they changed, for as long as the process lives.
+/// Writes the counters whenever they have changed, as long as the process runs.
 fn publish(counters: &Mutex<PathCounters>, file: &Path) {
     let mut written = PathCounters::default();
     loop {
@@ -175,7 +176,7 @@ fn publish(counters: &Mutex<PathCounters>, file: &Path) {
     }
 }
 
-/// Replaces the file atomically, so that no reader sees half of it.
+/// Replaces the file atomically, so that no reader sees an incomplete file.
 fn write_counters(file: &Path, counters: PathCounters) -> Result<(), Error> {
     let text = serde_json::to_string(&counters).expect("counters are numbers");
     crate::run::replace_file(file, text.as_bytes())

@@ -33,7 +33,7 @@ pub(super) fn fragments(packet: &[u8], mtu: usize) -> Option<Vec<Vec<u8>>> {
     data.chunks(step).enumerate().map(cut).collect()
 }
 
-/// Returns a fragment. The options are copied into each, which is what most of them ask for.
+/// Returns a fragment. The options are copied into each fragment, as most options require.
 fn fragment(header: &[u8], part: &[u8], field: u16) -> Option<Vec<u8>> {
     let mut whole = header.to_vec();
     let length = u16::try_from(header.len() + part.len()).ok()?;

@@ -1,7 +1,8 @@
 //! The routers on a path.
 //!
-//! The routers stand in a row between the hosts. A packet that is addressed to one, or whose time
-//! to live ends there, goes no further; the router answers it or not. Pure: time is an argument.
+//! The routers are in a row between the hosts. A packet that is addressed to a router, or whose
+//! time to live ends at a router, goes no further; the router may answer it. There is no I/O, and
+//! the time is passed in.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -13,21 +14,21 @@ use super::icmp::RouterAddress;
 use crate::host::Side;
 use crate::scenario::quantity::{Rate, Size, duration};
 
-/// A router on the path. The first of a list is next to the client.
+/// A router on the path. The first in a list is next to the client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HopSpec {
-    /// The delay to this hop from the one before it, or the client, in either direction. It is part
-    /// of the path's delay, not on top of it.
+    /// The delay to this hop from the previous one, or from the client, in either direction. It is
+    /// a part of the path's delay, not an addition.
     #[serde(with = "duration")]
     pub delay: Duration,
-    /// The answers to packets whose time to live ends there, and to echo requests.
+    /// The rule for answers to echo requests and to packets whose time to live ends at this router.
     pub answers: Answers,
-    /// The answers per second if `answers = "limited"`: 1 by default.
+    /// The number of answers per second if `answers = "limited"`: 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
-    /// The router's IPv4 address, within 10.77.1.0/24: 10.77.1.N for the N-th hop unless said
-    /// otherwise. Its IPv6 address ends in the same number: fd77:0:0:1::N.
+    /// The router's IPv4 address, within 10.77.1.0/24; by default 10.77.1.N for the N-th hop. Its
+    /// IPv6 address ends in the same number: fd77:0:0:1::N.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
 }
@@ -39,7 +40,7 @@ pub enum Answers {
     /// Answers every time.
     #[default]
     Always,
-    /// Never answers: a traceroute shows `*`.
+    /// Never answers: a traceroute prints `*`.
     Never,
     /// Answers a few times per second, as most routers do.
     Limited,
@@ -51,7 +52,8 @@ pub(super) const HOP_LIMIT: usize = 32;
 /// The network of the routers' addresses.
 const NETWORK: [u8; 3] = [10, 77, 1];
 
-/// The last number of the address of the router before a narrow link, on a path without hops.
+/// The last number of the address of the router before a narrow link, on a path without configured
+/// hops.
 const NAMELESS: u8 = 254;
 
 pub(super) fn check(hops: &[HopSpec], one_way: Duration) -> Result<(), String> {
@@ -76,11 +78,11 @@ pub(super) fn check(hops: &[HopSpec], one_way: Duration) -> Result<(), String> {
     }
 }
 
-/// The routers of a path, numbered from 1 at the client.
+/// The routers of a path, numbered from 1, starting at the client.
 #[derive(Debug, Clone)]
 pub(super) struct Hops {
     hops: Vec<Hop>,
-    /// The number of routers, from the client, before the link with the lanes' faults.
+    /// The number of routers between the client and the link with the lanes' faults.
     faults_after: usize,
 }
 
@@ -117,8 +119,8 @@ impl Hops {
         self.hops.len()
     }
 
-    /// Returns the hop where a packet from this side ends: it is addressed to the hop, or its time
-    /// to live does not reach further.
+    /// Returns the hop at which a packet from this side ends: the packet is addressed to that hop,
+    /// or its time to live does not reach further.
     pub(super) fn where_ends(&self, from: Side, time_to_live: u8, to: IpAddr) -> Option<usize> {
         let own = |hop: &Hop| to == IpAddr::V4(hop.address.v4) || to == IpAddr::V6(hop.address.v6);
         // A router lowers the time to live by one before it forwards a packet, and needs one left.
@@ -143,12 +145,12 @@ impl Hops {
         }
     }
 
-    /// Returns the number of hops from a side to this hop, itself included.
+    /// Returns the number of hops from a side to this hop, including this hop.
     pub(super) fn steps(&self, from: Side, hop: usize) -> usize {
         self.in_order(from, hop)
     }
 
-    /// Returns the delay between a side and a hop, of the path's whole delay `whole`.
+    /// Returns the delay between a side and a hop, as a part of the path's total delay `whole`.
     pub(super) fn distance(&self, side: Side, hop: usize, whole: Duration) -> Duration {
         let Some(from_client) = self.at(hop).map(|hop| hop.from_client) else {
             return whole / 2;
@@ -167,8 +169,8 @@ impl Hops {
         }
     }
 
-    /// Returns the router before the faulty link for a packet from this side; 0, a nameless one,
-    /// where no hop stands there.
+    /// Returns the router before the faulty link for a packet from this side; 0, which stands for
+    /// an unnamed router, if there is no hop.
     pub(super) fn before_faults(&self, from: Side) -> usize {
         match from {
             Side::Client => self.faults_after,
@@ -177,7 +179,7 @@ impl Hops {
         }
     }
 
-    /// Returns the address from which a hop answers, if it is willing to answer now.
+    /// Returns the address from which a hop answers, if it answers now.
     pub(super) fn answers(&mut self, hop: usize, now: Duration) -> Option<RouterAddress> {
         let Some(hop) = hop.checked_sub(1).and_then(|at| self.hops.get_mut(at)) else {
             return Some(address(NAMELESS));
@@ -203,8 +205,8 @@ fn address(number: u8) -> RouterAddress {
     }
 }
 
-/// Returns the token bucket of this number of answers per second: each is one byte, and the burst
-/// is one.
+/// Returns the token bucket for this number of answers per second: an answer takes one byte, and
+/// the burst is one byte.
 fn allowance(rate: u32) -> TokenBucket {
     let bits = u64::from(rate.max(1)) * 8;
     TokenBucket::new(PolicerSpec {

@@ -1,7 +1,7 @@
 //! ICMP messages of the routers of a path: time exceeded, packet too big, echo replies.
 //!
-//! Input: the packet that is answered, as it arrived at the router. Output: a whole IP packet with
-//! right checksums; `None` where a router has to be silent (RFC 1812 §4.3.2.7, RFC 4443 §2.4).
+//! Input: the packet to be answered, as it arrived at the router. Output: a complete IP packet with
+//! correct checksums; `None` if a router must not answer (RFC 1812 §4.3.2.7, RFC 4443 §2.4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -28,10 +28,10 @@ pub(super) struct RouterAddress {
 /// The time to live of the routers' packets.
 const TIME_TO_LIVE: u8 = 255;
 
-/// The longest ICMP error, in bytes (RFC 1812 §4.3.2.3).
+/// Maximum length of an ICMP error, in bytes (RFC 1812 §4.3.2.3).
 const LONGEST_V4: usize = 576;
 
-/// The longest ICMPv6 error, in bytes (RFC 4443 §2.4 c).
+/// Maximum length of an ICMPv6 error, in bytes (RFC 4443 §2.4 c).
 const LONGEST_V6: usize = 1280;
 
 impl Answer {
@@ -108,7 +108,7 @@ fn error(packet: &Packet<'_>, kind_and_code: [u8; 2], next: u32, limit: usize) -
     message
 }
 
-/// Returns the reply to an echo request, its checksum left 0.
+/// Returns the reply to an echo request; its checksum is 0.
 fn echo_reply(packet: &Packet<'_>, request: u8, reply: u8) -> Option<Vec<u8>> {
     let headers = packet.headers()?;
     if headers.is_later_fragment || !matches!(headers.flow.protocol, ICMP | ICMP6) {
@@ -123,8 +123,8 @@ fn echo_reply(packet: &Packet<'_>, request: u8, reply: u8) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Returns true if a packet may be answered by an error: it is no error and no later fragment, and
-/// its addresses are those of single hosts.
+/// Returns true if a packet may be answered with an error: it is not an ICMP error and not a later
+/// fragment, and its addresses belong to single hosts.
 fn may_answer_v4(packet: &Packet<'_>, sender: Ipv4Addr) -> bool {
     let Some(headers) = packet.headers() else {
         return false;
@@ -153,8 +153,8 @@ fn may_answer_v6(packet: &Packet<'_>, sender: Ipv6Addr) -> bool {
     is_host && !to.is_multicast() && !is_error && !headers.is_later_fragment
 }
 
-/// Returns the internet checksum (RFC 1071) of some bytes, which begin at an even offset, and of a
-/// sum of words before them.
+/// Returns the internet checksum (RFC 1071) of `bytes`, which begin at an even offset, and of
+/// preceding words with the sum `before`.
 pub(super) fn checksum(before: u32, bytes: &[u8]) -> u16 {
     let mut sum = sum_of(before, bytes);
     while sum > 0xFFFF {
@@ -163,7 +163,7 @@ pub(super) fn checksum(before: u32, bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Sums up words of at most 64 kB, which no sum of 32 bits overflows.
+/// Sums the words of at most 64 kB, which cannot overflow a 32-bit sum.
 fn sum_of(before: u32, bytes: &[u8]) -> u32 {
     bytes.chunks(2).fold(before, |sum, pair| {
         let low = pair.get(1).copied().unwrap_or(0);
@@ -171,7 +171,7 @@ fn sum_of(before: u32, bytes: &[u8]) -> u32 {
     })
 }
 
-/// Lowers a packet's time to live, which must be at least `hops`, by that number, and updates the
+/// Decreases a packet's time to live, which must be at least `hops`, by `hops`, and updates the
 /// checksum of an IPv4 header (RFC 1624).
 pub(super) fn age(packet: &mut [u8], hops: u8) {
     match packet.first().map(|first| first >> 4) {
@@ -211,7 +211,7 @@ mod tests {
         v6: Ipv6Addr::new(0xfd77, 0, 0, 1, 0, 0, 0, 3),
     };
 
-    /// Returns the checksum over a whole ICMPv6 packet, 0 if it is right.
+    /// Returns the checksum over a whole ICMPv6 packet; 0 if the packet's checksum is correct.
     fn check_v6(whole: &[u8]) -> u16 {
         let pseudo = (whole.len() - 40) as u32 + u32::from(ICMP6);
         checksum(sum_of(pseudo, &whole[8..40]), &whole[40..])

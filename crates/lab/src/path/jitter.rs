@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::chance::Chance;
 use crate::scenario::quantity::duration;
 
-/// Delay that comes on top of the lane's own and varies from packet to packet.
+/// Delay that varies from packet to packet and is added to the lane's own delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JitterSpec {
     /// The distribution of the delay.
     pub distribution: Distribution,
-    /// True if packets stay in order, as in a queue: one that would overtake waits for those before
-    /// it. Yes by default.
+    /// True if packets stay in order, as in a queue: a packet that would overtake waits for earlier
+    /// packets. On by default.
     #[serde(default = "yes")]
     pub keep_order: bool,
 }
@@ -29,7 +29,7 @@ fn yes() -> bool {
 pub enum Distribution {
     /// Every delay up to `most` is equally likely.
     Uniform {
-        /// The longest delay.
+        /// The maximum delay.
         #[serde(with = "duration")]
         most: Duration,
     },
@@ -42,20 +42,21 @@ pub enum Distribution {
         #[serde(with = "duration")]
         deviation: Duration,
     },
-    /// A long tail (Pareto, type II): most delays are below `scale`, few are many times as
+    /// A long tail (Pareto, type II). Most delays are below `scale`, and a few are many times as
     /// long; P(delay > d) = (1 + d / `scale`)^−`shape`.
     Pareto {
         /// The scale: most delays are below it.
         #[serde(with = "duration")]
         scale: Duration,
-        /// The shape, by which the tail thins out: 1 is a very long tail, 5 a short one.
+        /// The shape, which determines how fast the tail decreases: 1 is a very long tail, 5 a
+        /// short one.
         shape: f64,
-        /// The longest delay.
+        /// The maximum delay.
         #[serde(with = "duration")]
         most: Duration,
     },
-    /// Spikes: now and then the path stalls. Packets that come while a spike `lasts` take `delay`
-    /// longer, the others nothing.
+    /// Spikes: the path stalls from time to time. Packets that arrive during a spike (`lasts`) are
+    /// delayed by `delay`; other packets are not delayed.
     Spikes {
         /// The additional delay.
         #[serde(with = "duration")]
@@ -63,15 +64,15 @@ pub enum Distribution {
         /// The duration of a spike.
         #[serde(with = "duration")]
         lasts: Duration,
-        /// The time from the beginning of one spike to that of the next, and from the first packet
-        /// to the first spike.
+        /// The time from the beginning of one spike to the beginning of the next, and from the
+        /// first packet to the first spike.
         #[serde(with = "duration")]
         every: Duration,
     },
 }
 
 impl JitterSpec {
-    /// Returns the longest delay that the jitter adds.
+    /// Returns the maximum delay that the jitter adds.
     pub(super) fn longest(&self) -> Duration {
         match self.distribution {
             Distribution::Uniform { most } | Distribution::Pareto { most, .. } => most,
@@ -112,7 +113,7 @@ impl Jitter {
         }
     }
 
-    /// Returns when a packet that arrives at `arrival` leaves.
+    /// Returns the time at which a packet that arrives at `arrival` leaves.
     pub(super) fn pass(&mut self, arrival: Duration) -> Duration {
         let leaves = arrival.saturating_add(self.draw(arrival));
         if !self.spec.keep_order {
@@ -159,7 +160,7 @@ impl Jitter {
     }
 }
 
-/// Returns a multiple of a time; the longest time if it would be longer.
+/// Returns a multiple of a time, limited to the maximum duration.
 fn times(time: Duration, factor: f64) -> Duration {
     Duration::try_from_secs_f64(time.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }

@@ -1,7 +1,7 @@
-//! Lanes, which are one direction of the path as a pure function of time.
+//! Lanes: one direction of the path as a pure function of time.
 //!
 //! Input: a packet and the time of its arrival. Output: the time of its delivery, or the reason why
-//! it is not delivered. No clock, no device.
+//! it is not delivered. No clock and no device is used.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::packet::Packet;
 use super::stage::Stage;
 use crate::scenario::quantity::Size;
 
-/// The queue before a bottleneck unless the scenario says otherwise.
+/// The default size of the queue before a bottleneck.
 pub(super) const DEFAULT_QUEUE: Size = Size::from_bytes(64_000);
 
 /// A direction of the path.
@@ -31,16 +31,16 @@ pub struct Lane {
 pub enum Fate {
     /// The packet is delivered at this time after the path's first packet.
     Deliver(Duration),
-    /// The packet is delivered, and a copy of it later.
+    /// The packet is delivered, and later a copy of it.
     Duplicate(Duration, Duration),
     /// The packet is never delivered.
     Drop(DropReason),
 }
 
 impl Lane {
-    /// Returns a lane as specified, with its delay and the seed of its random events. Faults that
-    /// depend on a packet's content (MTU, thinning) or on both directions (a sleeping radio) are
-    /// not part of it.
+    /// Returns a lane according to `spec`, with its delay and the seed of its random events. The
+    /// lane does not include faults that depend on a packet's content (MTU, thinning) or on both
+    /// directions (a sleeping radio).
     pub fn new(spec: &LaneSpec, delay: Duration, seed: u64) -> Self {
         // With the same seed, two stages could strike the same packets.
         let other = |station: u64| seed ^ station.wrapping_mul(0xA076_1D64_78BD_642F);
@@ -76,7 +76,7 @@ impl Lane {
     }
 
     /// Returns the fate of a packet that arrives at `now`, counted from the path's first packet.
-    /// Times must not go back from call to call.
+    /// Times must not decrease from call to call.
     pub fn admit(&mut self, now: Duration, packet: &Packet<'_>) -> Fate {
         let leaves = self
             .stages
@@ -108,8 +108,8 @@ mod tests {
         Rate::from_bits_per_second(n * 1_000_000).expect("not zero")
     }
 
-    /// Offers packets of one size at the given milliseconds; returns delivery times in
-    /// microseconds.
+    /// Passes packets of one size to the lane at the given milliseconds; returns the delivery times
+    /// in microseconds.
     fn offer(lane: &mut Lane, size: usize, at_ms: &[u32]) -> Vec<Result<u128, DropReason>> {
         let bytes = vec![0; size];
         let packet = Packet::new(&bytes);

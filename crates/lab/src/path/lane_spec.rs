@@ -14,17 +14,17 @@ use super::radio::SleepSpec;
 use super::thin_acks::ThinAcksSpec;
 use crate::scenario::quantity::{Rate, Size, duration, optional_duration};
 
-/// A direction of the path: its parts, in the order in which a packet meets them.
+/// A direction of the path: its parts, in the order in which a packet passes them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LaneSpec {
-    /// The MTU of a link in the middle of the path that takes smaller packets than the hosts send,
-    /// in bytes, 1,280 at least. A larger packet is fragmented if it is IPv4 without DF, else
-    /// dropped.
+    /// The MTU, at least 1,280 bytes, of a link in the middle of the path that takes only smaller
+    /// packets than the hosts send. A larger packet is fragmented if it is IPv4 without DF;
+    /// otherwise it is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u16>,
-    /// True if the router before that link tells senders so, as it should (ICMP type 3 code 4,
-    /// ICMPv6 type 2): yes by default.
+    /// True if the router before that link reports this to senders, as it should (ICMP type 3 code
+    /// 4, ICMPv6 type 2). On by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icmp: Option<bool>,
     /// Thinning of acknowledgements.
@@ -33,13 +33,13 @@ pub struct LaneSpec {
     /// A radio link that sleeps when idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sleep: Option<SleepSpec>,
-    /// A policer: packets that exceed it are dropped, those that conform are not delayed.
+    /// A policer: packets that exceed its rate are dropped, packets that conform are not delayed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policer: Option<PolicerSpec>,
-    /// Chosen packets that are dropped: each that any of these chooses.
+    /// Selected packets that are dropped: every packet that one of these selects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drop: Vec<DropSpec>,
-    /// The share of packets that are lost by chance, 0 to 1.
+    /// The share of packets that are lost at random, 0 to 1.
     pub loss: f64,
     /// Loss in bursts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,23 +47,24 @@ pub struct LaneSpec {
     /// The bottleneck's rate: packets leave it one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Maximum number of bytes that wait before the bottleneck, 64 kB by default. A packet that
-    /// finds it full is dropped.
+    /// Maximum number of bytes queued before the bottleneck, 64 kB by default. A packet that
+    /// arrives when the queue is full is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Size>,
     /// Delay that varies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterSpec>,
-    /// Packets that take longer, so that others overtake them.
+    /// Packets that are delayed, so that others overtake them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reorder: Option<DisorderSpec>,
-    /// The delay of this direction, in place of half the round trip; of a member, what it adds.
+    /// The delay of this direction, in place of half the round trip; for a member, the delay that
+    /// it adds.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub delay: Option<Duration>,
-    /// Changes of the route on the way, in the order of their times.
+    /// Changes of the route, in order of time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepSpec>,
-    /// Packets that come twice.
+    /// Packets that are duplicated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<DisorderSpec>,
 }
@@ -75,21 +76,21 @@ pub struct StepSpec {
     /// The time of the change, counted from the path's first packet.
     #[serde(with = "duration")]
     pub at: Duration,
-    /// The delay added to that of the first route; 0 leads back to it.
+    /// The delay added to that of the first route; 0 returns to the first route.
     #[serde(with = "duration")]
     pub delay: Duration,
-    /// The number of routers added to the first route: each takes one off the time to live, and
+    /// The number of routers added to the first route. Each decreases the time to live by one and
     /// never answers.
     #[serde(default)]
     pub ttl: u8,
 }
 
-/// The smallest packet that every IPv6 link takes whole (RFC 8200 §5).
+/// Minimum MTU of IPv6 links (RFC 8200 §5).
 const LEAST_MTU: u16 = 1280;
 
 impl LaneSpec {
-    /// Checks that the direction makes sense for hosts that send packets of up to `largest` bytes;
-    /// the error is the reason.
+    /// Checks that the direction is valid for hosts that send packets of up to `largest` bytes; the
+    /// error is the reason why it is not.
     pub(super) fn check(&self, largest: u64) -> Result<(), String> {
         check_share(self.loss)?;
         self.check_rates(largest)?;
@@ -130,7 +131,7 @@ impl LaneSpec {
         }
     }
 
-    /// Checks that no deliberate delay of a packet is longer than a path may be.
+    /// Checks that no configured delay of a packet exceeds the maximum for a path.
     fn check_times(&self) -> Result<(), String> {
         let waits = [
             self.delay,
@@ -147,8 +148,8 @@ impl LaneSpec {
         }
     }
 
-    /// Checks that queue and policer let a super-segment through whole: segments are cut only where
-    /// the path has to, which a rate does not.
+    /// Checks that queue and policer can pass a whole super-segment. This is required because
+    /// segments are cut only at an MTU, not at a rate.
     pub(super) fn check_offload(&self) -> Result<(), String> {
         const WHOLE: u64 = 66_000;
         let is_small = |size: Option<Size>| size.is_some_and(|size| size.bytes() < WHOLE);

@@ -1,17 +1,17 @@
-//! Random loss: of each packet by itself, or in bursts.
+//! Random loss: independent for each packet, or in bursts.
 
 use serde::{Deserialize, Serialize};
 
 use super::chance::Chance;
 
-/// Loss in bursts, as from interference or a full queue further on: a path that is good or bad by
-/// turns (Gilbert, 1960; Elliott, 1963).
+/// Loss in bursts, as from interference or a full queue further along: the path alternates between
+/// good and bad (Gilbert, 1960; Elliott, 1963).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BurstLossSpec {
-    /// The probability that a good path turns bad with the next packet.
+    /// The probability that a good path becomes bad with the next packet.
     pub enter: f64,
-    /// The probability that a bad path turns good with the next packet: a burst lasts 1 / `leave`
+    /// The probability that a bad path becomes good with the next packet: a burst lasts 1 / `leave`
     /// packets on average.
     pub leave: f64,
     /// The share of packets that a bad path loses: all by default.
@@ -31,7 +31,7 @@ impl BurstLossSpec {
     }
 }
 
-/// Checks that a share of the packets is from 0 to 1; the error says that it is not.
+/// Checks that a share of the packets is between 0 and 1; returns an error if it is not.
 pub(super) fn check_share(share: f64) -> Result<(), String> {
     if (0.0..=1.0).contains(&share) {
         Ok(())
@@ -40,7 +40,7 @@ pub(super) fn check_share(share: f64) -> Result<(), String> {
     }
 }
 
-/// Loss of each packet by itself: the n-th packet of a lane has the same fate in every run.
+/// Independent loss of each packet: the n-th packet of a lane has the same fate in every run.
 #[derive(Debug, Clone)]
 pub(super) struct Loss {
     share: f64,

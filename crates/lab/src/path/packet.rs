@@ -1,7 +1,7 @@
-//! Packets as a path sees them. Headers are parsed only when somebody asks for them.
+//! Packets as a path sees them. Headers are parsed only when they are needed.
 //!
-//! Hosts may send anything into a TUN device: a malformed header is `None`, and no length in a
-//! packet is believed beyond the packet's end.
+//! Hosts may send any bytes into a TUN device: a malformed header is `None`, and no length in a
+//! packet is trusted beyond the packet's end.
 
 use std::cell::OnceCell;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub(super) const RST: u8 = 0x04;
 pub(super) const PSH: u8 = 0x08;
 pub(super) const ACK: u8 = 0x10;
 
-/// An IP packet, or a super-segment that a network card would cut into packets.
+/// An IP packet, or a super-segment that a network card would segment into packets.
 #[derive(Debug)]
 pub struct Packet<'a> {
     bytes: &'a [u8],
@@ -28,17 +28,17 @@ pub struct Packet<'a> {
     headers: OnceCell<Option<Headers>>,
 }
 
-/// The identity of a flow, in the direction in which the packet goes.
+/// The identity of a flow, in the direction of the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Flow {
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
     pub(super) protocol: u8,
-    /// Source and destination port; 0 where there are none.
+    /// Source and destination port; 0 if there are none.
     pub(super) ports: (u16, u16),
 }
 
-/// The headers of a packet, as far as stages need them.
+/// The headers of a packet, as far as the stages need them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Headers {
     pub(super) flow: Flow,
@@ -49,24 +49,24 @@ pub(super) struct Headers {
     pub(super) tcp: Option<Tcp>,
 }
 
-/// The TCP header, as far as stages need it.
+/// The TCP header, as far as the stages need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tcp {
     pub(super) sequence: u32,
     pub(super) flags: u8,
-    /// The bytes of data.
+    /// The number of bytes of data.
     pub(super) payload: usize,
     /// The offset of the data.
     pub(super) data: usize,
 }
 
 impl<'a> Packet<'a> {
-    /// Returns a packet that stands for itself.
+    /// Returns a packet that represents itself.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self::cut_to(bytes, None)
     }
 
-    /// Returns a packet that stands for several, each with this number of bytes of data.
+    /// Returns a packet that represents several packets, each with this number of data bytes.
     pub(super) fn cut_to(bytes: &'a [u8], segment: Option<usize>) -> Self {
         Self {
             bytes,
@@ -75,7 +75,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Returns the bytes from the IP header on.
+    /// Returns the bytes, starting with the IP header.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -85,7 +85,7 @@ impl<'a> Packet<'a> {
         self.bytes.len() as u64
     }
 
-    /// Returns the length of the largest packet that crosses a link in its place.
+    /// Returns the length of the largest packet that crosses a link when this one is segmented.
     pub(super) fn largest_on_a_link(&self) -> usize {
         let (Some(segment), Some(headers)) = (self.segment, self.headers()) else {
             return self.bytes.len();
@@ -108,7 +108,7 @@ impl<'a> Packet<'a> {
         self.tcp().is_some_and(bare)
     }
 
-    /// Returns the hash of the packet's flow, over 64 bits; 0 if it is not IP.
+    /// Returns a 64-bit hash of the packet's flow; 0 if the packet is not IP.
     pub(super) fn flow_hash(&self, seed: u64) -> u64 {
         let Some(headers) = self.headers() else {
             return 0;
@@ -160,7 +160,8 @@ fn read_v4(bytes: &[u8]) -> Option<Headers> {
     ))
 }
 
-/// Parses the headers of an IPv6 packet. Of extension headers only a fragment's is looked behind.
+/// Parses the headers of an IPv6 packet. Fragment headers are the only extension headers that are
+/// skipped.
 fn read_v6(bytes: &[u8]) -> Option<Headers> {
     let address = |at: usize| {
         let octets: [u8; 16] = bytes.get(at..at + 16)?.try_into().ok()?;

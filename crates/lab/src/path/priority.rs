@@ -1,5 +1,5 @@
-//! Requests to the kernel to run the emulator promptly. Each may be refused; the emulator then
-//! works with a little more error.
+//! Requests to the kernel to run the emulator promptly. Each may be rejected; the emulator then
+//! works less precisely.
 
 #![allow(unsafe_code)]
 
@@ -8,11 +8,12 @@ use std::time::Duration;
 /// The requests that the kernel granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Granted {
-    /// True if this thread runs ahead of all ordinary ones (`SCHED_FIFO`).
+    /// True if this thread has priority over all ordinary threads (`SCHED_FIFO`).
     pub(super) is_real_time: bool,
 }
 
-/// Asks that timers of this thread fire without slack, and that it runs before ordinary threads.
+/// Requests that timers of this thread expire without slack, and that the thread has priority over
+/// ordinary threads.
 pub(super) fn ask() -> Granted {
     // An error leaves the default slack of 50 µs.
     let slack = Duration::from_nanos(1).subsec_nanos();

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::scenario::quantity::duration;
 
-/// A radio that sleeps when nothing crossed the path, either way, for a while. Packets in this
-/// direction then wait until it is awake; packets in the other wake it at once, unless that
-/// direction has such a setting too.
+/// A radio that falls asleep when no packet crossed the path in either direction for a while.
+/// Packets in this direction then wait until it is awake. Packets in the other direction wake it
+/// immediately, unless that direction has such a setting too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SleepSpec {
-    /// The idle time after which it falls asleep.
+    /// The idle time after which the radio falls asleep.
     #[serde(with = "duration")]
     pub after: Duration,
     /// The time to wake up.
@@ -20,7 +20,7 @@ pub struct SleepSpec {
     pub wake: Duration,
 }
 
-/// The radio, which both directions share. It sleeps at first.
+/// The radio, which both directions share. It is asleep at first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Radio {
     last: Option<Duration>,
@@ -28,7 +28,7 @@ pub(super) struct Radio {
 }
 
 impl Radio {
-    /// Returns when a packet that arrives at `arrival` is sent.
+    /// Returns the time at which a packet that arrives at `arrival` is sent.
     pub(super) fn pass(&mut self, arrival: Duration, sleep: Option<SleepSpec>) -> Duration {
         let Some(SleepSpec { after, wake }) = sleep else {
             self.last = self.last.max(Some(arrival));

@@ -1,6 +1,6 @@
-//! The stages of one direction of the path. Each is told when a packet arrives, may look at the
-//! packet, and returns when it leaves, or why it never does. Pure: time is an argument, counted
-//! from the path's first packet.
+//! The stages of one direction of the path. A stage is called when a packet arrives, may inspect
+//! the packet, and returns the time at which the packet leaves, or the reason why it does not.
+//! There is no I/O; the time is passed in and counted from the path's first packet.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::lane_spec::StepSpec;
 use super::loss::{BurstLoss, Loss};
 use super::packet::Packet;
 
-/// A stage of a lane. A richer path is more kinds of stages, or more of them in a row.
+/// A stage of a lane. A more complex path has more kinds of stages, or more stages in a row.
 #[derive(Debug, Clone)]
 pub(super) enum Stage {
     Policer(TokenBucket),
@@ -28,7 +28,7 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    /// Returns when a packet that arrives at `arrival` leaves this stage.
+    /// Returns the time at which a packet that arrives at `arrival` leaves this stage.
     pub(super) fn pass(
         &mut self,
         arrival: Duration,
@@ -56,7 +56,7 @@ impl Stage {
     }
 }
 
-/// Returns the change of the route in force at a time, if there is one.
+/// Returns the change of the route that is in force at a time, if there is one.
 pub(super) fn taken(steps: &[StepSpec], now: Duration) -> Option<&StepSpec> {
     steps.iter().rev().find(|step| step.at <= now)
 }

@@ -1,5 +1,5 @@
-//! Thinned acknowledgements, as by cable modems, radio links and offloading network cards: several
-//! are held, and only the last is sent on.
+//! Thinned acknowledgements, as by cable modems, radio links and network cards with offload:
+//! several are held, and only the last is forwarded.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use super::packet::{Flow, Packet};
 use crate::scenario::quantity::duration;
 
 /// Thinning of the pure acknowledgements of a connection: they are held, and only the last of
-/// several is sent on. None is lost for good: one that no other follows is sent after a while, and
-/// one that data follow is contained in them.
+/// several is forwarded. No acknowledgement is lost for good: if no other follows, it is sent after
+/// a while, and if data follows, the data contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThinAcksSpec {
-    /// The number of acknowledgements in a row of which only the last is sent on, at least 2.
+    /// The number of consecutive acknowledgements of which only the last is forwarded, at least 2.
     pub of: u32,
-    /// The longest time for which an acknowledgement is held.
+    /// The maximum time for which an acknowledgement is held.
     #[serde(with = "duration")]
     pub wait: Duration,
 }
@@ -32,7 +32,8 @@ impl ThinAcksSpec {
     }
 }
 
-/// The most connections with a held acknowledgement; the acknowledgements of further ones pass.
+/// Maximum number of connections with a held acknowledgement; acknowledgements of further
+/// connections pass.
 const LIMIT: usize = 4_096;
 
 /// The stage that holds acknowledgements.
@@ -59,8 +60,9 @@ impl ThinAcks {
         }
     }
 
-    /// Returns, if the packet is to be held, for how long, and the ticket with which it is to ask
-    /// again. Otherwise it passes, and no packet held before it is needed any more.
+    /// Returns, if the packet is to be held, the time for which to hold it, and the ticket to pass
+    /// to `release`. Otherwise the packet passes, and any packet of the connection held before is
+    /// no longer needed.
     pub(super) fn hold(&mut self, packet: &Packet<'_>) -> Option<(Duration, u64)> {
         let flow = packet.headers()?.flow;
         if !packet.is_pure_ack() {
@@ -84,7 +86,8 @@ impl ThinAcks {
         Some((self.spec.wait, held.ticket))
     }
 
-    /// Returns true if a held packet, its time being up, is sent on: nothing took its place.
+    /// Returns true if a held packet is sent when its time is over, because no later packet
+    /// replaced it.
     pub(super) fn release(&mut self, packet: &Packet<'_>, ticket: u64) -> bool {
         let Some(headers) = packet.headers() else {
             return false;

@@ -1,8 +1,8 @@
-//! Both directions of the path and the routers between, as a pure function of time: packets
-//! go in at one side, and come out when they are due, on either side.
+//! Both directions of the path and the routers between, as a pure function of time: packets enter
+//! at one side, and leave at either side when they are due.
 //!
-//! Packets are as the TUN devices hand them over, with a head before the IP header where the
-//! hosts offload ([`super::tun`]). Time is counted from the path's first packet.
+//! Packets have the format of the TUN devices, with a head before the IP header if the hosts
+//! offload ([`super::tun`]). Time is counted from the path's first packet.
 
 use std::time::Duration;
 
@@ -23,10 +23,11 @@ use crate::host::Side;
 
 /// Maximum number of bytes that one direction holds: 10 s of 50 Mbit/s, or 50 ms of 10 Gbit/s.
 const HELD_LIMIT: usize = 64 << 20;
-/// The delay beyond its due time from which a packet is late: many times the emulator's own error.
+/// Minimum delay beyond its due time at which a packet counts as late: many times the emulator's
+/// own error.
 const LATE: Duration = Duration::from_millis(2);
 
-/// The path with the packets under way on it.
+/// The path with the packets in flight on it.
 pub(super) struct Transit {
     to_server: Way,
     to_client: Way,
@@ -41,7 +42,7 @@ struct Way {
     delay: Duration,
     lane: Lane,
     members: Vec<Lane>,
-    /// The seed of the hash that chooses a packet's member.
+    /// The seed of the hash that selects a packet's member.
     seed: u64,
     thin_acks: Option<ThinAcks>,
     line: DelayLine,
@@ -72,7 +73,8 @@ impl Transit {
         }
     }
 
-    /// Admits a packet that the host on this side sends at `now`. Its bytes may be changed.
+    /// Admits a packet that the host on this side sends at `now`. The bytes of the packet may be
+    /// changed.
     pub(super) fn admit(&mut self, from: Side, now: Duration, raw: &mut [u8]) {
         self.way(from).counters.offered += 1;
         let Some(hop) = self.where_ends(from, raw) else {
@@ -83,13 +85,13 @@ impl Transit {
         self.cross(from, now, raw, Leg::ToHop(hop));
     }
 
-    /// Returns when something is to be done next.
+    /// Returns the time of the next action.
     pub(super) fn next_due(&self) -> Option<Duration> {
         let lines = [&self.to_server.line, &self.to_client.line];
         lines.into_iter().filter_map(DelayLine::next_due).min()
     }
 
-    /// Removes and returns a packet from this side that is due at the other host by now.
+    /// Removes and returns a packet from this side whose delivery to the other host is due by now.
     pub(super) fn take_due(&mut self, from: Side, now: Duration) -> Option<Vec<u8>> {
         loop {
             let way = self.way(from);
@@ -113,7 +115,7 @@ impl Transit {
         }
     }
 
-    /// Counts a packet from this side as delivered, or as refused.
+    /// Counts a packet from this side as delivered or as rejected.
     pub(super) fn count_delivery(&mut self, from: Side, raw: &[u8], is_taken: bool) {
         let size = raw.len().saturating_sub(self.head.length()) as u64;
         let counters = &mut self.way(from).counters;
@@ -137,7 +139,7 @@ impl Transit {
         }
     }
 
-    /// Returns the hop that a packet does not get past.
+    /// Returns the hop at which a packet ends, if it does not reach the other host.
     fn where_ends(&self, from: Side, raw: &[u8]) -> Option<usize> {
         if self.hops.count() == 0 {
             return None;
@@ -148,8 +150,8 @@ impl Transit {
         self.hops.where_ends(from, time_to_live, to)
     }
 
-    /// Sends a packet over the narrow link, which comes first: fragmented, or dropped and answered,
-    /// if it is too large.
+    /// Passes a packet over the narrow link, which comes first. A packet that is too large is
+    /// fragmented, or dropped and answered.
     fn pass_narrow_link(&mut self, from: Side, now: Duration, raw: &mut [u8]) {
         let Some(mtu) = self.way(from).spec.mtu else {
             return self.leave_hops(from, now, raw);
@@ -178,7 +180,7 @@ impl Transit {
         }
     }
 
-    /// Sends a packet past the routers, each of which takes one off its time to live.
+    /// Passes a packet along the routers, each of which decreases its time to live by one.
     fn leave_hops(&mut self, from: Side, now: Duration, raw: &mut [u8]) {
         let more = taken(&self.way(from).spec.steps, now).map_or(0, |step| step.ttl);
         let routers = self.hops.count() + usize::from(more);
@@ -209,7 +211,8 @@ impl Transit {
         thin_acks.is_some_and(|thin_acks| thin_acks.release(&packet, ticket))
     }
 
-    /// Sends a packet over the faulty link, if that is on its way, and through the distance.
+    /// Passes a packet over the faulty link, if the packet crosses it, and adds the delay of the
+    /// distance.
     fn cross(&mut self, from: Side, now: Duration, raw: &[u8], leg: Leg) {
         let (far, errand) = match leg {
             Leg::Whole => (None, Errand::Deliver),
@@ -241,7 +244,7 @@ impl Transit {
         }
     }
 
-    /// Answers the host on this side from a router, for a packet of that host.
+    /// Sends an answer from a router to the host on this side, for a packet of that host.
     fn answer(&mut self, to: Side, now: Duration, hop: usize, mtu: Option<u16>, raw: &[u8]) {
         let packet = self.head.packet(raw);
         let Some(headers) = packet.headers() else {
@@ -302,7 +305,7 @@ impl Way {
         }
     }
 
-    /// Returns the fate of a packet by everything that the lane does, except its distance.
+    /// Returns the fate of a packet after all effects of the lane except its distance.
     fn meet_faults(&mut self, radio: &mut Radio, now: Duration, packet: &Packet<'_>) -> Fate {
         let sleep: Option<SleepSpec> = self.spec.sleep;
         let fate = self.lane.admit(radio.pass(now, sleep), packet);
@@ -349,8 +352,8 @@ mod tests {
         Transit::new(&spec, Head::None)
     }
 
-    /// Returns every packet that leaves the path: when, in milliseconds, from which side, its
-    /// bytes.
+    /// Returns every packet that leaves the path: the time in milliseconds, the side that it came
+    /// from, and its bytes.
     fn leave(transit: &mut Transit) -> Vec<(u128, Side, Vec<u8>)> {
         let mut left = Vec::new();
         while let Some(due) = transit.next_due() {

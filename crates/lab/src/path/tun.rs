@@ -1,8 +1,9 @@
-//! TUN devices: a host's packets come out of the device as bare IP packets, and the host receives
-//! those written into it. The device goes away with its descriptor.
+//! TUN devices. Packets that a host sends are read from its device as bare IP packets, and packets
+//! written to the device are received by the host. The device is removed when its descriptor is
+//! closed.
 //!
-//! With offload each packet has a [`Head`] of ten bytes, `struct virtio_net_hdr`
-//! (include/uapi/linux/virtio_net.h), and may be a super-segment whose checksum is left open.
+//! With offload, each packet has a [`Head`] of ten bytes, `struct virtio_net_hdr`
+//! (include/uapi/linux/virtio_net.h), and may be a super-segment whose checksum is not completed.
 
 #![allow(unsafe_code)]
 
@@ -18,7 +19,7 @@ use super::packet::Packet;
 use crate::error::Error;
 use crate::namespace::Namespace;
 
-/// The longest packet that a device hands over, its head included.
+/// Maximum length of a packet read from a device, including its head.
 pub(super) const LONGEST: usize = 65_535 + Head::LENGTH;
 
 /// The end of an emulated path at one host.
@@ -27,7 +28,7 @@ pub(super) struct Tun {
     device: File,
 }
 
-/// The header before a packet's IP header, there only if the hosts offload.
+/// The header that precedes a packet's IP header, present only if the hosts offload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
     None,
@@ -36,8 +37,9 @@ pub(super) enum Head {
 
 impl Head {
     const LENGTH: usize = 10;
-    /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the sum from `csum_start` on is to be stored `csum_offset`
-    /// behind that; a sum of the pseudo-header is there already.
+    /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the sum of the bytes from `csum_start` on must be stored
+    /// `csum_offset` bytes after that position; the sum of the pseudo-header is already stored
+    /// there.
     const NEEDS_CHECKSUM: u8 = 1;
 
     pub(super) fn length(self) -> usize {
@@ -47,7 +49,7 @@ impl Head {
         }
     }
 
-    /// Returns the packet behind the head. Fields are in this machine's byte order.
+    /// Returns the packet after the head. Fields are in this machine's byte order.
     pub(super) fn packet(self, raw: &[u8]) -> Packet<'_> {
         let (head, ip) = raw.split_at(self.length().min(raw.len()));
         let is_super = head.get(1).is_some_and(|gso_type| *gso_type != 0);
@@ -55,15 +57,15 @@ impl Head {
         Packet::cut_to(ip, segment)
     }
 
-    /// Returns a packet of the emulator's own behind an empty head.
+    /// Returns a packet created by the emulator, with an empty head before it.
     pub(super) fn before(self, ip: &[u8]) -> Vec<u8> {
         let mut raw = vec![0; self.length()];
         raw.extend_from_slice(ip);
         raw
     }
 
-    /// Returns the packets that `cut` makes of a packet, its checksum completed; no super-segment
-    /// is cut.
+    /// Returns the packets that `cut` makes of a packet, with its checksum completed;
+    /// super-segments are not cut.
     pub(super) fn fragments(
         self,
         raw: &[u8],
@@ -94,7 +96,8 @@ fn word(head: &[u8], at: usize) -> u16 {
 }
 
 impl Tun {
-    /// Makes a TUN device called `name` inside a namespace; it never exists in any other.
+    /// Creates a TUN device called `name` inside a namespace; the device never exists in any other
+    /// namespace.
     pub(super) fn create(namespace: &Namespace, name: &str, head: Head) -> Result<Self, Error> {
         namespace.within("create a TUN device", || Self::create_here(name, head))
     }

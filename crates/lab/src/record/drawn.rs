@@ -1,5 +1,5 @@
-//! Parameters in which a recording differs from the scenario's own settings: drawn by chance, and
-//! named in its label.
+//! Randomly drawn parameters in which a recording differs from the scenario's own settings; they
+//! are listed in its label.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use crate::scenario::quantity::Size;
 use crate::scenario::{CaptureFormat, HostSpec, Scenario, Service};
 use crate::server::{Answer, Server};
 
-/// The client's kernel setting that bounds a connection's receive buffer.
+/// The client's kernel setting that limits the receive buffer of a connection.
 pub(super) const RECEIVE_BUFFER: &str = "net.ipv4.tcp_rmem";
 
-/// Parameters drawn by chance. Those not set are as the scenario has them.
+/// Randomly drawn parameters. Parameters that are not set keep the scenario's values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Drawn {
@@ -27,7 +27,8 @@ pub struct Drawn {
     /// The client's receive buffer of a connection (`tcp_rmem`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
-    /// The number of connections side by side; the requests are as many as before, or a few more.
+    /// The number of connections in parallel. The number of requests stays the same or becomes
+    /// slightly larger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// The service's port.
@@ -36,7 +37,7 @@ pub struct Drawn {
     /// The size of responses, in percent of the scenario's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_percent: Option<u64>,
-    /// The bytes kept of each packet.
+    /// The number of bytes kept of each packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<u32>,
     /// The format of the file.
@@ -48,8 +49,8 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Applies the parameters to a scenario, except for those of its files: proofs read those
-    /// whole. `name` is the service that is recorded.
+    /// Applies the parameters to a scenario, except the parameters of its files, because the proofs
+    /// need complete files. `name` is the service that is recorded.
     pub(super) fn apply(&self, scenario: &mut Scenario, name: &str) {
         let paths = [Some(&mut scenario.path), scenario.without.path.as_mut()];
         for path in paths.into_iter().flatten() {
@@ -97,7 +98,7 @@ impl Drawn {
     }
 }
 
-/// Spreads as many requests as before, or a few more, over this number of connections.
+/// Distributes the same number of requests, or a few more, over this number of connections.
 fn spread(load: &mut Load, connections: u32) {
     let each = |before: u32, requests: u32| (before * requests).div_ceil(connections);
     match load {

@@ -1,5 +1,5 @@
-//! The files of a recording: captured into a scratch folder, converted as the scenario asks,
-//! compressed, and moved to their place at once.
+//! The files of a recording: captured into a scratch folder, converted as the scenario specifies,
+//! compressed, and moved to their destination in one step.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::label::Label;
 use crate::scenario::{CaptureFormat, CaptureSpec};
 use crate::tool;
 
-/// Maximum number of packets that editcap can be told to leave out.
+/// Maximum number of packets that editcap can leave out.
 const MOST_LEFT_OUT: usize = 512;
 
-/// A folder beside the recordings, removed on drop.
+/// A folder next to the recordings, removed on drop.
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
@@ -45,7 +45,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Converts a capture as the scenario asks, and returns its path.
+/// Converts a capture as the scenario specifies, and returns its path.
 pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBuf, Error> {
     if let Some(vlan) = spec.vlan {
         super::vlan::tag(file, vlan)?;
@@ -72,7 +72,7 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
     Ok(file.to_owned())
 }
 
-/// Applies the drawn parameters to a capture that is otherwise finished, and returns its path.
+/// Applies the drawn parameters to an otherwise finished capture, and returns its path.
 pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<PathBuf, Error> {
     let &Drawn {
         snapshot,
@@ -118,7 +118,8 @@ fn kind(format: CaptureFormat) -> &'static str {
     }
 }
 
-/// Returns the numbers of the packets to leave out of a file: evenly spread, shifted by the seed.
+/// Returns the numbers of the packets to leave out of a file: evenly spaced, with an offset from
+/// the seed.
 fn left_out(file: &Path, share: f64, seed: u64) -> Result<Vec<String>, Error> {
     if share == 0.0 {
         return Ok(Vec::new());
@@ -133,7 +134,8 @@ fn left_out(file: &Path, share: f64, seed: u64) -> Result<Vec<String>, Error> {
         .collect())
 }
 
-/// Compresses the captures, writes the label, and moves both to their place, which is replaced.
+/// Compresses the captures, writes the label, and moves both to their destination, which is
+/// replaced.
 pub(super) fn publish(
     scratch: &Scratch,
     captures: &[PathBuf],

@@ -1,4 +1,4 @@
-//! Runs of a scenario that is recorded: one with its fault, one with the fault switched off.
+//! The two runs of a scenario that is recorded: with its fault, and with the fault switched off.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,20 +20,20 @@ use crate::recording::{Recorded, Recording, RecordingOptions};
 use crate::scenario::{CaptureFormat, Scenario, Service, Witness};
 use crate::tool;
 
-/// The head start of the programs beside a load.
+/// The time by which the background programs start before the load.
 const BACKGROUND_HEAD_START: Duration = Duration::from_millis(200);
 
-/// The wait for the emulator's counters, which it writes ten times a second.
+/// The time to wait for the emulator's counters, which are written ten times a second.
 const COUNTERS_SETTLE: Duration = Duration::from_millis(250);
 
-/// The outcome of one run.
+/// The result of one run.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) scenario: String,
     pub(super) requests: Requests,
-    /// The captures: the client's and the server's, or the one of a loopback.
+    /// The captures: those of the client and the server, or the single one of a loopback.
     pub(super) files: Vec<PathBuf>,
-    /// The counts of the service's proofs, in their order.
+    /// The counts of the service's proofs, in the order of the proofs.
     pub(super) counted: Vec<u64>,
 }
 
@@ -123,8 +123,8 @@ pub(super) fn load_and_record(
     Ok((requests, files))
 }
 
-/// Fails if the recording lacks packets, or a part of the lab died: it shows something else than
-/// the scenario.
+/// Returns an error if the recording lacks packets or a part of the lab died, because it would then
+/// show something else than the scenario.
 fn check_whole(lab: &Lab, service: &Service, recorded: &[Recorded]) -> Result<(), Error> {
     let dropped: u64 = recorded.iter().map(|end| end.dropped).sum();
     let path = lab.path_counters()?;
@@ -148,7 +148,7 @@ fn check_whole(lab: &Lab, service: &Service, recorded: &[Recorded]) -> Result<()
     })
 }
 
-/// The kernel's counters of both hosts, by nstat's names, where a proof asks for them.
+/// The kernel's counters of both hosts, by nstat's names, if a proof needs them.
 #[derive(Debug, Default)]
 struct Counters {
     client: BTreeMap<String, u64>,
@@ -190,7 +190,7 @@ fn nstat(host: &Host) -> Result<BTreeMap<String, u64>, Error> {
         .collect())
 }
 
-/// The data of a run that witnesses count in.
+/// The data of a run in which witnesses count.
 struct View<'a> {
     lab: &'a Lab,
     files: &'a [PathBuf],
@@ -227,7 +227,7 @@ impl View<'_> {
         }
     }
 
-    /// Returns a counter of the emulator by its place, such as `to_client.dropped_loss`; 0 where no
+    /// Returns a counter of the emulator by its path, such as `to_client.dropped_loss`; 0 if no
     /// path is emulated.
     fn path_counter(&self, name: &str) -> Result<u64, Error> {
         sleep(COUNTERS_SETTLE);
@@ -256,7 +256,7 @@ pub(super) fn count_packets(file: &Path, filter: &str) -> Result<u64, Error> {
     Ok(text.lines().filter(|line| !line.trim().is_empty()).count() as u64)
 }
 
-/// Counts the lines with a text in the run's logs.
+/// Counts the lines that contain a text in the run's logs.
 fn count_lines(folder: &Path, text: &str) -> Result<u64, Error> {
     let mut lines = 0;
     let entries = fs::read_dir(folder).map_err(Error::file("list", folder))?;

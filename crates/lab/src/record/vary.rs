@@ -1,10 +1,10 @@
-//! Variation of a scenario in everything that its truth does not depend on, so that tuning to one
+//! Variation of everything in a scenario that its truth does not depend on, so that tuning to one
 //! recording does not help with the next.
 //!
-//! What may change follows from the scenario where it can be read there (a path with settings of
-//! its own stays that path, a port that a rule names stays that port); whatever else its truth
-//! depends on, it says itself ([`CaptureSpec::fixed`](crate::scenario::CaptureSpec)). Its proof has
-//! the last word.
+//! The parameters that may change are derived from the scenario as far as possible: a path with its
+//! own settings keeps them, and a port that a rule contains is kept. Other dependencies of the
+//! truth are listed in the scenario ([`CaptureSpec::fixed`](crate::scenario::CaptureSpec)).
+//! Finally, the scenario's proof must still hold.
 
 mod said;
 
@@ -21,48 +21,48 @@ use said::{
     speaks_of_content,
 };
 
-/// The range of the factor on the round trip of a scenario recorded at one distance only.
+/// The range of the factor on the round trip, for a scenario recorded at a single round trip.
 const DISTANCE: (f64, f64) = (0.8, 1.25);
 
-/// The shortest round trip that is emulated where a scenario is recorded without any.
+/// Minimum emulated round trip for a scenario that is recorded without one.
 const NEAR: Duration = Duration::from_micros(300);
 
-/// The range of the size of responses, in percent of what it was.
+/// The range of the size of responses, in percent of the original size.
 const SIZE: (u64, u64) = (85, 120);
 
-/// The range of ports to draw from: below those that clients' own connections use.
+/// The range of ports to draw from: below the clients' ephemeral ports.
 const PORTS: (u64, u64) = (20_000, 29_999);
 
-/// The MTUs that devices get: from what every host takes to jumbo frames.
+/// The range of the devices' MTU: from the size that every host accepts to jumbo frames.
 const MTU: (f64, f64) = (576.0, 9000.0);
 
-/// The smallest MTU that IPv6 works with (RFC 8200 §5).
+/// Minimum MTU for IPv6 (RFC 8200 §5).
 const IPV6_MTU: f64 = 1280.0;
 
 /// The sizes of the client's receive buffer to draw from, in bytes.
 const RECEIVE_BUFFERS: [u64; 2] = [16_384, 65_536];
 
-/// Minimum ratio of a receive buffer to the response that goes into it: no window fills.
+/// Minimum ratio of a receive buffer to the response that it receives, so that no window fills.
 const ROOM: u64 = 8;
 
-/// The most connections side by side.
+/// Maximum number of connections in parallel.
 const MOST_CONNECTIONS: u64 = 24;
 
-/// The range of the share of packets missing from a recording without its beginning, in percent.
+/// The range of the share of packets missing from a recording that lacks its beginning, in percent.
 const BEGIN: (u64, u64) = (5, 35);
 
-/// The fewest requests of a connection for its beginning to be left out.
+/// Minimum number of requests per connection for a recording that lacks its beginning.
 const LEAST_REQUESTS: u32 = 8;
 
-/// The range of the bytes kept of a packet where its headers are whole, HTTP's too.
+/// The range of the bytes kept of each packet if all headers, including HTTP's, are kept whole.
 const SNAPSHOT: (u64, u64) = (600, 1500);
 
-/// The range of the bytes kept of a packet where they show TCP's header and little else.
+/// The range of the bytes kept of each packet if little more than TCP's header is kept.
 const SNAPSHOT_SHORT: (u64, u64) = (96, 200);
 
 impl Request {
-    /// Returns the same recording with a seed, and with everything that the truth does not depend
-    /// on drawn from it: equal seeds give equal recordings.
+    /// Returns the same recording with a seed, and with every parameter that the truth does not
+    /// depend on drawn from this seed: equal seeds give equal recordings.
     #[must_use]
     pub fn vary(&self, scenario: &Scenario, seed: u64) -> Self {
         let name = self.service.as_ref().unwrap_or(&scenario.target);
@@ -93,12 +93,13 @@ struct Dice<'a> {
     seed: u64,
     scenario: &'a Scenario,
     service: &'a Service,
-    /// The whole scenario as TOML.
+    /// The complete scenario as TOML.
     text: String,
 }
 
 impl Dice<'_> {
-    /// Returns a sequence of draws for one circumstance, independent of those for the others.
+    /// Returns a sequence of draws for one circumstance, independent of the sequences for other
+    /// circumstances.
     fn chance(&self, what: Circumstance) -> Chance {
         let name = self.scenario.name.bytes();
         let of_name = name.fold(self.seed, |sum, byte| {
@@ -107,7 +108,7 @@ impl Dice<'_> {
         Chance::new(mix(of_name) ^ mix(what as u64 + 1))
     }
 
-    /// Returns true if any of these words is in the scenario.
+    /// Returns true if the scenario contains any of these words.
     fn says(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.text.contains(word))
     }
@@ -146,8 +147,8 @@ impl Dice<'_> {
         }
     }
 
-    /// Draws a round trip between the least and the largest at which the scenario is recorded, each
-    /// order of magnitude as likely as the others.
+    /// Draws a round trip between the minimum and the maximum at which the scenario is recorded;
+    /// every order of magnitude is equally likely.
     fn distance(&self, distances: &[Duration]) -> Duration {
         let far = distances.iter().filter(|distance| !distance.is_zero());
         let (Some(&least), Some(&most)) = (far.clone().min(), far.max()) else {
@@ -237,8 +238,8 @@ impl Dice<'_> {
             && !chooses(&self.scenario.path) && !self.is_fixed(Circumstance::Ip) && !self.says(&words)
     }
 
-    /// Returns true if the service's port appears nowhere else in the scenario: no rule, directive
-    /// or argument would miss it.
+    /// Returns true if the service's port appears nowhere else in the scenario, so that changing it
+    /// does not invalidate a rule, directive or argument.
     fn is_port_said_once(&self) -> bool {
         self.text.matches(&self.service.port.to_string()).count() == 1
     }
@@ -265,7 +266,7 @@ impl Dice<'_> {
         u32::try_from(many).ok()
     }
 
-    /// Draws a receive buffer that neither responses nor requests come near to filling.
+    /// Draws a receive buffer that is much larger than any response or request.
     fn receive_buffer(&self) -> Option<Size> {
         let says_buffers = self.says(&[RECEIVE_BUFFER, "receive_buffer"]);
         let answer = largest_answer(self.service)?;
@@ -320,8 +321,8 @@ impl Dice<'_> {
         u32::try_from(between(&mut chance, range)).ok()
     }
 
-    /// Returns true if the recording may begin in the middle: each connection has many requests
-    /// that are alike, and the file is not altered otherwise.
+    /// Returns true if the recording may begin mid-connection: each connection has many similar
+    /// requests, and no other change is made to the file.
     fn has_a_middle(&self) -> bool {
         let spec = &self.scenario.recording;
         let is_long = match &self.service.load {

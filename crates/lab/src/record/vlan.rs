@@ -1,12 +1,12 @@
-//! VLAN tags (IEEE 802.1Q) added to a capture's frames, as on the mirror port of a switch: not
-//! every kernel that the lab runs on has VLAN devices.
+//! VLAN tags (IEEE 802.1Q) added to the frames of a capture, as on the mirror port of a switch.
+//! They are added afterwards because not every kernel that the lab runs on has VLAN devices.
 
 use std::fs;
 use std::path::Path;
 
 use crate::error::Error;
 
-/// The lengths of the file's header and of each record's (draft-ietf-opsawg-pcap §4, §5).
+/// The lengths of the file header and of each record header (draft-ietf-opsawg-pcap §4, §5).
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
@@ -29,7 +29,7 @@ pub(super) fn tag(file: &Path, vlan: u16) -> Result<(), Error> {
     fs::write(file, tagged).map_err(Error::file("write", file))
 }
 
-/// Returns the capture with tags; `None` if it is no whole capture of Ethernet frames.
+/// Returns the capture with tags; `None` if it is not a complete capture of Ethernet frames.
 fn tagged(capture: &[u8], vlan: u16) -> Option<Vec<u8>> {
     let (head, mut rest) = capture.split_at_checked(FILE_HEADER)?;
     if word(head, 20)? != ETHERNET {

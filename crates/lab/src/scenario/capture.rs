@@ -1,4 +1,4 @@
-//! The settings of a scenario's recordings: the distances, and the kind of file.
+//! The settings of a scenario's recordings: the round trips, and the file format.
 
 use std::time::Duration;
 
@@ -10,51 +10,51 @@ use super::quantity::{optional_duration, parse_duration};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptureSpec {
-    /// The round trips at which the scenario is recorded; the path's own if empty.
+    /// The round trips at which the scenario is recorded; if empty, the path's own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub round_trips: Vec<String>,
-    /// The settings of segmentation offload, on or off; the path's own if empty.
+    /// The settings of segmentation offload, on or off; if empty, the path's own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offload: Vec<bool>,
-    /// True if the client asks over IPv6.
+    /// True if the client sends requests over IPv6.
     pub ipv6: bool,
     /// The device to listen on in place of the path's own: `any` for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// The bytes kept of each packet; all if absent.
+    /// The number of bytes kept of each packet; all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<u32>,
     /// The time that the load runs before the recording begins.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub begin_after: Option<Duration>,
-    /// The kind of file.
+    /// The file format.
     pub format: CaptureFormat,
-    /// The VLAN whose tag every frame bears; only where the path is a veth pair.
+    /// The VLAN whose tag every frame has; only if the path is a veth pair.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
     /// The share of packets that are missing from the file, 0 to 1.
     pub lose: f64,
-    /// The circumstances that the truth depends on: no recording on parameters drawn by chance
-    /// changes them.
+    /// The circumstances that the truth depends on; recordings with randomly drawn parameters do
+    /// not change them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fixed: Vec<Circumstance>,
-    /// True if nothing may be recorded beside the scenario: its truth depends on how much the
-    /// processors have to do.
+    /// True if nothing else may be recorded at the same time, because the scenario's truth depends
+    /// on the load of the processors.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
 }
 
-/// A circumstance of a recording that may vary where the truth does not depend on it.
+/// A circumstance of a recording that may vary if the truth does not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Circumstance {
-    /// The round trip, between the least and the largest at which the scenario is recorded.
+    /// The round trip, between the minimum and the maximum at which the scenario is recorded.
     Distance,
-    /// The number of hosts: one that is client and server, or two.
+    /// The number of hosts: a single host that is client and server, or two.
     Loopback,
     /// The MTU of the hosts' devices.
     Mtu,
-    /// Segmentation offload: segments leave the hosts in large frames, or not.
+    /// Segmentation offload: whether segments leave the hosts as large (TSO/GRO) packets.
     Offload,
     /// The version of IP.
     Ip,
@@ -62,19 +62,19 @@ pub enum Circumstance {
     Port,
     /// The client's receive buffer of a connection.
     ReceiveBuffer,
-    /// The number of connections side by side.
+    /// The number of connections in parallel.
     Connections,
     /// The size of responses.
     Size,
-    /// The bytes kept of each packet.
+    /// The number of bytes kept of each packet.
     Snapshot,
-    /// The kind of file.
+    /// The file format.
     Format,
-    /// The beginning of the recording: with the load, or later.
+    /// The beginning of the recording: at the start of the load, or later.
     Begin,
 }
 
-/// A kind of capture file.
+/// A format of capture files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CaptureFormat {
@@ -106,7 +106,7 @@ impl Default for CaptureSpec {
 }
 
 impl CaptureSpec {
-    /// Returns the round trips at which the scenario is recorded; `own` if it names none.
+    /// Returns the round trips at which the scenario is recorded; `own` if it specifies none.
     pub fn distances(&self, own: Duration) -> Vec<Duration> {
         let said: Vec<_> = self
             .round_trips

@@ -1,5 +1,5 @@
-//! Evidence other than lagtrace's that a fault is there: from tshark, a counter of the kernel, the
-//! server's log, the emulator, the client's own clock.
+//! Evidence independent of lagtrace that a fault is present: from tshark, a counter of the kernel,
+//! the server's log, the emulator, or the client's own clock.
 
 use std::time::Duration;
 
@@ -8,36 +8,36 @@ use serde::{Deserialize, Serialize};
 use super::quantity::{format_duration, optional_duration};
 use crate::host::Side;
 
-/// A proof of the fault: exactly one of its witnesses is named.
+/// A proof of the fault; exactly one of its witnesses is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Proof {
     /// Packets that match a display filter of tshark, in which `{port}` and `{address}` are
-    /// the service's.
+    /// replaced by those of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tshark: Option<String>,
     /// The host whose recording tshark reads.
     pub end: Side,
-    /// The growth of a kernel counter, by nstat's name for it.
+    /// The increase of a kernel counter, by nstat's name of the counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
-    /// The host whose counter it is.
+    /// The host whose kernel counter is read.
     pub host: Side,
-    /// Lines with this text in the logs of the lab's servers.
+    /// Lines that contain this text in the logs of the lab's servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
     /// A counter of the path's emulator, such as `to_client.dropped_loss`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// True to count requests that failed by the client's own account.
+    /// True to count requests that failed according to the client.
     pub errors: bool,
-    /// The time by which the mean request takes longer with the fault than without, on the client's
-    /// own clock.
+    /// The time by which the mean request takes longer with the fault than without, as measured by
+    /// the client.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub slower_by: Option<Duration>,
     /// Minimum count with the fault.
     pub at_least: u64,
-    /// The largest count without the fault.
+    /// Maximum count without the fault.
     pub at_most: u64,
 }
 
@@ -63,7 +63,7 @@ impl Default for Proof {
 pub enum Witness<'a> {
     /// Packets of one end's recording that match a display filter.
     Tshark(&'a str, Side),
-    /// The growth of a host's kernel counter.
+    /// The increase of a host's kernel counter.
     Counter(&'a str, Side),
     /// Lines of the servers' logs.
     Log(&'a str),
@@ -71,12 +71,12 @@ pub enum Witness<'a> {
     Path(&'a str),
     /// Requests that failed.
     Errors,
-    /// The mean request's time, with the fault less without it.
+    /// The mean time of a request with the fault, minus the mean time without it.
     Slower(Duration),
 }
 
 impl Proof {
-    /// Returns the witness; `None` if none or several are named.
+    /// Returns the witness; `None` if none or several are set.
     pub(crate) fn witness(&self) -> Option<Witness<'_>> {
         let named = [
             self.tshark

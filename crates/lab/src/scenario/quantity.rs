@@ -1,4 +1,4 @@
-//! Quantities as people write them in a scenario: `8ms`, `5Mbit`, `16kB`.
+//! Quantities in the notation of scenarios: `8ms`, `5Mbit`, `16kB`.
 //!
 //! Input: text. Output: a [`Duration`], a [`Rate`] or a [`Size`]; and back, so that a scenario can
 //! be passed to another process and parsed there.
@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct Rate(u64);
 
 impl Rate {
-    /// Returns the rate of `bits` per second; `None` for zero, which would never deliver anything.
+    /// Returns the rate of `bits` per second; `None` for zero, because such a link would never
+    /// deliver anything.
     pub(crate) fn from_bits_per_second(bits: u64) -> Option<Self> {
         (bits > 0).then_some(Self(bits))
     }
@@ -25,32 +26,32 @@ impl Rate {
         self.0
     }
 
-    /// Returns the time for which `bytes` keep a link of this rate busy, rounded up to a
+    /// Returns the time that sending `bytes` takes on a link with this rate, rounded up to a
     /// nanosecond.
     pub(crate) fn time_for(self, bytes: u64) -> Duration {
         let nanos = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(self.0));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Returns the bytes that a link of this rate carries in a time, rounded down.
+    /// Returns the number of bytes that a link with this rate carries in a time, rounded down.
     pub(crate) fn bytes_in(self, time: Duration) -> u64 {
         let bytes = time.as_nanos().saturating_mul(u128::from(self.0)) / 8_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
 
-/// An amount of bytes, written `1500B`, `16kB` or `1MB` (powers of 1000).
+/// A number of bytes, written `1500B`, `16kB` or `1MB` (powers of 1000).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Size(u64);
 
 impl Size {
-    /// Returns the amount of `bytes` bytes.
+    /// Returns the size of `bytes` bytes.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// Returns the amount in bytes.
+    /// Returns the number of bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
@@ -70,7 +71,7 @@ const RATES: [(&str, u64); 4] = [
 ];
 const SIZES: [(&str, u64); 3] = [("MB", 1_000_000), ("kB", 1_000), ("B", 1)];
 
-/// The error of a text that is no quantity of the wanted kind.
+/// The error for a text that is not a quantity of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {kind}: write a whole number and one of {units}")]
 pub struct BadQuantity {
@@ -99,8 +100,8 @@ fn parse(text: &str, kind: &'static str, units: &[(&str, u64)]) -> Result<u64, B
     number.checked_mul(*factor).ok_or_else(bad)
 }
 
-/// Writes an amount in the largest unit that leaves a whole number: [`parse`] reads it back without
-/// loss.
+/// Writes an amount in the largest unit that gives a whole number, so that [`parse`] reads it back
+/// without loss.
 fn format(amount: u64, units: &[(&str, u64)]) -> String {
     let (name, factor) = units
         .iter()
@@ -114,7 +115,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, BadQuantity> {
     parse(text, "time", &TIMES).map(Duration::from_nanos)
 }
 
-/// Writes a time so that [`parse_duration`] reads it back.
+/// Writes a time in a form that [`parse_duration`] reads back.
 pub(crate) fn format_duration(time: Duration) -> String {
     format(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), &TIMES)
 }

@@ -1,4 +1,4 @@
-//! Services: a port of the server, its server and load, and the truth about it.
+//! Services: a port of the server, the server on that port and its load, and the truth about them.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,21 +9,21 @@ use crate::firewall::Firewall;
 use crate::load::Load;
 use crate::server::Server;
 
-/// A port of the server, the server there, and the truth about it.
+/// A port of the server, the server on that port, and the truth about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
     /// The service's name within its scenario.
     pub name: String,
-    /// The TCP port, the same over IPv4 and IPv6.
+    /// The TCP port, which is the same over IPv4 and IPv6.
     pub port: u16,
-    /// The server that listens there.
+    /// The server that listens on the port.
     pub server: Server,
     /// The packet filter of this port on the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
-    /// The quota of CPU time of the server's processes. All nginx services of a scenario are one
-    /// nginx and share it.
+    /// The quota of CPU time of the server's processes. All nginx services of a scenario run in one
+    /// nginx and share the quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_quota: Option<CpuQuota>,
     /// The times at which all of the server's processes are stopped.
@@ -32,25 +32,26 @@ pub struct Service {
     /// The clients' load while the service is recorded.
     #[serde(default)]
     pub load: Load,
-    /// Programs that run on the client while the load does, each with its arguments; they are
-    /// ended after it. The same words are filled in as in a load's arguments.
+    /// Programs that run on the client during the load, each with its arguments; they are ended
+    /// after the load. The same placeholders are replaced as in a load's arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Vec<String>>,
-    /// The content of a right diagnosis of this service: what it says and does not say.
+    /// The content of a correct diagnosis of this service: the statements that it makes and does
+    /// not make.
     #[serde(default)]
     pub truth: Truth,
-    /// The evidence, other than lagtrace's, that the fault is there.
+    /// Evidence independent of lagtrace that the fault is present.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proof: Vec<Proof>,
-    /// The parts that replace the service's own where the fault is switched off.
+    /// The parts that replace the service's own when the fault is switched off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<ServiceWithout>,
 }
 
 impl Service {
-    /// Returns true if the service is a case by itself. A database behind a server, or the resolver
-    /// that the client's library asks, only belongs to another service's case, unless the scenario
-    /// gives it a load of its own.
+    /// Returns true if the service is a case by itself. A database used by a server, or the
+    /// resolver that the client's library queries, is only a part of another service's case, unless
+    /// the scenario gives it its own load.
     pub fn is_asked(&self) -> bool {
         self.server.is_for_pages() || !self.load.is_plain()
     }

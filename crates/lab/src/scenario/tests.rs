@@ -1,4 +1,4 @@
-//! Tests of the rules for scenarios, and that every shipped file follows them.
+//! Tests of the rules for scenarios, and of whether every shipped file follows them.
 
 use lagtrace_core::registry::Id;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn parse_with(lines: &str) -> Result<Scenario, Error> {
     )
 }
 
-/// Returns the reason for which a scenario is refused.
+/// Returns the reason why a scenario is rejected.
 fn reason(result: Result<Scenario, Error>) -> String {
     result.expect_err("it should be refused").chain()
 }

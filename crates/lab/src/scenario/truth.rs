@@ -1,8 +1,8 @@
-//! The truth of a service: the findings that a right diagnosis has, may have, and must not
+//! The truth of a service: the findings that a correct diagnosis must have, may have, and must not
 //! have.
 //!
-//! Causes are named by their ids in the registry of causes, which is all that the lab takes from
-//! the analysis: it judges nothing by itself.
+//! Causes are identified by their ids in the registry of causes. This is all that the lab uses of
+//! the analysis; the lab itself performs no diagnosis.
 
 use std::time::Duration;
 
@@ -16,43 +16,45 @@ use crate::host::Side;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Truth {
-    /// The findings that must come, the largest first. Empty where the catalogue of causes has
-    /// nothing for it, as for a healthy service or one that answers nonsense.
+    /// The findings that must be reported, the largest first. Empty if the catalogue of causes has
+    /// no entry for the service, as for a healthy service or one that sends invalid responses.
     pub expected: Vec<Expectation>,
-    /// The causes that may be found besides.
+    /// Further causes that may be reported.
     pub allowed: Vec<Id>,
-    /// The causes that must never be found: the look-alikes.
+    /// The causes that must never be reported: similar causes that are easily confused.
     pub must_not: Vec<Id>,
-    /// The time that the fault adds to a request that it touches, where that was designed.
+    /// The time that the fault adds to an affected request, if it was specified by design.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub added: Option<Duration>,
-    /// The share of requests that the fault touches, 0 to 1, where that was designed.
+    /// The share of requests that the fault affects, 0 to 1, if it was specified by design.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
-    /// True if the recording holds only a part of the requests: findings cost those.
+    /// True if the recording contains only a part of the requests: the cost of findings is then
+    /// that of these requests.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// The reason why the difference that switching the fault off makes is not the cost of the
-    /// expected findings; `None` where it is.
+    /// The reason why the effect of switching the fault off differs from the cost of the expected
+    /// findings; `None` if it does not differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_cost: Option<String>,
 }
 
-/// A finding that must come.
+/// A finding that must be reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    /// The cause; of several, any one will do.
+    /// The cause. If several are listed, any one of them is correct.
     pub cause: Vec<Id>,
-    /// The culprit; of several, any one will do, where the lab cannot be told from another place.
+    /// The culprit. Several are listed if the lab's culprit cannot be distinguished from another
+    /// place; any one of them is correct.
     pub culprit: Vec<Culprit>,
-    /// The ends whose packets cannot show the finding to anybody.
+    /// The ends at which the packets cannot show the finding.
     #[serde(default, skip_serializing_if = "Hidden::is_nowhere")]
     pub hidden: Hidden,
 }
 
-/// The ends at which a cause is in no packet, and the reason: never the lack of a rule, only that
-/// the packets would be the same without the cause.
+/// The ends at which no packet shows a cause, and the reason. The reason must never be a missing
+/// rule, only that the packets would be the same without the cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hidden {
@@ -99,8 +101,8 @@ impl Hidden {
 }
 
 impl Truth {
-    /// Returns the truth as far as one end's packets can show it. A finding hidden from there is
-    /// neither expected nor allowed: a diagnosis that names it all the same has guessed.
+    /// Returns the part of the truth that the packets at one end can show. A finding hidden at that
+    /// end is neither expected nor allowed: a diagnosis that reports it nevertheless is a guess.
     #[must_use]
     pub fn seen_from(&self, end: Side) -> Self {
         let mut seen = self.clone();
@@ -108,8 +110,8 @@ impl Truth {
         seen
     }
 
-    /// Returns the truth as far as packets can show it that both ends see at once, as on loopback:
-    /// they show whatever those of either end would.
+    /// Returns the part of the truth that packets can show if both ends are captured together, as
+    /// on loopback: everything that the packets at either end would show.
     #[must_use]
     pub fn seen_from_both(&self) -> Self {
         let mut seen = self.clone();
@@ -117,7 +119,7 @@ impl Truth {
         seen
     }
 
-    /// Returns true if a right diagnosis may hold this cause.
+    /// Returns true if a correct diagnosis may contain this cause.
     pub fn admits(&self, cause: Id) -> bool {
         let expected = self
             .expected
@@ -126,7 +128,8 @@ impl Truth {
         expected.chain(&self.allowed).any(|&known| known == cause)
     }
 
-    /// Checks that no cause is both wanted and forbidden; the error is the reason.
+    /// Checks that no cause is both expected and forbidden; the error is the reason why the truth
+    /// is invalid.
     pub(super) fn check(&self) -> Result<(), String> {
         if self
             .expected

@@ -1,4 +1,4 @@
-//! The scenario with its fault switched off, which shows that the fault makes the difference.
+//! The scenario with its fault switched off, which proves that the fault causes the difference.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,8 @@ use crate::load::Load;
 use crate::path::PathSpec;
 use crate::server::Server;
 
-/// Parts of a scenario without the fault. Each replaces the scenario's own as a whole.
+/// The parts of a scenario without the fault. Each replaces the whole corresponding part of the
+/// scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Without {
@@ -23,7 +24,8 @@ pub struct Without {
     pub server: Option<HostSpec>,
 }
 
-/// Parts of a service without the fault. Each replaces the service's own as a whole.
+/// The parts of a service without the fault. Each replaces the whole corresponding part of the
+/// service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceWithout {
@@ -38,7 +40,7 @@ pub struct ServiceWithout {
     /// The clients' load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
-    /// The programs beside the load.
+    /// The programs that run in parallel to the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<Vec<Vec<String>>>,
 }
@@ -50,7 +52,7 @@ impl Without {
 }
 
 impl Scenario {
-    /// Returns true if the scenario has parts with its fault switched off.
+    /// Returns true if the scenario has parts for its fault being switched off.
     pub(crate) fn has_off_switch(&self) -> bool {
         !self.without.is_empty()
             || self
@@ -59,8 +61,8 @@ impl Scenario {
                 .any(|service| service.without.is_some())
     }
 
-    /// Returns the scenario with its fault switched off. The round trip stays as it is here, since
-    /// it may have been asked for.
+    /// Returns the scenario with its fault switched off. The round trip is kept, because it may
+    /// have been requested explicitly.
     #[must_use]
     pub(crate) fn switched_off(mut self) -> Self {
         let without = std::mem::take(&mut self.without);

@@ -1,4 +1,4 @@
-//! Accepting connections, each on a thread of its own, for all of the lab's own servers.
+//! Accepting of connections, each on its own thread, for all of the lab's own servers.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The stack size of a connection's thread, which needs little.
+/// The stack size of a connection's thread.
 const STACK: usize = 128 << 10;
 
-/// Serves each connection on a thread of its own, for as long as the process lives; connections
-/// beyond `most` at a time are closed. After each one that was taken, the listener rests for
-/// `between`.
+/// Serves each connection on its own thread, as long as the process runs. If more than `most`
+/// connections are open, further ones are closed. After each accepted connection, the listener
+/// pauses for `between`.
 pub(super) fn serve_all<S>(listener: &TcpListener, most: usize, between: Duration, serve: S)
 where
     S: Fn(&TcpStream) + Send + Sync + 'static,

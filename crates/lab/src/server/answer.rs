@@ -4,20 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::scenario::quantity::Size;
 
-/// The largest file of a response: the run's folder lies in memory.
+/// Maximum size of a file served as a response; limited because the run's folder is in memory.
 const LARGEST_FILE: Size = Size::from_bytes(50_000_000);
 
 /// The responses of an nginx.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// A page of about 600 bytes from a file: header and body leave in a write each.
+    /// A page of about 600 bytes from a file: header and body are sent in separate writes.
     #[default]
     Page,
-    /// `return STATUS` with a short text: header and body leave in one write.
+    /// `return STATUS` with a short text: header and body are sent in one write.
     Return(u16),
-    /// Files of text of these sizes: one size, or a list of them. The first is served at `/`; each
-    /// is also served at its size, as `/300kB`.
+    /// Text files of these sizes: one size, or a list of sizes. The first file is served at `/`;
+    /// each is also served at its size, such as `/300kB`.
     Bytes(Sizes),
 }
 
@@ -27,7 +27,7 @@ pub enum Answer {
 pub struct Sizes(Vec<Size>);
 
 impl Sizes {
-    /// Returns the sizes, the first of which is that of `/`.
+    /// Returns the sizes, the first of which is the size of `/`.
     pub fn as_slice(&self) -> &[Size] {
         &self.0
     }

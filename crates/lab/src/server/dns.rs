@@ -1,8 +1,8 @@
-//! A DNS server of the lab's own that answers late: the one that a resolver asks if it has nothing
-//! cached.
+//! A DNS server of the lab's own that answers late, as the server that a resolver queries if the
+//! name is not in its cache.
 //!
-//! It answers over UDP and TCP (RFC 1035), every name alike, with the addresses of the lab's
-//! server. Bounded: a query that finds too many waiting is not answered.
+//! The server answers over UDP and TCP (RFC 1035). It resolves every name to the addresses of the
+//! lab's server. The number of waiting answers is bounded: further queries are not answered.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -19,19 +19,19 @@ use crate::error::Error;
 use crate::link::Addresses;
 use crate::scenario::quantity::duration;
 
-/// Maximum number of answers that wait at a time; a query beyond them is dropped.
+/// Maximum number of waiting answers; further queries are dropped.
 const MOST_WAITING: usize = 1024;
 
-/// The most TCP connections that are served at a time; further ones are closed.
+/// Maximum number of TCP connections served in parallel; further ones are closed.
 const MOST_CONNECTIONS: usize = 64;
 
 /// The idle time after which a TCP connection is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The longest query that is read, in bytes: a name, a question, and room for EDNS.
+/// Maximum length of a query, in bytes: a name, a question, and room for EDNS.
 const LONGEST_QUERY: usize = 1024;
 
-/// A DNS server that takes its time.
+/// A DNS server that answers late.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlowDns {
@@ -66,7 +66,7 @@ pub(crate) struct DnsPlan {
     pub(crate) addresses: Addresses,
 }
 
-/// An answer that waits for its time.
+/// An answer that waits for the time at which it is sent.
 struct Waiting {
     due: Instant,
     to: SocketAddr,
@@ -110,7 +110,7 @@ fn receive(socket: &UdpSocket, plan: &DnsPlan, queue: &SyncSender<Waiting>) {
     }
 }
 
-/// Sends answers when they are due. All take equally long, so they leave in the order of their
+/// Sends answers when they are due. All have the same delay, so they are sent in the order of their
 /// queries.
 fn send_when_due(socket: &UdpSocket, waiting: Receiver<Waiting>) {
     for Waiting { due, to, answer } in waiting {
@@ -133,7 +133,7 @@ fn serve_streams(listener: &TcpListener, plan: &DnsPlan) {
     );
 }
 
-/// Serves messages with their length before them (RFC 1035 §4.2.2), one after the other.
+/// Serves messages that are preceded by their length (RFC 1035 §4.2.2), one after the other.
 fn serve_stream(mut connection: &TcpStream, plan: &DnsPlan) -> io::Result<()> {
     connection.set_read_timeout(Some(IDLE_LIMIT))?;
     connection.set_nodelay(true)?;
@@ -157,7 +157,7 @@ const TYPE_A: u16 = 1;
 const TYPE_AAAA: u16 = 28;
 const CLASS_IN: u16 = 1;
 
-/// Returns the answer to a query with one question; `None` to anything else.
+/// Returns the answer to a query with one question; `None` for any other message.
 fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
     let word = |at: usize| Some(u16::from_be_bytes([*query.get(at)?, *query.get(at + 1)?]));
     let (flags, questions) = (word(2)?, word(4)?);
@@ -193,8 +193,8 @@ fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Returns the offset at which the question's name ends: labels without pointers, at most 255 bytes
-/// in all.
+/// Returns the offset of the end of the question's name, which consists of labels without pointers
+/// and has at most 255 bytes in total.
 fn end_of_name(query: &[u8]) -> Option<usize> {
     let mut at = HEADER;
     loop {

@@ -13,13 +13,13 @@ use crate::scenario::Service;
 /// Maximum number of arguments of a dnsmasq.
 const MOST_ARGUMENTS: usize = 256;
 
-/// A dnsmasq on the service's port, over UDP and TCP. It logs every query and reads neither the
-/// machine's configuration nor its `/etc/hosts` nor its `/etc/resolv.conf`.
+/// A dnsmasq on the service's port, over UDP and TCP. It logs every query. It does not read the
+/// machine's configuration, `/etc/hosts` or `/etc/resolv.conf`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dnsmasq {
-    /// The records and all other arguments, as `--host-record=www.lab.test,{server}`. `{server}`,
-    /// `{server6}`, `{client}` and `{client6}` stand for addresses.
+    /// The records and all other arguments, such as `--host-record=www.lab.test,{server}`.
+    /// `{server}`, `{server6}`, `{client}` and `{client6}` are replaced by addresses.
     pub arguments: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! The listening ports of a namespace, read from the kernel's tables: a trial connection would show
-//! in recordings and counters.
+//! The listening ports of a namespace, read from the kernel's tables. A test connection is not
+//! used, because it would appear in recordings and counters.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::io;
 use crate::error::Error;
 use crate::namespace::Namespace;
 
-/// Returns the TCP ports that something listens on inside a namespace, over either IP version.
+/// Returns the TCP ports with a listener inside a namespace, over either IP version.
 pub(crate) fn ports(namespace: &Namespace) -> Result<BTreeSet<u16>, Error> {
     namespace.within("read the listening ports", || {
         let mut ports = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! A mail server, as far as a client needs one to deliver a message (RFC 5321): here the server
-//! speaks first, which HTTP servers never do.
+//! A mail server, as far as a client needs it to deliver a message (RFC 5321). It is included
+//! because its protocol starts with data from the server, unlike HTTP.
 
 #![allow(unsafe_code)]
 
@@ -13,24 +13,25 @@ use serde::{Deserialize, Serialize};
 use super::accept::serve_all;
 use crate::error::Error;
 
-/// Maximum number of connections that are served at a time; further ones are closed.
+/// Maximum number of connections served in parallel; further ones are closed.
 const MOST_CONNECTIONS: usize = 256;
 
 /// The idle time after which a connection is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Maximum number of bytes that are read from one connection.
+/// Maximum number of bytes read from one connection.
 const LONGEST_DIALOGUE: u64 = 1 << 20;
 
-/// The longest `TCP_DEFER_ACCEPT` of a scenario, in whole seconds, the option's unit.
+/// Maximum `TCP_DEFER_ACCEPT` in a scenario, in whole seconds, which is the option's unit.
 const LONGEST_DEFERRAL_S: u8 = 60;
 
 /// A mail server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mail {
-    /// The seconds of `TCP_DEFER_ACCEPT` on the listening socket: the program hears of a connection
-    /// only once data have come, or once the kernel has retransmitted its SYN/ACK for that long.
+    /// The seconds of `TCP_DEFER_ACCEPT` on the listening socket: the program is notified of a
+    /// connection only once data has arrived, or once the kernel has retransmitted its SYN/ACK for
+    /// that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defer_accept_s: Option<u8>,
 }

@@ -11,8 +11,7 @@ use crate::run::open_up;
 use crate::scenario::Service;
 use crate::scenario::quantity::Size;
 
-/// The number of workers unless a service sets another: more than one, like the machines on which
-/// the case was observed.
+/// The default number of workers: more than one, as on the machines on which the case was observed.
 const WORKERS: u8 = 2;
 
 /// Returns the number of workers of the nginx of these services.
@@ -47,7 +46,7 @@ pub(crate) fn error_log(folder: &Path) -> PathBuf {
 }
 
 /// Writes nginx's folder: page and configuration. Returns the arguments to start nginx with; `None`
-/// if no service is nginx.
+/// if no service is an nginx.
 pub(crate) fn lay(
     folder: &Path,
     services: &[Service],
@@ -84,7 +83,7 @@ pub(crate) fn lay(
     ]))
 }
 
-/// Writes the files of a service that serves some.
+/// Writes the files of a service that serves files.
 fn lay_files(home: &Path, service: &Service) -> Result<(), Error> {
     let Server::Nginx(Nginx {
         answer: Answer::Bytes(sizes),
@@ -115,7 +114,7 @@ fn files(home: &Path, service: &str) -> PathBuf {
     home.join(format!("{service}.files"))
 }
 
-/// Returns a text of this size: numbered lines, which any compression shrinks well.
+/// Returns a text of this size: numbered lines, which compress well with any method.
 fn text(size: Size) -> String {
     let length = usize::try_from(size.bytes()).unwrap_or(usize::MAX);
     let mut text = String::with_capacity(length.saturating_add(64));
@@ -132,7 +131,8 @@ fn text(size: Size) -> String {
     text
 }
 
-/// Returns the user as whom distributions run a web server's workers; root where there is none.
+/// Returns the user under which distributions run a web server's workers; root if there is no such
+/// user.
 fn worker_user() -> &'static str {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let exists = |user: &&str| {
@@ -146,7 +146,7 @@ fn worker_user() -> &'static str {
         .unwrap_or("root")
 }
 
-/// Returns the configuration, laid out as an administrator would.
+/// Returns the configuration, formatted as by an administrator.
 fn configure(home: &Path, user: &str, services: &[Service]) -> String {
     let workers = workers(services);
     let home = home.display().to_string();
@@ -235,8 +235,8 @@ fn block(home: &str, service: &Service, nginx: &Nginx) -> String {
     text
 }
 
-/// Returns a directive as the file has it: a block stands as it is, anything else ends in a
-/// semicolon.
+/// Returns a directive as written in the file: a block is unchanged, any other directive ends with
+/// a semicolon.
 fn written(directive: &str, home: &str) -> String {
     let directive = directive.trim().replace("{folder}", home);
     if directive.ends_with(['}', ';']) {

@@ -1,4 +1,4 @@
-//! openssl's OCSP responder, which says whether a certificate is revoked (RFC 6960).
+//! openssl's OCSP responder, which reports whether a certificate is revoked (RFC 6960).
 
 use std::path::Path;
 
@@ -13,12 +13,13 @@ use crate::scenario::Service;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ocsp {
-    /// The service, an nginx that speaks TLS with a chain of two or more certificates.
+    /// The service whose certificate is checked: an nginx with TLS and a chain of two or more
+    /// certificates.
     pub of: String,
 }
 
 /// Returns the program that runs the responder. The certificate's issuer, number 1 of its chain,
-/// signs its answers.
+/// signs the responder's answers.
 pub(super) fn lay(folder: &Path, service: &Service, ocsp: &Ocsp) -> Program {
     let home = certificates(&folder.join("nginx"), &ocsp.of);
     let file = |name: &str| home.join(name).display().to_string();

@@ -28,13 +28,13 @@ use super::stamp::Stamp;
 use super::{Server, request};
 use crate::error::Error;
 
-/// Maximum number of connections that a server serves at a time; further ones are closed.
+/// Maximum number of connections that a server serves in parallel; further ones are closed.
 const MOST_CONNECTIONS: usize = 4096;
 
 /// The idle time after which a connection is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(120);
 
-/// The backlog of `listen(2)` unless a scenario says otherwise.
+/// The default backlog of `listen(2)`.
 const BACKLOG: u16 = 128;
 
 /// The plan for the process of one service.
@@ -79,7 +79,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Allows as many open files as connections, where that is permitted.
+/// Raises the limit of open files to the number of connections, if that is permitted.
 fn allow_many_files() {
     let wanted = Some(MOST_CONNECTIONS as u64 + 64);
     let limit = Rlimit {
@@ -89,8 +89,8 @@ fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Returns a listener whose accepted sockets inherit their buffers' sizes from it: a receive buffer
-/// set later would not be in the window scale.
+/// Returns a listener from which accepted sockets inherit their buffer sizes, because a receive
+/// buffer that is set later has no effect on the window scale.
 fn listen(
     address: SocketAddr,
     accepting: &Accepting,
@@ -136,7 +136,7 @@ impl Service {
         }
     }
 
-    /// Answers every request of a connection and notes the times.
+    /// Answers every request on a connection and records the times.
     fn converse(&self, connection: &TcpStream) -> io::Result<()> {
         set_options(connection, &self.own.socket)?;
         let peer = plain_address(connection.peer_addr()?);
@@ -163,8 +163,8 @@ impl Service {
         Ok(())
     }
 
-    /// Reads one request and writes its response; returns when the request was read, and when each
-    /// write returned.
+    /// Reads one request and writes its response. Returns the time at which the request was read,
+    /// and the times at which each write returned.
     fn exchange(
         &self,
         connection: &TcpStream,
@@ -193,8 +193,8 @@ impl Service {
         Ok(Some((read_ns, written_ns)))
     }
 
-    /// Writes one line in one write: the file is open for appending, so lines of several threads
-    /// never mix.
+    /// Writes one line in a single write. The file is open for appending, so that the lines of
+    /// several threads are not mixed.
     fn note(&self, stamp: &Stamp) -> io::Result<()> {
         let Some(mut file) = self.stamps.as_ref() else {
             return Ok(());
@@ -219,7 +219,7 @@ fn set_options(connection: &TcpStream, options: &SocketOptions) -> io::Result<()
     })
 }
 
-/// Returns the address as the client knows it: an IPv4 client of a dual-stack socket is
+/// Returns the client's address in its plain form: an IPv4 client of a dual-stack socket appears as
 /// `::ffff:a.b.c.d`.
 fn plain_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
@@ -229,8 +229,8 @@ fn plain_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Returns the current time on the clock of a recording's packets, CLOCK_REALTIME, in ns since
-/// 1970.
+/// Returns the current CLOCK_REALTIME in ns since 1970, which is also the clock of a recording's
+/// packets.
 pub(crate) fn realtime_ns() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

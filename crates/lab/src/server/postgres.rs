@@ -1,5 +1,5 @@
-//! A PostgreSQL for a service: a cluster of its own in the run's folder, which no other
-//! cluster of the machine knows of. Its log is its standard error.
+//! A PostgreSQL for a service: its own cluster in the run's folder, independent of other clusters
+//! on the machine. Its log is its standard error.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -26,18 +26,19 @@ use crate::tool;
 pub struct Postgres {
     /// Settings, `name=value`.
     pub settings: Vec<String>,
-    /// The SQL that is run before any client asks.
+    /// The SQL that is run before any client connects.
     pub prepare: Vec<String>,
 }
 
-/// The user that owns clusters: the server refuses to run as root.
+/// The user that owns clusters. A separate user is needed because the server refuses to run as
+/// root.
 const OWNER: &str = "postgres";
 
-/// The longest time until it lets clients in.
+/// Maximum time until the server accepts clients.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
-/// The settings of a cluster for a run of seconds: nothing of it survives, and nothing of it lies
-/// outside its folder. Statements and lock waits that a person would notice are logged.
+/// The settings of a cluster for a run of seconds: no data survives the run, and all data is inside
+/// its folder. Statements and lock waits that a person would notice are logged.
 const SETTINGS: [&str; 10] = [
     "fsync=off",
     "synchronous_commit=off",
@@ -51,7 +52,7 @@ const SETTINGS: [&str; 10] = [
     "deadlock_timeout=20ms",
 ];
 
-/// Makes the cluster and returns the program.
+/// Creates the cluster and returns the program.
 pub(super) fn lay(folder: &Path, service: &Service, postgres: &Postgres) -> Result<Program, Error> {
     let missing = || Error::MissingTool {
         tool: "postgres",
@@ -96,7 +97,7 @@ fn make_cluster(home: &Path, user: User) -> Result<(), Error> {
     file.and_then(append).map_err(Error::file("write", &access))
 }
 
-/// Waits until the server lets clients in, and runs the first SQL over its own socket.
+/// Waits until the server accepts clients, and runs the first SQL over its own socket.
 pub(super) fn prepare(folder: &Path, service: &Service, postgres: &Postgres) -> Result<(), Error> {
     let home = home(folder, service);
     let begun = Instant::now();

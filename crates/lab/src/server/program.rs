@@ -1,5 +1,5 @@
-//! Real servers with a process of their own: starting such a process, making it ready and ending
-//! it. The configuration of each kind is in its own module.
+//! Real servers with their own process: starting the process, preparing it and ending it. The
+//! configuration of each kind of server is in its own module.
 
 use std::fs;
 
@@ -7,13 +7,13 @@ use rustix::process::{Gid, Signal, Uid};
 
 use super::{Nginx, Server};
 
-/// A server whose files are written and that may be started.
+/// A server whose files are written and that can be started.
 pub(crate) struct Program {
     pub(crate) tool: &'static str,
     pub(crate) arguments: Vec<String>,
-    /// The user as whom it runs; root if absent.
+    /// The user under which the program runs; root if absent.
     pub(crate) user: Option<User>,
-    /// The signal that makes it, and the processes that it started, end at once.
+    /// The signal that ends the program, and the processes that it started, immediately.
     pub(crate) ends_by: Signal,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Returns the user of this name, if the machine has one.
+    /// Returns the user with this name, if the machine has one.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let passwd = fs::read_to_string("/etc/passwd").ok()?;
         let mut lines = passwd.lines().map(|line| line.split(':'));
@@ -41,7 +41,7 @@ impl User {
     }
 }
 
-/// Returns the programs that a real server needs installed, and the Debian package of each.
+/// Returns the programs that must be installed for a real server, and the Debian package of each.
 pub(crate) fn requirements(server: &Server) -> &'static [(&'static str, &'static str)] {
     match server {
         Server::Nginx(Nginx { tls: Some(_), .. }) => {

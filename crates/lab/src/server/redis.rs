@@ -1,4 +1,5 @@
-//! A Redis for a service: its arguments. It keeps nothing; its log is its standard output.
+//! A Redis for a service: its arguments. Redis stores nothing on disk; its log is its standard
+//! output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,13 +16,13 @@ use crate::tool;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Redis {
-    /// The settings as on its command line, `name value`.
+    /// The settings as on the command line, `name value`.
     pub settings: Vec<String>,
-    /// The commands that it is given before any client asks, such as `DEBUG POPULATE 1000`.
+    /// The commands that are sent before any client connects, such as `DEBUG POPULATE 1000`.
     pub prepare: Vec<String>,
 }
 
-/// Makes the folder of a Redis and returns the program.
+/// Creates the folder of a Redis and returns the program.
 pub(super) fn lay(folder: &Path, service: &Service, redis: &Redis) -> Result<Program, Error> {
     let home = folder.join(&service.name);
     fs::create_dir(&home).map_err(Error::file("create", &home))?;
@@ -48,7 +49,7 @@ pub(super) fn lay(folder: &Path, service: &Service, redis: &Redis) -> Result<Pro
     })
 }
 
-/// Sends a listening Redis its first commands, over its own socket and not the network.
+/// Sends a listening Redis its first commands, over its Unix socket and not the network.
 pub(super) fn prepare(folder: &Path, service: &Service, redis: &Redis) -> Result<(), Error> {
     for line in &redis.prepare {
         let mut command = tool::command("redis-cli");

@@ -1,15 +1,16 @@
-//! Reading HTTP/1.1 requests off a kept-alive connection, parsed only as far as the lab's own
-//! servers need it: to find their end. Bounded; malformed input ends the connection.
+//! Reading of HTTP/1.1 requests from a persistent connection. They are parsed only as far as the
+//! lab's own servers need to find their end. Lengths are bounded; malformed input ends the
+//! connection.
 
 use std::io::{self, Read};
 
-/// The longest header, in bytes. Bodies are read and not kept.
+/// Maximum length of the header, in bytes. Bodies are read but not kept.
 const LONGEST_HEADER: usize = 64 << 10;
 
-/// The response that tells a client to go on with the body that it announced (RFC 9110 §10.1.1).
+/// The response that tells a client to send the body that it announced (RFC 9110 §10.1.1).
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The parts of a request's header that concern its body.
+/// The fields of a request's header that concern its body.
 pub(super) struct Head {
     /// The body's length in bytes: `Content-Length` (RFC 9112 §6.3), or 0 without it.
     body: u64,
@@ -17,7 +18,7 @@ pub(super) struct Head {
     pub(super) expects: bool,
 }
 
-/// A connection's requests, one after the other.
+/// The requests on a connection, one after the other.
 pub(super) struct Requests<R> {
     from: R,
     /// Bytes that were read and are not yet part of a request.
@@ -37,7 +38,7 @@ impl<R: Read> Requests<R> {
         !self.buffered.is_empty()
     }
 
-    /// Reads the next request to its end; returns false if the client has no more.
+    /// Reads the next request to its end; returns false if the client sends no more requests.
     pub(super) fn next(&mut self) -> io::Result<bool> {
         match self.head()? {
             Some(head) => self.body(&head),
@@ -45,7 +46,7 @@ impl<R: Read> Requests<R> {
         }
     }
 
-    /// Reads the next request's header; `None` if the client has no more.
+    /// Reads the next request's header; `None` if the client sends no more requests.
     pub(super) fn head(&mut self) -> io::Result<Option<Head>> {
         let length = loop {
             if let Some(length) = header_length(&self.buffered) {
@@ -63,7 +64,7 @@ impl<R: Read> Requests<R> {
         Ok(Some(head))
     }
 
-    /// Reads the body that follows a header; returns false if the client ends within it.
+    /// Reads the body that follows a header; returns false if the connection ends within the body.
     pub(super) fn body(&mut self, head: &Head) -> io::Result<bool> {
         let mut body = head.body;
         while body > 0 {

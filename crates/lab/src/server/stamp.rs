@@ -1,4 +1,4 @@
-//! Timestamps of the servers' own, for comparison with a diagnosis.
+//! Timestamps recorded by the servers themselves, for comparison with a diagnosis.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// A request as the `think` or `pause` server saw it. All timestamps are CLOCK_REALTIME,
+/// A request as recorded by the `think` or `pause` server. All timestamps are CLOCK_REALTIME in
 /// nanoseconds since 1970, the clock of a recording's packets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
@@ -26,11 +26,11 @@ pub struct Stamp {
 /// A line of an nginx's access log, kept if the service sets `access_log = true`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessLine {
-    /// The time at which the response had been handed to the kernel (`$msec`), in seconds since
-    /// 1970, to the ms.
+    /// The time at which the response had been passed to the kernel (`$msec`), in seconds since
+    /// 1970, with ms resolution.
     pub written_s: f64,
-    /// The time from the request's first bytes read to the log line (`$request_time`), in seconds,
-    /// to the ms.
+    /// The time from reading the request's first bytes to writing the log line (`$request_time`),
+    /// in seconds, with ms resolution.
     pub request_time_s: f64,
     /// The client's address and port.
     pub peer: SocketAddr,
@@ -45,8 +45,8 @@ pub(crate) fn stamp_log(folder: &Path, service: &str) -> PathBuf {
     folder.join(format!("{service}.stamps.ndjson"))
 }
 
-/// Reads the timestamps that a `think` or `pause` server wrote so far; none before its first
-/// request.
+/// Reads the timestamps that a `think` or `pause` server has written so far; there are none before
+/// its first request.
 pub(crate) fn read_stamps(path: &Path) -> Result<Vec<Stamp>, Error> {
     let text = read_or_empty(path)?;
     let lines = complete_lines(&text).enumerate();
@@ -75,7 +75,7 @@ fn read_or_empty(path: &Path) -> Result<String, Error> {
     }
 }
 
-/// Returns the complete lines; the last may still be being written.
+/// Returns the complete lines; the last line may still be incomplete.
 fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
     let end = text.rfind('\n').map_or(0, |last| last + 1);
     text[..end].lines()

@@ -1,4 +1,5 @@
-//! TLS of an nginx: its directives, and certificates that openssl makes when the lab comes up.
+//! TLS of an nginx: its directives, and certificates that openssl creates when the lab is brought
+//! up.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,29 +15,29 @@ use crate::path::PathSpec;
 use crate::scenario::quantity::Size;
 use crate::tool;
 
-/// The longest chain of certificates.
+/// Maximum length of a certificate chain.
 const LONGEST_CHAIN: u8 = 8;
 
 /// Maximum number of names in one certificate.
 const MOST_NAMES: u16 = 2000;
 
-/// The settings of a server's TLS. Those that are absent are left to nginx's own default.
+/// The settings of a server's TLS. Absent settings have nginx's own default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
     /// The key of each certificate.
     pub key: Key,
-    /// The number of certificates that the server sends: its own, then their issuers'. The root is
-    /// not sent.
+    /// The number of certificates that the server sends: its own, followed by those of its issuers.
+    /// The root is not sent.
     pub chain: u8,
-    /// The number of further names in the server's certificate, about 30 bytes each.
+    /// The number of additional names in the server's certificate, about 30 bytes each.
     pub names: u16,
-    /// The port of the OCSP responder that the server's certificate names, which clients ask
-    /// whether the certificate is revoked (RFC 6960). Such a server is [`Ocsp`](super::Ocsp).
+    /// The port of the OCSP responder in the server's certificate, which clients ask whether the
+    /// certificate is revoked (RFC 6960). The server on this port is an [`Ocsp`](super::Ocsp).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ocsp_port: Option<u16>,
-    /// The directive `ssl_protocols`: `TLSv1.2`, `TLSv1.3`, or both, which is the default here;
-    /// nginx's own depends on its version.
+    /// The directive `ssl_protocols`: `TLSv1.2`, `TLSv1.3`, or both. Both is the default here,
+    /// because nginx's own default depends on its version.
     pub protocols: Vec<String>,
     /// The directive `ssl_ecdh_curve`: the groups for the key exchange.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -47,7 +48,7 @@ pub struct Tls {
     /// The directive `ssl_session_tickets`, on by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_tickets: Option<bool>,
-    /// The directive `ssl_buffer_size`, 16 KiB by default: the most in one record.
+    /// The directive `ssl_buffer_size`, 16 KiB by default: the maximum size of one record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_size: Option<Size>,
 }
@@ -125,7 +126,8 @@ impl Tls {
         }
     }
 
-    /// Returns the directives of the service's nginx block, after the certificates were made.
+    /// Returns the directives of the service's nginx block, to be used after the certificates were
+    /// created.
     pub(super) fn directives(&self, home: &Path, service: &str) -> Vec<String> {
         let folder = certificates(home, service);
         let mut lines = vec![
@@ -154,7 +156,7 @@ impl Tls {
         lines
     }
 
-    /// Makes the keys and certificates of a service: number 0 is the server's own, each is issued
+    /// Creates the keys and certificates of a service. Number 0 is the server's own; each is issued
     /// by the next, and the last by a root that is not sent.
     pub(super) fn lay(&self, home: &Path, service: &str, hosts: &PathSpec) -> Result<(), Error> {
         let folder = certificates(home, service);
@@ -239,8 +241,8 @@ const SERIAL: &str = "4C6162";
 /// The database of openssl's responder: one certificate, valid, not revoked.
 const REGISTER: &str = "V\t491231235959Z\t\t4C6162\tunknown\t/O=lagtrace lab/CN=www.lab.test\n";
 
-/// Returns the configuration of a certificate for openssl; the certificate's own extensions are to
-/// follow.
+/// Returns the configuration of a certificate for openssl; the certificate's own extensions must be
+/// appended.
 fn describe(subject: &str, constraint: &str) -> String {
     format!(
         "[req]\nprompt = no\ndistinguished_name = subject\nx509_extensions = extensions\n\

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::render;
 
-/// The most packets with comments.
+/// Maximum number of packets that get comments.
 const MAX_PACKETS: usize = 1 << 18;
 
 /// The comments collected so far.
@@ -25,7 +25,7 @@ pub(super) struct Annotation {
     comments: Arc<Mutex<Comments>>,
 }
 
-/// Fails for a file that cannot be read twice, and for one that would be its own copy.
+/// Returns an error if a file cannot be read twice, or if the output is one of the input files.
 pub(super) fn check(files: &[PathBuf], output: &Path) -> Result<()> {
     let [path] = files else {
         let failure = Failure::new("--annotate copies one capture");
@@ -49,7 +49,8 @@ pub(super) fn check(files: &[PathBuf], output: &Path) -> Result<()> {
 }
 
 impl Annotation {
-    /// Returns a sink that comments on the packets of each exchange and hands the exchange on.
+    /// Returns a sink that adds comments to the packets of each exchange and passes the exchange
+    /// on.
     pub(super) fn sink(&self, mut next: Option<Sink>) -> Sink {
         let comments = Arc::clone(&self.comments);
         Box::new(move |exchange: &Exchange| {
@@ -64,7 +65,7 @@ impl Annotation {
         })
     }
 
-    /// Writes the copy, with comments also on the packets that show the findings.
+    /// Writes the copy; the packets that support the findings also get comments.
     pub(super) fn write(
         &self,
         path: &Path,

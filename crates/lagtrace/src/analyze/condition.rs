@@ -7,8 +7,8 @@
 //! test      = field operator value
 //! operator  = "=" | "==" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "!~"
 //! ```
-//! A property that an exchange lacks (a status, where it is not HTTP) is equal to nothing, and
-//! neither less nor more than anything.
+//! If an exchange lacks a property (such as a status, if it is not HTTP), the property is not equal
+//! to, less than or greater than any value.
 
 mod field;
 mod parse;
@@ -61,19 +61,19 @@ pub(crate) enum Value {
     End(Option<std::net::IpAddr>, Option<u16>),
 }
 
-/// The error of an expression that cannot be parsed, and its place.
+/// The error for an expression that cannot be parsed, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The whole expression.
     text: String,
-    /// The index of the character at which the error is, from 0.
+    /// The index of the character at which the error occurred, from 0.
     at: usize,
     /// The message.
     what: String,
 }
 
 impl Condition {
-    /// Returns true if `record` meets the condition.
+    /// Returns true if `record` satisfies the condition.
     pub(super) fn holds(&self, record: &ExchangeRecord) -> bool {
         match self {
             Self::And(one, other) => one.holds(record) && other.holds(record),
@@ -84,7 +84,7 @@ impl Condition {
     }
 }
 
-/// Returns the field of that name, if exchanges can be sorted by it.
+/// Returns the field with this name, if exchanges can be sorted by it.
 pub(super) fn field_to_sort_by(name: &str) -> Result<Field, String> {
     match parse::field(name)? {
         field if field.is_number() => Ok(field),
@@ -103,7 +103,7 @@ impl FromStr for Condition {
 impl std::error::Error for Fault {}
 
 impl fmt::Display for Fault {
-    /// Writes the message, and the expression with a mark under the place.
+    /// Writes the message, and the expression with a mark below the position of the error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} at character {}", self.what, self.at + 1)?;
         writeln!(f, "  {}", self.text.replace(char::is_control, " "))?;

@@ -60,8 +60,8 @@ impl ValueEnum for Column {
 }
 
 impl ConnectionOptions {
-    /// Returns an analyzer of this number of files that collects connections; where lines are
-    /// written, each connection becomes one as it ends.
+    /// Returns an analyzer for this number of files that collects connections. If lines are
+    /// written, each connection is written as a line when it ends.
     pub(super) fn analyzer(
         self,
         files: usize,
@@ -91,7 +91,8 @@ impl ConnectionOptions {
         }
     }
 
-    /// Shows the report with the connections that were asked for: as text they take its place.
+    /// Prints the report with the requested connections; in text output the connections replace the
+    /// report.
     pub(super) fn show(&self, report: &Report, console: &Console) -> Result<Outcome> {
         let listed = report.connections.as_ref();
         match (listed, console.output().format) {
@@ -104,8 +105,8 @@ impl ConnectionOptions {
     }
 }
 
-/// Writes to each connection the name of the file in which it was seen; each file has room for
-/// `room` points.
+/// Sets for each connection the name of the file that contains it; each file has `room` observation
+/// points.
 pub(super) fn name_files(report: &mut Report, names: &[String], room: usize) {
     let list = report.connections.iter_mut().flat_map(|c| &mut c.list);
     for record in list.filter(|_| names.len() > 1) {

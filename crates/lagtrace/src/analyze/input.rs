@@ -1,4 +1,4 @@
-//! Files and standard input, read with progress and abandoned on Ctrl-C.
+//! Files and standard input, read with a progress display until Ctrl-C.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,20 +11,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
 
-/// The wait of a read before it checks whether the user asked to stop.
+/// The time that a read waits before it checks whether the user requested a stop.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
 
-/// A file that ends when the user asks to stop, even if it is a silent pipe.
+/// An input that ends when the user requests a stop, even if it is a pipe without data.
 pub(super) struct Input {
     file: File,
     progress: ProgressBar,
     interrupt: Interrupt,
 }
 
-/// Opens `path`, or standard input for `-`, and returns its name with it.
+/// Opens `path`, or standard input for `-`, and returns its name as well.
 pub(super) fn open(
     path: &Path,
     progress: &ProgressBar,
@@ -48,7 +48,7 @@ pub(super) fn open(
     Ok((name, input))
 }
 
-/// Returns true if packets may still be written while they are read.
+/// Returns true if packets may be added to the input while it is read.
 pub(super) fn is_live(files: &[PathBuf]) -> bool {
     let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.is_file());
     !files.iter().all(is_file)

@@ -16,10 +16,10 @@ use super::{conclusion, open};
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
 
-/// Maximum number of exchanges whose time is divided by place.
+/// Maximum number of exchanges whose time is split by place.
 const MAX_EXCHANGES: usize = 1 << 18;
 
-/// Two captures that were read once and hold the same connections.
+/// Two captures that were read once and contain the same connections.
 pub(super) struct Joint {
     recognised: Recognised,
     summaries: Vec<CaptureSummary>,
@@ -27,8 +27,8 @@ pub(super) struct Joint {
 }
 
 impl Joint {
-    /// Reads the files, if they are two that can be read again; returns `None` unless they hold the
-    /// same connections.
+    /// Reads the files, if there are two and both can be read again. Returns `None` unless they
+    /// contain the same connections.
     pub(super) fn recognise(
         files: &[PathBuf],
         limit: u64,
@@ -61,7 +61,7 @@ impl Joint {
         }))
     }
 
-    /// Returns the index of the file that shows the exchanges as the clients saw them.
+    /// Returns the index of the file that was captured nearer to the clients.
     pub(super) fn client(&self) -> usize {
         self.recognised.client()
     }
@@ -71,7 +71,7 @@ impl Joint {
         &self.summaries
     }
 
-    /// Returns a sink that remembers when exchanges ran and hands them on.
+    /// Returns a sink that stores the times of exchanges and passes the exchanges on.
     pub(super) fn sink(&self, mut next: Option<Sink>) -> Sink {
         let spans = Arc::clone(&self.spans);
         Box::new(move |exchange| {
@@ -85,7 +85,7 @@ impl Joint {
         })
     }
 
-    /// Returns the result of both captures together.
+    /// Returns the combined result of both captures.
     pub(super) fn conclude(&self) -> Option<Joined> {
         let [first, second] = self.summaries.as_slice() else {
             return None;
@@ -96,7 +96,7 @@ impl Joint {
     }
 }
 
-/// Reads on while `wants_more`, up to `limit` segments.
+/// Continues reading while `wants_more` returns true, up to `limit` segments.
 fn next_while(
     capture: &mut FileCapture,
     limit: u64,

@@ -1,4 +1,4 @@
-//! Exchanges one by one: streamed as they close, or the most costly in a table.
+//! Single exchanges: streamed as they close, or the most costly ones in a table.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,8 +15,8 @@ use serde_json::json;
 
 use super::condition::{Condition, Field};
 
-/// The exchanges that a user asked for, one by one. Shared between the analyzer, which hands out
-/// exchanges, and the reader, which numbers connections.
+/// The single exchanges that the user requested. The listing is shared between the analyzer, which
+/// passes exchanges to it, and the reader, which numbers connections.
 #[derive(Clone)]
 pub(crate) struct Listing {
     state: Arc<Mutex<State>>,
@@ -24,9 +24,9 @@ pub(crate) struct Listing {
 
 struct State {
     files: Vec<(String, StreamNumbers)>,
-    /// The number of observation points for which a file has room.
+    /// The number of observation points that each file can have.
     points: usize,
-    /// True if packet numbers refer to a file.
+    /// True if packet numbers refer to a capture file.
     is_of_files: bool,
     condition: Option<Condition>,
     seen: u64,
@@ -36,31 +36,31 @@ struct State {
 
 /// The destination of exchanges.
 pub(crate) enum Target {
-    /// Lines, written at once: one JSON object each.
+    /// Lines that are written immediately, with one JSON object each.
     Lines {
         /// The output.
         to: Box<dyn Write + Send>,
-        /// True if a reader waits for each line.
+        /// True if each line must be flushed because a reader waits for it.
         is_live: bool,
-        /// The error that ended the output.
+        /// The error that stopped the output.
         fault: Option<io::Error>,
     },
-    /// A table of the exchanges with the most of a field.
+    /// A table of the exchanges with the largest values of a field.
     Most {
         /// The field.
         by: Field,
-        /// The most exchanges to keep.
+        /// Maximum number of exchanges to keep.
         limit: usize,
-        /// The exchanges so far, the one with the most first.
+        /// The exchanges kept so far, the largest value first.
         kept: Vec<(u64, ExchangeRecord)>,
     },
 }
 
-/// The outcome of a listing.
+/// The result of a listing.
 pub(crate) struct Listed {
     /// The number of exchanges that closed.
     pub(super) seen: u64,
-    /// The number of exchanges for which the condition holds.
+    /// The number of exchanges that satisfy the condition.
     pub(super) met: u64,
     /// The destination of the exchanges.
     pub(super) to: Target,
@@ -79,8 +79,8 @@ impl Target {
 }
 
 impl Listing {
-    /// Returns a listing of exchanges in files of these names, each with room for `points`
-    /// observation points.
+    /// Returns a listing of exchanges in files with these names, each with `points` observation
+    /// points.
     pub(super) fn new(
         names: Vec<String>,
         points: usize,
@@ -102,8 +102,8 @@ impl Listing {
         }
     }
 
-    /// Returns a listing of exchanges that are watched live, in no file: lines, handed on when they
-    /// are [flushed](Self::flush).
+    /// Returns a listing of exchanges that are watched live and are in no file: lines, which are
+    /// written when they are [flushed](Self::flush).
     pub(crate) fn of_watch(to: Box<dyn Write + Send>) -> Self {
         let points = usize::from(u16::MAX) + 1;
         let listing = Self::new(
@@ -116,7 +116,7 @@ impl Listing {
         listing
     }
 
-    /// Hands on the lines so far.
+    /// Writes the lines collected so far.
     pub(crate) fn flush(&self) {
         self.with(|state| {
             if let Target::Lines { to, fault, .. } = &mut state.to
@@ -133,7 +133,7 @@ impl Listing {
         Box::new(move |exchange| listing.with(|state| state.take(exchange)))
     }
 
-    /// Returns true if exchanges and connections become lines at once.
+    /// Returns true if exchanges and connections are written as lines immediately.
     pub(super) fn writes_lines(&self) -> bool {
         self.with(|state| matches!(state.to, Target::Lines { .. }))
     }
@@ -144,8 +144,8 @@ impl Listing {
         Box::new(move |record| listing.with(|state| state.connection(record)))
     }
 
-    /// Numbers the connection of a segment that the analyzer has taken in, or of one that an ICMP
-    /// error quotes.
+    /// Numbers the connection of a segment that the analyzer has processed, or of a segment that an
+    /// ICMP error quotes.
     pub(super) fn number(&self, packet: &Packet<'_>) {
         let point = match packet {
             Packet::Tcp(segment, _) => segment.point,
@@ -165,12 +165,12 @@ impl Listing {
         });
     }
 
-    /// Returns true if the output has failed, as when nobody reads on.
+    /// Returns true if the output has failed, for example because its reader has exited.
     pub(crate) fn has_failed(&self) -> bool {
         self.with(|state| matches!(&state.to, Target::Lines { fault: Some(_), .. }))
     }
 
-    /// Returns the outcome, once the analyzer is done.
+    /// Returns the result after the analyzer has finished.
     pub(crate) fn finish(self) -> Listed {
         self.with(|state| Listed {
             seen: state.seen,

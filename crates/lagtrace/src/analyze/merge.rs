@@ -1,9 +1,9 @@
-//! Reading one capture or several in time order.
+//! Reading of one or several captures in time order.
 //!
-//! Files that go on where another one ends are pieces of one capture, as
-//! `tcpdump -C` or `dumpcap -b` leave them, in whatever order they are named:
-//! they count as seen at one point, their packets numbered on. Files that
-//! overlap in time, or where nothing goes on, are captures of their own.
+//! Files that continue where another one ends are pieces of one capture, as `tcpdump -C` or
+//! `dumpcap -b` create them. The order in which they are named does not matter: they count as seen
+//! at one point, and their packets are numbered consecutively. Files that overlap in time, or that
+//! do not continue another file, are separate captures.
 
 use std::time::Duration;
 
@@ -15,27 +15,28 @@ use lagtrace_sources::capture::{FileCapture, Packets};
 
 use super::pieces::{Assumed, Trail, are_named_alike};
 
-/// The number of packets of a file that are read ahead while others are due.
+/// The number of packets of a file that are read ahead while packets of other files are due.
 const AHEAD: usize = 1024;
-/// Maximum number of packets of several files that are handed on at once.
+/// Maximum number of packets of several files that are returned in one batch.
 const BATCH: usize = 4096;
-/// The bytes of payload from which packets of several files are handed on, however few they are.
+/// Number of payload bytes at which a batch of packets of several files is returned, even if it has
+/// few packets.
 const BATCH_BYTES: usize = 1 << 19;
-/// The time by which timestamps of several processors' packets may be out of order where one file
-/// ends and the next begins.
+/// Maximum time by which timestamps may be out of order at the boundary between two files, because
+/// several processors timestamp packets.
 const DISORDER: Duration = Duration::from_millis(1);
 
-/// The packets of one file or several, each up to a number of TCP segments, in time order across
-/// captures that are each in time order.
+/// The packets of one or several files, up to a number of TCP segments per file. Packets are in
+/// time order across captures, provided that each capture is in time order.
 pub(super) enum Merged<'a> {
-    /// A single capture: no need to compare times.
+    /// A single capture, for which no times need to be compared.
     One(&'a mut FileCapture, u64),
     Several(Lanes<'a>),
 }
 
 impl<'a> Merged<'a> {
-    /// Returns at most `limit` segments of each capture, and the other packets that bear on flows
-    /// between them.
+    /// Returns at most `limit` segments of each capture, and the other flow-related packets between
+    /// them.
     pub(super) fn new(captures: &'a mut [FileCapture], limit: u64) -> Self {
         match captures {
             [only] => Self::One(only, limit),
@@ -43,7 +44,7 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// Returns notes on the assumptions about files that follow each other.
+    /// Returns notes on the assumptions made about consecutive files.
     pub(super) fn notes(&self) -> Vec<Note> {
         match self {
             Self::One(..) => Vec::new(),
@@ -51,7 +52,7 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// Replaces `packets` by the next ones; by none at the end.
+    /// Replaces `packets` with the next packets; leaves it empty at the end.
     pub(super) fn next(&mut self, packets: &mut Packets) {
         match self {
             Self::One(capture, left) => *left -= capture.next_packets(packets, *left),
@@ -65,29 +66,30 @@ impl<'a> Merged<'a> {
     }
 }
 
-/// All files: those to come in order of their beginnings, those under way, those over.
+/// All files: those not started, in order of their beginnings, those being read, and those that
+/// have ended.
 pub(super) struct Lanes<'a> {
-    /// The files to come, the next one last.
+    /// The files not started, the next one last.
     to_come: Vec<Lane<'a>>,
     under_way: Vec<Lane<'a>>,
-    /// The files that have ended and that no other has continued so far.
+    /// The files that have ended and have no continuation so far.
     over: Vec<Lane<'a>>,
     assumed: Assumed,
 }
 
-/// A file and the packets read ahead of their time.
+/// A file and the packets that were read ahead.
 struct Lane<'a> {
     capture: &'a mut FileCapture,
     ahead: Packets,
     next: usize,
     left: u64,
-    /// The time of the last packet handed on.
+    /// The time of the last packet returned.
     last: Timestamp,
-    /// The point of the file's first interface, on its own and as a piece.
+    /// The observation point of the file's first interface: as a separate capture, and as a piece.
     points: (u16, u16),
-    /// The number of packets of the pieces before it.
+    /// The number of packets in the preceding pieces.
     numbers: u64,
-    /// The state of its flows, to recognise those that go on.
+    /// The state of the file's flows, from which continued flows are recognized.
     trail: Trail,
 }
 
@@ -106,7 +108,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Hands on the packet that is due; returns false if there was none.
+    /// Returns the packet that is due by adding it to `into`; returns false if there is none.
     fn take(&mut self, into: &mut Packets) -> bool {
         let due = (0..self.under_way.len()).min_by_key(|&index| self.head_of(index));
         let at = due.map(|index| self.head_of(index));
@@ -131,7 +133,7 @@ impl<'a> Lanes<'a> {
         self.under_way.get(index).map_or(Timestamp::MAX, Lane::head)
     }
 
-    /// Begins the next file, as the continuation of one that ended before, if it is.
+    /// Starts the next file, as the continuation of an ended file if it is one.
     fn begin(&mut self) {
         let Some(mut lane) = self.to_come.pop() else {
             return;
@@ -183,14 +185,14 @@ impl<'a> Lane<'a> {
         lane
     }
 
-    /// Returns when the next packet was seen; the end of time where there is none.
+    /// Returns the time of the next packet; the maximum time if there is none.
     fn head(&self) -> Timestamp {
         let packet = self.ahead.at(self.next);
         let at = packet.map(|(packet, _)| packet.at().unwrap_or(self.last));
         at.unwrap_or(Timestamp::MAX)
     }
 
-    /// Returns true if the file is the next piece of the capture that `before` is one of.
+    /// Returns true if the file is the next piece of the capture that `before` belongs to.
     fn continues(&self, before: &Self) -> bool {
         let (one, other) = (before.capture.summary().name, self.capture.summary().name);
         let links = before.capture.link().zip(self.capture.link());
@@ -213,7 +215,7 @@ impl<'a> Lane<'a> {
         into.push(&moved(*packet, points, self.numbers), payload);
     }
 
-    /// Reads on if all packets read ahead are gone; returns true if there is a packet.
+    /// Reads more packets if none are left; returns true if there is a packet.
     fn refill(&mut self) -> bool {
         if self.next == self.ahead.len() {
             self.ahead.clear();
@@ -236,7 +238,8 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Returns the packet as another capture's: seen at another point, numbered on.
+/// Returns the packet with the observation point and the packet number that it has in the whole
+/// capture.
 fn moved<'a>(
     mut packet: Packet<'a>,
     points: impl Fn(PointId) -> PointId,

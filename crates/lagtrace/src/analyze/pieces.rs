@@ -1,9 +1,10 @@
-//! Recognition of a file that goes on where another one ends.
+//! Recognition of a file that continues where another one ends.
 //!
-//! Capturing programs that begin a new file now and then leave pieces of one capture: connections
-//! that were under way in one go on in the next. A file that was recorded on another day, or
-//! elsewhere, does not go on, though its packets are later too; if it counted as the same capture,
-//! a connection that happens to have the same ports would be taken for the same connection.
+//! Capture programs that start a new file from time to time create pieces of one capture:
+//! connections that are open at the end of one piece continue in the next. A file that was recorded
+//! on another day, or elsewhere, is not a continuation, although its packets are later too. If it
+//! counted as the same capture, a connection that happens to have the same ports would be mistaken
+//! for the same connection.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,17 +14,17 @@ use lagtrace_core::observed::event::Note;
 use lagtrace_core::observed::flow::{Direction, FlowKey};
 use lagtrace_core::observed::segment::{Segment, TcpFlags};
 
-/// The most flows of a file that are remembered: those of the end are what matters, and more are
-/// not under way at a time without being seen again.
+/// Maximum number of flows remembered per file. Only flows near the end of the file matter, and if
+/// more than this many are active, each of them will be seen again before the end.
 const MAX_FLOWS: usize = 1 << 16;
-/// The largest distance of a segment's sequence number from the last one's end for the segment to
-/// continue the flow: a window's length (RFC 7323 §2.3 allows more, which nobody fills). Of flows
-/// that are not the same, one of 1000 is as near.
+/// Maximum difference between a segment's sequence number and the end of the previous segment for
+/// the segment to continue the flow: the size of a window (RFC 7323 §2.3 allows more, but no sender
+/// fills it). An unrelated flow is within this distance in one of 1000 cases.
 const NEAR: u32 = 1 << 21;
-/// The longest pause between two files that are pieces because they are named alike, even if no
-/// connection went on between them, as in the night.
+/// Maximum pause between two files that count as pieces because of their names, even if no
+/// connection continued between them, for example at night.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Maximum number of files named in a remark.
+/// Maximum number of files listed in a remark.
 const NAMED: usize = 4;
 
 /// The state of a file's flows.
@@ -33,7 +34,7 @@ pub(super) struct Trail {
 }
 
 impl Trail {
-    /// Takes in the file's next segment.
+    /// Processes the file's next segment.
     pub(super) fn take(&mut self, segment: &Segment) {
         let key = (segment.flow, segment.direction == Direction::Forward);
         let is_over = segment.flags.contains(TcpFlags::RST);
@@ -48,7 +49,7 @@ impl Trail {
         }
     }
 
-    /// Returns true if the segment is one of a flow that was under way.
+    /// Returns true if the segment continues a flow of this file.
     pub(super) fn goes_on(&self, segment: &Segment) -> bool {
         let key = (segment.flow, segment.direction == Direction::Forward);
         let is_new = segment.flags.contains(TcpFlags::SYN);
@@ -60,8 +61,8 @@ impl Trail {
     }
 }
 
-/// Returns true if files are named as one program names its pieces: `x.pcap`, `x.pcap1`,
-/// `x_00002_20260102.pcapng` differ in their digits only.
+/// Returns true if the file names look like pieces created by one program: `x.pcap`, `x.pcap1` and
+/// `x_00002_20260102.pcapng` differ only in their digits.
 pub(super) fn are_named_alike(one: &str, other: &str, pause: Duration) -> bool {
     let stem = |path: &str| -> String {
         let path = Path::new(path);
@@ -71,7 +72,7 @@ pub(super) fn are_named_alike(one: &str, other: &str, pause: Duration) -> bool {
     pause <= PAUSE && stem(one) == stem(other)
 }
 
-/// The assumptions about files whose times do not overlap.
+/// The assumptions made about files whose times do not overlap.
 #[derive(Debug, Default)]
 pub(super) struct Assumed {
     joined: Vec<String>,
@@ -79,8 +80,8 @@ pub(super) struct Assumed {
 }
 
 impl Assumed {
-    /// Notes that a file was read as a piece of one capture with one before it, or not, though it
-    /// begins where another one ended.
+    /// Records that a file which begins where another one ended was read as a piece of the same
+    /// capture, or that it was not.
     pub(super) fn tell(&mut self, name: &str, is_piece: bool) {
         let list = if is_piece {
             &mut self.joined

@@ -1,11 +1,11 @@
-//! Taking in packets on one thread or several.
+//! Processing of packets on one or several threads.
 //!
-//! Packets are read and dealt out in rounds, a batch each; every shard of the analyzer takes the
-//! packets of its own flows from one batch after the other, and the results that closed with a
-//! batch are delivered when all shards have. Whoever is free takes the next task that is due. No
-//! shard waits for another, nor for the reading, which is some rounds ahead; yet the result is the
-//! same for any number of threads: each shard sees its packets in their order, and results are
-//! delivered batch by batch, in the order in which they closed.
+//! Packets are read and distributed in rounds of one batch each. Every shard of the analyzer
+//! processes the packets of its own flows, batch by batch. The results that a batch completed are
+//! delivered when all shards have processed the batch. Any free thread takes the next task that is
+//! due. No shard waits for another shard or for the reader, which is some rounds ahead. The result
+//! is nevertheless the same for any number of threads: each shard sees its packets in order, and
+//! results are delivered batch by batch, in the order in which they were completed.
 
 mod progress;
 
@@ -19,8 +19,9 @@ use lagtrace_sources::capture::Packets;
 
 use progress::{AHEAD, Progress, Task};
 
-/// Hands the packets that `read` leaves in its argument, until it leaves none, to the analyzer, and
-/// each segment and ICMP error to `watch` after the results that closed with it were delivered.
+/// Passes the packets that `read` puts into its argument, until it leaves the argument empty, to
+/// the analyzer. Passes each segment and ICMP error to `watch` after the results that it completed
+/// were delivered.
 pub(super) fn run(
     analyzer: &mut Analyzer,
     threads: NonZeroUsize,
@@ -74,12 +75,13 @@ fn alone(
     }
 }
 
-/// The state that the threads share.
+/// The state shared by the threads.
 struct Rounds<'a, R> {
     progress: Mutex<Progress>,
-    /// Signalled when another task may be due.
+    /// Signalled when another task may have become due.
     changed: Condvar,
-    /// The batches of the rounds under way, each at its number's remainder.
+    /// The batches of the rounds in progress; a round's index is its number modulo the array
+    /// length.
     batches: [RwLock<Batch>; AHEAD],
     reader: Mutex<Reader<'a, R>>,
     workers: Vec<Mutex<Worker<'a>>>,
@@ -89,15 +91,15 @@ struct Rounds<'a, R> {
 #[derive(Default)]
 struct Batch {
     packets: Packets,
-    /// The number of the first packet less one.
+    /// The number of packets before the first packet of the batch.
     before: u64,
-    /// True if there are no packets: all have been taken.
+    /// True if there are no packets because all were read.
     is_last: bool,
     /// The share of each shard.
     shares: Vec<Mutex<Share>>,
 }
 
-/// The work of a shard in a round, and its results.
+/// The work of one shard in a round, and its results.
 #[derive(Default)]
 struct Share {
     dealt: Vec<Dealt>,
@@ -107,11 +109,11 @@ struct Share {
 /// A packet of a shard: its index in the batch.
 struct Dealt {
     index: usize,
-    /// The admission of a segment; `None` for any other packet.
+    /// The admission of a segment; `None` for other packets.
     admission: Option<Admission>,
 }
 
-/// The reader, which reads packets and deals them out.
+/// The reader, which reads packets and distributes them to the shards.
 struct Reader<'a, R> {
     read: &'a mut R,
     entrance: &'a mut Entrance,
@@ -135,7 +137,7 @@ impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
         }
     }
 
-    /// Does due tasks until all are done; only one thread has `tell`.
+    /// Performs due tasks until all are done. Only one thread has `tell`.
     fn work(&self, mut tell: Option<impl FnMut(&Batch, &mut Entrance)>) {
         let _alarm = Alarm(self);
         while let Some(task) = self.next(tell.is_some()) {
@@ -164,7 +166,7 @@ impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
         }
     }
 
-    /// Waits for the next task that is due; `None` when all are done.
+    /// Waits for the next due task; `None` when all tasks are done.
     fn next(&self, tells: bool) -> Option<Task> {
         let mut progress = lock(&self.progress);
         loop {
@@ -180,7 +182,8 @@ impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
     }
 }
 
-/// A guard that lets the others end when a thread panics; the threads' scope then ends too.
+/// A guard that makes the other threads end when its thread panics, so that the threads' scope ends
+/// too.
 struct Alarm<'a, 'b, R>(&'a Rounds<'b, R>);
 
 impl<R> Drop for Alarm<'_, '_, R> {
@@ -227,7 +230,7 @@ impl<R: FnMut(&mut Packets)> Reader<'_, R> {
 }
 
 impl Batch {
-    /// Takes in the packets of a shard.
+    /// Processes the packets of a shard.
     fn take(&self, shard: usize, worker: &mut Worker<'_>) {
         let mut share = lock(&self.shares[shard]);
         for Dealt { index, admission } in share.dealt.drain(..) {
@@ -246,7 +249,7 @@ impl Batch {
     }
 }
 
-/// Delivers the results that closed with the packets of `batch`.
+/// Delivers the results that were completed by the packets of `batch`.
 fn tell(entrance: &mut Entrance, batch: &Batch, watch: &mut Option<impl FnMut(&Packet<'_>)>) {
     for share in &batch.shares {
         entrance.gather(mem::take(&mut lock(share).tidings));

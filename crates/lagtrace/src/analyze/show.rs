@@ -1,4 +1,4 @@
-//! The display of exchanges one by one, as the user asked for them.
+//! Output of single exchanges in the form that the user requested.
 
 use std::io::Write as _;
 
@@ -13,7 +13,8 @@ use crate::failure::Result;
 use crate::output::Format;
 use crate::render;
 
-/// Writes the report's line after the exchanges' lines, or shows the exchanges that were kept.
+/// Writes the report's line after the lines of the exchanges, or prints the exchanges that were
+/// kept.
 pub(crate) fn listed(listed: Listed, report: &Report, console: &Console) -> Result<()> {
     let Listed { seen, met, to } = listed;
     let kept = match to {

@@ -81,7 +81,7 @@ fn text(stream: &Stream, views: &[View], console: &Console) -> String {
     text
 }
 
-/// Returns everything that the views show, except the bytes.
+/// Returns all data that the views show, except the bytes.
 fn document(stream: &Stream, path: &Path) -> Value {
     let name = path.display().to_string();
     let record = |x: &Exchange| ExchangeRecord::new(x, &name, Some(stream.number));

@@ -1,4 +1,4 @@
-//! Captures without a packet that can be decoded.
+//! Captures in which no packet can be decoded.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use lagtrace_core::observed::event::CaptureSummary;
 
 use crate::failure::{Failure, Result};
 
-/// Refuses captures that hold packets, but none of a link type that is decoded.
+/// Rejects captures that contain packets, but none with a supported link type.
 ///
 /// # Errors
-/// If no packet is of a link type that is decoded: there is nothing to report.
+/// If no packet has a supported link type, because there is nothing to report.
 pub(super) fn refuse(summaries: &[CaptureSummary]) -> Result<()> {
     let packets: u64 = summaries.iter().map(|summary| summary.packets).sum();
     let unread = || summaries.iter().flat_map(|summary| &summary.unread_links);

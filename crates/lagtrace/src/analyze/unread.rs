@@ -1,4 +1,4 @@
-//! Files that cannot be read beside others that can.
+//! Handling of files that cannot be read, if other files can be.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,10 +12,11 @@ use super::{input, refused};
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
 
-/// Returns the files that are captures, and remarks on why each of the others is none.
+/// Returns the files that are captures, and a remark for each other file with the reason why it is
+/// not one.
 ///
 /// # Errors
-/// The first file's error, where none can be read.
+/// The error of the first file, if no file can be read.
 pub(super) fn part(
     files: &[PathBuf],
     interrupt: &Interrupt,
@@ -40,8 +41,8 @@ pub(super) fn part(
     }
 }
 
-/// Checks the beginning of a file. A file that cannot be read twice is not checked, nor is an only
-/// file, whose error is the command's.
+/// Checks the beginning of a file. A file that cannot be read twice is not checked. A single file
+/// is not checked either, because its error is reported as the error of the command.
 fn check(path: &PathBuf, files: usize, interrupt: &Interrupt) -> Result<()> {
     let may_be_opened = fs::metadata(path).is_ok_and(|about| !about.is_file());
     if files == 1 || may_be_opened || path.as_os_str() == "-" {

@@ -1,4 +1,5 @@
-//! The program `lagtrace-lab`: causes of latency on demand, and whether lagtrace finds them.
+//! The program `lagtrace-lab`, which reproduces causes of latency and tests whether lagtrace finds
+//! them.
 
 use std::process::ExitCode;
 

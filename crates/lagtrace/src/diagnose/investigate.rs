@@ -1,9 +1,9 @@
-//! The investigation behind `lagtrace diagnose`: layer by layer, each step
-//! clearing or accusing one.
+//! The investigation performed by `lagtrace diagnose`, layer by layer: each step clears or accuses
+//! one layer.
 //!
-//! A step observes through one source, prints its outcome in a line and hands its observations to
-//! the [`Feed`]. Only the analyzer interprets them. A step that cannot run leaves a remark, and the
-//! next one begins.
+//! A step observes through one source, prints its result in a line and passes its observations to
+//! the [`Feed`]. Only the analyzer interprets the observations. If a step cannot run, it leaves a
+//! remark, and the next step starts.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ use feed::Feed;
 use keeper::{Head, Keeper};
 use recorder::Recorder;
 
-/// Runs all steps and prints the report, or with `--verify` how it compares with an earlier one.
+/// Runs all steps and prints the report, or with `--verify` its comparison with an earlier report.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let before = verify::baseline(options)?;
     server::check_place(options)?;
@@ -71,18 +71,19 @@ struct Investigation<'a> {
     options: &'a Options,
     console: &'a Console,
     interrupt: Interrupt,
-    /// The time at which the user began to wait.
+    /// The time at which the user started the command.
     begun: Instant,
     feed: Feed,
-    /// The subject, then its control if there is one.
+    /// The subject, followed by its control if there is one.
     sites: Vec<Site>,
     recorder: Option<Recorder>,
-    /// The client's side of TLS, one for all steps: later ones resume sessions of earlier ones.
+    /// The client's side of TLS. All steps share it, so later steps resume sessions of earlier
+    /// ones.
     tls: Option<TlsClient>,
     /// The median response time of the subject.
     typical: Option<Duration>,
-    /// The longest time by which a run of load exceeded its plan: until the last requests had
-    /// ended.
+    /// Maximum time by which a run of load exceeded its plan, including the time until the last
+    /// requests ended.
     overrun: Duration,
 }
 
@@ -97,7 +98,7 @@ struct Site {
 }
 
 impl<'a> Investigation<'a> {
-    /// Finds the targets; returns `None` if the user stopped that.
+    /// Finds the targets; returns `None` if the user stopped the command.
     fn begin(options: &'a Options, started: &str, console: &'a Console) -> Result<Option<Self>> {
         let interrupt = Interrupt::listen()?;
         let begun = Instant::now();
@@ -137,7 +138,7 @@ impl<'a> Investigation<'a> {
         }))
     }
 
-    /// Runs the steps in order. Ctrl-C ends the running one and skips the rest.
+    /// Runs the steps in order. Ctrl-C ends the current step and skips the remaining ones.
     fn walk(&mut self) -> Result<()> {
         self.step(Self::route)?;
         self.step(Self::round_trip)?;
@@ -157,7 +158,7 @@ impl<'a> Investigation<'a> {
         self.step(Self::suspects)
     }
 
-    /// Returns the report; `None` if the user stopped before anything was measured.
+    /// Returns the report; `None` if the user stopped the command before anything was measured.
     fn conclude(mut self) -> Option<Report> {
         if self.interrupt.is_requested() {
             if !self.feed.has_measured() {
@@ -186,12 +187,12 @@ impl<'a> Investigation<'a> {
         self.sites.first().expect("an investigation has a subject")
     }
 
-    /// Returns the sites that answer.
+    /// Returns the sites that accept connections.
     fn open_sites(&self) -> impl Iterator<Item = &Site> {
         self.sites.iter().filter(|site| site.is_open)
     }
 
-    /// Prints a step's outcome; the control's is marked.
+    /// Prints the result of a step; results for the control are marked.
     fn say(&self, step: &str, target: TargetId, text: &str) {
         match target {
             TargetId::Subject => self.console.outcome(step, text),
@@ -207,13 +208,13 @@ impl<'a> Investigation<'a> {
         });
     }
 
-    /// Notes that a step was not possible: on the console and in the report.
+    /// Records on the console and in the report that a step was not possible.
     fn not_measured(&mut self, step: &str, note: Note) {
         self.console.outcome(step, &note.text);
         self.feed.note(note);
     }
 
-    /// Notes that a step was not possible because a host refused it.
+    /// Records that a step was not possible because a host did not permit it.
     fn refused(&mut self, step: &str, error: &HostError, unseen: &str) {
         self.not_measured(step, error.note(&format!("not-measured-{step}"), unseen));
     }

@@ -1,4 +1,5 @@
-//! The command `lagtrace-lab list`: the scenarios and what they show, and the running labs.
+//! The command `lagtrace-lab list`, which prints the scenarios with their causes, and the running
+//! labs.
 
 mod page;
 
@@ -15,25 +16,26 @@ use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::output::Format;
 
-/// The scenarios of one cause, or the healthy ones.
+/// The scenarios with the same cause, or the healthy scenarios.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) kind: Kind,
-    /// The cause's id; `None` for the healthy ones.
+    /// The cause's id; `None` for the healthy scenarios.
     pub(crate) cause: Option<Id>,
-    /// The cause's title; empty for the healthy ones.
+    /// The cause's title; empty for the healthy scenarios.
     pub(crate) title: &'static str,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// A scenario in brief.
+/// A summary of a scenario.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) title: String,
     /// The kind of the scenario's recordings.
     kind: Kind,
-    /// The causes to be found, the largest first; of several in one place any one will do.
+    /// The expected causes, the largest first. If several are listed in one place, any one of them
+    /// is correct.
     expected: Vec<Vec<Id>>,
     /// The Debian packages that the scenario needs.
     pub(crate) needs: Vec<String>,
@@ -89,8 +91,8 @@ impl Entry {
     }
 }
 
-/// Groups the entries by cause, the healthy ones last. Within a group they keep the order in which
-/// a person should meet them.
+/// Groups the entries by cause, with the healthy scenarios last. Within a group, the order in which
+/// a reader should meet them is kept.
 fn groups(entries: Vec<Entry>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for entry in entries {

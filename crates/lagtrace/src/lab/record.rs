@@ -1,4 +1,4 @@
-//! Recordings of scenarios with the truth beside them.
+//! Recordings of scenarios, stored together with the truth.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(super) struct Options {
     ipv6: bool,
 }
 
-/// Records one after the other. The outcome is `Found` if one could not be recorded.
+/// Records the scenarios one after the other. The outcome is `Found` if one could not be recorded.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let helper = Helper::this_program(HELPER);
@@ -107,7 +107,8 @@ fn requests(options: &Options, scenario: &Scenario) -> Vec<Request> {
     requests
 }
 
-/// Returns the first distance of a scenario, whose recordings stand for those at another.
+/// Returns the first round trip of a scenario, whose recordings represent those with other round
+/// trips.
 fn requests_first(scenario: &Scenario) -> Option<Duration> {
     Request::all_of(scenario).first()?.round_trip
 }

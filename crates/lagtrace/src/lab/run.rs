@@ -1,4 +1,4 @@
-//! The command `lagtrace-lab run`: one scenario, diagnosed like any service.
+//! The command `lagtrace-lab run`, which brings one scenario up and diagnoses it like any service.
 
 use std::process::{Command, Stdio};
 
@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Format;
 use crate::render;
 
-/// The id of a user without any rights.
+/// The id of a user without any privileges.
 const NOBODY: &str = "65534";
 
 /// What to run.
@@ -46,15 +46,15 @@ pub(super) struct Options {
 struct Diagnosis {
     service: String,
     url: String,
-    /// The differences from the truth; `None` for a diagnosis that was interrupted.
+    /// The differences from the truth; `None` if the diagnosis was interrupted.
     misses: Option<Vec<String>>,
-    /// True if the machine kept the emulated path from being on time.
+    /// True if the machine delayed the emulation of the path.
     path_was_late: bool,
     report: Report,
 }
 
-/// Brings the scenario up, diagnoses its services, takes it down. The outcome is `Found` if a
-/// finding was not expected by the truth, or missed.
+/// Brings the scenario up, diagnoses its services and takes it down. The outcome is `Found` if a
+/// finding was not expected by the truth, or an expected one is missing.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let lab = options.choice.bring_up()?;
@@ -146,8 +146,8 @@ fn diagnose(
     Ok(judged(lab, service, url, report))
 }
 
-/// Runs the service's own load, records it, and analyses the client's capture: for a fault that
-/// lies in how the service is asked.
+/// Runs the service's own load, records it, and analyses the client's capture. This is needed for
+/// faults that depend on how requests are sent.
 fn analyze(options: &Options, lab: &Lab, service: &Service) -> Result<Diagnosis> {
     let family = if options.ipv6 { Family::V6 } else { Family::V4 };
     let helper = Helper::this_program(HELPER);
@@ -159,7 +159,7 @@ fn analyze(options: &Options, lab: &Lab, service: &Service) -> Result<Diagnosis>
     Ok(judged(lab, service, lab.url(service, family), report))
 }
 
-/// Runs lagtrace and returns its report.
+/// Runs the command and returns its report.
 fn report(mut command: Command) -> Result<Report> {
     let output = command
         .stdin(Stdio::null())
@@ -194,7 +194,7 @@ fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosi
     }
 }
 
-/// Returns true if packets of the emulated path came later than the scenario asks for.
+/// Returns true if the emulated path delivered packets later than the scenario specifies.
 fn was_late(lab: &Lab) -> bool {
     let counters = lab.path_counters().ok().flatten();
     counters.is_some_and(|path| path.to_server.is_late() || path.to_client.is_late())

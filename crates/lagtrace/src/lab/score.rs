@@ -1,7 +1,8 @@
-//! The command `lagtrace-lab score`: how often the diagnosis is right where the truth is known.
+//! The command `lagtrace-lab score`, which measures how often the diagnosis is correct for
+//! recordings whose truth is known.
 //!
-//! The very analysis of `lagtrace analyze` runs over each recording, once from each end alone, and
-//! its first finding is compared with the truth beside the recording.
+//! The same analysis as in `lagtrace analyze` runs over each recording, separately for each end,
+//! and its first finding is compared with the truth stored with the recording.
 
 use std::path::{Path, PathBuf};
 
@@ -166,7 +167,7 @@ fn none(folder: &Path, only: &str) -> Failure {
     }
 }
 
-/// Returns the cases by recording and end; `None` if the user asked to stop.
+/// Returns the cases by recording and end; `None` if the user requested a stop.
 fn diagnose_all(
     recordings: &[Recording],
     vantage: Vantage,

@@ -1,4 +1,4 @@
-//! The command `lagtrace-lab show`: the parts of a scenario, in words.
+//! The command `lagtrace-lab show`, which describes the parts of a scenario in words.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::failure::Result;
 use crate::output::Format;
 use crate::words;
 
-/// The columns of a line's name.
+/// The width of the column with the name of a line.
 const NAMES: usize = 14;
 
 /// Prints a scenario: its path, its hosts, and each of its services with its load, its proofs, and
@@ -99,7 +99,7 @@ fn server(server: &Server) -> String {
     spoken(&changed(value(server), &default))
 }
 
-/// Returns the settings of a service without a line of their own.
+/// Returns the settings of a service that are not printed on their own line.
 fn others(service: &Service) -> Map<String, Value> {
     const OWN_LINES: [&str; 7] = [
         "name", "port", "server", "load", "truth", "proof", "without",
@@ -131,7 +131,7 @@ fn value(part: impl Serialize) -> Value {
     serde_json::to_value(part).expect("scenarios have string keys only")
 }
 
-/// Returns the parts of a value that differ from the default, and its kind.
+/// Returns the parts of a value that differ from the default, with its kind.
 fn changed(value: Value, default: &Value) -> Value {
     let (Value::Object(parts), Value::Object(defaults)) = (&value, default) else {
         return value;
@@ -154,7 +154,7 @@ fn changed(value: Value, default: &Value) -> Value {
     Value::Object(kept)
 }
 
-/// Returns a value as words: `nginx, tcp nodelay no, answer page`.
+/// Returns a value in words: `nginx, tcp nodelay no, answer page`.
 fn spoken(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -179,7 +179,7 @@ fn spoken(value: &Value) -> String {
     }
 }
 
-/// Returns a value within another as words, in brackets where it has parts.
+/// Returns a nested value in words, in brackets if it has parts.
 fn nested(value: &Value) -> String {
     match (value, spoken(value)) {
         (Value::Object(_), said) if !said.is_empty() => format!("({said})"),

@@ -7,7 +7,8 @@ use lagtrace_lab::{Culprit, Expectation, Side, Truth};
 
 use crate::words;
 
-/// Returns everything that the report misses or claims wrongly; empty if it is right.
+/// Returns the expected findings that the report lacks and its false claims; empty if the report is
+/// correct.
 pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
     let mut misses = Vec::new();
     let mut rest = report.causes();
@@ -34,13 +35,13 @@ pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
     misses
 }
 
-/// Returns the causes that the report names and the truth does not admit.
+/// Returns the causes in the report that the truth does not allow.
 pub(super) fn accused(truth: &Truth, report: &Report) -> Vec<Id> {
     let findings = report.causes().map(|finding| finding.cause);
     findings.filter(|&cause| !truth.admits(cause)).collect()
 }
 
-/// Returns the findings of expected causes, whoever is named for them.
+/// Returns the findings with an expected cause, regardless of their culprit.
 pub(super) fn of_expected<'a>(
     truth: &'a Truth,
     report: &'a Report,
@@ -52,7 +53,7 @@ pub(super) fn of_expected<'a>(
     report.causes().filter(is_expected)
 }
 
-/// Describes the truth in words, a line each.
+/// Describes the truth in words, in lines.
 pub(super) fn describe(truth: &Truth) -> Vec<String> {
     let expectations = truth.expected.iter();
     let mut lines: Vec<_> = expectations
@@ -94,7 +95,7 @@ pub(super) fn fulfils(finding: &Finding, expectation: &Expectation) -> bool {
     expectation.cause.contains(&finding.cause) && is_of(finding, expectation)
 }
 
-/// Returns true if the finding names an owner that was expected, whatever its cause.
+/// Returns true if the finding has an expected owner, regardless of its cause.
 pub(super) fn is_of(finding: &Finding, expectation: &Expectation) -> bool {
     let mut expected = expectation.culprit.iter();
     expected.any(|&culprit| owner(culprit) == finding.culprit)

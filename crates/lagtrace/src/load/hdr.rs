@@ -1,4 +1,4 @@
-//! The latencies of a run as an HdrHistogram log, which other programs read.
+//! The latencies of a run in the format of an HdrHistogram log, which other programs can read.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,12 +15,13 @@ use lagtrace_core::stats::histogram::Distribution;
 
 use crate::failure::Result;
 
-/// The significant digits of a value: as exact as lagtrace's own figures.
+/// The number of significant digits of a value, the same as in lagtrace's own results.
 const DIGITS: u8 = 3;
-/// The divisor of the lines' largest values, which are given in milliseconds, as usual.
+/// The divisor for the maximum value in each line, which is by convention in milliseconds.
 const NANOS_PER_MILLI: f64 = 1e6;
 
-/// The file of a log, created before the load begins: a path that cannot be written costs no run.
+/// The file of a log. It is created before the load begins, so that a path that cannot be written
+/// is detected before the run.
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
@@ -28,7 +29,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Creates the file, or empties it.
+    /// Creates or truncates the file.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
         let path = path.to_owned();
@@ -41,7 +42,7 @@ impl Log {
 pub(super) struct Seconds(BTreeMap<u32, Distribution>);
 
 impl Seconds {
-    /// Takes in an event, if it belongs into the log.
+    /// Adds an event to the log, if it belongs there.
     pub(super) fn observe(&mut self, event: &Event) {
         if let (Phase::Baseline, EventBody::Load(cluster)) = (event.phase, &event.body)
             && cluster.target == TargetId::Subject
@@ -53,7 +54,7 @@ impl Seconds {
         }
     }
 
-    /// Writes the latencies to `log`, as of a run counted from `begun` on.
+    /// Writes the latencies to `log`, for a run whose counting started at `begun`.
     pub(super) fn save(&self, log: &Log, begun: SystemTime) -> Result<()> {
         let mut file = BufWriter::new(&log.file);
         self.write(&mut file, begun)

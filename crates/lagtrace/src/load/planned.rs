@@ -1,4 +1,4 @@
-//! The plan of a load, made from the options.
+//! The plan of a load, created from the options.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::failure::{Failure, Result};
 use crate::lookup::{self, Family};
 use crate::words;
 
-/// The most requests at once without `--heavy`.
+/// Maximum number of requests in parallel without `--heavy`.
 const USUAL_AT_ONCE: u32 = 2_000;
-/// The highest rate without `--heavy`, in requests per second.
+/// Maximum rate without `--heavy`, in requests per second.
 const USUAL_RATE: f64 = 20_000.0;
-/// The longest run that ends with a number of requests.
+/// Maximum duration of a run that ends after a number of requests.
 const LONGEST_COUNTED: Duration = Duration::from_secs(3600);
-/// The largest request body read from a file, in bytes.
+/// Maximum size of a request body read from a file, in bytes.
 const MAX_BODY: u64 = 64 * 1024 * 1024;
 
 impl Options {
@@ -136,7 +136,7 @@ impl Options {
         Ok(plan)
     }
 
-    /// Returns the number of connections, no more than there are requests for.
+    /// Returns the number of connections, at most the number of requests.
     fn connections(&self) -> u32 {
         let most = u32::try_from(self.requests.unwrap_or(u64::MAX)).unwrap_or(u32::MAX);
         self.load.connections.min(most)
@@ -158,7 +158,7 @@ impl Options {
 }
 
 impl Request {
-    /// Returns the header fields that are given, cookies among them.
+    /// Returns the header fields that were specified, including cookies.
     fn fields(&self) -> Vec<String> {
         let mut fields = self.headers.clone();
         if !self.cookie.is_empty() {
@@ -179,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// Returns the number of requests that each connection may have under way.
+    /// Returns the maximum number of requests in flight on each connection.
     fn at_once(&self) -> u32 {
         if self.http2 {
             self.streams
@@ -188,8 +188,8 @@ impl Connection {
         }
     }
 
-    /// Returns the experiment that the connections' settings amount to, if they are not the usual
-    /// ones.
+    /// Returns the experiment that corresponds to the settings of the connections, if they are not
+    /// the default ones.
     fn manner(&self) -> Option<Experiment> {
         match (self.fresh, self.think, self.quickack) {
             (true, ..) => Some(Experiment::FreshConnection),

@@ -1,4 +1,4 @@
-//! Remarks needed to interpret the figures of a load.
+//! Remarks needed to interpret the results of a load.
 
 use lagtrace_core::observed::event::RequestFailure;
 use lagtrace_core::registry::Id;
@@ -10,7 +10,7 @@ use crate::tls;
 /// A note's stable name and its text.
 type Remark = (&'static str, String);
 
-/// Returns the remarks that apply, a fault before its consequences.
+/// Returns the remarks that apply, with a fault before its consequences.
 pub(super) fn remarks(
     plan: &Plan,
     summary: &Summary,
@@ -32,7 +32,7 @@ pub(super) fn remarks(
     .collect()
 }
 
-/// Remarks that HTTP/2 requests may have been taken for HTTP/1.
+/// Returns a remark if the server may have treated HTTP/2 requests as HTTP/1.
 fn no_http2(plan: &Plan, summary: &Summary) -> Option<Remark> {
     let is_clear = plan.http2 && plan.lanes.iter().all(|lane| !lane.target.url.is_tls());
     let is_strange = |lane: &LaneSummary| {

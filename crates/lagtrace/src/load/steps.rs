@@ -9,7 +9,7 @@ use lagtrace_sources::load::{Pace, Plan};
 use super::warm_up;
 use crate::failure::{Failure, Result};
 
-/// The shortest step: a shorter one would still show the load before it.
+/// Minimum duration of a step: a shorter one would still be affected by the previous load.
 const SHORTEST: Duration = Duration::from_millis(500);
 
 /// Whether the load ascends, and how.
@@ -33,13 +33,13 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Returns the most connections and the highest rate of all steps.
+    /// Returns the maximum number of connections and the maximum rate over all steps.
     pub(super) fn heaviest(&self) -> (Option<u32>, Option<f64>) {
         (self.sweep.map(|(_, to)| to), self.ramp.map(|(_, to)| to))
     }
 
-    /// Returns the quantity that ascends, and the plan of each step, made from `plan`; `None` for a
-    /// load without steps.
+    /// Returns the quantity that increases, and the plan of each step, derived from `plan`; `None`
+    /// for a load without steps.
     pub(super) fn plans(
         &self,
         plan: &Plan,
@@ -84,7 +84,7 @@ impl Steps {
     }
 }
 
-/// Returns the report of a load in steps: that of its knee, or of the last step.
+/// Returns the report of a load in steps, which is the report of its knee or of the last step.
 pub(super) fn join(over: &str, reports: Vec<Report>) -> Option<Report> {
     let loads = reports.iter().filter_map(|report| report.load.as_ref());
     let sweep = Sweep::new(over, loads.map(SweepStep::from).collect());

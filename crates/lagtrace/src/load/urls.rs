@@ -9,7 +9,7 @@ use lagtrace_sources::url::Url;
 
 use crate::failure::{Failure, Result};
 
-/// The largest file of URLs, in bytes.
+/// Maximum size of a file of URLs, in bytes.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 /// The URLs.
@@ -30,7 +30,7 @@ pub(super) struct Urls {
 }
 
 impl Urls {
-    /// Returns all URLs, at least one; the first is the load's subject.
+    /// Returns all URLs, at least one; the first is the subject of the load.
     pub(super) fn all(&self) -> Result<Vec<WeightedUrl>> {
         let file = self.read()?;
         let lines = file.lines().map(|line| match line.split_once('#') {

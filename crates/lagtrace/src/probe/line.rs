@@ -1,4 +1,4 @@
-//! The line of an answer.
+//! The output line for an answer.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use super::is_good;
 use crate::clock;
 use crate::words;
 
-/// Returns the line for people, as `hping3` prints it; with the target where there are several.
+/// Returns the line for people, in the style of `hping3`; it includes the target if there are
+/// several.
 pub(super) fn text(sample: &ProbeSample, with_target: bool) -> String {
     let mut words = vec![format!("#{:<3}", sample.number)];
     if with_target {
@@ -49,7 +50,8 @@ pub(super) fn text(sample: &ProbeSample, with_target: bool) -> String {
     words.join(" ")
 }
 
-/// Returns the value of a sweep that the probe has; ports are told with the packet.
+/// Returns the probe's value in a sweep; ports are not included, because they are printed with the
+/// packet.
 fn step(step: ProbeStep) -> Option<String> {
     match step {
         ProbeStep::SourcePort(_) => None,
@@ -58,7 +60,7 @@ fn step(step: ProbeStep) -> Option<String> {
     }
 }
 
-/// Returns the target, without the port for ICMP, which has none.
+/// Returns the target; without the port for ICMP, which has no ports.
 fn target(sample: &ProbeSample) -> String {
     match sample.method {
         ProbeMethod::Icmp => sample.endpoint.addr.to_string(),
@@ -128,7 +130,7 @@ fn agreed(tls: &ProbeTls) -> String {
     format!("{resumed} {version} {}{ends}", tls.cipher)
 }
 
-/// Returns the day of a time, as YYYY-MM-DD.
+/// Returns the date of a time, as YYYY-MM-DD.
 fn day(at: Timestamp) -> String {
     let text = clock::started(Some(at.as_nanos()));
     text.split('T').next().unwrap_or_default().to_owned()
@@ -154,7 +156,7 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
     }
 }
 
-/// Returns the line for programs: one JSON object.
+/// Returns the line for programs, which is one JSON object.
 pub(super) fn json(sample: &ProbeSample, at: Timestamp, is_loaded: bool) -> String {
     let reply = sample.reply.as_deref();
     let segment = reply.and_then(|reply| reply.segment);
@@ -200,7 +202,7 @@ pub(super) fn json(sample: &ProbeSample, at: Timestamp, is_loaded: bool) -> Stri
     line.to_string()
 }
 
-/// Returns the fields of the time's phases; `tls_first_byte_ns` is a part of `tls_ns`.
+/// Returns fields for the phases of the time; `tls_first_byte_ns` is a part of `tls_ns`.
 fn phase_fields(phases: &ProbePhases) -> Map<String, Value> {
     let took = |took: Duration| Value::from(took.as_nanos() as u64);
     let named = ProbePhases::NAMES.iter().zip(phases.all());

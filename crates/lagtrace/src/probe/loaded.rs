@@ -1,4 +1,4 @@
-//! The repetition of the probes while a load of lagtrace's own runs.
+//! Probes that are repeated while lagtrace itself generates load.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use crate::conclusion;
 use crate::failure::{Failure, Result};
 use crate::lookup::{self, Family};
 
-/// The time for which the load runs before the probes beside it: connections are made, and queues
-/// fill.
+/// The time for which the load runs before the probes start, so that connections are open and
+/// queues are filled.
 pub(super) const WARM_UP: Duration = Duration::from_millis(700);
-/// The longest load; the probes beside it end with it.
+/// Maximum duration of the load; the probes during the load end with it.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The load.
@@ -36,7 +36,7 @@ pub(super) struct Loaded {
 }
 
 impl Options {
-    /// Returns the load that was asked for.
+    /// Returns the load that the user requested.
     pub(super) fn load(&self, events: &mut Vec<Event>) -> Result<Option<Plan>> {
         let Some(text) = &self.queueing.loaded else {
             return Ok(None);
@@ -75,7 +75,7 @@ impl Options {
     }
 }
 
-/// Runs the load until `stop` is set; passes on the events that bear on probes.
+/// Runs the load until `stop` is set; passes on the events that are relevant for probes.
 pub(super) fn run(plan: &Plan, stop: &AtomicBool, mut sink: impl FnMut(Event)) -> Result<()> {
     let summary = load::run(plan, &|_| {}, stop, |event| {
         // Flows and samples of requests bear on packets and findings.
@@ -92,7 +92,7 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool, mut sink: impl FnMut(Event)) -
     Ok(())
 }
 
-/// Returns a remark if the load was none.
+/// Returns a remark if no load was generated.
 fn remark(summary: &Summary) -> Option<String> {
     if let Some(fault) = &summary.tls_fault {
         return Some(crate::tls::sentence(fault));

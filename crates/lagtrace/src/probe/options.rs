@@ -18,10 +18,10 @@ use crate::duration;
 use crate::failure::{Failure, Result};
 use crate::tls::Tls;
 
-/// The number of probes if none is given: of a series, and of each value of a sweep.
+/// The default number of probes of a series, and of each value of a sweep.
 const USUAL_COUNT: u32 = 10;
 const EACH_STEP: u32 = 3;
-/// The payload of an echo request, in bytes, as `ping` sends it.
+/// The payload of an echo request in bytes, the same as in `ping`.
 const ECHO_SIZE: u16 = 56;
 
 /// What to probe, and how.
@@ -116,7 +116,7 @@ pub(super) enum Method {
 /// A series of probes.
 #[derive(Clone, Debug)]
 pub(super) enum Plan {
-    /// Probes at a steady pace.
+    /// Probes at a constant rate.
     Steady(SteadyPlan),
     /// Handshakes or requests, one after the other.
     Request(RequestPlan),
@@ -183,7 +183,7 @@ impl Options {
         })
     }
 
-    /// Fails if options are given that only requests use.
+    /// Returns an error if options are given that only requests use.
     fn check_request(&self) -> Result<()> {
         let request = &self.request;
         if request.head || request.path != "/" {
@@ -196,7 +196,7 @@ impl Options {
         }
     }
 
-    /// Returns the target's URL, if it is probed by a request or a handshake.
+    /// Returns the target's URL, if the target is probed with a request or a handshake.
     pub(super) fn url(&self, text: &str, host: &Host, port: Option<u16>) -> Result<Option<Url>> {
         let is_url = text.contains("://");
         let (scheme, path) = match self.method {
@@ -221,7 +221,7 @@ impl Options {
         }
     }
 
-    /// Fails if options are given that the method would silently ignore.
+    /// Returns an error if options are given that the method would silently ignore.
     fn check(&self, method: SteadyMethod) -> Result<()> {
         let packet = &self.packet;
         let told = match method {
@@ -242,8 +242,8 @@ impl Options {
         Err(Failure::new(told).hint("leave one of them out, or ask by another method"))
     }
 
-    /// Returns true if another method may replace the best where that is not permitted: not where
-    /// it would not do what was asked for.
+    /// Returns true if another method may replace the best one when it is not permitted. This is
+    /// not the case if the replacement would not do what the user requested.
     pub(super) fn may_stand_in(&self, plan: &SteadyPlan) -> bool {
         let is_told = self.packet.has_flags() || self.packet.size.is_some();
         self.method == Method::Auto && (plan.method == SteadyMethod::Icmp || !is_told)

@@ -6,8 +6,9 @@ use lagtrace_sources::probe::{Sizes, SourcePorts};
 
 use super::targets::{self, Flags};
 
-/// The flags of `--matrix`, which open and closed ports answer differently, and filters let pass or
-/// not: those of `nmap`'s SYN, ACK, FIN, Maimon, Xmas and NULL scans, and SYN/ACK.
+/// The flag combinations that `--matrix` sends: those of `nmap`'s SYN, ACK, FIN, Maimon, Xmas and
+/// NULL scans, and SYN/ACK. Open and closed ports answer them differently, and filters pass some
+/// and drop others.
 const MATRIX: [TcpFlags; 7] = [
     TcpFlags::SYN,
     TcpFlags::ACK,
@@ -68,7 +69,7 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    /// Returns control bits other than a SYN's; empty for SYNs only.
+    /// Returns control bits that differ from a SYN's; empty for SYNs only.
     pub(super) fn flags(&self) -> Vec<TcpFlags> {
         match (&self.flags, self.matrix) {
             (Some(Flags(flags)), _) if flags[..] == [TcpFlags::SYN] => Vec::new(),
@@ -78,7 +79,7 @@ impl Packet {
         }
     }
 
-    /// Returns true if no option for packets is given.
+    /// Returns true if no packet option is given.
     pub(super) fn is_usual(&self) -> bool {
         let is_told = self.source_port.is_some()
             || self.interface.is_some()

@@ -1,4 +1,4 @@
-//! A session of probes: a thread for each series, whose answers become lines.
+//! A session of probes: one thread for each series, whose answers are printed as lines.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,12 +22,12 @@ use crate::interrupt::Interrupt;
 use crate::output::Format;
 use crate::words;
 
-/// The number of ICMP errors that Linux sends to one host at once; after them it sends one in each
-/// `net.ipv4.icmp_ratelimit` (`XRLIM_BURST_FACTOR` in `net/ipv4/route.c`).
+/// The number of ICMP errors that Linux sends to one host in a burst; after the burst it sends one
+/// per `net.ipv4.icmp_ratelimit` (`XRLIM_BURST_FACTOR` in `net/ipv4/route.c`).
 const ICMP_BURST: u32 = 6;
 const ICMP_PACE: Duration = Duration::from_secs(1);
 
-/// The interval of checks whether the user asked to stop.
+/// The interval at which a stop request of the user is checked for.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The messages of the series.
@@ -36,16 +36,16 @@ enum Told {
     Ended(std::result::Result<(), ProbeError>),
 }
 
-/// A session that is under way.
+/// A session that is running.
 pub(super) struct Session<'a> {
     options: &'a Options,
     console: &'a Console,
     pub(super) analyzer: Analyzer,
     pub(super) lines: Box<dyn Write + Send>,
     pub(super) has_measured: bool,
-    /// True if several series share the lines.
+    /// True if the lines belong to several series.
     is_crowd: bool,
-    /// True while the load runs.
+    /// True while the load is running.
     is_loaded: bool,
 }
 
@@ -75,8 +75,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Measures as [`measure`](Self::measure) does while the load runs. Both end with the first
-    /// that does.
+    /// Measures like [`measure`](Self::measure) while the load runs. When one of the two ends, the
+    /// other ends too.
     pub(super) fn measure_under(
         &mut self,
         load: &load::Plan,
@@ -117,7 +117,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Waits until the load is at its height.
+    /// Waits until the load has reached its full level.
     fn warm_up(&self, interrupt: &Interrupt, stop: &AtomicBool) {
         let begun = Instant::now();
         while begun.elapsed() < loaded::WARM_UP
@@ -209,7 +209,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Runs one target's series, on a thread of its own.
+/// Runs the series of one target on a separate thread.
 fn series(plan: &Plan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<Told>) {
     // Nobody listens any more after a failure.
     let send = |event| {
@@ -231,12 +231,14 @@ fn series(plan: &Plan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<To
     let _ = sender.send(Told::Ended(outcome));
 }
 
-/// Returns true if a host's limit on ICMP errors would be met. This host's own loopback has none.
+/// Returns true if the probes may exceed a host's rate limit for ICMP errors. This host's own
+/// loopback has no such limit.
 fn is_limited(plan: &SteadyPlan) -> bool {
     !plan.address.ip().is_loopback() && plan.count.is_none_or(|count| count > ICMP_BURST)
 }
 
-/// Returns the plan to use where the best needs a privilege that is missing, and a remark on it.
+/// Returns the plan to use if the best plan needs a privilege that is missing, and a remark about
+/// it.
 fn without_privilege(plan: &SteadyPlan, needs: &str) -> (SteadyPlan, String) {
     let mut plan = plan.clone();
     let text = if plan.method == SteadyMethod::Icmp {

@@ -13,25 +13,25 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::lookup::{self, Family};
 
-/// The largest payload in bytes: with headers it fits into an IP packet.
+/// Maximum payload in bytes: with headers it fits into an IP packet.
 const MAX_SIZE: u16 = 65_000;
-/// Maximum number of lengths of a sweep, and kinds of segments.
+/// Maximum number of sizes in a sweep, or of kinds of segments.
 const MAX_SIZES: u32 = 4_096;
 const MAX_FLAGS: usize = 64;
-/// Maximum number of ports of a list.
+/// Maximum number of ports in a list.
 const MAX_PORTS: usize = 1024;
-/// The first port of `traceroute`: hardly anybody listens there.
+/// The first port of `traceroute`, on which hosts rarely listen.
 const UDP_PORT: u16 = 33_434;
 
 /// An address to probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) address: SocketAddr,
-    /// True if the user named the port.
+    /// True if the user specified the port.
     pub(super) has_port: bool,
-    /// The URL, if the target is probed by a request or a handshake.
+    /// The URL, if the target is probed with a request or a handshake.
     pub(super) url: Option<Url>,
-    /// The time that it took to resolve the target's name.
+    /// The time that resolving the target's name took.
     pub(super) resolved: Option<Duration>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ports(pub(crate) Vec<u16>);
 
-/// Returns the targets that the options name, and the events on the way.
+/// Returns the targets in the options, and the events of their resolution.
 pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>, Vec<Event>)> {
     let mut targets = Vec::new();
     let mut events = Vec::new();
@@ -88,7 +88,7 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
     Ok((targets, events))
 }
 
-/// Parses a list of ports and ranges of them.
+/// Parses a list of ports and port ranges.
 pub(crate) fn parse_ports(text: &str) -> std::result::Result<Ports, String> {
     let mut ports = Vec::new();
     for part in text.split(',') {
@@ -101,7 +101,7 @@ pub(crate) fn parse_ports(text: &str) -> std::result::Result<Ports, String> {
     Ok(Ports(ports))
 }
 
-/// Parses a payload's length, or a sweep of them.
+/// Parses a payload size, or a sweep of sizes.
 pub(super) fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
     let number = |text: &str| {
         let number = text.trim().parse::<u16>().ok();
@@ -127,7 +127,7 @@ pub(super) fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
     }
 }
 
-/// Control bits of segments, as `hping3` abbreviates them.
+/// Control bits of segments, in the abbreviations of `hping3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Flags(pub(super) Vec<TcpFlags>);
 
@@ -166,7 +166,7 @@ pub(super) fn parse_flags(text: &str) -> std::result::Result<Flags, String> {
     }
 }
 
-/// Parses a port to send from, or a range of them.
+/// Parses a source port, or a range of source ports.
 pub(super) fn parse_source_ports(text: &str) -> std::result::Result<SourcePorts, String> {
     let (first, last) = range(text)?;
     Ok(SourcePorts::Range { first, last })

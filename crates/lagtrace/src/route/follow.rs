@@ -1,4 +1,5 @@
-//! The trace itself: its events, names beside it, the display meanwhile, and the report.
+//! The trace itself: its events, name lookups in parallel, the display during the trace, and the
+//! report.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -24,12 +25,12 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::lookup::{self, Family};
 
-/// The wait of the report for names that have not come yet.
+/// Maximum time that the report waits for names.
 const NAMES: Duration = Duration::from_secs(1);
 /// Maximum number of addresses whose owners are looked up.
 const MAX_ADDRESSES: usize = 4_096;
 
-/// Traces and reports.
+/// Traces the route and prints the report.
 pub(super) fn run(
     options: &Options,
     (host, port): (&Host, Option<u16>),
@@ -94,7 +95,7 @@ impl<'a> Trip<'a> {
         }
     }
 
-    /// Traces by the best method that is permitted.
+    /// Traces with the best method that is permitted.
     fn go(
         &mut self,
         options: &Options,
@@ -153,7 +154,7 @@ impl<'a> Trip<'a> {
         self.analyzer.observe(event);
     }
 
-    /// Takes in the names that have come, or come within `patience`.
+    /// Processes the names that have arrived or arrive within `patience`.
     fn name(&mut self, patience: Duration) {
         let names = self.names.as_mut();
         for (address, name) in names.map_or_else(Vec::new, |names| names.collect(patience)) {
@@ -181,7 +182,7 @@ impl<'a> Trip<'a> {
         }
     }
 
-    /// Remarks on what the method leaves open.
+    /// Adds remarks on questions that the method cannot answer.
     fn explain(
         &mut self,
         options: &Options,

@@ -1,5 +1,5 @@
-//! The display while a trace runs: in rounds a table that is redrawn in place on a terminal, and a
-//! line for each round elsewhere.
+//! The display while a trace runs. In rounds it is a table that is redrawn in place on a terminal,
+//! or a line for each round if there is no terminal.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "route";
-/// Minimum time between two drawings of the table.
+/// Minimum time between two redraws of the table.
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// The display of a running trace.
@@ -39,7 +39,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Shows a probe that was answered or lost.
+    /// Displays a probe that was answered or lost.
     pub(super) fn show(&mut self, tally: &RouteTally, sample: &HopSample) {
         if !self.is_in_rounds {
             let hops = tally.hops();
@@ -55,7 +55,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Prints a line for each round: the fate of the probe to the target.
+    /// Prints a line for each round with the result of the probe to the target.
     fn line(&self, tally: &RouteTally, sample: &HopSample) {
         let distance = tally.route().and_then(|route| route.distance);
         if sample.flow != 0 || distance != Some(sample.ttl) {

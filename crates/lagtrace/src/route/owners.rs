@@ -1,4 +1,4 @@
-//! Lookups of the hops' owners beside the trace, for the display meanwhile.
+//! Lookups of the hops' owners in parallel to the trace, for the display during the trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,8 +10,8 @@ use lagtrace_sources::origin;
 
 type Found = BTreeMap<IpAddr, AutonomousSystem>;
 
-/// The lookups in a table. The file is read by one thread at a time, once for all addresses that
-/// are new by then.
+/// The lookups in a table. The file is read by one thread at a time, each time for all addresses
+/// that are new by then.
 pub(super) struct Owners {
     path: PathBuf,
     new: BTreeSet<IpAddr>,
@@ -32,8 +32,8 @@ impl Owners {
         self.new.insert(address);
     }
 
-    /// Returns the owners found so far. That an address is not in the table, or the table is gone,
-    /// is for the report to say.
+    /// Returns the owners found so far. An address that is not in the table, or a missing table, is
+    /// reported later, in the report.
     pub(super) fn collect(&mut self) -> Found {
         let mut found = Found::new();
         if let Some(reading) = self.reading.take_if(|reading| reading.is_finished()) {

@@ -1,4 +1,4 @@
-//! Refusals of flags that do not go together, and of those of other tools that have no counterpart,
+//! Rejection of flags that cannot be combined, and of flags of other tools that have no counterpart
 //! or another name here.
 
 use clap::error::Error;
@@ -144,7 +144,7 @@ impl Foreign {
     }
 }
 
-/// Refuses flags that would be ignored otherwise.
+/// Rejects flags that would otherwise be ignored.
 pub(super) fn check(options: &Options, port: Option<u16>) -> Result<()> {
     let (probes, look) = (&options.probes, &options.look);
     let method = probes.method();

@@ -1,4 +1,4 @@
-//! Changes of sockets from one look to the next.
+//! Changes of sockets between two surveys.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -34,7 +34,7 @@ enum What {
     Changed,
 }
 
-/// Returns the changes between two looks, in the order of sockets.
+/// Returns the changes between two surveys, in the order of sockets.
 pub(super) fn between<'a>(
     before: &'a BTreeMap<Key, LiveSocket>,
     now: &'a BTreeMap<Key, LiveSocket>,
@@ -64,8 +64,8 @@ pub(super) fn between<'a>(
     changes
 }
 
-/// Returns the differences that are worth a line. Figures that every packet changes are not;
-/// `TCP_QUICKACK` and the segment size are the kernel's own state.
+/// Returns the differences that are worth a line. Values that change with every packet are left
+/// out, as are `TCP_QUICKACK` and the segment size, which the kernel changes by itself.
 fn details(old: &LiveSocket, new: &LiveSocket) -> Vec<(&'static str, String, String)> {
     let mut list = Vec::new();
     note(&mut list, "state", &old.state, &new.state);
@@ -153,7 +153,7 @@ fn note<T: PartialEq + Debug>(
     }
 }
 
-/// Writes a value without the wrapping of one that may be unreadable.
+/// Writes a value without the wrapper of a value that may be unreadable.
 fn written(value: &impl Debug) -> String {
     let text = format!("{value:?}");
     let text = text

@@ -1,4 +1,4 @@
-//! The kernel's counters and limits in the namespace of the sockets that are looked at.
+//! The kernel's counters and limits in the network namespace of the surveyed sockets.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Begins to count: in the namespace of the sockets that were asked for, if they are all in
-    /// one, else in lagtrace's own.
+    /// Starts counting in the namespace of the requested sockets, if they are all in one namespace,
+    /// and otherwise in lagtrace's own.
     pub(super) fn begin(sockets: &[LiveSocket]) -> Self {
         let chosen = || sockets.iter().filter(|socket| socket.is_chosen);
         let namespaces: BTreeSet<Option<u64>> = chosen().map(|socket| socket.namespace).collect();
@@ -40,7 +40,7 @@ impl Kernel {
         }
     }
 
-    /// Reports the growth of the counters; the settings alone if there was only one look.
+    /// Reports the increase of the counters; only the settings if there was a single survey.
     pub(super) fn end(self, analyzer: &mut Analyzer, is_following: bool) {
         let mut tell = |body| {
             analyzer.observe(Event::here(clock::now(), Phase::Baseline, body));

@@ -129,7 +129,7 @@ impl Options {
         self.trace
     }
 
-    /// Returns the calls that were asked for: of which callers, on which sockets.
+    /// Returns the requested calls: their callers, and the sockets that they are made on.
     pub(super) fn calls(&self) -> Result<CallOptions> {
         if let Some(path) = self.ends.iter().find(|text| is_path(text)) {
             let refusal = anyhow::anyhow!("--trace does not know calls by the path {path}");
@@ -141,7 +141,7 @@ impl Options {
         })
     }
 
-    /// Returns the sockets that were asked for. Names are resolved, groups looked for.
+    /// Returns the requested sockets. Names are resolved and groups are looked up.
     pub(super) fn choice(&self) -> Result<Choice> {
         let mut ends = Vec::new();
         for text in self.ends.iter().filter(|text| !is_path(text)) {
@@ -169,7 +169,7 @@ impl Options {
         })
     }
 
-    /// Returns the protocols that were asked for. A path names a Unix socket without -x.
+    /// Returns the requested protocols. A path selects Unix sockets even without -x.
     fn protocols(&self) -> Protocols {
         let unix = self.unix || self.ends.iter().any(|text| is_path(text));
         let is_end = |text: &String| !is_path(text);
@@ -202,7 +202,7 @@ impl Options {
         })
     }
 
-    /// Returns the choice of sockets in words, for the report.
+    /// Returns the selection of sockets in words, for the report.
     pub(super) fn subject(&self) -> String {
         let ports = self.port.iter().flat_map(|ports| &ports.0);
         let words = self
@@ -218,7 +218,7 @@ impl Options {
     }
 }
 
-/// Returns true if the text names a Unix socket.
+/// Returns true if the text is the name of a Unix socket.
 fn is_path(text: &str) -> bool {
     text.starts_with(['/', '@'])
 }

@@ -1,4 +1,4 @@
-//! The option `--trace` of `lagtrace sockets`: calls on sockets as they happen.
+//! The option `--trace` of `lagtrace sockets`, which prints calls on sockets as they happen.
 
 mod line;
 
@@ -25,10 +25,10 @@ use crate::output::Format;
 use crate::render;
 use crate::watch::refused;
 
-/// The longest time for which calls wait in the kernel.
+/// Maximum time for which calls wait in the kernel.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Traces until the user or the time ends it; then sums up.
+/// Traces until the user or the duration ends the trace; then prints a summary.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let mut session = Session {
@@ -64,7 +64,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
-/// A trace that is under way.
+/// A trace that is running.
 struct Session<'a> {
     console: &'a Console,
     analyzer: Analyzer,

@@ -1,4 +1,4 @@
-//! The display while watching goes on: a page that is redrawn in place on a terminal, nothing
+//! The display while the watch runs: a page that is redrawn in place on a terminal, and nothing
 //! elsewhere.
 
 use std::thread::{self, JoinHandle};
@@ -17,10 +17,10 @@ use crate::render::{self, Watching};
 
 /// The interval at which the page is redrawn.
 const REDRAW: Duration = Duration::from_secs(1);
-/// Minimum interval of conclusions from what was seen so far.
+/// Minimum interval between conclusions from the data seen so far.
 const CONCLUDED_EVERY: Duration = Duration::from_secs(2);
-/// Minimum ratio of the pause after a conclusion to the conclusion's own time, so that concluding
-/// takes at most a twentieth of one processor.
+/// Minimum ratio of the pause after a conclusion to the time that the conclusion took, so that
+/// concluding takes at most a twentieth of one processor.
 const PAUSE_PER_CONCLUSION: u32 = 19;
 
 /// The page and its content.
@@ -28,9 +28,9 @@ pub(super) struct Live<'a> {
     console: &'a Console,
     panel: ProgressBar,
     drawn: Instant,
-    /// The latencies that had come when the page was last drawn.
+    /// The latencies at the time when the page was last drawn.
     before: Distribution,
-    /// The thread that concludes beside the watching, which must not wait for it.
+    /// The thread that draws conclusions in parallel, because watching must not wait for it.
     concluding: Option<JoinHandle<(Report, Duration)>>,
     /// The time of the next conclusion.
     due: Instant,
@@ -55,7 +55,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Redraws the page if it is time to.
+    /// Redraws the page if a redraw is due.
     pub(super) fn show(&mut self, analyzer: &mut Analyzer, tally: impl FnOnce() -> WatchTally) {
         let passed = self.drawn.elapsed();
         if self.panel.is_hidden() || passed < REDRAW {
@@ -78,7 +78,7 @@ impl<'a> Live<'a> {
         (self.drawn, self.before) = (Instant::now(), tally.latency);
     }
 
-    /// Takes a finished conclusion, and begins another if it is time to.
+    /// Uses a finished conclusion, and starts the next one if it is due.
     fn conclude(&mut self, analyzer: &mut Analyzer, tally: &WatchTally) {
         if let Some(done) = self.concluding.take_if(|it| it.is_finished())
             && let Ok((report, took)) = done.join()

@@ -1,11 +1,11 @@
-//! The network namespace that the user names.
+//! The network namespace that the user specifies.
 
 use lagtrace_sources::privilege::{HostError, NetworkNamespace};
 
 use crate::failure::{Failure, Result};
 
-/// Returns the namespace of a process, or the one with this name or path. A name that is a number
-/// is a process.
+/// Returns the namespace of a process, or the namespace with this name or path. A name that is a
+/// number is the id of a process.
 pub(super) fn named(place: &str) -> Result<NetworkNamespace> {
     let (found, hint) = match place.parse::<u32>() {
         Ok(pid) => (

@@ -1,10 +1,9 @@
-//! Copies a capture and writes comments beside its packets.
+//! Copies a capture and adds comments to its packets.
 //!
-//! The output is pcapng, whose packets can have comments. The blocks of pcapng
-//! input are copied byte for byte, except that those of the commented packets
-//! grow by the comments' options; pcap input gets a section header and an
-//! interface description that say what its file header said. Source: the IETF
-//! draft `draft-ietf-opsawg-pcapng`.
+//! The output is pcapng, which can hold packet comments. The blocks of pcapng input are copied byte
+//! for byte, except that the blocks of commented packets grow by the comment options. For pcap
+//! input, a section header and an interface description are written from the pcap file header.
+//! Source: the IETF draft `draft-ietf-opsawg-pcapng`.
 
 mod block;
 
@@ -17,7 +16,7 @@ use self::block::Copier;
 use super::CaptureError;
 use super::file::decompressed;
 
-/// Comments by the number of their packet, from 1.
+/// Comments by packet number, counted from 1.
 pub type Comments = BTreeMap<u64, Vec<String>>;
 
 /// The result of annotating a capture.
@@ -27,8 +26,8 @@ pub struct Annotated {
     pub packets: u64,
     /// Comments written.
     pub comments: u64,
-    /// Comments that could not be written: their packet does not exist, or is
-    /// in a block without options.
+    /// Comments that could not be written because their packet does not exist or is in a block
+    /// without options.
     pub left_out: u64,
     /// The reason why copying ended early; `None` if everything was copied.
     pub damage: Option<String>,
@@ -38,7 +37,7 @@ pub struct Annotated {
 /// `comments`. Compressed input is decompressed on the way.
 ///
 /// # Errors
-/// When the input cannot be read, is no capture, or the output cannot be
+/// When the input cannot be read, is not a capture, or the output cannot be
 /// written.
 pub fn annotate(
     name: &str,

@@ -27,7 +27,7 @@ pub enum CaptureError {
         /// The kind of file it is instead, recognized by its first bytes.
         found: Foreign,
     },
-    /// A capture of an unsupported kind.
+    /// The file is a capture of an unsupported kind.
     #[error("{name} cannot be read: {fault}")]
     Unsupported {
         /// The file's name.
@@ -46,7 +46,7 @@ pub enum CaptureError {
     /// There is no such interface in this network namespace.
     #[error("there is no interface {interface}")]
     NoSuchInterface {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
         /// The names of the interfaces that exist.
         known: Vec<String>,

@@ -18,7 +18,8 @@ use self::compression::Input;
 pub(crate) use self::compression::undo as decompressed;
 use super::{CaptureError, Foreign, Packets, count, count_beside};
 
-/// Bytes read at once. A block larger than the second-level cache would be read from memory twice.
+/// Number of bytes in one read. A block larger than the second-level cache would be read from
+/// memory twice.
 const BLOCK: usize = 512 * 1024;
 
 /// Bytes read first, to recognize the file format.
@@ -26,12 +27,12 @@ const FIRST_READ: usize = 16 * 1024;
 
 const _: () = assert!(BLOCK >= Container::LONGEST);
 
-/// A capture file that is read in blocks. A file that shrinks or grows meanwhile is read as far as
-/// it then goes; one compressed with gzip, zstd or lz4, recognized by its first bytes, is
-/// decompressed on the way.
+/// A capture file that is read in blocks. If the file shrinks or grows while it is read, it is read
+/// up to its current end. A file compressed with gzip, zstd or lz4, recognized by its first bytes,
+/// is decompressed as it is read.
 ///
-/// Damaged content is not an error: everything read up to the damage stands, and the
-/// [summary](Self::summary) says where and why it ended.
+/// Damaged content is not an error: everything read up to the damage is used, and the
+/// [summary](Self::summary) says where and why reading ended.
 pub struct FileCapture {
     input: Input,
     buffer: Vec<u8>,
@@ -41,7 +42,7 @@ pub struct FileCapture {
     decoder: Decoder,
     point: PointId,
     is_over: bool,
-    /// The link type of the first packet, if the beginning of the file tells it.
+    /// The link type of the first packet, if it can be read from the beginning of the file.
     link: Option<LinkType>,
     summary: CaptureSummary,
 }
@@ -52,7 +53,7 @@ impl FileCapture {
     /// point.
     ///
     /// # Errors
-    /// When the file cannot be read, or begins like no capture.
+    /// When the file cannot be read, or does not begin like a capture.
     pub fn open(path: &Path, point: PointId) -> Result<Self, CaptureError> {
         if path == Path::new("-") {
             let input = rustix::io::dup(rustix::stdio::stdin());
@@ -135,9 +136,9 @@ impl FileCapture {
         }
     }
 
-    /// Replaces the contents of `packets` with the next packets that concern a flow, as many as one
-    /// block holds and at most `limit` TCP segments. Returns the number of segments. At the end
-    /// there are no packets.
+    /// Replaces the contents of `packets` with the next packets that concern a flow: as many as one
+    /// block holds, and at most `limit` TCP segments. Returns the number of segments. At the end of
+    /// the file `packets` is empty.
     pub fn next_packets(&mut self, packets: &mut Packets, limit: u64) -> u64 {
         packets.forget();
         let mut segments = 0;
@@ -157,8 +158,8 @@ impl FileCapture {
         segments
     }
 
-    /// Decodes the bytes read, until more are needed, `limit` segments are reached, or damage is
-    /// met.
+    /// Decodes the bytes read, until more bytes are needed, `limit` segments are reached, or the
+    /// data is damaged.
     #[inline]
     fn decode_block(
         &mut self,
@@ -215,7 +216,7 @@ impl FileCapture {
         self.summary()
     }
 
-    /// Keeps the comments that the file holds on its packets, up to 16 MiB.
+    /// Enables keeping the packet comments in the file, up to 16 MiB.
     pub fn keep_comments(&mut self) {
         self.container.keep_comments();
     }
@@ -346,7 +347,7 @@ impl FileCapture {
     }
 }
 
-/// The last record read, with its payload as a place in the buffer.
+/// The last record read, with its payload as a range of the buffer.
 enum Next {
     Segment(Segment, Place),
     Datagram(Datagram, Place),
@@ -355,16 +356,17 @@ enum Next {
     Neighbour(Neighbour),
 }
 
-/// The place of a payload.
+/// The storage that holds a payload.
 enum Place {
     /// In the buffer.
     Read(Range<usize>),
-    /// In the decoder, which put it together from fragments.
+    /// In the decoder, which reassembled the payload from fragments.
     PutTogether,
 }
 
-/// The place in `buffer` of a slice of it, if it is one; the borrow checker cannot lend the
-/// slice out of a loop that may also refill the buffer.
+/// Returns the position in `buffer` of `part`, if `part` is a slice of `buffer`. A position is
+/// needed because the borrow checker cannot lend the slice out of a loop that may also refill the
+/// buffer.
 #[inline]
 fn place_within(buffer: &[u8], part: &[u8]) -> Place {
     if part.is_empty() {

@@ -1,17 +1,17 @@
-//! Names for files that are no capture, by their first bytes.
+//! Recognition of files that are not captures, by their first bytes.
 
 use std::fmt;
 
-/// The kind of a file that is no capture.
+/// The kind of a file that is not a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     /// A file without any bytes.
     Empty,
-    /// Compressed, to be unpacked by this command to its standard output.
+    /// A compressed file: its format, and the command that decompresses it to standard output.
     Compressed(&'static str, &'static str),
-    /// Another capture format, which Wireshark's `editcap` converts.
+    /// Another capture format, which Wireshark's `editcap` can convert.
     OtherCapture(&'static str),
-    /// Text: perhaps what a tool printed instead of what it wrote.
+    /// Text: perhaps the printed output of a capture tool instead of the file that it writes.
     Text,
     /// Anything else, with its first bytes.
     Unknown([u8; 4]),
@@ -98,8 +98,7 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// Returns true if these bytes, perhaps cut within a character, are printable
-/// UTF-8.
+/// Returns true if the bytes are printable UTF-8; the last character may be cut.
 fn is_text(bytes: &[u8]) -> bool {
     let valid = match std::str::from_utf8(bytes) {
         Ok(text) => text,

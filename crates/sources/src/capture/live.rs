@@ -1,10 +1,9 @@
 //! Live capture with libpcap.
 //!
-//! A dedicated thread empties the kernel's rings, decodes, writes the file and
-//! hands batches of packets to the consumer. It never waits for the consumer:
-//! packets that find the channel full are counted as dropped. When stopped, it
-//! first drains the rings, so that packets on the wire before the stop are in
-//! the result.
+//! A dedicated thread empties the kernel's rings, decodes the packets, writes the file and passes
+//! batches of packets to the consumer. The thread never waits for the consumer: packets that find
+//! the channel full are counted as dropped. When stopped, the thread first drains the rings, so
+//! that packets captured before the stop are in the result.
 
 mod handle;
 mod sink;
@@ -32,8 +31,7 @@ const WAITING_BATCHES: usize = 16;
 /// The options of a live capture.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// The interfaces, `any` for all of them, and the observation point of
-    /// each.
+    /// The interfaces, each with its observation point; `any` stands for all interfaces.
     pub interfaces: Vec<(String, PointId)>,
     /// A filter expression in the language of `pcap-filter(7)`; `None` for all
     /// packets.
@@ -54,8 +52,8 @@ pub struct LiveOptions {
 }
 
 impl LiveOptions {
-    /// Returns options that capture everything on one interface, whole packets,
-    /// until stopped.
+    /// Returns options that capture whole packets on one interface, without a filter, until
+    /// stopped.
     pub fn new(interface: &str, point: PointId) -> Self {
         Self {
             interfaces: vec![(interface.to_owned(), point)],
@@ -85,9 +83,9 @@ pub struct LiveCapture {
 pub enum Arrival<'a> {
     /// Packets that arrived.
     Batch(&'a Packets),
-    /// No packets in the time allowed.
+    /// No packets arrived within the time allowed.
     Quiet,
-    /// No more packets: the capture has ended.
+    /// The capture has ended and there are no more packets.
     Ended,
 }
 
@@ -96,17 +94,17 @@ pub enum Arrival<'a> {
 pub struct LiveOutcome {
     /// The summary of each interface, in the order given.
     pub summaries: Vec<(PointId, CaptureSummary)>,
-    /// The result of writing the file; `None` if none was asked for.
+    /// The result of writing the file; `None` if no file was requested.
     pub written: Option<Written>,
 }
 
 impl LiveCapture {
-    /// Starts the capture: every packet after this returns is seen. Setting
-    /// `stop` ends the capture as [`stop`](Self::stop) does.
+    /// Starts the capture. Every packet that arrives after this function returns is captured.
+    /// Setting `stop` ends the capture as [`stop`](Self::stop) does.
     ///
     /// # Errors
-    /// When an interface cannot be opened, the filter not be compiled, the
-    /// file not be created, or the thread not be started.
+    /// When an interface cannot be opened, the filter cannot be compiled, the file cannot be
+    /// created, or the thread cannot be started.
     pub fn start(options: &LiveOptions, stop: Arc<AtomicBool>) -> Result<Self, CaptureError> {
         let open = |(name, point): &(String, PointId)| Handle::open(name, *point, options);
         let handles: Vec<_> = options
@@ -159,8 +157,8 @@ impl LiveCapture {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Ends the capture once the kernel's rings are drained; packets captured
-    /// before still arrive.
+    /// Ends the capture once the kernel's rings are drained; packets captured before the call still
+    /// arrive.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -189,7 +187,7 @@ impl Drop for LiveCapture {
     }
 }
 
-/// Returns the link type that all interfaces share.
+/// Returns the common link type of all interfaces; an error if the link types differ.
 fn single_link(handles: &[Handle]) -> Result<LinkType, CaptureError> {
     let mut links = handles.iter().map(Handle::link);
     let first = links.next().unwrap_or_default();

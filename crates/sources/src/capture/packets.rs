@@ -1,4 +1,4 @@
-//! Packets in bulk, with their bytes as they were read.
+//! Batches of packets, with the bytes that were read.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub struct Packets {
 const ASIDE: usize = 1 << (usize::BITS - 1);
 
 impl Packets {
-    /// Returns the packets, each with its payload beside it.
+    /// Returns the packets, each with its payload.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Packet<'static>, &[u8])> {
         let packets = self.list.iter();
         packets.map(|(packet, place)| (packet, self.payload(place)))
@@ -50,7 +50,7 @@ impl Packets {
         self.aside.get(begin..end).unwrap_or_default()
     }
 
-    /// Returns the packets with their payloads in them.
+    /// Returns the packets with their payloads included.
     pub fn whole(&self) -> impl Iterator<Item = Packet<'_>> {
         self.iter()
             .map(|(packet, payload)| packet.with_payload(payload))
@@ -91,13 +91,13 @@ impl Packets {
         self.list.push((bare(packet), begin..self.bytes.len()));
     }
 
-    /// Forgets all packets and keeps the memory.
+    /// Removes all packets and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.forget();
         self.bytes.clear();
     }
 
-    /// Forgets all packets and leaves their bytes as they are.
+    /// Removes all packets and leaves the bytes unchanged.
     pub(super) fn forget(&mut self) {
         self.list.clear();
         self.aside.clear();

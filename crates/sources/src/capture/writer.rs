@@ -10,7 +10,7 @@ use super::CaptureError;
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
-/// Number of buffered bytes at which they are written.
+/// Number of buffered bytes at which the buffer is written to the file.
 const BLOCK: usize = 256 * 1024;
 
 /// The result of writing a capture file.
@@ -20,17 +20,17 @@ pub struct Written {
     pub name: String,
     /// Number of packets in the file.
     pub packets: u64,
-    /// The reason why packets are missing; `None` if none are, or if the reader
-    /// of a pipe has gone.
+    /// The reason why packets are missing. `None` if no packets are missing, or if the reader of
+    /// the pipe has exited.
     pub fault: Option<CaptureError>,
 }
 
-/// A capture file that is being written. It is left with whole records only,
-/// even when the disk is full.
+/// A capture file that is being written. The file always ends with a whole record, even if the disk
+/// is full.
 pub(super) struct PcapWriter {
     name: String,
     output: File,
-    /// Whole records that are still to be written.
+    /// Whole records that are not written yet.
     waiting: Vec<u8>,
     packets: u64,
     /// Number of bytes in the file.
@@ -71,7 +71,7 @@ impl PcapWriter {
         Ok(writer)
     }
 
-    /// Adds a packet; one without a time is not written.
+    /// Adds a packet; a packet without a time is not written.
     pub(super) fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
         let Some(at) = record.at else {
             return Ok(());
@@ -132,9 +132,8 @@ impl PcapWriter {
         }
     }
 
-    /// Counts and keeps the whole records among the first `written` of the
-    /// waiting bytes. A file that cannot be truncated, such as a pipe, ends
-    /// within a record.
+    /// Counts and keeps the whole records among the first `written` bytes that were waiting. If the
+    /// file cannot be truncated, as in the case of a pipe, it ends within a record.
     fn give_up(&mut self, written: usize, error: io::Error) -> io::Result<()> {
         let (whole, lost) = whole_records(&self.waiting, written, self.position == 0);
         self.packets -= lost;
@@ -148,8 +147,8 @@ impl PcapWriter {
     }
 }
 
-/// Returns how many of the first `written` bytes form whole records, and how
-/// many of all records are not whole among them.
+/// Returns how many of the first `written` bytes form whole records, and the number of records that
+/// are not completely within those bytes.
 fn whole_records(bytes: &[u8], written: usize, has_file_header: bool) -> (usize, u64) {
     let mut begin = if has_file_header { FILE_HEADER } else { 0 };
     let (mut whole, mut lost) = (begin.min(written), 0);

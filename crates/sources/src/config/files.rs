@@ -1,5 +1,5 @@
-//! Files as another process sees them: below its root, with its symbolic links,
-//! read up to a limit.
+//! Files as another process sees them: below its root, with its symbolic links, read up to a size
+//! limit.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -26,7 +26,7 @@ pub(crate) struct Contents {
     pub(crate) bytes: Vec<u8>,
     /// True if the file is longer than the limit for reading it.
     pub(crate) is_cut: bool,
-    /// Times at which the file was last written, or put in its place.
+    /// The times at which the file was last written or renamed into place.
     pub(crate) stamps: Stamps,
 }
 
@@ -43,8 +43,7 @@ pub(crate) struct Stamps {
 pub(crate) trait Files {
     /// Reads the regular file at this absolute path, at most `limit` bytes.
     fn read(&self, path: &Path, limit: usize) -> io::Result<Contents>;
-    /// Lists the names in a directory, in no order, with the directory's own
-    /// times.
+    /// Lists the names in a directory, unordered, and the directory's own times.
     fn list(&self, directory: &Path) -> io::Result<(Vec<Vec<u8>>, Stamps)>;
 }
 
@@ -52,14 +51,14 @@ pub(crate) trait Files {
 #[derive(Debug)]
 pub(crate) struct Root {
     directory: OwnedFd,
-    /// True if this is our own root, used because the process's may not be
-    /// opened; it is not proven to be the same.
+    /// True if this is our own root. It is used because the root of the process may not be opened,
+    /// and is not proven to be the same.
     pub(crate) is_assumed: bool,
 }
 
 impl Root {
-    /// Opens the root of a process. Without the permission to do so, our own
-    /// root is used if the mounts show that both see the same root file system.
+    /// Opens the root of a process. Without the permission to do so, our own root is used if the
+    /// mounts show that both processes have the same root file system.
     pub(crate) fn of(pid: u32) -> Result<Self, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let path = format!("/proc/{pid}/root");
@@ -85,7 +84,7 @@ impl Root {
         }
     }
 
-    /// Opens a path below the root, so that no symbolic link leads out of it.
+    /// Opens a path below the root; symbolic links are resolved within that root.
     pub(crate) fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
@@ -149,8 +148,8 @@ impl Stamps {
     }
 }
 
-/// Returns the paths that match a pattern, sorted bytewise as `glob(3)` does in
-/// the C locale, and the directories that were searched for it.
+/// Returns the paths that match a pattern, sorted bytewise as `glob(3)` does in the C locale, and
+/// the directories that were searched.
 pub(crate) fn expand(files: &dyn Files, pattern: &Path) -> (Vec<PathBuf>, Vec<(PathBuf, Stamps)>) {
     let mut found = vec![PathBuf::from("/")];
     let mut searched = Vec::new();
@@ -198,9 +197,9 @@ fn expand_name(
 enum Shared {
     /// Every mount: the same namespace and the same root directory.
     Exactly,
-    /// The root file system, in namespaces of their own (a sandboxed service).
+    /// Only the root file system, in separate namespaces (a sandboxed service).
     RootOnly,
-    /// Not even the root file system, or it cannot be determined.
+    /// Not even the root file system, or the mounts cannot be determined.
     No,
 }
 
@@ -221,7 +220,7 @@ fn root_of_mounts(pid: u32) -> Shared {
     }
 }
 
-/// Returns the device, and the directory in it, that are mounted on `/`.
+/// Returns the device that is mounted on `/`, and the directory of that device.
 fn root_mount(mounts: &[u8]) -> Option<(&str, &str)> {
     let text = std::str::from_utf8(mounts).ok()?;
     text.lines().find_map(|line| {

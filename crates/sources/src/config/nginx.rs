@@ -1,12 +1,11 @@
-//! nginx: its configuration as its running workers resolve it for one request.
+//! Configuration of nginx, as its running workers resolve it for one request.
 //!
-//! In: any process of an nginx ([`Master::find`]) and a [`Request`]. Out: the
-//! server and location that answer it and the effective value of every
-//! directive that bears on latency ([`Resolved`]). The files are read as nginx
-//! sees them, and nothing of nginx is run.
+//! Input: any process of an nginx ([`Master::find`]) and a [`Request`]. Output: the server and
+//! location that answer the request, and the effective value of every directive that affects
+//! latency ([`Resolved`]). The files are read as nginx sees them, and no part of nginx is run.
 //!
-//! The rules are those of nginx 1.22; where a default changed between
-//! releases, that of the running one is given.
+//! The rules are those of nginx 1.22. Where a default changed between releases, the default of the
+//! running release is reported.
 
 mod build;
 mod directive;
@@ -56,14 +55,14 @@ use selection::{Selection, select};
 use server::{Surroundings, read_hosts};
 use tree::{ConfigurationFile, Place, Tree};
 
-/// Maximum number of bytes read of `/etc/hosts`.
+/// Maximum number of bytes read from `/etc/hosts`.
 const MAX_HOSTS: usize = 256 << 10;
 
 /// The request of a client, taken to be a `GET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'r> {
-    /// The server address that the connection arrives at; `None` if it is
-    /// unknown, as behind address translation.
+    /// The server address that the connection arrives at; `None` if the address is unknown, for
+    /// example because of NAT.
     pub local_addr: Option<IpAddr>,
     /// The server port that the connection arrives at.
     pub port: u16,
@@ -73,7 +72,7 @@ pub struct Request<'r> {
     pub uri: &'r str,
 }
 
-/// The configuration that a running nginx has for one request.
+/// Returns the configuration that a running nginx has for one request.
 ///
 /// # Errors
 /// When the main configuration file cannot be read.
@@ -81,13 +80,13 @@ pub fn resolve(master: &Master, request: &Request<'_>) -> Result<Resolved, Error
     Ok(Configuration::read(master)?.resolve(request))
 }
 
-/// A running nginx's configuration, to resolve several requests with.
+/// The configuration of a running nginx, from which several requests can be resolved.
 #[derive(Debug)]
 pub struct Configuration {
     tree: Tree,
     surroundings: Surroundings,
     version: Option<Version>,
-    /// Start time of the workers that are to be judged.
+    /// Start time of the workers that the files are compared with.
     loaded: Option<SystemTime>,
     notes: Vec<Note>,
 }
@@ -96,8 +95,8 @@ impl Configuration {
     /// Reads the files of a running nginx.
     ///
     /// # Errors
-    /// When the main configuration file cannot be read. Included files that
-    /// cannot become notes.
+    /// When the main configuration file cannot be read. Included files that cannot be read become
+    /// notes.
     pub fn read(master: &Master) -> Result<Self, Error> {
         let globals = master.invocation.globals.as_deref();
         let tree = include::read(&master.root, &master.conf, globals).map_err(|source| {
@@ -257,8 +256,8 @@ impl Configuration {
             .collect()
     }
 
-    /// Returns true if the file of a place is newer than the workers; `None` if
-    /// it is unknown.
+    /// Returns true if the file that contains a place is newer than the workers; `None` if this is
+    /// unknown.
     fn is_newer(&self, place: Option<Place>) -> Option<bool> {
         let file = self.tree.file(place?)?;
         Some(change(file, self.loaded?).is_some())
@@ -272,8 +271,7 @@ fn hosts_of(root: &Root) -> HashMap<String, Vec<IpAddr>> {
     read_hosts(&String::from_utf8_lossy(&bytes))
 }
 
-/// Returns the way in which a file is newer than processes started at `loaded`,
-/// if it is.
+/// Returns how a file is newer than processes started at `loaded`; `None` if it is not newer.
 fn change(file: &ConfigurationFile, loaded: SystemTime) -> Option<Change> {
     let loaded = loaded + START_RESOLUTION;
     if file.modified.is_some_and(|at| at > loaded) {

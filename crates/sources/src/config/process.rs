@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Error;
 
-/// Maximum bytes read of a `/proc` file; a longer one is cut.
+/// Maximum number of bytes read from a `/proc` file; a longer file is truncated.
 const MAX_PROC_FILE: u64 = 4 << 20;
 /// `USER_HZ`, the unit of times in `/proc/PID/stat`; 100 on every Linux port
 /// that runs servers (`include/uapi/asm-generic/param.h`).
@@ -16,20 +16,20 @@ const TICKS_PER_SECOND: u64 = 100;
 /// Resolution of a process's start time: one tick.
 pub(crate) const START_RESOLUTION: Duration = Duration::from_millis(10);
 
-/// The fields used of `/proc/PID/stat`.
+/// The fields of `/proc/PID/stat` that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     /// Field 4: the parent; 0 for none.
     pub(crate) parent: u32,
     /// Field 22: start after boot, in ticks.
     pub(crate) start_ticks: u64,
-    /// Fields 48 and 51: the bytes from the first argument to the end of the
-    /// environment, the room a program has for its title. 0 when hidden.
+    /// Fields 48 and 51: the number of bytes from the first argument to the end of the environment,
+    /// which is the space that a program has for its title. 0 if hidden.
     pub(crate) title_room: u64,
 }
 
 impl Stat {
-    /// Parses the line; the name in parentheses may hold anything.
+    /// Parses the line; the name in parentheses may contain any bytes.
     fn parse(text: &[u8]) -> Option<Self> {
         let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
         let rest = std::str::from_utf8(text.get(after_name..)?).ok()?;
@@ -84,7 +84,7 @@ pub(crate) fn stat(pid: u32) -> Result<Stat, Error> {
     })
 }
 
-/// Returns the arguments, or the one title that a program wrote over them.
+/// Returns the arguments, or the single title that a program wrote over them.
 pub(crate) fn arguments(pid: u32) -> Result<Vec<Vec<u8>>, Error> {
     let text = read(pid, "cmdline")?;
     let end = text

@@ -1,6 +1,6 @@
-//! The tables of iptables' older form, read by `getsockopt`
-//! (`include/uapi/linux/netfilter_ipv4/ip_tables.h` and its IPv6 sibling). Only tables that exist
-//! already are read: reading a table creates it.
+//! The tables of iptables' older form, read with `getsockopt`
+//! (`include/uapi/linux/netfilter_ipv4/ip_tables.h` and its IPv6 counterpart). Only tables that
+//! already exist are read, because reading a table creates it.
 
 use super::FilteredTraffic;
 use crate::netlink::message::{array_at, text, u16_at, u32_at};
@@ -11,10 +11,10 @@ const MOST_NAMES_BYTES: u64 = 4_096;
 /// `XT_TABLE_MAXNAMELEN` and `XT_EXTENSION_MAXNAMELEN`.
 const TABLE_NAME_BYTES: usize = 32;
 const TARGET_NAME_BYTES: usize = 29;
-/// `NF_INET_*` hooks of a table.
+/// Number of hooks in a table (`NF_INET_*`).
 const HOOKS: usize = 5;
 const NF_INET_FORWARD: usize = 2;
-/// Verdict of a standard target for NF_DROP: its negative, less one.
+/// Verdict of a standard target for `NF_DROP`: encoded as `-NF_DROP - 1`.
 const VERDICT_DROP: i32 = -1;
 
 /// Counts rules and policies that could block the traffic.
@@ -68,8 +68,8 @@ const fn layout(family: TableFamily) -> Layout {
     }
 }
 
-/// Counts in one table: its rules, and the policies of the hooks that the traffic passes. `table`
-/// is a `struct ipt_getinfo`; `entries` are in its order.
+/// Counts the blocking rules of one table and the blocking policies of the hooks that the traffic
+/// passes. `table` is a `struct ipt_getinfo`; `entries` are in the order of the table.
 fn count_table(
     family: TableFamily,
     table: &[u8],
@@ -116,15 +116,15 @@ impl Hooks {
         }
     }
 
-    /// Returns true if the entry at `at` belongs to the hook for forwarded packets, from its first
-    /// rule to its policy, which this traffic does not pass.
+    /// Returns true if the entry at `at` belongs to the hook for forwarded packets, which this
+    /// traffic does not pass. The hook's entries reach from its first rule to its policy.
     fn skips(&self, at: usize) -> bool {
         self.forward
             .is_some_and(|(first, policy)| (first..=policy).contains(&at))
     }
 }
 
-/// Returns true if an entry is about TCP or about any protocol.
+/// Returns true if an entry applies to TCP or to any protocol.
 fn concerns_tcp(entry: &[u8], layout: Layout) -> bool {
     const INVERTED: u8 = 0x40;
     let protocol = u16_at(entry, layout.protocol).unwrap_or(0);
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Builds an IPv4 entry about `protocol` with a target of this name and verdict.
+    /// Builds an IPv4 entry for `protocol` with a target of this name and verdict.
     fn entry(protocol: u16, inversions: u8, name: &str, verdict: i32) -> Vec<u8> {
         let mut bytes = vec![0; 112 + 40];
         bytes[80..82].copy_from_slice(&protocol.to_ne_bytes());
@@ -172,7 +172,7 @@ mod tests {
         bytes
     }
 
-    /// Builds a table whose forward chain is its second and third entry.
+    /// Builds a table whose forward chain consists of the second and third entry.
     fn table() -> Vec<u8> {
         let mut bytes = vec![0; 84];
         bytes[32..36].copy_from_slice(&0b111_u32.to_ne_bytes());

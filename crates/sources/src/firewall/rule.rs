@@ -38,18 +38,18 @@ const NF_DROP: u32 = 0;
 pub(super) const NFPROTO_IPV4: u8 = 2;
 pub(super) const NFPROTO_IPV6: u8 = 10;
 
-/// The effect that a rule may have on the target's packets.
+/// The possible effect of a rule on the target's packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Effect {
     /// True if the rule drops or rejects them.
     pub(super) blocks: bool,
     /// The chain of its table that the rule sends them to.
     pub(super) leads_to: Option<String>,
-    /// True if the rule looks its verdict up in a map, which may hold any verdict.
+    /// True if the rule looks up its verdict in a map, which may hold any verdict.
     pub(super) asks_map: bool,
 }
 
-/// The contents of a register, as far as they matter.
+/// The contents of a register, as far as they are relevant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loaded {
     Protocol,
@@ -91,7 +91,7 @@ fn load(registers: &mut Vec<(u32, Loaded)>, data: &[u8], loaded: Loaded) {
     }
 }
 
-/// Returns true if an iptables target that nftables carries blocks.
+/// Returns true if an iptables target carried by nftables drops or rejects.
 fn is_blocking_target(data: &[u8]) -> bool {
     let name = Attributes::find(data, NFTA_TARGET_NAME).unwrap_or_default();
     matches!(text(name, LONGEST_NAME).as_str(), "REJECT" | "DROP")
@@ -153,7 +153,7 @@ fn verdict(data: &[u8], effect: &mut Effect) {
         .or_else(|| effect.leads_to.take());
 }
 
-/// Returns a number attribute; those of nftables are in network byte order.
+/// Returns a numeric attribute; nftables attributes are in network byte order.
 pub(super) fn number(data: &[u8], attribute: u16) -> Option<u32> {
     be32_at(Attributes::find(data, attribute)?, 0)
 }
@@ -196,7 +196,7 @@ mod tests {
         nested(&[(NFTA_LIST_ELEM, &element)])
     }
 
-    /// Builds `tcp dport PORT drop` as `nft` lays it out.
+    /// Builds the rule `tcp dport PORT drop` with the expressions that `nft` generates.
     fn drop_of_port(protocol: u8, port: u16) -> Vec<u8> {
         let equals = |value: &[u8]| {
             let data = nested(&[(NFTA_DATA_VALUE, value)]);

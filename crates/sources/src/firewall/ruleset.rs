@@ -1,4 +1,4 @@
-//! The nftables ruleset of one namespace, read by netlink.
+//! The nftables ruleset of one network namespace, read over netlink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ const NFTA_RULE_CHAIN: u16 = 2;
 const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NF_DROP: u32 = 0;
 const NF_INET_FORWARD: u32 = 2;
-/// Families of tables that TCP over IP passes, beside IPv4 and IPv6.
+/// Table families other than IPv4 and IPv6 that TCP over IP passes through.
 const NFPROTO_INET: u8 = 1;
 const NFPROTO_NETDEV: u8 = 5;
 const NFPROTO_BRIDGE: u8 = 7;
@@ -43,7 +43,7 @@ struct Chain {
     asks_map: bool,
 }
 
-/// The chains of a ruleset as far as they concern some traffic.
+/// The chains of a ruleset that concern the traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Ruleset {
     chains: BTreeMap<ChainKey, Chain>,
@@ -76,7 +76,7 @@ pub(super) fn count(
     Ok(ruleset.blocking())
 }
 
-/// Passes every object of a kind to `add`; there are none if the kernel has no nftables.
+/// Passes every object of a kind to `add`; if the kernel has no nftables, there are no objects.
 fn read(
     netlink: &mut NetlinkSocket,
     kind: u16,
@@ -136,7 +136,7 @@ impl Ruleset {
         Some(())
     }
 
-    /// Counts the rules and policies that block in the chains that packets can reach.
+    /// Counts the blocking rules and policies in the chains that packets can reach.
     fn blocking(&self) -> u32 {
         let mut reached: BTreeSet<&ChainKey> = BTreeSet::new();
         let mut open: Vec<&ChainKey> = self.hooked.iter().collect();

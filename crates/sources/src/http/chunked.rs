@@ -5,8 +5,7 @@ use super::NotHttp;
 /// Maximum bytes of chunk extensions and trailers in one body.
 const MAX_EXTRA_LEN: usize = 64 * 1024;
 
-/// A parser that follows a chunked body to the line feed that ends its
-/// trailers.
+/// A parser that follows a chunked body up to the line feed that ends its trailers.
 #[derive(Debug, Default)]
 pub(super) struct ChunkedBody {
     state: State,
@@ -25,9 +24,9 @@ enum State {
     Extension(u64),
     /// After the carriage return of a size line.
     SizeEnd(u64),
-    /// Within data, with the number of bytes still to come.
+    /// Within data, with the number of bytes that remain.
     Data(u64),
-    /// After data, before its line's end.
+    /// After data, before the line end that follows it.
     DataEnd,
     /// After the carriage return that follows data.
     DataEndReturn,

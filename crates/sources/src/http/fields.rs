@@ -1,4 +1,4 @@
-//! Header fields that decide on a response's end and the connection's reuse.
+//! Header fields that determine the end of a response and the reuse of the connection.
 
 use super::NotHttp;
 
@@ -13,7 +13,7 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// The facts of the header fields about framing and reuse.
+/// The information in the header fields about framing and reuse.
 #[derive(Default)]
 pub(super) struct FieldFacts {
     length: Option<u64>,
@@ -24,7 +24,7 @@ pub(super) struct FieldFacts {
 }
 
 impl FieldFacts {
-    /// Takes the next field.
+    /// Processes the next field.
     pub(super) fn note(&mut self, field: &httparse::Header<'_>) -> Result<(), NotHttp> {
         match field.name.len() {
             10 if field.name.eq_ignore_ascii_case("connection") => {
@@ -54,15 +54,14 @@ impl FieldFacts {
         Ok(())
     }
 
-    /// Returns true if the connection may carry another request (RFC 9112 §9.3,
-    /// and §6.3 for a length beside a transfer coding).
+    /// Returns true if the connection may carry another request (RFC 9112 §9.3; §6.3 for a response
+    /// with both a length and a transfer coding).
     pub(super) fn keeps_alive(&self, is_version_1_1: bool) -> bool {
         let is_ambiguous = self.has_transfer_encoding && self.length.is_some();
         !self.asks_close && !is_ambiguous && (is_version_1_1 || self.asks_keep_alive)
     }
 
-    /// Returns the way in which the end of the body is marked, if there is a
-    /// body.
+    /// Returns how the end of the body is marked, if there is a body.
     pub(super) fn framing(&self) -> Framing {
         match self.length {
             _ if self.is_chunked => Framing::Chunked,

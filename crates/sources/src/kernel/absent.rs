@@ -17,22 +17,22 @@ impl Watch {
         Err(KernelError::LeftOut)
     }
 
-    /// Takes in observations, in a build that can watch.
+    /// Would process observations; cannot be called in this build.
     pub fn take(&mut self, _: impl FnMut(Sighting<'_>)) {
         match self.0 {}
     }
 
-    /// Returns the state so far, in a build that can watch.
+    /// Would return the state so far; cannot be called in this build.
     pub fn standing(&self) -> Standing {
         match self.0 {}
     }
 
-    /// Ends the watch, in a build that can watch.
+    /// Would end the watch; cannot be called in this build.
     pub fn finish(self, _: impl FnMut(Sighting<'_>)) -> Standing {
         match self.0 {}
     }
 
-    /// Returns the missing tracepoints, in a build that can watch.
+    /// Would return the missing tracepoints; cannot be called in this build.
     pub fn missing(&self) -> &[String] {
         match self.0 {}
     }

@@ -1,4 +1,4 @@
-//! Loading and attaching of the programs, and intake of what they hand up.
+//! Loading and attaching of the eBPF programs, and processing of their records.
 
 mod object;
 mod quota;
@@ -36,27 +36,28 @@ use self::tally::tally;
 use super::{KernelError, Sighting, Standing, WatchOptions};
 use crate::clock::Clock;
 
-/// Maximum number of namespaces told apart; those beyond count as one.
+/// Maximum number of namespaces that are distinguished; all further ones count as one.
 const MAX_POINTS: usize = 1024;
-/// The file in which the kernel describes its types.
+/// The file with the kernel's type information (BTF).
 pub(super) const TYPES: &str = "/sys/kernel/btf/vmlinux";
-/// Maximum number of records taken in at once, so that other work gets its turn.
+/// Maximum number of records processed in one call, so that other work is not delayed.
 const BATCH: usize = 16_384;
 
-/// The programs at work in the kernel; dropping this removes them.
+/// The programs running in the kernel; dropping this value removes them.
 pub struct Watch {
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
     object: Object,
     /// Links of the programs, which detach when they are dropped.
     links: Vec<Link>,
-    /// Links of the programs that report segments and threads, during a look.
+    /// Links of the programs that report segments and threads while the sample is looked at.
     of_look: Vec<Link>,
     /// The times at which reading and writing are observed.
     wanted: Wanted,
-    /// A socket that asks for timestamps: while one does, the kernel stamps arriving segments.
+    /// A socket with timestamping enabled: while such a socket exists, the kernel stamps arriving
+    /// segments.
     stamps: Option<UdpSocket>,
-    /// Tracepoints that are not used, and descriptions of what is not seen without them.
+    /// Tracepoints that are not used, and descriptions of the data that is missing without them.
     lacking: Vec<String>,
     missing: Vec<String>,
     clock: Clock,
@@ -64,17 +65,18 @@ pub struct Watch {
     number: u64,
     /// Number of turns among the records.
     turns: u64,
-    /// Time when watching ended. Detaching takes a while, one program after the other: only a part
-    /// of the traffic meanwhile is seen.
+    /// Time when watching ended. The programs are detached one after the other, which takes time,
+    /// and only part of the traffic during that time is seen.
     ended: Option<Timestamp>,
-    /// The namespaces in the order they were first seen, which numbers the observation points.
+    /// The namespaces in the order in which they were first seen; their indices are the numbers of
+    /// the observation points.
     namespaces: Vec<u32>,
     sampling: Sampling,
     quotas: Quotas,
     steal: Steal,
 }
 
-/// The records in order of arrival, one after the other, with their lengths.
+/// Records in order of arrival, concatenated, with their lengths.
 #[derive(Default)]
 struct Inbox {
     bytes: Vec<u8>,
@@ -105,7 +107,8 @@ impl Watch {
     /// Loads and attaches the programs.
     ///
     /// # Errors
-    /// Without rights, without the kernel's types, or if it refuses what is needed.
+    /// Without the privileges, without the kernel's type information, or if the kernel rejects a
+    /// program that is needed.
     pub fn start(options: &WatchOptions) -> Result<Self, KernelError> {
         if !Path::new(TYPES).exists() {
             return Err(KernelError::NoTypes(TYPES.into()));
@@ -166,15 +169,17 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Returns the tracepoints that this kernel does not have, with what is not seen without them.
+    /// Returns the tracepoints that this kernel does not have, and descriptions of the data that is
+    /// missing without them.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
 
-    /// Takes in the records there are now, turns first; the caller pauses between two calls.
+    /// Processes the available records, turns first; the caller pauses between two calls.
     ///
-    /// A turn is over when its connection is asked again, and told a moment behind the
-    /// segment that asks: by then the exchange that it belongs to would have closed.
+    /// A turn ends with the next request on its connection. The turn is reported shortly after the
+    /// segment of that request, because the exchange that the turn belongs to would be closed by
+    /// then.
     pub fn take(&mut self, mut visit: impl FnMut(Sighting<'_>)) {
         let _ = self.ring.consume_raw_n(BATCH);
         let inbox = self.inbox.take();
@@ -193,7 +198,7 @@ impl Watch {
         self.adjust();
     }
 
-    /// Decodes one record and passes it to `visit`.
+    /// Decodes one record and passes the result to `visit`.
     fn tell(&mut self, bytes: &[u8], visit: &mut impl FnMut(Sighting<'_>)) {
         self.number += 1;
         match read(bytes, self.number, &self.clock) {
@@ -234,7 +239,7 @@ impl Watch {
         }
     }
 
-    /// Detaches the programs, and takes in the remaining records.
+    /// Detaches the programs and processes the remaining records.
     pub fn finish(mut self, mut visit: impl FnMut(Sighting<'_>)) -> Standing {
         self.ended = Some(self.clock.now());
         self.links.clear();
@@ -250,8 +255,7 @@ impl Watch {
         }
     }
 
-    /// Changes the number of requests that are looked at one by one, to as many as there is room
-    /// for.
+    /// Adjusts the number of requests that are reported individually to the available capacity.
     fn adjust(&mut self) {
         let object = &self.object;
         let slow = || tally(object).latency.quantile(0.99).unwrap_or_default();
@@ -261,7 +265,7 @@ impl Watch {
         }
     }
 
-    /// Makes the programs look at what the sampling selects.
+    /// Passes the current sample to the programs.
     fn apply(&mut self) -> Result<(), KernelError> {
         if self.sampling.is_on && self.of_look.is_empty() {
             self.of_look = of_look(&self.object, &self.lacking, self.wanted)?;
@@ -309,8 +313,8 @@ impl Watch {
     }
 }
 
-/// Opens a socket for whose sake the kernel stamps all arriving packets
-/// (`net/core/sock.c: sock_enable_timestamp()`); nothing is sent to it.
+/// Opens a socket that makes the kernel stamp all arriving packets (`net/core/sock.c:
+/// sock_enable_timestamp()`); nothing is sent to this socket.
 fn stamping() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;

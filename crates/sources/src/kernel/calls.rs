@@ -1,4 +1,4 @@
-//! Calls on sockets as they happen, from the programs of `bpf/options.bpf.c`.
+//! System calls on sockets, reported in real time by the programs in `bpf/options.bpf.c`.
 
 mod record;
 mod tracepoint;
@@ -23,10 +23,10 @@ use crate::privilege;
 
 /// The programs, built from `bpf/options.bpf.c` by `scripts/build-bpf`.
 const OBJECT: &[u8] = include_bytes!("../../bpf/options.bpf.o");
-/// Maximum number of calls taken in at once, so that other work gets its turn.
+/// Maximum number of calls processed at a time, so that other work is not delayed.
 const BATCH: usize = 16_384;
 
-/// The programs at work in the kernel; dropping this removes them.
+/// The programs running in the kernel; dropping this value removes them.
 pub struct Calls {
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Vec<SocketCall>>>,
@@ -48,8 +48,8 @@ impl Calls {
     /// Loads and attaches the programs.
     ///
     /// # Errors
-    /// Without rights, without the kernel's types or its tracepoints of system
-    /// calls, or if a process is not there.
+    /// Without the privileges, without the kernel's type information or its tracepoints of system
+    /// calls, or if a process does not exist.
     pub fn start(options: CallOptions) -> Result<Self, KernelError> {
         check(&options)?;
         let numbers = options
@@ -83,13 +83,13 @@ impl Calls {
         })
     }
 
-    /// Takes in the calls there are now, in the order in which they ended on
-    /// each processor; the caller pauses between two of these.
+    /// Processes the available calls, in the order in which they ended on each processor; the
+    /// caller pauses between two calls of this function.
     pub fn take(&mut self, mut visit: impl FnMut(SocketCall)) {
         self.consume(&mut visit);
     }
 
-    /// Detaches the programs, and takes in the remaining calls.
+    /// Detaches the programs and processes the remaining calls.
     pub fn finish(mut self, mut visit: impl FnMut(SocketCall)) -> CallTally {
         self.links.clear();
         while self.consume(&mut visit) > 0 {}
@@ -183,7 +183,7 @@ fn ring(
         .map_err(|error| refused("the ring of calls", &error))
 }
 
-/// Sums up `struct call_tally` over all processors.
+/// Sums `struct call_tally` over all processors.
 fn tally(object: &Object) -> CallTally {
     let map = object.maps().find(|map| map.name() == "tallies");
     let key = 0u32.to_ne_bytes();

@@ -1,9 +1,8 @@
-//! Selection of the calls that are asked for.
+//! Selection of the requested calls.
 //!
-//! The kernel's programs have left out most others already. The remaining
-//! conditions, which they cannot know, are judged here: names, whole addresses,
-//! and the ports of sockets that have none yet. Calls on such sockets wait
-//! until a later call shows the ports.
+//! The eBPF programs have already left out most other calls. This module checks the remaining
+//! conditions, which the programs cannot know: names, whole addresses, and the ports of sockets
+//! that have no ports yet. Calls on such sockets wait until a later call reveals the ports.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -13,25 +12,25 @@ use lagtrace_core::observed::syscall::{CalledSocket, SocketCall, SocketKind};
 
 use super::CallOptions;
 
-/// Maximum number of calls that wait for their socket's ports.
+/// Maximum number of calls that wait for the ports of their socket.
 const MAX_WAITING: usize = 4096;
-/// Maximum number of processes whose membership in a group is remembered.
+/// Maximum number of processes whose cgroup membership is remembered.
 const MAX_MEMBERS: usize = 16_384;
 
-/// A filter that judges calls one after the other.
+/// A filter that checks calls one after the other.
 #[derive(Debug)]
 pub(super) struct Meant {
     options: CallOptions,
-    /// True if the kernel has left out processes that are in no group asked
-    /// for.
+    /// True if the kernel has already left out processes that are not in a requested cgroup.
     is_grouped: bool,
-    /// Membership in a group by process, if the kernel has not left out others.
+    /// Membership in a requested cgroup by process, used if the kernel has not left out other
+    /// processes.
     members: HashMap<u32, bool>,
     /// Calls that wait for their socket's ports, in order of arrival.
     waiting: VecDeque<SocketCall>,
 }
 
-/// The judgement on a call.
+/// The result of checking a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Judgement {
     Meant,
@@ -51,8 +50,8 @@ impl Meant {
         }
     }
 
-    /// Passes the call to `visit` if it is asked for, after those on the same
-    /// socket that waited for the answer.
+    /// Passes the call to `visit` if it was requested, after earlier calls on the same socket that
+    /// waited for its ports.
     pub(super) fn sift(&mut self, call: SocketCall, mut visit: impl FnMut(SocketCall)) {
         if !self.is_by_meant(&call) {
             return;
@@ -69,8 +68,8 @@ impl Meant {
         }
     }
 
-    /// Adds a call to those that wait. The oldest makes room: most of those are
-    /// of sockets that are gone.
+    /// Adds a call to the waiting calls. If there are too many, the oldest is removed, because most
+    /// of the oldest calls belong to sockets that no longer exist.
     fn wait(&mut self, call: SocketCall) {
         if self.waiting.len() >= MAX_WAITING {
             self.waiting.pop_front();

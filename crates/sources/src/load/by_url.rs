@@ -1,4 +1,4 @@
-//! Results of each of several URLs.
+//! Results per URL, for runs with several URLs.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::record::Record;
 use super::tally::has_latency;
 
-/// Sums by lane and URL; empty if there is one URL.
+/// Sums by lane and URL; empty if there is only one URL.
 #[derive(Debug, Default)]
 pub(super) struct ByUrl {
     urls: usize,
@@ -52,7 +52,7 @@ impl ByUrl {
         }
     }
 
-    /// Returns the results lane by lane: the lane's number, and one of its URLs.
+    /// Returns the results by lane: the lane's number with the result of each of its URLs.
     pub(super) fn finish(&mut self, plan: &Plan) -> Vec<(usize, LoadUrl)> {
         let sums = core::mem::take(&mut self.sums).into_iter().enumerate();
         sums.filter_map(|(at, sum)| {

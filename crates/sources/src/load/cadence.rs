@@ -6,15 +6,15 @@ use lagtrace_core::observed::time::Timestamp;
 
 use super::plan::{Arrangement, Pace, Plan};
 
-/// A worker's share of the schedule of one lane: a function of time and of the
-/// number of requests taken, which reads no clock.
+/// A worker's share of the schedule of one lane. The schedule depends only on the time passed in
+/// and on the number of requests taken; it reads no clock.
 #[derive(Clone, Debug)]
 pub(super) struct Cadence {
     start: Timestamp,
     end: Timestamp,
     slices: Option<Slices>,
     beat: Option<Beat>,
-    /// Requests taken so far, open loop only.
+    /// Requests taken so far; counted in open loop only.
     taken: u64,
 }
 
@@ -25,7 +25,7 @@ struct Slices {
     lane: u64,
 }
 
-/// The schedule of an open loop, in the lane's active time.
+/// The schedule of an open loop, relative to the lane's active time.
 #[derive(Clone, Copy, Debug)]
 struct Beat {
     first_ns: f64,
@@ -39,7 +39,7 @@ pub(super) struct Share {
     pub(super) lane: usize,
     /// Number of the lane's connections that the worker has; at least 1.
     pub(super) connections: u32,
-    /// Number of the lane's connections that workers before this one have.
+    /// Number of the lane's connections that belong to earlier workers.
     pub(super) before: u32,
 }
 
@@ -75,12 +75,12 @@ impl Cadence {
         }
     }
 
-    /// Returns true if requests start by the clock and not by responses.
+    /// Returns true if requests start at scheduled times, independently of responses.
     pub(super) fn is_open_loop(&self) -> bool {
         self.beat.is_some()
     }
 
-    /// Prevents requests from becoming due from `at` on.
+    /// Stops the schedule: no request becomes due at or after `at`.
     pub(super) fn end_at(&mut self, at: Timestamp) {
         self.end = self.end.min(at);
     }
@@ -97,8 +97,8 @@ impl Cadence {
         }
     }
 
-    /// Returns the intended start of the next request in open loop; `None` if
-    /// all were taken, and in closed loop.
+    /// Returns the intended start of the next request in open loop; `None` in closed loop, or if
+    /// all requests were taken.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         self.due(self.taken)
     }
@@ -122,8 +122,8 @@ impl Cadence {
         Some(self.start + Duration::from_nanos(next)).filter(|&at| at < self.end)
     }
 
-    /// Takes up to `most` overdue requests at once, to be given up together;
-    /// returns their number, and the intended start of the middle one.
+    /// Takes up to `most` overdue requests in one step, to be given up together. Returns their
+    /// number and the intended start of the middle one.
     pub(super) fn take_many(&mut self, most: u64) -> Option<(u64, Timestamp)> {
         let first = self.taken;
         let last = first + most.max(1) - 1;
@@ -137,7 +137,7 @@ impl Cadence {
         (count > 0).then_some((count, middle))
     }
 
-    /// Returns the number of requests of the open loop that were not taken.
+    /// Returns the number of open-loop requests that were not taken.
     pub(super) fn remaining(&self) -> u64 {
         if self.next_due().is_none() {
             return 0;

@@ -1,4 +1,4 @@
-//! Turns what the workers hand over into events and totals.
+//! Conversion of the workers' records to events and totals.
 
 mod phases;
 mod stages;
@@ -24,13 +24,13 @@ use super::transport;
 use crate::tls::TlsFault;
 use stages::{add_stages, stages_of};
 
-/// Delay after its second with which a cluster is emitted; records that arrive
-/// later make another event with the same second and group.
+/// Time after the end of a second at which its cluster is emitted. Records that arrive later cause
+/// another event with the same second and group.
 const CLUSTER_DELAY: Duration = Duration::from_millis(1_500);
-/// Minimum number of failed attempts to connect before a run is given up.
+/// Minimum number of failed connection attempts before a run is given up.
 const MIN_FAILED_CONNECTS: u64 = 3;
 
-/// A collector that folds batches into events.
+/// A collector that aggregates batches into events.
 pub(super) struct Collector<'a, S> {
     plan: &'a Plan,
     start: Timestamp,
@@ -56,8 +56,8 @@ pub(super) struct Collector<'a, S> {
 }
 
 impl<'a, S: FnMut(Event)> Collector<'a, S> {
-    /// Creates a collector for a run of `plan` from `start`; emits its phases
-    /// at once.
+    /// Creates a collector for a run of `plan` from `start`, and emits the run's phases
+    /// immediately.
     pub(super) fn new(plan: &'a Plan, start: Timestamp, sink: S) -> Self {
         let counted_from = start + plan.warm_up_in_rounds();
         let mut collector = Self {
@@ -94,7 +94,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         collector
     }
 
-    /// Returns the number of requests that ended, and of those that failed.
+    /// Returns the number of requests that ended, and how many of those failed.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.requests, self.failures)
     }
@@ -114,8 +114,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         self.recent.figures(now)
     }
 
-    /// Returns the reason why nothing at all could be connected to; `None`
-    /// while there is hope.
+    /// Returns the failure if no connection could be opened at all and the run should be given up;
+    /// otherwise `None`.
     pub(super) fn hopeless(&self, now: Timestamp) -> Option<RequestFailure> {
         let failure = self.last_failed_connect.filter(|_| self.opened == 0)?;
         let connections = u64::from(self.plan.connections());
@@ -155,7 +155,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Emits the samples and clusters that will not change any more.
+    /// Emits the samples and clusters that are final.
     pub(super) fn flush(&mut self, now: Timestamp) {
         if now < self.next_flush {
             return;
@@ -172,8 +172,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Emits the rest and returns the totals of the lanes. The last request was
-    /// started at `last_start`.
+    /// Emits the remaining events and returns the totals of the lanes. `last_start` is the start
+    /// time of the last request.
     pub(super) fn finish(
         mut self,
         ended: Timestamp,
@@ -259,9 +259,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Counts the failures of the warm-up if nothing at all could be connected
-    /// to: such a run ends in its warm-up as a rule, and these failures are all
-    /// that there is to report.
+    /// Counts the failures of the warm-up if no connection could be opened at all. Such a run
+    /// usually ends during its warm-up, and these failures are the only ones to report.
     fn count_early_failures(&mut self) {
         if self.opened > 0 || !self.tallies.is_empty() {
             return;
@@ -273,8 +272,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Returns the tally of something that began at `at`; `None` during
-    /// warm-up.
+    /// Returns the tally for an event that began at `at`; `None` during warm-up.
     fn tally(&mut self, at: Timestamp, lane: usize, group: u16) -> Option<&mut Tally> {
         if at < self.counted_from {
             return None;

@@ -1,7 +1,7 @@
-//! A connection of a lane: bytes and timestamps in, records out, no I/O.
+//! A connection of a lane, without I/O: bytes and timestamps are passed in, records are returned.
 //!
-//! Several requests may be under way at once, each with its own times: pipelined ones are answered
-//! in their order (RFC 9112 §9.3.2), those of HTTP/2 in any.
+//! Several requests may be in flight, each with its own times. Pipelined requests are answered in
+//! order (RFC 9112 §9.3.2), HTTP/2 requests in any order.
 
 mod ending;
 mod in_flight;
@@ -26,28 +26,28 @@ use speech::Speech;
 /// A connection in any state, with its requests in flight.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// The lane it belongs to.
+    /// The lane that the connection belongs to.
     pub(super) lane: usize,
     /// Group within the lane.
     pub(super) group: u16,
-    /// True if it waits in its lane's queue for something to do.
+    /// True if the connection waits in its lane's queue for a request.
     pub(super) is_idle: bool,
-    /// Time at which it may go on; `None` if only events move it.
+    /// Time at which the connection may continue; `None` if only socket events change its state.
     pub(super) wakes_at: Option<Timestamp>,
     state: State,
-    /// Requests under way, the oldest first.
+    /// Requests in flight, the oldest first.
     in_flight: VecDeque<InFlight>,
-    /// Maximum number of requests under way at once.
+    /// Maximum number of requests in flight.
     at_once: usize,
     speech: Speech,
-    /// Requests that the server says it has not processed.
+    /// Requests that the server reported as not processed.
     unseen: Vec<InFlight>,
     /// Number of unprocessed requests since the last response.
     turned_away: usize,
     flow: Option<FlowKey>,
-    /// Requests sent on the present connection.
+    /// Requests sent on the current connection.
     requests: u32,
-    /// Time to connect, until a request has reported it.
+    /// Time that connecting took, until a request has reported it.
     setup: Option<Duration>,
     failures_in_a_row: u32,
 }
@@ -59,27 +59,27 @@ enum State {
         since: Timestamp,
         /// The request that waits for the connection.
         due: Option<Start>,
-        /// Time at which the TCP handshake was over and that of TLS began.
+        /// Time at which the TCP handshake completed and the TLS handshake began.
         secures_since: Option<Timestamp>,
     },
     Open,
 }
 
-/// The effect of bytes from the peer, besides the records of whole responses.
+/// The effect of received bytes, apart from the records of complete responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
     /// The connection goes on.
     Open,
-    /// The connection carries no further request and answers none of those under way.
+    /// The connection carries no further requests, and the requests in flight will not be answered.
     Over,
-    /// Bytes that are no response, or that nobody asked for: the connection is of no use.
+    /// The bytes are not a response, or belong to no request; the connection is unusable.
     Garbage,
-    /// The server processes no request, however often it is sent.
+    /// The server rejects every request, however often it is sent again.
     TurnedAway,
 }
 
 impl Connection {
-    /// Creates a closed connection of `lane`, with at most `at_once` requests under way.
+    /// Creates a closed connection of `lane`, with at most `at_once` requests in flight.
     pub(super) fn new(lane: usize, group: u16, dialect: Dialect, at_once: usize) -> Self {
         Self {
             lane,
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Returns true if a request can be sent at once.
+    /// Returns true if a request can be sent immediately.
     pub(super) fn has_room(&self) -> bool {
         let most = match &self.speech {
             Speech::Http1(..) => self.at_once,
@@ -112,7 +112,7 @@ impl Connection {
         matches!(self.state, State::Open) && self.in_flight.len() < most
     }
 
-    /// Moves the output of the protocol itself to the end of `to`.
+    /// Appends the output of the protocol itself to `to` and clears it.
     pub(super) fn take_output(&mut self, to: &mut Vec<u8>) {
         if let Speech::Http2 {
             session: Some(session),
@@ -123,29 +123,30 @@ impl Connection {
         }
     }
 
-    /// Takes the requests that the server has not processed.
+    /// Removes and returns the requests that the server has not processed.
     pub(super) fn take_unseen(&mut self) -> Vec<Start> {
         let unseen = core::mem::take(&mut self.unseen);
         unseen.iter().map(InFlight::start).collect()
     }
 
-    /// Returns the number of requests under way.
+    /// Returns the number of requests in flight.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Returns true if it is closed, with nothing under way.
+    /// Returns true if the connection is closed and no request is in flight.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
     }
 
-    /// Returns the number of requests under way or waiting for it to open.
+    /// Returns the number of requests in flight or waiting for the connection to open.
     pub(super) fn pending(&self) -> usize {
         let waits = matches!(self.state, State::Connecting { due: Some(_), .. });
         self.in_flight.len() + usize::from(waits)
     }
 
-    /// Returns the time since which it is connecting; `None` if it is not.
+    /// Returns the time since which the connection is being opened; `None` if it is not being
+    /// opened.
     pub(super) fn connecting_since(&self) -> Option<Timestamp> {
         match self.state {
             State::Connecting { since, .. } => Some(since),
@@ -153,12 +154,12 @@ impl Connection {
         }
     }
 
-    /// Returns true if it served no request since it was opened.
+    /// Returns true if the connection has served no request since it was opened.
     pub(super) fn is_unused(&self) -> bool {
         self.requests == 0
     }
 
-    /// Notes that `connect` is called at `now`, for the request `due` or for none.
+    /// Records that `connect` is called at `now`, for the request `due` or for no request.
     pub(super) fn connect(&mut self, now: Timestamp, due: Option<Start>) {
         self.state = State::Connecting {
             since: now,
@@ -171,7 +172,7 @@ impl Connection {
         self.setup = None;
     }
 
-    /// Notes that TCP's handshake is done and that of TLS begins.
+    /// Records that the TCP handshake is complete and the TLS handshake begins.
     pub(super) fn secures(&mut self, now: Timestamp, flow: Option<FlowKey>) {
         if let State::Connecting { secures_since, .. } = &mut self.state {
             *secures_since = Some(now);
@@ -179,12 +180,13 @@ impl Connection {
         }
     }
 
-    /// Returns the connection's flow, once there is one.
+    /// Returns the flow of the connection; `None` before it is known.
     pub(super) fn flow(&self) -> Option<FlowKey> {
         self.flow
     }
 
-    /// Returns the failure that this one means now: within a TLS handshake it is one of TLS.
+    /// Returns the failure to report for `failure` in the current state: during a TLS handshake it
+    /// becomes a TLS failure.
     pub(super) fn meaning_of(&self, failure: RequestFailure) -> RequestFailure {
         let secures = matches!(
             self.state,
@@ -199,7 +201,7 @@ impl Connection {
         }
     }
 
-    /// Notes that the handshakes are done; returns the request that waits.
+    /// Records that the handshakes are complete; returns the request that waits for the connection.
     pub(super) fn opened(&mut self, now: Timestamp, flow: Option<FlowKey>) -> Option<Start> {
         let State::Connecting { since, due, .. } = self.state else {
             return None;
@@ -216,13 +218,14 @@ impl Connection {
         due
     }
 
-    /// Returns the part of the oldest request not sent yet: the index of its URL in the plan.
+    /// Returns the part (the index of its URL in the plan) of the oldest request that was not sent
+    /// yet.
     pub(super) fn part_to_send(&self) -> u16 {
         let mut waiting = self.in_flight.iter().filter(|request| !request.is_sent);
         waiting.next().map_or(0, |request| request.part)
     }
 
-    /// Returns the cookies of a request of this part; `None` for none.
+    /// Returns the cookies of a request of this part; `None` if there are none.
     pub(super) fn cookies(&self, part: u16) -> Option<String> {
         match &self.speech {
             Speech::Http1(_, Some(jar)) => jar.field(part),
@@ -230,7 +233,7 @@ impl Connection {
         }
     }
 
-    /// Notes that `send` is called at `now` for the request `start`.
+    /// Records that `send` is called at `now` for the request `start`.
     pub(super) fn send(&mut self, now: Timestamp, start: Start) {
         self.in_flight.push_back(InFlight {
             due: start.due,
@@ -245,7 +248,8 @@ impl Connection {
         });
     }
 
-    /// Notes that `send` is in fact called at `now`, for the oldest request not sent yet.
+    /// Records the actual time `now` at which `send` is called for the oldest request that was not
+    /// sent yet.
     pub(super) fn sent(&mut self, now: Timestamp, is_open_loop: bool) {
         let mut waiting = self.in_flight.iter_mut().filter(|request| !request.is_sent);
         if let Some(in_flight) = waiting.next() {
@@ -264,7 +268,7 @@ impl Connection {
         }
     }
 
-    /// Notes that the connection is closed by us.
+    /// Records that we close the connection.
     pub(super) fn close(&mut self) {
         self.state = State::Closed;
     }

@@ -1,7 +1,8 @@
-//! The policy of one worker: what its connections do, and when. No I/O, and the time is passed in.
+//! The policy of one worker: which operations its connections perform, and when. There is no I/O,
+//! and the time is passed in.
 //!
-//! The engine reports what happened on the sockets and carries out the
-//! [`Command`]s at once, in order. A different engine needs nothing else.
+//! The engine reports socket events and immediately carries out the [`Command`]s in order. A
+//! different engine needs no other interface.
 
 mod ending;
 mod happened;
@@ -24,9 +25,9 @@ use super::mix::Mix;
 use super::plan::{Method, Plan};
 use super::record::Batch;
 
-/// Interval at which limits are checked, stop flags looked at and records handed over.
+/// Interval at which limits and stop flags are checked and records are passed to the collector.
 pub(super) const TICK: Duration = Duration::from_millis(20);
-/// Index of a connection in its worker.
+/// Index of a connection within its worker.
 pub(super) type Slot = usize;
 
 /// An instruction to the engine.
@@ -34,9 +35,9 @@ pub(super) type Slot = usize;
 pub(super) enum Command {
     /// Open a connection.
     Connect(Slot),
-    /// Send the lane's request on it.
+    /// Send the lane's request on a connection.
     Send(Slot),
-    /// Close it.
+    /// Close a connection.
     Close(Slot),
 }
 
@@ -45,7 +46,7 @@ pub(super) enum Command {
 pub(super) struct Driver {
     lanes: Vec<LaneState>,
     connections: Vec<Connection>,
-    /// Times at which resting connections go on.
+    /// Times at which paused connections continue.
     timers: BinaryHeap<Reverse<(Timestamp, Slot)>>,
     commands: VecDeque<Command>,
     batch: Batch,
@@ -54,14 +55,15 @@ pub(super) struct Driver {
     grace: Duration,
     end: Timestamp,
     next_check: Timestamp,
-    /// Requests that are in flight or wait for their connection.
+    /// Number of requests that are in flight or wait for their connection.
     pending: usize,
-    /// Time at which a request was sent last.
+    /// Time at which the last request was sent.
     last_start: Option<Timestamp>,
 }
 
 impl Driver {
-    /// Returns the share of worker `worker` of `workers` in a run of `plan` from `start`.
+    /// Returns the share of worker number `worker`, of `workers` in total, in a run of `plan` from
+    /// `start`.
     pub(super) fn new(plan: &Plan, (worker, workers): (usize, usize), start: Timestamp) -> Self {
         let (mut lanes, mut connections) = (Vec::new(), Vec::new());
         for (number, lane) in plan.lanes.iter().enumerate() {
@@ -120,12 +122,12 @@ impl Driver {
         }
     }
 
-    /// Returns the time at which a request was sent last.
+    /// Returns the time at which the last request was sent.
     pub(super) fn last_start(&self) -> Option<Timestamp> {
         self.last_start
     }
 
-    /// Opens all connections that are kept, and begins.
+    /// Starts the run: opens all connections that are kept open.
     pub(super) fn begin(&mut self, now: Timestamp) {
         for slot in 0..self.connections.len() {
             self.go_on(slot, now);
@@ -139,7 +141,7 @@ impl Driver {
             .map_or(0, |connection| connection.lane)
     }
 
-    /// Returns the number of a lane's connections that workers before this one have.
+    /// Returns the number of a lane's connections that belong to earlier workers.
     pub(super) fn connections_before(&self, lane: usize) -> u32 {
         self.lanes.get(lane).map_or(0, |lane| lane.before)
     }
@@ -154,7 +156,7 @@ impl Driver {
         self.commands.pop_front()
     }
 
-    /// Takes everything that waits to be handed over.
+    /// Removes and returns the records to be passed to the collector.
     pub(super) fn take_batch(&mut self) -> Batch {
         let next = Batch {
             records: Vec::with_capacity(self.batch.records.len()),
@@ -163,7 +165,7 @@ impl Driver {
         core::mem::replace(&mut self.batch, next)
     }
 
-    /// Returns everything that waits to be handed over.
+    /// Returns the records to be passed to the collector.
     pub(super) fn batch(&self) -> &Batch {
         &self.batch
     }
@@ -197,7 +199,8 @@ impl Driver {
         self.next_check
     }
 
-    /// Does everything that is due at `now`; returns true if the periodic check was part of it.
+    /// Performs all actions that are due at `now`; returns true if these included the periodic
+    /// check.
     pub(super) fn tick(&mut self, now: Timestamp) -> bool {
         while let Some(&Reverse((at, slot))) = self.timers.peek() {
             if at > now {
@@ -217,31 +220,31 @@ impl Driver {
         is_check
     }
 
-    /// Moves the output of a connection's protocol itself to the end of `to`.
+    /// Appends the output of a connection's protocol itself to `to` and clears it.
     pub(super) fn take_output(&mut self, slot: Slot, to: &mut Vec<u8>) {
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.take_output(to);
         }
     }
 
-    /// Returns the number of requests under way on a connection.
+    /// Returns the number of requests in flight on a connection.
     pub(super) fn in_flight(&self, slot: Slot) -> usize {
         self.connections.get(slot).map_or(0, Connection::in_flight)
     }
 
-    /// Returns the part of the next request to be sent on a connection: the index of its URL in the
-    /// plan.
+    /// Returns the part (the index of its URL in the plan) of the next request to be sent on a
+    /// connection.
     pub(super) fn part_to_send(&self, slot: Slot) -> u16 {
         let connection = self.connections.get(slot);
         connection.map_or(0, Connection::part_to_send)
     }
 
-    /// Returns the cookies of a request of this part, if the connection keeps any.
+    /// Returns the cookies for a request of this part, if the connection keeps any cookies.
     pub(super) fn cookies_to_send(&self, slot: Slot, part: u16) -> Option<String> {
         self.connections.get(slot)?.cookies(part)
     }
 
-    /// Notes that `send` is called, later than its command was given.
+    /// Records that `send` is called now, later than its command was issued.
     pub(super) fn sent(&mut self, slot: Slot, now: Timestamp) {
         let is_open_loop = self.is_open_loop(slot);
         if let Some(connection) = self.connections.get_mut(slot) {

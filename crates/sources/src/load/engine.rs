@@ -1,4 +1,4 @@
-//! A worker: its sockets on an epoll instance, driven by its [`Driver`].
+//! A worker: its sockets in an epoll instance, controlled by its [`Driver`].
 
 mod commands;
 mod outgoing;
@@ -33,24 +33,24 @@ use crate::tls::secure::Secure;
 use crate::tls::{TlsError, TlsPeer};
 use outgoing::{Outbox, Queued};
 
-/// Bytes read at once.
+/// Number of bytes in one read.
 const READ_LEN: usize = 64 * 1024;
-/// Events taken at once.
+/// Maximum number of events returned by one wait.
 const MAX_EVENTS: usize = 64;
-/// Number of records that are worth handing over.
+/// Minimum number of records that are passed on as a batch before the periodic check.
 pub(super) const BATCH_LEN: usize = 512;
 
 /// Flags that end a run early.
 #[derive(Debug)]
 pub(super) struct Stops<'a> {
-    /// True if the caller wants an end: requests in flight may finish.
+    /// True if the caller ends the run: requests in flight may finish.
     pub(super) by_caller: &'a AtomicBool,
-    /// True if the run is of no use: it ends at once.
+    /// True if the run is pointless and ends immediately.
     pub(super) abandoned: &'a AtomicBool,
 }
 
 impl Stops<'_> {
-    /// Makes a worker stop if that is asked for.
+    /// Stops a worker if one of the flags is set.
     pub(super) fn heed(&self, driver: &mut Driver, now: Timestamp) {
         if self.abandoned.load(Ordering::Relaxed) {
             driver.stop(now, Duration::ZERO);
@@ -60,7 +60,7 @@ impl Stops<'_> {
     }
 }
 
-/// Hands over what a worker recorded since the last time.
+/// Passes the worker's records since the last call to the collector.
 pub(super) fn hand_over(driver: &mut Driver, batches: &SyncSender<Batch>) {
     if !driver.batch().is_empty() {
         // The collector outlives all workers; if it does not, nobody listens.
@@ -68,18 +68,18 @@ pub(super) fn hand_over(driver: &mut Driver, batches: &SyncSender<Batch>) {
     }
 }
 
-/// The report of a worker when it is done.
+/// The report of a worker at its end.
 #[derive(Debug)]
 pub(super) struct WorkerReport {
-    /// Processor time it used.
+    /// Processor time that the worker used.
     pub(super) cpu: Duration,
-    /// Time it ran.
+    /// Time that the worker ran.
     pub(super) wall: Duration,
-    /// Time at which it sent a request last.
+    /// Time at which the worker sent its last request.
     pub(super) last_start: Option<Timestamp>,
-    /// Delays with which it started requests although a connection was free.
+    /// Delays of requests that were started late although a connection was free.
     pub(super) start_lag: LagMeter,
-    /// Times it was busy between two waits, by which reads may have been late.
+    /// Durations of work between two waits, by which reads may have been late.
     pub(super) turn: LagMeter,
 }
 
@@ -91,17 +91,17 @@ pub(super) struct Engine<'a> {
     epoll: OwnedFd,
     lanes: Vec<LaneSockets>,
     sockets: Vec<Option<Socket>>,
-    /// Connections with bytes left to read, which no new event will announce:
-    /// their generation, and whether the peer's end comes after those bytes.
+    /// Connections with bytes left to read for which no new event will arrive: their generation,
+    /// and whether the peer's close follows those bytes.
     unread: Vec<(Slot, u32, bool)>,
-    /// Connections of HTTP/2 that may have something to send.
+    /// HTTP/2 connections that may have output.
     talkative: Vec<Slot>,
     buffer: Vec<u8>,
     /// The contents of `buffer`, decrypted by TLS.
     plain: Vec<u8>,
     generation: u32,
     closes_by_fin: u32,
-    /// Time from which the next request is stamped.
+    /// Time from which on the next request may be stamped.
     next_watch: Timestamp,
     batches: SyncSender<Batch>,
     stops: Stops<'a>,
@@ -114,22 +114,21 @@ pub(super) struct LaneSockets {
     pub(super) plan: SocketPlan,
     /// The bytes to send, for each of the plan's URLs.
     pub(super) requests: Vec<Vec<u8>>,
-    /// The peer to speak TLS with, if the URL says so.
+    /// The TLS peer, if the URL requires TLS.
     peer: Option<TlsPeer>,
     is_http2: bool,
-    /// True if the kernel stamps some of its requests.
+    /// True if the kernel stamps some of the lane's requests.
     has_stamps: bool,
 }
 
 impl LaneSockets {
-    /// Returns the bytes to send for a part; none if there is no such part.
+    /// Returns the bytes to send for a part; empty if there is no such part.
     fn request(&self, part: u16) -> &[u8] {
         let request = self.requests.get(usize::from(part));
         request.map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the settings of all lanes of `plan` for the worker with
-    /// `driver`.
+    /// Returns the settings of all lanes of `plan` for the worker with `driver`.
     pub(super) fn of(plan: &Plan, driver: &Driver) -> Result<Vec<Self>, TlsError> {
         let lanes = plan.lanes.iter().enumerate().map(|(number, lane)| {
             Ok(Self {
@@ -147,26 +146,26 @@ impl LaneSockets {
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
-    /// Number that tells events of this socket from those of its predecessors.
+    /// Number that distinguishes events of this socket from those of earlier sockets.
     generation: u32,
     is_connected: bool,
-    /// Requests that neither TLS nor the kernel has taken to their end.
+    /// Requests that TLS or the kernel has not completely accepted yet.
     queued: VecDeque<Queued>,
-    /// Number of bytes taken of the first of these requests.
+    /// Number of bytes of the first queued request that were accepted.
     taken: usize,
-    /// HTTP/2 output that is sent next, not taken yet either.
+    /// HTTP/2 output that is sent next and was not accepted yet.
     outbox: Outbox,
     tls: Option<Box<Secure>>,
-    /// Bytes of TLS that the kernel has not taken yet.
+    /// TLS bytes that the kernel has not accepted yet.
     wire: Vec<u8>,
-    /// Bytes of plain requests that the kernel took, as it counts them.
+    /// Number of plain request bytes that the kernel accepted, as the kernel counts them.
     handed_over: u32,
-    /// The request that is stamped, if the one under way is.
+    /// The request in flight, if it is stamped.
     watched: Option<Box<Watched>>,
 }
 
 impl Socket {
-    /// Returns true if something waits for the kernel to take it.
+    /// Returns true if bytes wait for the kernel to accept them.
     fn has_unsent(&self) -> bool {
         !self.queued.is_empty() || !self.outbox.is_empty() || !self.wire.is_empty()
     }
@@ -203,7 +202,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Runs to the end and hands over everything.
+    /// Runs to the end and passes all records to the collector.
     pub(super) fn run(mut self) -> io::Result<WorkerReport> {
         // Sleeps end when they should, not up to 50 µs later; where this is
         // not allowed they end a little later.
@@ -285,7 +284,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reports something to the driver and carries out its commands.
+    /// Reports an event to the driver and carries out the driver's commands.
     fn report(&mut self, now: Timestamp, tell: impl FnOnce(&mut Driver)) {
         tell(&mut self.driver);
         self.carry_out(now);

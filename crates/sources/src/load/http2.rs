@@ -1,9 +1,9 @@
-//! HTTP/2 on one connection of a lane (RFC 9113): frames in and out, no I/O
-//! and no time.
+//! HTTP/2 on one connection of a lane (RFC 9113): conversion from and to frames, without I/O or
+//! times.
 //!
-//! Only the status, the length and the end of a response are of interest. We allow the server no
+//! Only the status, the length and the end of a response are evaluated. The server may not use a
 //! dynamic table (SETTINGS_HEADER_TABLE_SIZE 0), so that each field section can be decoded by
-//! itself, and begin with the largest windows there are, so that no response ever waits for ours.
+//! itself. Our flow-control windows have the maximum size, so that no response waits for them.
 
 mod frame;
 mod request;
@@ -15,13 +15,13 @@ pub(super) use request::Request;
 
 /// The connection preface of a client (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Maximum frame size of either side: the least that all must accept.
+/// Maximum frame size in both directions: the minimum that every endpoint must accept.
 const MAX_FRAME: usize = 16_384;
-/// The largest window (RFC 9113 §6.9.1), and the initial one.
+/// The maximum flow-control window (RFC 9113 §6.9.1), and the initial one.
 const MAX_WINDOW: i64 = (1 << 31) - 1;
 const FIRST_WINDOW: i64 = 65_535;
-/// Maximum bytes of answers to the server's own frames that wait to be sent: a server that asks
-/// more and reads nothing is not about to respond.
+/// Maximum number of waiting bytes of answers to the server's own frames. A server that causes more
+/// answers without reading them is not going to respond.
 const MAX_WAITING: usize = 64 * 1024;
 
 /// Frame types and flags (RFC 9113 §6).
@@ -50,18 +50,19 @@ const CANCEL: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotHttp2;
 
-/// The meaning of a frame for a request.
+/// The meaning of a received frame for the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A stream, and the number of bytes that belong to its response.
+    /// Bytes of a response: the stream, and the number of bytes.
     Bytes(u32, u64),
-    /// A stream whose response is complete, and its status.
+    /// A complete response: the stream, and the status.
     Done(u32, u16),
     /// A stream that the server reset.
     Reset(u32),
-    /// A stream whose request the server has not processed: it may be sent again.
+    /// A stream whose request the server has not processed; the request may be sent again.
     Unseen(u32),
-    /// The last stream that the server processes: none above it was processed, and none will be.
+    /// The last stream that the server processes; requests on later streams were not and will not
+    /// be processed.
     Leaves(u32),
 }
 
@@ -71,11 +72,11 @@ struct Stream {
     id: u32,
     /// Index of the request that it carries.
     part: u16,
-    /// The server's flow-control window for what we send on it, in bytes.
+    /// The server's flow-control window for this stream, in bytes.
     window: i64,
     /// Bytes of the body sent.
     sent: usize,
-    /// Bytes received that count against our window, since it was last widened.
+    /// Bytes received that count against our window since the last window update.
     taken: i64,
     status: Option<u16>,
 }
@@ -90,7 +91,7 @@ pub(super) struct Session {
     /// The server's limits: concurrent streams, and the initial window of a stream.
     most_streams: u32,
     first_window: i64,
-    /// The server's window for all that we send, and the bytes that count against ours.
+    /// The server's connection window for our output, and the bytes that count against our window.
     window: i64,
     taken: i64,
     /// The field section in progress: its stream, and whether it ends the stream.
@@ -100,8 +101,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Creates the session of a connection that is about to begin, on which any of `requests` is
-    /// sent.
+    /// Creates the session for a new connection on which any of `requests` may be sent.
     pub(super) fn new(requests: std::sync::Arc<[Request]>) -> Self {
         let mut session = Self {
             requests,
@@ -135,12 +135,12 @@ impl Session {
         self.most_streams as usize
     }
 
-    /// Returns true if no further stream can be opened, as their numbers are used up.
+    /// Returns true if no further stream can be opened because the stream numbers are used up.
     pub(super) fn is_used_up(&self) -> bool {
         self.next_id > i32::MAX as u32
     }
 
-    /// Takes bytes; appends the events that they mean to `events`.
+    /// Processes received bytes; appends the resulting events to `events`.
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -309,7 +309,7 @@ impl Session {
         self.streams.iter_mut().find(|stream| stream.id == id)
     }
 
-    /// Forgets a stream; returns true if it was known.
+    /// Removes a stream; returns true if it was known.
     fn forget(&mut self, id: u32) -> bool {
         let at = self.streams.iter().position(|stream| stream.id == id);
         at.map(|at| self.streams.swap_remove(at)).is_some()

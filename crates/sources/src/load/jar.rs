@@ -1,14 +1,14 @@
-//! The cookies that a server set on one connection (RFC 6265), sent back as one user's browser
-//! would. All URLs are of one host and a run is short: `Domain` is ignored, and so are expiry times
-//! unless they have passed.
+//! The cookies that a server set on one connection (RFC 6265), sent back as the browser of one user
+//! would. All URLs have the same host and a run is short, so `Domain` is ignored, and expiry times
+//! are ignored unless they have passed.
 
 use std::sync::Arc;
 
-/// Most cookies kept per connection.
+/// Maximum number of cookies kept per connection.
 const MAX_COOKIES: usize = 64;
-/// Longest name and value together, in bytes.
+/// Maximum length of name and value together, in bytes.
 const MAX_LEN: usize = 4_096;
-/// A cookie that expires before this year is meant to be deleted.
+/// A cookie that expires before this year is treated as deleted.
 const PAST: u32 = 2_000;
 
 /// The cookies of one connection.
@@ -28,8 +28,8 @@ struct Cookie {
 }
 
 impl Jar {
-    /// Creates a jar that holds the cookies of `given`, written as in a `Cookie` field, for
-    /// requests of `paths`, by part.
+    /// Creates a jar with the cookies in `given`, which has the form of a `Cookie` field. `paths`
+    /// are the paths of the requests, by part.
     pub(super) fn new(paths: Arc<[String]>, is_tls: bool, given: &str) -> Self {
         let mut jar = Self {
             paths,
@@ -48,8 +48,7 @@ impl Jar {
         jar
     }
 
-    /// Takes a `Set-Cookie` field of a response to a request of `part`
-    /// (RFC 6265 §5.2).
+    /// Processes a `Set-Cookie` field of a response to a request of `part` (RFC 6265 §5.2).
     pub(super) fn set(&mut self, field: &str, part: u16) {
         let mut attributes = field.split(';');
         let Some((name, value)) = attributes.next().and_then(|pair| pair.split_once('=')) else {
@@ -84,7 +83,8 @@ impl Jar {
         }
     }
 
-    /// Returns the value of the `Cookie` field for a request of `part`; `None` without a cookie.
+    /// Returns the value of the `Cookie` field for a request of `part`; `None` if there is no
+    /// cookie.
     pub(super) fn field(&self, part: u16) -> Option<String> {
         let path = self.path(part);
         let mut sent: Vec<&Cookie> = self.cookies.iter().collect();
@@ -127,13 +127,13 @@ fn default_path(path: &str) -> &str {
     }
 }
 
-/// Returns true if a request's path matches the cookie's: equal to it or below it (§5.1.4).
+/// Returns true if a request's path matches the path `of` a cookie: equal to or below it (§5.1.4).
 fn is_below(path: &str, of: &str) -> bool {
     let rest = path.strip_prefix(of);
     rest.is_some_and(|rest| rest.is_empty() || of.ends_with('/') || rest.starts_with('/'))
 }
 
-/// Returns true if a date's year is long past, which is how servers delete a cookie.
+/// Returns true if a date's year is long past; servers delete a cookie with such a date.
 fn is_past(date: &str) -> bool {
     let digits = date.split(|byte: char| !byte.is_ascii_digit());
     let mut years = digits.filter(|digits| digits.len() == 4);

@@ -14,30 +14,30 @@ use super::mix::{Mix, Start};
 
 #[derive(Debug)]
 pub(super) struct LaneState {
-    /// Start times of the requests.
+    /// Schedule of the requests.
     pub(super) cadence: Cadence,
-    /// Connections without anything to do, shortest idle first: the next request takes the one used
-    /// last, as connection pools do, because only then do problems of closely spaced requests show
-    /// below saturation. May hold connections that are no longer idle.
+    /// Idle connections, the most recently used first: the next request takes that one, as in
+    /// connection pools. Otherwise problems of closely spaced requests would not appear below
+    /// saturation. May hold connections that are no longer idle.
     pub(super) idle: VecDeque<Slot>,
-    /// True if no connection carries a second request.
+    /// True if no connection carries more than one request.
     pub(super) opens_per_request: bool,
     /// Pause between a response and the next request on its connection.
     pub(super) think: Duration,
-    /// Number of the lane's connections held by workers before this one.
+    /// Number of the lane's connections that belong to earlier workers.
     pub(super) before: u32,
-    /// Number of requests that may still be started; `None`: as many as there is time for.
+    /// Number of requests that may still be started; `None`: limited only by time.
     left: Option<u64>,
-    /// Requests that a connection closed without answering, as announced in its last response: they
-    /// were never processed (RFC 9112 §9.3.2) and are sent again.
+    /// Requests that a connection closed without answering, as announced in its last response. The
+    /// requests were never processed (RFC 9112 §9.3.2) and are sent again.
     again: VecDeque<Start>,
     /// URLs that requests choose from.
     mix: Mix,
 }
 
 impl LaneState {
-    /// Creates a share that follows `cadence` for at most `left` requests of `mix`, behind `before`
-    /// connections of other workers.
+    /// Creates a share that follows `cadence` for at most `left` requests of `mix`. `before` is the
+    /// number of connections of earlier workers.
     pub(super) fn new(
         cadence: Cadence,
         experiment: Option<Experiment>,
@@ -77,8 +77,8 @@ impl LaneState {
         Some(Start { due, part })
     }
 
-    /// Takes one request that fails before it could be sent; its intended start is `since` where
-    /// responses set the pace.
+    /// Takes one request that fails before it could be sent. In closed loop, `since` is its
+    /// intended start.
     pub(super) fn take_failed(&mut self, now: Timestamp, since: Timestamp) -> Option<Start> {
         if self.cadence.is_open_loop() || !self.again.is_empty() {
             return self.take(now);
@@ -91,13 +91,13 @@ impl LaneState {
         Some(Start { due: since, part })
     }
 
-    /// Puts a request back, to be sent once more.
+    /// Returns a request to the lane, to be sent again.
     pub(super) fn give_back(&mut self, start: Start) {
         self.again.push_back(start);
     }
 
-    /// Takes up to `most` overdue requests at once, to be given up together: the number of each
-    /// part, and the intended start of the one in the middle.
+    /// Takes up to `most` overdue requests in one step, to be given up together. Returns the number
+    /// of each part, and the intended start of the middle request.
     pub(super) fn take_many(&mut self, most: u64) -> Option<(Vec<(u16, u64)>, Timestamp)> {
         if let Some(start) = self.again.pop_front() {
             return Some((vec![(start.part, 1)], start.due));
@@ -116,7 +116,7 @@ impl LaneState {
         self.left == Some(0)
     }
 
-    /// Returns true if a request is due now or later, whatever the responses are.
+    /// Returns true if a request is due now or later, regardless of responses.
     pub(super) fn has_due(&self) -> bool {
         let is_scheduled = !self.is_used_up() && self.cadence.next_due().is_some();
         is_scheduled || !self.again.is_empty()
@@ -138,7 +138,7 @@ impl LaneState {
     }
 }
 
-/// Returns the range of `all` connections that belong to worker `worker` of `workers`.
+/// Returns the range of connections, of `all`, that belongs to worker number `worker` of `workers`.
 pub(super) fn share(all: u32, worker: usize, workers: usize) -> Range<u32> {
     let bound = |n: usize| {
         let product = u64::from(all) * n as u64 / (workers.max(1) as u64);
@@ -147,10 +147,10 @@ pub(super) fn share(all: u32, worker: usize, workers: usize) -> Range<u32> {
     bound(worker)..bound(worker + 1)
 }
 
-/// Most groups of connections in a lane.
+/// Maximum number of connection groups in a lane.
 const MAX_GROUPS: u32 = 16;
 
-/// Returns the group of connection `number` of `all`.
+/// Returns the group of connection `number` among `all` connections.
 pub(super) fn group_of(number: u32, all: u32) -> u16 {
     let groups = all.clamp(1, MAX_GROUPS);
     let group = u64::from(number) * u64::from(groups) / u64::from(all.max(1));

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-/// Buckets of [`LagMeter`]: four for each power of two nanoseconds.
+/// Number of buckets of [`LagMeter`]: four per power of two, in nanoseconds.
 const BUCKETS: usize = 256;
 
-/// A coarse histogram of delays, cheap to record into; off by less than 19 %.
+/// A coarse histogram of delays that is cheap to update; its values are less than 19 % off.
 #[derive(Clone, Debug)]
 pub(super) struct LagMeter {
     counts: [u64; BUCKETS],
@@ -38,7 +38,7 @@ impl LagMeter {
         }
     }
 
-    /// Adds the delays another worker recorded.
+    /// Adds the delays that another worker recorded.
     pub(super) fn merge(&mut self, other: &Self) {
         self.max = self.max.max(other.max);
         for (count, added) in self.counts.iter_mut().zip(other.counts) {
@@ -46,12 +46,12 @@ impl LagMeter {
         }
     }
 
-    /// Returns the longest delay.
+    /// Returns the maximum delay.
     pub(super) fn max(&self) -> Duration {
         self.max
     }
 
-    /// Returns an upper bound of the delay that the share `quantile` did not exceed.
+    /// Returns an upper bound of the given quantile of the delays.
     pub(super) fn quantile(&self, quantile: f64) -> Duration {
         let count: u64 = self.counts.iter().sum();
         let wanted = (quantile * count as f64).ceil() as u64;

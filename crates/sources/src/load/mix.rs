@@ -5,13 +5,13 @@
 pub(super) struct Start {
     /// Intended start.
     pub(super) due: lagtrace_core::observed::time::Timestamp,
-    /// Index of the URL it requests among the plan's, from 0.
+    /// Index of the requested URL among the plan's URLs, from 0.
     pub(super) part: u16,
 }
 
-/// A weighted choice among parts, as even as possible and the same in every run: each part gains
-/// its weight with each choice, the one with most credit is chosen and pays the total (nginx's
-/// smooth weighted round-robin among upstreams).
+/// A weighted choice among parts, as even as possible and identical in every run. With each choice,
+/// every part gains its weight as credit; the part with the most credit is chosen and pays the
+/// total of all weights. nginx uses this method (smooth weighted round-robin) among upstreams.
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
     parts: Vec<(i64, i64)>,
@@ -19,7 +19,8 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// Creates a mix of parts with these weights; of one part where there is none.
+    /// Creates a mix of parts with these weights; if there are no weights, a mix with a single
+    /// part.
     pub(super) fn of(weights: impl IntoIterator<Item = u32>) -> Self {
         let parts: Vec<_> = weights.into_iter().map(|w| (i64::from(w), 0)).collect();
         let total = parts.iter().map(|(weight, _)| weight).sum();

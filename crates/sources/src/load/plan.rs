@@ -12,17 +12,17 @@ use super::socket::SocketOptions;
 use crate::tls::{TlsClient, TlsError, TlsPeer};
 use crate::url::Url;
 
-/// Most connections of one run.
+/// Maximum number of connections in one run.
 const MAX_CONNECTIONS: u32 = 60_000;
-/// Most URLs of one run.
+/// Maximum number of URLs in one run.
 pub(super) const MAX_URLS: usize = 1_000;
-/// Highest weight of one URL.
+/// Maximum weight of one URL.
 const MAX_WEIGHT: u32 = 1_000_000;
-/// Most requests in flight on one connection.
+/// Maximum number of requests in flight on one connection.
 const MAX_AT_ONCE: u32 = 1_000;
-/// Highest rate of one lane, in requests per second.
+/// Maximum rate of one lane, in requests per second.
 const MAX_RATE: f64 = 1_000_000.0;
-/// Longest run.
+/// Maximum duration of a run.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 
 /// A run of load.
@@ -30,51 +30,52 @@ const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 pub struct Plan {
     /// Groups of connections, with their targets and requests.
     pub lanes: Vec<Lane>,
-    /// URLs of the same origin requested in place of the lanes' own, in turn by weight; empty: the
-    /// lanes' own are.
+    /// URLs of one origin that are requested in place of the lanes' own URLs, in turn by weight; if
+    /// empty, the lanes' own URLs are requested.
     pub urls: Vec<WeightedUrl>,
     /// Division of the time among the lanes.
     pub arrangement: Arrangement,
-    /// Start times of the requests.
+    /// The rule for when requests start.
     pub pace: Pace,
-    /// Time in which requests are counted; requests that start after it are not.
+    /// Time in which requests are counted; requests that start later are not.
     pub duration: Duration,
     /// Time before `duration` in which requests are sent but not counted. Rounded up to whole
     /// rounds of slices.
     pub warm_up: Duration,
-    /// Timeout of a connect, and of a response.
+    /// Timeout for connecting and for a response.
     pub timeout: Duration,
     /// Number of threads that generate load; 0: chosen automatically.
     pub threads: usize,
-    /// Most requests each lane makes, answered or not; `None`: as many as there is time for.
+    /// Maximum number of requests of each lane, answered or not; `None`: limited only by time.
     pub requests: Option<u64>,
-    /// HTTP/2, by prior knowledge or as agreed within TLS (ALPN).
+    /// True for HTTP/2, with prior knowledge or negotiated within TLS (ALPN).
     pub http2: bool,
-    /// Most requests in flight on a connection: pipelined, or streams of HTTP/2.
+    /// Maximum number of requests in flight on a connection: pipelined, or as streams of HTTP/2.
     pub at_once: u32,
     /// Options of our sockets.
     pub sockets: SocketOptions,
-    /// `TCP_NODELAY` on our sockets, `Experiment::ClientNagle` aside.
+    /// True to set `TCP_NODELAY` on our sockets, except in `Experiment::ClientNagle`.
     pub nodelay: bool,
     /// The client's side of TLS, for lanes whose URLs ask for it.
     pub tls: Option<TlsClient>,
-    /// Most requests per second that are handed on one by one, chosen evenly, besides the slowest
-    /// few.
+    /// Maximum number of requests per second that are reported individually, evenly selected, in
+    /// addition to the slowest few.
     pub samples_per_second: usize,
-    /// True if packets are captured meanwhile: reported in the events, nothing else.
+    /// True if packets are captured during the run: this is reported in the events and has no other
+    /// effect.
     pub is_observed: bool,
-    /// True if each connection keeps the cookies that the server sets, and sends them: it begins
-    /// with the `Cookie` field of its lane.
+    /// True if each connection keeps the cookies that the server sets and sends them back. A
+    /// connection starts with the cookies in the `Cookie` field of its lane.
     pub keeps_cookies: bool,
-    /// True if the kernel timestamps requests, up to a thousand per second on each thread, to break
-    /// down their time.
+    /// True if the kernel timestamps requests, up to a thousand per second on each thread, to split
+    /// their time into stages.
     pub stamps: bool,
-    /// True if io_uring may be used where the kernel has it.
+    /// True if io_uring may be used if the kernel supports it.
     pub uses_rings: bool,
 }
 
 impl Plan {
-    /// Creates a plan of ten seconds in closed loop, as one would call a load tool without options.
+    /// Creates a plan of ten seconds in closed loop, like a load tool without options.
     pub fn new(lanes: Vec<Lane>) -> Self {
         Self {
             lanes,
@@ -99,7 +100,7 @@ impl Plan {
         }
     }
 
-    /// Returns the TLS peer of a lane; `None` where its URL does not ask for TLS.
+    /// Returns the TLS peer of a lane; `None` if its URL does not require TLS.
     pub(super) fn peer(&self, lane: &Lane) -> Result<Option<TlsPeer>, TlsError> {
         let url = &lane.target.url;
         let client = self.tls.as_ref().filter(|_| url.is_tls());
@@ -122,12 +123,12 @@ impl Plan {
             .fold(0, |sum, lane| sum.saturating_add(lane.connections))
     }
 
-    /// Returns the longest wait for requests in flight at the end.
+    /// Returns the maximum wait for requests in flight at the end.
     pub fn grace(&self) -> Duration {
         self.timeout.min(Duration::from_secs(1))
     }
 
-    /// Returns the number of turns each lane has within `duration`, and their total time.
+    /// Returns the number of turns that each lane gets within `duration`, and their total time.
     pub(super) fn turns(&self, duration: Duration) -> (u32, Duration) {
         let lanes = u32::try_from(self.lanes.len().max(1)).unwrap_or(u32::MAX);
         match self.arrangement {
@@ -154,7 +155,7 @@ impl Plan {
         }
     }
 
-    /// Returns the counted time in which each lane may start requests.
+    /// Returns the counted time in which each lane can start requests.
     pub(super) fn active_time(&self) -> Duration {
         match self.arrangement {
             Arrangement::SideBySide => self.duration,
@@ -259,11 +260,11 @@ impl Plan {
 /// The rule for when requests start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each connection sends its next request as soon as it was answered: the slower the service,
-    /// the fewer requests. A request's time begins when it is sent.
+    /// Each connection sends its next request as soon as the previous one was answered: the slower
+    /// the service, the fewer requests. The time of a request begins when it is sent.
     ClosedLoop,
-    /// Each lane starts this many requests a second while it is active,
-    /// whatever the service does. A request's time begins when it was due.
+    /// Each lane starts this many requests per second while it is active, regardless of the
+    /// service. The time of a request begins when it was due.
     Rate(f64),
 }
 
@@ -277,15 +278,15 @@ impl Pace {
     }
 }
 
-/// Division of the time among lanes.
+/// Division of the run's time among the lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
-    /// All lanes at once.
+    /// All lanes in parallel.
     SideBySide,
-    /// Lanes one after another in slices of this length, round after round, so that all of them
-    /// meet the server in the same states.
+    /// Lanes one after another in slices of this length, in repeated rounds, so that all lanes meet
+    /// the server in the same states.
     Interleaved {
-        /// Longest time a lane may start requests at a stretch.
+        /// Maximum continuous time in which a lane starts requests.
         slice: Duration,
     },
 }

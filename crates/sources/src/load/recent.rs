@@ -9,7 +9,7 @@ use lagtrace_core::stats::histogram::Distribution;
 
 use super::record::Record;
 
-/// Time that is remembered.
+/// Length of the window that is remembered.
 const SPAN: Duration = Duration::from_secs(1);
 
 /// Figures of the last second.
@@ -17,15 +17,15 @@ const SPAN: Duration = Duration::from_secs(1);
 pub struct Recent {
     /// Complete responses per second.
     pub rate: f64,
-    /// Median latency; `None` without a response.
+    /// Median latency; `None` if there was no response.
     pub p50: Option<Duration>,
-    /// 99th percentile.
+    /// 99th percentile of the latency; `None` if there was no response.
     pub p99: Option<Duration>,
     /// Requests that failed.
     pub failures: u64,
 }
 
-/// Requests by the time they ended.
+/// Requests by end time.
 #[derive(Debug)]
 pub(super) struct RecentRequests {
     slices: VecDeque<Slice>,

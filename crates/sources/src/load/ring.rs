@@ -1,9 +1,8 @@
-//! A worker on io_uring: it does what the engine on epoll does, with fewer system calls per
-//! request.
+//! A worker on io_uring: like the epoll engine, with fewer system calls per request.
 //!
-//! Responses are read by the kernel before this thread runs again, so all responses of a batch bear
-//! the same timestamp; requests are submitted together, and the sends' timestamps are spread evenly
-//! between two readings of the clock around them.
+//! The kernel reads responses before this thread runs again, so all responses of a batch have the
+//! same timestamp. Requests are submitted together; the timestamps of their sends are spread evenly
+//! between two clock readings, one before and one after the submission.
 
 mod answers;
 mod pace;
@@ -35,9 +34,9 @@ use queue::Answer;
 
 pub(super) use queue::Queue;
 
-/// Sends that share two readings of the clock.
+/// Maximum number of sends that share two clock readings.
 const SENDS: usize = 32;
-/// Requests up to this length go into a socket's empty buffer at once.
+/// Maximum length of a request that is assumed to fit completely into a socket's empty buffer.
 const SHORT_REQUEST: usize = 2 * 1024;
 
 /// A worker and its sockets.
@@ -50,7 +49,7 @@ pub(super) struct RingEngine<'a> {
     sockets: Vec<Option<Socket>>,
     /// Requests to be sent, by socket and generation.
     unsent: Vec<(Slot, u32)>,
-    /// Time at which the kernel's alarm ends any wait.
+    /// Time at which a kernel timer ends any wait.
     alarm: Option<Timestamp>,
     answers: Vec<Answer>,
     generation: u32,
@@ -65,7 +64,8 @@ pub(super) struct RingEngine<'a> {
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
-    /// Number that tells completions of this socket from those of its predecessors in the slot.
+    /// Number that distinguishes completions of this socket from those of earlier sockets in the
+    /// slot.
     generation: u32,
     is_connected: bool,
     /// True if a long request is still being sent.
@@ -103,8 +103,8 @@ impl Asked {
     }
 }
 
-/// Returns rings for this thread, if the kernel has them and `plan` keeps its connections and
-/// requests in clear text, one request at a time: everything else runs on epoll.
+/// Returns the rings for this thread, if the kernel supports them and `plan` uses persistent
+/// connections in clear text with one request at a time. All other plans run on epoll.
 pub(super) fn queue(plan: &Plan, connections: usize) -> Option<Queue> {
     let is_plain = |lane: &Lane| {
         let opens = matches!(
@@ -151,7 +151,7 @@ impl<'a> RingEngine<'a> {
         })
     }
 
-    /// Runs to the end and hands over everything.
+    /// Runs to the end and passes all records to the collector.
     pub(super) fn run(mut self) -> io::Result<WorkerReport> {
         let (begun, cpu_before) = (self.clock.now(), thread_cpu());
         let mut now = begun;
@@ -178,8 +178,8 @@ impl<'a> RingEngine<'a> {
         })
     }
 
-    /// Waits until a completion arrives or something is due. An alarm for the driver's periodic
-    /// check spares most waits a timer of their own.
+    /// Waits until a completion arrives or the driver has something to do. A kernel timer for the
+    /// driver's periodic check makes a separate timer unnecessary for most waits.
     fn wait(&mut self, now: Timestamp) -> io::Result<()> {
         let (wake, check) = (self.driver.next_wake(now), self.driver.next_check());
         if wake < check {
@@ -193,7 +193,7 @@ impl<'a> RingEngine<'a> {
         self.queue.wait()
     }
 
-    /// Does what is due; returns true if that may have taken a while.
+    /// Performs the driver's due work; returns true if this may have taken a while.
     fn tick(&mut self, now: Timestamp) -> io::Result<bool> {
         let is_check = self.driver.tick(now);
         self.carry_out(now)?;
@@ -207,7 +207,7 @@ impl<'a> RingEngine<'a> {
         Ok(is_check || is_full)
     }
 
-    /// Carries out the driver's commands in order, except for sends: those are submitted together.
+    /// Carries out the driver's commands in order, except sends, which are submitted together.
     fn carry_out(&mut self, now: Timestamp) -> io::Result<()> {
         while let Some(command) = self.driver.next_command() {
             match command {
@@ -338,7 +338,7 @@ impl<'a> RingEngine<'a> {
         }
     }
 
-    /// Reports something to the driver and carries out its commands.
+    /// Reports an event to the driver and carries out the driver's commands.
     fn report(&mut self, now: Timestamp, tell: impl FnOnce(&mut Driver)) -> io::Result<()> {
         tell(&mut self.driver);
         self.carry_out(now)
@@ -349,7 +349,7 @@ impl<'a> RingEngine<'a> {
     }
 }
 
-/// Returns the socket of this slot, unless it was replaced since that generation.
+/// Returns the socket in this slot, unless it was replaced since `generation`.
 fn current(sockets: &[Option<Socket>], slot: Slot, generation: u32) -> Option<&Socket> {
     let socket = sockets.get(slot)?.as_ref()?;
     (socket.generation == generation).then_some(socket)

@@ -1,14 +1,14 @@
-//! A bounded, even sample of requests, and the slowest.
+//! A bounded, evenly selected sample of requests, and the slowest requests.
 
 use core::time::Duration;
 
 use super::record::Record;
 
-/// Number of slowest requests kept besides the even sample.
+/// Number of slowest requests kept in addition to the even sample.
 const SLOWEST: usize = 16;
 
-/// A sample of the requests offered since it was last drained: each with the same chance (reservoir
-/// sampling), and the slowest in any case.
+/// A sample of the requests offered since the last drain. All requests have the same chance
+/// (reservoir sampling); the slowest are always kept.
 #[derive(Debug)]
 pub(super) struct Sampler {
     capacity: usize,
@@ -20,7 +20,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Creates a sampler of at most `capacity` requests besides the slowest.
+    /// Creates a sampler of at most `capacity` requests in addition to the slowest.
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -54,7 +54,7 @@ impl Sampler {
         }
     }
 
-    /// Returns the sample in the order it was offered, and begins anew.
+    /// Returns the sample in the order in which it was offered, and starts a new sample.
     pub(super) fn drain(&mut self) -> Vec<Record> {
         let slowest = self
             .slowest
@@ -67,8 +67,8 @@ impl Sampler {
         all.into_iter().map(|(_, record)| record).collect()
     }
 
-    /// Returns the next number of xorshift64: even enough to sample with, and the same in every
-    /// run.
+    /// Returns the next number of the xorshift64 generator, which is even enough for sampling and
+    /// the same in every run.
     fn next_random(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

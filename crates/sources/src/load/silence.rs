@@ -1,5 +1,5 @@
-//! Silences: times in which a request was in flight on each of a lane's connections and none was
-//! answered.
+//! Silences: intervals in which a request was in flight on every connection of a lane and no
+//! request was answered.
 
 use core::time::Duration;
 
@@ -9,14 +9,14 @@ use lagtrace_core::observed::time::Timestamp;
 use super::plan::Plan;
 use super::record::Record;
 
-/// Shortest silence that is reported.
+/// Minimum length of a silence that is reported.
 const LEAST: Duration = Duration::from_millis(100);
-/// Most long waits kept per lane, the first ones.
+/// Maximum number of long waits kept per lane; later ones are dropped.
 const MOST: usize = 16_384;
-/// Most silences reported per lane, the first ones.
+/// Maximum number of silences reported per lane; later ones are left out.
 const MOST_TOLD: usize = 256;
 
-/// The long waits of each lane for a response's first byte, which silences are made of.
+/// The long waits of each lane for the first byte of a response, from which silences are derived.
 #[derive(Debug)]
 pub(super) struct Silences {
     waits: Vec<Vec<(Timestamp, Timestamp)>>,
@@ -43,7 +43,7 @@ impl Silences {
         }
     }
 
-    /// Returns the silences with the number of their lane.
+    /// Returns the silences, each with the number of its lane.
     pub(super) fn finish(self, plan: &Plan) -> Vec<(usize, Silence)> {
         let lanes = self.waits.into_iter().zip(&plan.lanes).enumerate();
         let told = lanes.flat_map(|(number, (waits, lane))| {
@@ -64,7 +64,7 @@ impl Silences {
     }
 }
 
-/// Returns the intervals, no shorter than [`LEAST`], in which at least `by` of the waits overlap.
+/// Returns the intervals, at least [`LEAST`] long, in which at least `by` of the waits overlap.
 fn covered(waits: Vec<(Timestamp, Timestamp)>, by: u32) -> Vec<(Timestamp, Timestamp)> {
     let mut turns: Vec<(Timestamp, i64)> = Vec::with_capacity(2 * waits.len());
     for (begin, end) in waits {

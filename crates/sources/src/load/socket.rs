@@ -20,12 +20,12 @@ use rustix::net::{
 use super::LoadError;
 use super::plan::{Lane, Plan};
 
-/// Socket options of a run, besides those that experiments change.
+/// Socket options of a run, apart from those that experiments change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
     /// A Unix socket to connect to instead of the targets' addresses.
     pub unix: Option<PathBuf>,
-    /// Our own addresses, used in turn; empty: the kernel chooses.
+    /// Our own addresses, used in turn; if empty, the kernel chooses.
     pub sources: Vec<IpAddr>,
     /// `SO_RCVBUF`, in bytes; the kernel doubles it (socket(7)).
     pub receive_buffer: Option<usize>,
@@ -34,7 +34,7 @@ pub struct SocketOptions {
 }
 
 impl SocketOptions {
-    /// Tries the operations that would otherwise fail with each connection.
+    /// Tries in advance the operations that would otherwise fail with each connection.
     pub(super) fn check(&self, lanes: &[Lane]) -> Result<(), LoadError> {
         let failure = |operation: String| {
             move |error: Errno| LoadError::Socket {
@@ -77,14 +77,14 @@ pub(super) struct SocketPlan {
     /// `TCP_QUICKACK` after every read.
     pub(super) quickack: bool,
     options: SocketOptions,
-    /// Connections made so far, plus those of the workers before this one: it selects the source
+    /// Number of connections made so far, including those of earlier workers. It selects the source
     /// address.
     made: Cell<usize>,
 }
 
 impl SocketPlan {
-    /// Returns the parameters for connections of `lane` in a run of `plan`, by a worker that
-    /// follows workers with `before` connections.
+    /// Returns the parameters for connections of `lane` in a run of `plan`. `before` is the number
+    /// of connections of earlier workers.
     pub(super) fn new(plan: &Plan, lane: &Lane, before: u32) -> Self {
         let is_tcp = plan.sockets.unix.is_none();
         Self {
@@ -121,7 +121,7 @@ impl SocketPlan {
         }
     }
 
-    /// Sets the buffer sizes before the connection is made, as the window scale depends on them.
+    /// Sets the buffer sizes before connecting, because the window scale depends on them.
     fn size_buffers(&self, fd: &OwnedFd) -> Result<(), RequestFailure> {
         if let Some(bytes) = self.options.receive_buffer {
             sockopt::set_socket_recv_buffer_size(fd, bytes).map_err(failure_of)?;
@@ -168,7 +168,7 @@ fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
     socket_with(family, SocketType::STREAM, flags, protocol)
 }
 
-/// Returns the request failure that a socket error stands for.
+/// Returns the request failure that corresponds to a socket error.
 pub(super) fn failure_of(error: Errno) -> RequestFailure {
     match error {
         Errno::CONNREFUSED => RequestFailure::Refused,

@@ -1,4 +1,4 @@
-//! The stages of one request's time, by the kernel's timestamps: no I/O.
+//! The time of one request split into stages, from the kernel's timestamps, without I/O.
 
 use core::time::Duration;
 
@@ -7,14 +7,15 @@ use lagtrace_core::observed::time::Timestamp;
 
 use crate::stamped::queue::Stage;
 
-/// Furthest a kernel timestamp may lie outside our own before it is discarded: the two clocks are
-/// aligned once.
+/// Maximum time by which a kernel timestamp may be outside our own timestamps before it is
+/// discarded. The tolerance is needed because the two clocks are aligned only once.
 const DISAGREEMENT: Duration = Duration::from_micros(200);
 
 /// A request in flight whose kernel timestamps are collected.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// Number of its last byte on the connection, once that is handed to the kernel.
+    /// Number of the request's last byte on the connection, once that byte has been passed to the
+    /// kernel.
     end: Option<u32>,
     device: Option<Timestamp>,
     acknowledged: Option<Timestamp>,
@@ -22,23 +23,23 @@ pub(super) struct Watched {
     last: Option<Timestamp>,
 }
 
-/// The timestamps taken by our own program.
+/// The timestamps taken by this program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) due: Timestamp,
     pub(super) sent: Timestamp,
     pub(super) ended: Timestamp,
-    /// Minimum round-trip time of the connection, by the kernel.
+    /// Minimum round-trip time of the connection, as reported by the kernel.
     pub(super) least_trip: Option<Duration>,
 }
 
 impl Watched {
-    /// Records that the last byte, number `number`, was handed to the kernel.
+    /// Records that the last byte, number `number`, was passed to the kernel.
     pub(super) fn handed_over(&mut self, number: u32) {
         self.end.get_or_insert(number);
     }
 
-    /// Records a timestamp: byte `number` of the connection reached `stage`.
+    /// Records the timestamp at which byte `number` of the connection reached `stage`.
     pub(super) fn stamped(&mut self, number: u32, stage: Stage, at: Timestamp) {
         if self.end != Some(number) {
             return;
@@ -51,18 +52,18 @@ impl Watched {
         }
     }
 
-    /// Returns true if nothing of the response was read.
+    /// Returns true if no byte of the response was read yet.
     pub(super) fn awaits_first(&self) -> bool {
         self.first.is_none()
     }
 
-    /// Records that bytes of the response were read that had arrived at `at`.
+    /// Records that response bytes were read that had arrived at `at`.
     pub(super) fn came(&mut self, at: Timestamp) {
         self.first = self.first.or(Some(at));
         self.last = Some(at);
     }
 
-    /// Returns the request's time by stage; `None` where timestamps are missing or implausible.
+    /// Returns the request's time by stage; `None` if timestamps are missing or implausible.
     pub(super) fn stages(&self, seen: Seen) -> Option<StageTimes> {
         let (device, first, last) = (self.device?, self.first?, self.last?);
         let is_believed =
@@ -98,8 +99,8 @@ mod tests {
     use super::*;
     use crate::load::tests::{at, ms};
 
-    /// A request sent at 10, at the device at 12; its response came from 60 to 75 and was read to
-    /// its end at 76.
+    /// Returns a request that was sent at 10 and reached the device at 12. The response arrived
+    /// from 60 to 75, and its last byte was read at 76.
     fn watched(acknowledged: Option<u64>) -> Watched {
         let mut watched = Watched::default();
         watched.handed_over(99);

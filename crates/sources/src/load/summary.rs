@@ -15,12 +15,12 @@ use super::plan::{Lane, Plan};
 use super::transport;
 use crate::tls::TlsFault;
 
-/// Share of one processor from which on a worker counts as saturated.
+/// Minimum share of one processor at which a worker counts as saturated.
 const BUSY_SHARE: f64 = 0.9;
-/// Shortest run of which the share is judged: that of a shorter one is spent on its beginning and
-/// end.
+/// Minimum length of a run for which the share is evaluated: a shorter run consists mostly of its
+/// beginning and end.
 const SHORTEST: Duration = Duration::from_millis(50);
-/// Lateness of the generator at the 99th percentile from which on it distorts the figures.
+/// Minimum lateness of the generator at the 99th percentile at which it distorts the results.
 const LATE: Duration = Duration::from_millis(2);
 
 /// The totals of a run.
@@ -28,7 +28,7 @@ const LATE: Duration = Duration::from_millis(2);
 pub struct Summary {
     /// Time at which the first connect began.
     pub started: Timestamp,
-    /// Time from which on requests are counted.
+    /// Time from which requests are counted.
     pub counted_from: Timestamp,
     /// Time at which the last request was complete.
     pub ended: Timestamp,
@@ -45,11 +45,11 @@ pub struct Summary {
 /// The reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// As planned.
+    /// The run completed as planned.
     Completed,
     /// Ended early by the caller's stop flag.
     Stopped,
-    /// Ended early because no connection could be made at all, with the last reason.
+    /// Ended early because no connection could be opened at all, with the last reason.
     NothingConnected(RequestFailure),
 }
 
@@ -58,9 +58,9 @@ pub enum Ending {
 pub struct LaneSummary {
     /// Target of the lane.
     pub target: TargetId,
-    /// Phase its requests count towards.
+    /// Phase that the lane's requests are counted in.
     pub phase: Phase,
-    /// Experiment that set the lane apart, if any.
+    /// Experiment for which the lane differed from others, if any.
     pub experiment: Option<Experiment>,
     /// Merged `latency` of its clusters.
     pub latency: Distribution,
@@ -72,11 +72,11 @@ pub struct LaneSummary {
     pub failures: Vec<(RequestFailure, u64)>,
     /// Number of connections opened.
     pub connects: u64,
-    /// Transport of its connections, handshakes of the warm-up included.
+    /// Transport of the lane's connections, including handshakes of the warm-up.
     pub transport: LoadTransport,
     /// Bytes received.
     pub received_bytes: u64,
-    /// Time in which it could start requests.
+    /// Time in which the lane could start requests.
     pub active: Duration,
 }
 
@@ -107,7 +107,7 @@ impl LaneSummary {
         self.failures.iter().map(|&(_, count)| count).sum()
     }
 
-    /// Returns the complete responses per second of active time.
+    /// Returns the number of complete responses per second of active time.
     pub fn rate(&self) -> f64 {
         let seconds = self.active.as_secs_f64();
         if seconds > 0.0 {
@@ -147,22 +147,23 @@ pub struct GeneratorLoad {
     pub busiest_share: f64,
     /// Processor time of all workers.
     pub cpu: Duration,
-    /// Delay between a request's intended start and its send although a connection was free (open
-    /// loop), 99th percentile; estimated, up to 25 % too high.
+    /// 99th percentile of the delay between a request's intended start and its send although a
+    /// connection was free (open loop); estimated, up to 25 % too high.
     pub start_lag_p99: Duration,
-    /// Longest delay between a request's intended start and its send although a connection was
+    /// Maximum delay between a request's intended start and its send although a connection was
     /// free.
     pub start_lag_max: Duration,
-    /// Time a worker was busy between two waits, 99th percentile: the most by which the read of a
-    /// response was late; up to 25 % too high.
+    /// 99th percentile of the time that a worker was busy between two waits, which is the maximum
+    /// delay with which a response was read; up to 25 % too high.
     pub turn_p99: Duration,
-    /// Longest time a worker was busy between two waits.
+    /// Maximum time that a worker was busy between two waits.
     pub turn_max: Duration,
-    /// Greatest lateness of the monitoring thread: a stall in this time is this host's.
+    /// Maximum lateness of the monitoring thread. A stall during such a delay is caused by this
+    /// host.
     pub standstill: Duration,
     /// Run time of the worker that ran longest.
     pub wall: Duration,
-    /// True if there was any response whose time could be wrong.
+    /// True if there was a response, whose time may be wrong.
     pub has_responses: bool,
 }
 
@@ -188,14 +189,14 @@ impl GeneratorLoad {
         }
     }
 
-    /// Returns true if the generator, not the service, may have set the figures.
+    /// Returns true if the results may be determined by the generator and not by the service.
     pub fn is_limit(&self) -> bool {
         let is_busy = self.busiest_share >= BUSY_SHARE && self.wall >= SHORTEST;
         let is_late = self.start_lag_p99 >= LATE || self.turn_p99 >= LATE;
         self.has_responses && (is_busy || is_late)
     }
 
-    /// Returns the figures as an observation.
+    /// Returns these values as an observation.
     pub(super) fn sample(&self) -> GeneratorSample {
         GeneratorSample {
             busiest_share: self.busiest_share,

@@ -9,8 +9,8 @@ use lagtrace_core::stats::histogram::Distribution;
 
 use super::record::Record;
 
-/// Returns true if a request's time counts: that of a response, or of a request that timed out or
-/// was cut off waiting.
+/// Returns true if the time of a request counts: it was answered, timed out, or was cut off while
+/// it waited.
 pub(super) fn has_latency(record: &Record) -> bool {
     match record.outcome {
         Ok(_) => true,
@@ -24,10 +24,10 @@ pub(super) fn has_latency(record: &Record) -> bool {
     }
 }
 
-/// The key of a cluster: one second of one group of connections of one lane.
+/// The key of a cluster: one second of one connection group of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
-    /// Whole seconds since counting began.
+    /// Number of whole seconds since counting began.
     pub(super) second: u32,
     /// Number of the lane.
     pub(super) lane: usize,
@@ -35,8 +35,8 @@ pub(super) struct Key {
     pub(super) group: u16,
 }
 
-/// The figures of one cluster so far. Values are kept as they are, and made into distributions
-/// once: that is several times cheaper overall.
+/// The values of one cluster so far. They are stored individually and converted to distributions
+/// once, which is several times cheaper overall.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     latency: Values,
@@ -70,7 +70,7 @@ impl Tally {
         }
     }
 
-    /// Counts requests that failed, without a time.
+    /// Counts failed requests without a time.
     pub(super) fn add_failures(&mut self, failure: RequestFailure, count: u64) {
         *self.failures.entry(failure).or_default() += count;
     }
@@ -80,7 +80,7 @@ impl Tally {
         self.connects += 1;
     }
 
-    /// Returns the cluster of these figures.
+    /// Returns the cluster with these values.
     pub(super) fn into_cluster(self, target: TargetId, key: Key) -> LoadCluster {
         LoadCluster {
             target,

@@ -1,4 +1,4 @@
-//! Plans, lanes and instants that the tests of this module start from.
+//! Plans, lanes and instants for the tests of this module.
 
 use core::time::Duration;
 

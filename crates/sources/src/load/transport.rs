@@ -1,4 +1,4 @@
-//! The description of how a lane's connections were made.
+//! The transport of a lane's connections.
 
 use lagtrace_core::observed::event::{LoadTls, LoadTransport};
 use lagtrace_core::observed::experiment::Experiment;
@@ -7,8 +7,8 @@ use super::plan::{Lane, Plan};
 use super::socket::SocketOptions;
 use crate::tls::secure::Secured;
 
-/// Returns the transport of `lane` in a run of `plan`; its TLS version and cipher are learned from
-/// handshakes.
+/// Returns the transport of `lane` in a run of `plan`; the TLS version and cipher are added from
+/// handshakes later.
 pub(super) fn of(plan: &Plan, lane: &Lane) -> LoadTransport {
     let SocketOptions {
         unix,
@@ -36,7 +36,7 @@ pub(super) fn of(plan: &Plan, lane: &Lane) -> LoadTransport {
     }
 }
 
-/// Records a handshake.
+/// Adds the results of a handshake.
 pub(super) fn learn(transport: &mut LoadTransport, tls: &Secured) {
     let known = transport.tls.get_or_insert_with(|| LoadTls {
         version: tls.version,

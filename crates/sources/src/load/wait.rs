@@ -1,4 +1,4 @@
-//! Waiting on epoll with the precision of nanoseconds.
+//! Waiting on epoll with nanosecond precision.
 #![allow(unsafe_code)]
 
 use std::io;

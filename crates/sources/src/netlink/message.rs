@@ -15,13 +15,13 @@ pub struct Message<'a> {
     pub kind: u16,
     /// `nlmsg_flags`.
     pub flags: u16,
-    /// `nlmsg_seq`: that of the request it answers.
+    /// `nlmsg_seq`: the sequence number of the request that the message answers.
     pub sequence: u32,
     /// Bytes after the header, within the message's own length.
     pub payload: &'a [u8],
 }
 
-/// The messages of one datagram, up to the first with an impossible length.
+/// The messages of one datagram, up to the first message with an impossible length.
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     rest: &'a [u8],
@@ -54,7 +54,7 @@ impl<'a> Iterator for Messages<'a> {
 /// An attribute: its type without the flag bits, and its value.
 pub type Attribute<'a> = (u16, &'a [u8]);
 
-/// The attributes of a message, up to the first with an impossible length.
+/// The attributes of a message, up to the first attribute with an impossible length.
 #[derive(Clone, Debug)]
 pub struct Attributes<'a> {
     rest: &'a [u8],
@@ -108,7 +108,7 @@ pub(crate) fn push_attribute(payload: &mut Vec<u8>, kind: u16, value: &[u8]) {
     payload.resize(aligned(payload.len()), 0);
 }
 
-/// Rounds a length up to a multiple of four: messages and attributes are aligned to four bytes.
+/// Rounds a length up to a multiple of four, the alignment of messages and attributes.
 const fn aligned(length: usize) -> usize {
     length.saturating_add(3) & !3
 }

@@ -1,4 +1,5 @@
-//! Other network namespaces: each is entered for one request, in a thread that ends with it.
+//! Other network namespaces. Each request enters its namespace in a separate thread that ends with
+//! the request.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,13 +14,13 @@ use super::table::{self, TableFamily};
 use super::{Capability, HostError, read_bounded};
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 
-/// Directory in which `ip netns` binds the namespaces it names.
+/// Directory in which `ip netns` binds its named namespaces.
 const NAMED: &str = "/run/netns";
 /// Magic number of the file system of namespaces (`NSFS_MAGIC` in `include/uapi/linux/magic.h`).
 const NAMESPACES: u64 = 0x6e73_6673;
 
-/// A network namespace, held open so that it cannot be confused with a later one while this value
-/// lives.
+/// A network namespace that is held open, so that its identity cannot be reused by a later
+/// namespace while this value exists.
 #[derive(Debug)]
 pub struct NetworkNamespace {
     id: u64,
@@ -39,7 +40,8 @@ impl NetworkNamespace {
     /// Opens the namespace of process `pid`.
     ///
     /// # Errors
-    /// It is another user's process and `CAP_SYS_PTRACE` is missing, or it ended.
+    /// The process belongs to another user and `CAP_SYS_PTRACE` is missing, or the process has
+    /// ended.
     pub fn of(pid: u32) -> Result<Self, HostError> {
         let own = Self::own()?;
         Self::open(format!("/proc/{pid}/ns/net"), Some(own.id))
@@ -48,7 +50,7 @@ impl NetworkNamespace {
     /// Opens the namespace that `ip netns` knows by this name, or that is bound at this path.
     ///
     /// # Errors
-    /// No namespace is there.
+    /// There is no such namespace.
     pub fn at(name_or_path: &str) -> Result<Self, HostError> {
         let path = if name_or_path.contains('/') {
             name_or_path.to_owned()
@@ -77,31 +79,32 @@ impl NetworkNamespace {
         })
     }
 
-    /// Returns the namespace's inode number, as `ip netns identify` and `lsns` know it.
+    /// Returns the namespace's inode number, which `ip netns identify` and `lsns` also use.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Returns true if it is the namespace of the thread that opened it.
+    /// Returns true if this is the namespace of the thread that opened it.
     pub fn is_own(&self) -> bool {
         self.is_own
     }
 
-    /// Opens a netlink socket that sees this namespace.
+    /// Opens a netlink socket in this namespace.
     ///
     /// # Errors
-    /// Another namespace needs `CAP_SYS_ADMIN`.
+    /// The namespace is not our own and `CAP_SYS_ADMIN` is missing.
     pub(crate) fn netlink(&self, protocol: NetlinkProtocol) -> Result<NetlinkSocket, HostError> {
         self.enter("opening a netlink socket", move || {
             NetlinkSocket::open(protocol)
         })
     }
 
-    /// Reads a number from `/proc/sys/` as it stands in this namespace, the first where a setting
-    /// holds several.
+    /// Reads a number from `/proc/sys/` in this namespace; the first number if a setting has
+    /// several.
     ///
     /// # Errors
-    /// Another namespace needs `CAP_SYS_ADMIN`; the kernel may lack the setting.
+    /// The namespace is not our own and `CAP_SYS_ADMIN` is missing, or the kernel lacks the
+    /// setting.
     pub fn sysctl(&self, name: &str) -> Result<u64, HostError> {
         let text = self.sysctl_text(name)?;
         let number = text.split_whitespace().next().unwrap_or_default();
@@ -112,7 +115,7 @@ impl NetworkNamespace {
         number.parse().map_err(no_number)
     }
 
-    /// Reads a complete setting from `/proc/sys/`, its values separated by one space.
+    /// Reads a complete setting from `/proc/sys/`, with its values separated by one space.
     ///
     /// # Errors
     /// As for [`Self::sysctl`].
@@ -124,10 +127,10 @@ impl NetworkNamespace {
         })
     }
 
-    /// Reads `name` of `/proc/net/` as it stands in this namespace.
+    /// Reads the file `name` in `/proc/net/` of this namespace.
     ///
     /// # Errors
-    /// Another namespace needs `CAP_SYS_ADMIN`; the kernel may lack the file.
+    /// The namespace is not our own and `CAP_SYS_ADMIN` is missing, or the kernel lacks the file.
     pub(crate) fn proc_net(&self, name: &str, most_bytes: u64) -> Result<String, HostError> {
         let path = format!("/proc/thread-self/net/{name}");
         self.enter(&format!("reading /proc/net/{name}"), move || {
@@ -135,11 +138,11 @@ impl NetworkNamespace {
         })
     }
 
-    /// Reads a packet filter table of iptables-legacy: its `struct ipt_getinfo` (or the IPv6 one)
-    /// and its entries.
+    /// Reads a packet filter table of iptables-legacy: its `struct ipt_getinfo` (or the IPv6
+    /// counterpart) and its entries.
     ///
     /// # Errors
-    /// `CAP_NET_ADMIN` is missing, another namespace needs `CAP_SYS_ADMIN`.
+    /// `CAP_NET_ADMIN` is missing, or the namespace is not our own and `CAP_SYS_ADMIN` is missing.
     pub(crate) fn filter_table(
         &self,
         family: TableFamily,
@@ -151,8 +154,8 @@ impl NetworkNamespace {
         })
     }
 
-    /// Runs `request` in this namespace: in this thread, or in a short-lived thread that entered
-    /// it. Nothing else of that thread survives.
+    /// Runs `request` in this namespace: in the current thread if it is already there, otherwise in
+    /// a short-lived thread that enters the namespace. The thread ends after the request.
     fn enter<T: Send + 'static>(
         &self,
         operation: &str,
@@ -186,10 +189,10 @@ impl NetworkNamespace {
     }
 }
 
-/// Returns the inode of process `pid`'s network namespace, without opening it.
+/// Returns the inode of process `pid`'s network namespace, without opening the namespace.
 ///
 /// # Errors
-/// It is another user's process and `CAP_SYS_PTRACE` is missing, or it ended.
+/// The process belongs to another user and `CAP_SYS_PTRACE` is missing, or the process has ended.
 pub fn namespace_id(pid: u32) -> Result<u64, HostError> {
     let path = format!("/proc/{pid}/ns/net");
     fs::metadata(&path)

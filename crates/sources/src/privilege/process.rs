@@ -1,4 +1,4 @@
-//! Another process's descriptors: listed, and duplicated one by one.
+//! Another process's descriptors: listing them, and duplicating single ones.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::{Capability, HostError};
 
-/// A handle on another process, so that its PID cannot come to mean a later process.
+/// A handle on another process, which ensures that its PID does not refer to a later process.
 #[derive(Debug)]
 pub struct ProcessHandle {
     pid: u32,
@@ -19,7 +19,7 @@ impl ProcessHandle {
     /// Opens a handle on process `pid`.
     ///
     /// # Errors
-    /// The process ended.
+    /// The process has ended.
     pub fn open(pid: u32) -> Result<Self, HostError> {
         let gone = || HostError::Gone {
             what: format!("process {pid}"),
@@ -42,7 +42,8 @@ impl ProcessHandle {
     }
 
     /// Duplicates the process's descriptor `fd`. The duplicate refers to the same socket: while it
-    /// is held, a `close` in that process does not close the connection. Drop it at once.
+    /// exists, a `close` in that process does not close the connection. Drop it as soon as
+    /// possible.
     ///
     /// # Errors
     /// `CAP_SYS_PTRACE` is missing, or the process closed `fd`.
@@ -59,11 +60,11 @@ impl ProcessHandle {
     }
 }
 
-/// Returns the sockets that process `pid` holds, as `(inode, descriptor)`; reads at most `most`
-/// descriptors.
+/// Returns the sockets that process `pid` holds, as `(inode, descriptor)`. At most `most`
+/// descriptors are read.
 ///
 /// # Errors
-/// It is another user's process and `CAP_SYS_PTRACE` is missing, or it ended.
+/// The process belongs to another user and `CAP_SYS_PTRACE` is missing, or the process has ended.
 pub fn sockets_of(pid: u32, most: usize) -> Result<Vec<(u32, u32)>, HostError> {
     let path = format!("/proc/{pid}/fd");
     let refuse = |e| HostError::new(format!("reading {path}"), e, Capability::SysPtrace);

@@ -6,14 +6,15 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 
-/// `IPT_SO_GET_INFO` and `IPT_SO_GET_ENTRIES`; the IPv6 ones are the same.
+/// `IPT_SO_GET_INFO` and `IPT_SO_GET_ENTRIES`; the IPv6 values are the same.
 const GET_INFO: libc::c_int = 64;
 const GET_ENTRIES: libc::c_int = 65;
-/// Bytes of `struct ipt_getinfo`; the entries' size is its last field.
+/// Bytes of `struct ipt_getinfo`; the size of the entries is its last field.
 const INFO_BYTES: usize = 84;
-/// Bytes before the entries in `struct ipt_get_entries`, aligned to their u64s.
+/// Bytes before the entries in `struct ipt_get_entries`, with the alignment that the entries' u64s
+/// require.
 const ENTRIES_HEADER_BYTES: usize = 40;
-/// Most bytes of entries; a larger table is refused.
+/// Maximum number of bytes of entries; a larger table is rejected.
 const MOST_ENTRIES_BYTES: usize = 64 << 20;
 
 /// The address family of a table.
@@ -81,7 +82,7 @@ pub(super) fn read(family: TableFamily, name: &str) -> io::Result<(Vec<u8>, Vec<
     Ok((info, entries.split_off(ENTRIES_HEADER_BYTES)))
 }
 
-/// Calls `getsockopt` with an argument in `buffer`, which receives the answer.
+/// Calls `getsockopt` with the argument in `buffer`, which also receives the result.
 #[allow(unsafe_code)]
 fn option(
     socket: &OwnedFd,

@@ -1,4 +1,4 @@
-//! Connection attempts, and the answer of the target that their end stands for.
+//! Connection attempts, and conversion of their results to answers of the target.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,17 +20,17 @@ use crate::clock::Clock;
 use crate::stamped::prepare;
 use crate::stamped::queue::{HEADER_V4, Queued, take_queued};
 
-/// Most entries read from an error queue.
+/// Maximum number of entries read from an error queue.
 const MAX_QUEUED: usize = 64;
 
 /// An attempt to connect.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    /// The socket, connected and blocking, if the port was open.
+    /// The socket, connected and in blocking mode, if the port was open.
     pub(super) socket: Option<OwnedFd>,
     /// Answer of the target.
     pub(super) answer: ProbeAnswer,
-    /// Time at which the answer was noticed, or the attempt given up.
+    /// Time at which the answer was noticed or the attempt was given up.
     pub(super) ended: Timestamp,
     /// Number of times the SYN was retransmitted.
     pub(super) syn_retransmissions: u8,
@@ -84,7 +84,7 @@ pub(super) fn open(
     })
 }
 
-/// Waits for the end of the handshake, successful or not; returns `None` when it took too long.
+/// Waits for the handshake to succeed or fail; returns `None` if it took too long.
 fn wait(
     socket: &Socket,
     deadline: Timestamp,
@@ -102,8 +102,7 @@ fn wait(
     }
 }
 
-/// Waits for `events` or an error on a socket, for at most `timeout`; returns true if there were
-/// any.
+/// Waits at most `timeout` for `events` or an error on a socket; returns true if any occurred.
 pub(super) fn wait_for(
     socket: impl AsFd,
     events: PollFlags,
@@ -118,8 +117,8 @@ pub(super) fn wait_for(
     }
 }
 
-/// Returns the target's answer that the end of a handshake stands for; an error where it concerns
-/// our own side only.
+/// Returns the target's answer that the result of a handshake represents; an error if the result
+/// concerns only our own side.
 pub(super) fn answer_to(
     socket: impl AsFd,
     outcome: Result<(), Errno>,

@@ -1,6 +1,6 @@
-//! Probes by TLS handshakes and HTTP requests. In a series of requests the first is on a fresh
-//! connection and the others reuse it, and over TLS the last one is on another fresh one, which may
-//! resume a session; or each is on its own.
+//! Probes by TLS handshakes and HTTP requests. In a series of requests, the first uses a new
+//! connection and the others reuse it; over TLS, the last uses another new connection, which may
+//! resume a session. Alternatively, each request uses its own connection.
 
 mod client;
 mod strange;
@@ -17,11 +17,11 @@ use crate::tls::TlsPeer;
 use crate::url::Url;
 use client::{Client, Manner};
 
-/// The kind of probe, each on a connection of its own.
+/// The kind of a probe that uses its own connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// A TLS handshake. Every second one may resume the session of the one before; the others start
-    /// without a session.
+    /// A TLS handshake. Every second handshake may resume the session of the previous one; the
+    /// others start without a session.
     Handshake,
     /// A complete response.
     Get,
@@ -29,27 +29,28 @@ pub enum Ask {
     Head,
 }
 
-/// A series of handshakes or requests, each on a connection of its own.
+/// A series of handshakes or requests, each on its own connection.
 #[derive(Clone, Debug)]
 pub struct RequestPlan {
-    /// Target, number and patience of the probes.
+    /// Target, number and time limits of the probes.
     pub probe: ProbePlan,
-    /// URL to request; a handshake needs its host only.
+    /// URL to request; a handshake needs only its host.
     pub url: Url,
     /// TLS peer, if the probes use TLS.
     pub peer: Option<TlsPeer>,
     /// Kind of probe.
     pub ask: Ask,
-    /// Time to resolve the address, which counts for the first probe.
+    /// Time to resolve the address, which is included in the first probe.
     pub resolved: Option<Duration>,
 }
 
-/// Requests `url` as often as `plan` says: first on a fresh connection, then on the same one as
-/// long as the target keeps it.
+/// Requests `url` according to `plan`: first on a new connection, then on the same one as long as
+/// the target keeps it open.
 ///
-/// A probe's round trip is from the request's `send` to the response's last byte, by this program's
-/// time; a TLS handshake before it is a sample of its own. A connection that cannot be made gives
-/// the answers of [`connect`](super::connect()). `peer` is the TLS peer, if the probes use TLS.
+/// A probe's round trip is measured by this program, from the `send` of the request to the last
+/// byte of the response. A preceding TLS handshake is a separate sample. If a connection cannot be
+/// opened, the answers are those of [`connect`](super::connect()). `peer` is the TLS peer, if the
+/// probes use TLS.
 pub fn http(
     plan: &ProbePlan,
     url: &Url,
@@ -61,8 +62,9 @@ pub fn http(
     run(client, &mut sink)
 }
 
-/// Probes as `plan` says; each sample holds its phases. A handshake's round trip is its own,
-/// without TCP's; a request's is from its `send` to the response's last byte.
+/// Probes according to `plan`; each sample holds its phases. The round trip of a handshake excludes
+/// the TCP handshake; the round trip of a request is from its `send` to the last byte of the
+/// response.
 pub fn request(
     plan: &RequestPlan,
     stop: &AtomicBool,

@@ -1,8 +1,9 @@
-//! Probes at a steady pace, independent of the answers: as `ping` and `hping3` send them.
+//! Probes at a constant rate, independent of the answers, as `ping` and `hping3` send them.
 //!
-//! Input is an address, a method, the number of probes, their ports and header fields. Output is a
-//! `Probe` event for each answer and for each probe without one in time, and the notes needed to
-//! read them. A later answer is marked as late, a repeated one as a duplicate.
+//! Input: an address, a method, the number of probes, their ports and header fields. Output: a
+//! `Probe` event for each answer and for each probe that was not answered in time, and the notes
+//! needed to interpret them. An answer after the timeout is marked as late, a repeated answer as a
+//! duplicate.
 
 mod connect;
 mod heard;
@@ -34,32 +35,32 @@ pub use plan::{LEAST_INTERVAL, PacketPlan, SteadyMethod, SteadyPlan, Turn};
 use series::Series;
 pub use sweep::{Sizes, SourcePorts};
 
-/// Most sockets of a series that wait for an answer at a time.
+/// Maximum number of sockets of a series that wait for answers in parallel.
 const MAX_OPEN: usize = 512;
-/// The operation of the kernel before anything is sent.
+/// Name of the operation that the kernel performs before a probe is sent.
 const FINDING_ROUTE: &str = "finding a route";
-/// Time the kernel is given to start timestamping.
+/// Time that the kernel gets to enable timestamping.
 const STAMPS_BEGIN: Duration = Duration::from_millis(10);
 
 /// A probe method.
 trait Asker {
-    /// Sends the probe of this number, greater by one each time.
+    /// Sends the probe with this number, which increases by one with each call.
     fn ask(&mut self, number: u32) -> Result<(), Errno>;
-    /// Waits until something may have arrived, at most for `timeout`.
+    /// Waits at most `timeout` for data to arrive.
     fn wait(&mut self, timeout: Duration) -> Result<(), Errno>;
-    /// Appends the answers and timestamps that arrived.
+    /// Appends the answers and timestamps that have arrived.
     fn hear(&mut self, heard: &mut Vec<Heard>) -> Result<(), Errno>;
-    /// Forgets the probe of this number, given up or no longer of interest; returns the number of
-    /// SYN retransmissions by the kernel.
+    /// Discards the state of the probe with this number, which was given up or is no longer needed.
+    /// Returns the number of SYN retransmissions by the kernel.
     fn forget(&mut self, number: u32) -> u8;
-    /// Returns true if one more probe may be in flight besides those that are.
+    /// Returns true if one more probe may be in flight.
     fn has_room(&self) -> bool {
         true
     }
 }
 
-/// Returns a number unique among the series on this host at the time, so that each of several that
-/// probe one host knows its own answers.
+/// Returns a number that is unique among the current series on this host, so that several series
+/// that probe the same host recognize their own answers.
 fn identity() -> u32 {
     static SERIES: AtomicU32 = AtomicU32::new(0);
     let series = SERIES.fetch_add(1, Ordering::Relaxed);
@@ -67,18 +68,18 @@ fn identity() -> u32 {
     std::process::id().wrapping_add(series << 22)
 }
 
-/// Probes `plan.address` until all probes are sent and answered or given up,
-/// the target is given up, or `stop` is set. A target without a route is a
-/// probe that cannot reach it, and the only one.
+/// Probes `plan.address` until all probes are sent and answered or given up, the target is given
+/// up, or `stop` is set. For a target without a route, a single probe is reported, which could not
+/// reach the target.
 ///
-/// Round trips lie between the kernel's timestamps of the probe at the device and of its answer;
-/// for [`SteadyMethod::Connect`] they are the kernel's measure of the handshake (`tcpi_min_rtt`, in
-/// microseconds, good to some ten of them; in milliseconds where the SYN was retransmitted). Where
-/// the kernel has none they are this program's time, which errs upward: `ProbeSample::stamp` says
-/// which.
+/// A round trip is the difference between two kernel timestamps: of the probe at the device, and of
+/// its answer. For [`SteadyMethod::Connect`] it is the kernel's measurement of the handshake
+/// (`tcpi_min_rtt`, in microseconds, accurate to some ten microseconds; in milliseconds if the SYN
+/// was retransmitted). If the kernel provides no measurement, this program's own time is used,
+/// which errs upward; `ProbeSample::stamp` says which was used.
 ///
 /// # Errors
-/// [`ProbeError::NotPermitted`] where the method needs a privilege that this user lacks.
+/// [`ProbeError::NotPermitted`] if the method needs a privilege that this user lacks.
 pub fn steady(
     plan: &SteadyPlan,
     stop: &AtomicBool,
@@ -121,7 +122,7 @@ fn open(plan: &SteadyPlan) -> Result<Box<dyn Asker + '_>, ProbeError> {
     })
 }
 
-/// Returns the answer that a target without a route is reported with; `None` for other errors.
+/// Returns the answer that is reported for a target without a route; `None` for other errors.
 fn unrouted(error: &ProbeError, address: SocketAddr) -> Option<ProbeAnswer> {
     match error {
         ProbeError::Socket {
@@ -133,7 +134,7 @@ fn unrouted(error: &ProbeError, address: SocketAddr) -> Option<ProbeAnswer> {
     }
 }
 
-/// Returns the note on the RSTs with which this host's kernel answered SYN/ACKs.
+/// Returns the note about the RSTs that this host's kernel sent in reply to SYN/ACKs.
 fn resets_note(opened: usize) -> String {
     format!(
         "This host's kernel answered {opened} SYN/ACKs to our SYN probes with RST, so that the \
@@ -142,7 +143,7 @@ fn resets_note(opened: usize) -> String {
     )
 }
 
-/// Sets the options of a socket that the plan's packets need.
+/// Sets the socket options that the plan's packets need.
 fn dress(socket: &Socket, address: SocketAddr, packet: &PacketPlan) -> io::Result<()> {
     if let Some(interface) = &packet.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
@@ -163,7 +164,7 @@ fn dress(socket: &Socket, address: SocketAddr, packet: &PacketPlan) -> io::Resul
     Ok(())
 }
 
-/// Returns a function that makes the error of an operation on a socket for probes of `address`.
+/// Returns a function that creates the error for an operation on a socket for probes of `address`.
 fn failure<E: Into<io::Error>>(
     operation: &'static str,
     address: SocketAddr,
@@ -175,7 +176,7 @@ fn failure<E: Into<io::Error>>(
     }
 }
 
-/// Does the same as [`failure`] where a privilege may be missing.
+/// Like [`failure`], for operations that may lack a privilege.
 fn opening(operation: &'static str, address: SocketAddr) -> impl Fn(io::Error) -> ProbeError {
     move |error| match error.kind() {
         io::ErrorKind::PermissionDenied => ProbeError::NotPermitted {

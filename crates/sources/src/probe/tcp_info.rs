@@ -9,21 +9,21 @@ use core::time::Duration;
 const RTT: usize = 68;
 const TOTAL_RETRANS: usize = 100;
 const MIN_RTT: usize = 148;
-/// Larger than any kernel's `struct tcp_info`, in bytes.
+/// Buffer length that is larger than any kernel's `struct tcp_info`, in bytes.
 const BUFFER_LEN: usize = 512;
 
-/// Figures of a connection by the kernel.
+/// Values that the kernel reports for a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TcpInfo {
-    /// Minimum round-trip time, or the smoothed one where the kernel has no minimum; `None` when it
-    /// measured none.
+    /// Minimum round-trip time, or the smoothed one if the kernel has no minimum; `None` if the
+    /// kernel measured none.
     pub(crate) rtt: Option<Duration>,
-    /// Number of retransmitted segments, the SYN among them.
+    /// Number of retransmitted segments, including the SYN.
     pub(crate) retransmissions: u32,
 }
 
 impl TcpInfo {
-    /// Reads the figures of a TCP socket; empty where the kernel does not provide them.
+    /// Reads the values of a TCP socket; they are empty if the kernel does not provide them.
     pub(crate) fn of(socket: impl AsFd) -> Self {
         let mut buffer = [0_u8; BUFFER_LEN];
         let mut len = BUFFER_LEN as libc::socklen_t;

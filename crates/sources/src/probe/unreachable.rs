@@ -1,12 +1,12 @@
-//! Errors by which the kernel itself answers for a target.
+//! Errors with which the kernel itself answers on behalf of a target.
 
 use core::net::SocketAddr;
 
 use lagtrace_core::observed::event::ProbeAnswer;
 use rustix::io::Errno;
 
-/// Returns the ICMP error that a kernel error stands for: there was no route, or nobody answered
-/// the neighbour solicitations (RFC 792, RFC 4443 §3.1).
+/// Returns the ICMP error that corresponds to a kernel error: there was no route, or no host
+/// answered the neighbour solicitations (RFC 792, RFC 4443 §3.1).
 pub(super) fn unreachable_by(error: Errno, address: SocketAddr) -> Option<ProbeAnswer> {
     let is_v4 = address.is_ipv4();
     match error {

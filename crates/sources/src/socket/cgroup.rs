@@ -1,9 +1,9 @@
 //! Control groups and containers, with their processes and sockets.
 //!
-//! A process's group is read from `/proc/PID/cgroup`. For a socket the kernel reports the number of
-//! its creator's group, which is the inode of the group's directory (`cgroup_id()`), so no
-//! privilege is needed to know whose socket it is. Containers are identified by the names that
-//! docker, podman, containerd, CRI-O and kubernetes give their groups.
+//! A process's group is read from `/proc/PID/cgroup`. For a socket, the kernel reports the number
+//! of its creator's group, which is the inode of the group's directory (`cgroup_id()`). Determining
+//! the group of a socket therefore needs no privilege. Containers are identified by the names that
+//! docker, podman, containerd, CRI-O and kubernetes give to their groups.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -13,22 +13,22 @@ use std::path::{Path, PathBuf};
 use super::process;
 use crate::privilege;
 
-/// Bytes read of `/proc/PID/cgroup`; a longer one is cut off.
+/// Maximum number of bytes read from `/proc/PID/cgroup`; a longer file is truncated.
 const MOST_BYTES: u64 = 64 * 1024;
-/// Most cgroup directories that are searched.
+/// Maximum number of cgroup directories that are searched.
 const MOST_FOLDERS: usize = 16_384;
 /// Hexadecimal digits of a full container id.
 const ID_DIGITS: usize = 64;
 /// Digits of the short form of a container id.
 const SHORT_DIGITS: usize = 12;
 
-/// A control group, or the one of a container.
+/// A control group, or the control group of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// A group by its path, as in `/proc/PID/cgroup` or as it is mounted; the groups below belong
-    /// to it.
+    /// A group by its path, as in `/proc/PID/cgroup` or as mounted; includes the groups below it.
     Cgroup(String),
-    /// A container by its id, a prefix of it, or its name where its group is named after that.
+    /// A container by its id, a prefix of the id, or its name if its group is named after the
+    /// container.
     Container(String),
 }
 
@@ -38,7 +38,7 @@ pub enum GroupError {
     /// No directory and no process has this group.
     #[error("there is no control group {0}")]
     NoCgroup(String),
-    /// No process is in a group of this name.
+    /// No process is in a container with this name.
     #[error("no process runs in a container {0}")]
     NoContainer(String),
     /// The ids of several containers begin with the prefix.
@@ -55,11 +55,12 @@ pub enum GroupError {
     },
 }
 
-/// The control groups that are looked for.
+/// The control groups of a selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
     wanted: Vec<Group>,
-    /// PIDs of the processes in them, and inodes of their directories, at the last refresh.
+    /// PIDs of the processes in the groups, and inodes of the groups' directories, at the last
+    /// refresh.
     pids: HashSet<u32>,
     ids: HashSet<u64>,
 }
@@ -81,7 +82,7 @@ impl Groups {
         Ok(groups)
     }
 
-    /// Reads their processes and directories again.
+    /// Reads the processes and directories of the groups again.
     pub(super) fn refresh(&mut self) {
         let mount = mounts().into_iter().find(|mount| mount.is_unified);
         let mut folders: BTreeSet<String> = BTreeSet::new();
@@ -109,8 +110,8 @@ impl Groups {
         }
     }
 
-    /// Returns the inodes of their own directories in version 2, if each has one there: those below
-    /// need not be known then.
+    /// Returns the inodes of the groups' own directories in version 2, if each group has such a
+    /// directory. The groups below need not be known in that case.
     #[cfg(feature = "live")]
     pub(crate) fn numbers(&self) -> Option<Vec<u64>> {
         let mount = mounts().into_iter().find(|mount| mount.is_unified)?;
@@ -131,7 +132,7 @@ impl Groups {
         Some(numbers.into_iter().collect())
     }
 
-    /// Returns true if process `pid` is in one of them now.
+    /// Returns true if process `pid` is in one of the groups now.
     #[cfg(feature = "live")]
     pub(crate) fn has_now(&self, pid: u32) -> bool {
         let membership = Membership::of(pid);
@@ -139,19 +140,19 @@ impl Groups {
         self.wanted.iter().any(is_in)
     }
 
-    /// Returns true if process `pid` was in one of them at the last refresh.
+    /// Returns true if process `pid` was in one of the groups at the last refresh.
     pub(super) fn has_process(&self, pid: u32) -> bool {
         self.pids.contains(&pid)
     }
 
-    /// Returns true if sockets of the group with this number belong to one of them.
+    /// Returns true if sockets whose creator's group has this number belong to one of the groups.
     pub(super) fn has_socket(&self, cgroup: u64) -> bool {
         self.ids.contains(&cgroup)
     }
 }
 
 impl Group {
-    /// Resolves it to its full name, if it exists.
+    /// Resolves the group to its full name, if it exists.
     fn known(&self, all: &[Membership]) -> Result<Self, GroupError> {
         match self {
             Self::Cgroup(asked) => cgroup(asked, all),
@@ -159,7 +160,8 @@ impl Group {
         }
     }
 
-    /// Returns its own directories in version 2, as far as these processes show them.
+    /// Returns the group's own directories in version 2, as far as they are known from these
+    /// processes.
     #[cfg(feature = "live")]
     fn folders(&self, all: &[Membership]) -> BTreeSet<String> {
         match self {
@@ -171,7 +173,7 @@ impl Group {
         }
     }
 
-    /// Returns true if `path` is that of this group, or of one below it.
+    /// Returns true if `path` is the path of this group or of a group below it.
     fn is(&self, path: &str) -> bool {
         match self {
             Self::Cgroup(own) => path
@@ -182,7 +184,7 @@ impl Group {
     }
 }
 
-/// Returns the number of a group of version 2; `None` if it does not exist.
+/// Returns the number of a version 2 group; `None` if it does not exist.
 #[cfg(feature = "live")]
 pub(crate) fn number_of(asked: &str) -> Option<u64> {
     let mounts = mounts();
@@ -193,8 +195,8 @@ pub(crate) fn number_of(asked: &str) -> Option<u64> {
         .map(|found| found.ino())
 }
 
-/// Returns the directories of the groups that limit a process's CPU time: its own and those above
-/// it, where the `cpu` controller is.
+/// Returns the directories of the groups that limit a process's CPU time, in the hierarchy of the
+/// `cpu` controller: the process's own group and the groups above it.
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 pub(crate) fn folders_of_cpu(pid: u32) -> Vec<PathBuf> {
     let membership = Membership::of(pid);
@@ -215,7 +217,7 @@ pub(crate) fn folders_of_cpu(pid: u32) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the group's path, which may have been given as it is mounted.
+/// Returns the group's path; `asked` may be the path at which the group is mounted.
 fn path_of(asked: &str, mounts: &[Mount]) -> String {
     match asked.trim_end_matches('/') {
         "" => "/".to_owned(),
@@ -268,8 +270,8 @@ fn container(asked: &str, all: &[Membership]) -> Result<Group, GroupError> {
     }
 }
 
-/// Returns the container id in one component of a group's path: `docker-ID.scope`,
-/// `libpod-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `POD:cri-containerd:ID` or the id
+/// Returns the container id in one component of a group's path. The component is `docker-ID.scope`,
+/// `libpod-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `POD:cri-containerd:ID`, or the id
 /// alone.
 fn container_id(part: &str) -> Option<&str> {
     let is_id = |word: &&str| {
@@ -279,7 +281,7 @@ fn container_id(part: &str) -> Option<&str> {
     part.split(['-', ':', '.', '_']).find(is_id)
 }
 
-/// Returns true if a component of a group's path is the container's own.
+/// Returns true if a component of a group's path belongs to the container with this id.
 fn is_container(part: &str, id: &str) -> bool {
     if let Some(found) = container_id(part) {
         return found == id;
@@ -289,7 +291,7 @@ fn is_container(part: &str, id: &str) -> bool {
     name == id || name.strip_prefix("machine-") == Some(id)
 }
 
-/// Returns the path up to the container's own group.
+/// Returns the part of the path up to the container's own group.
 #[cfg(feature = "live")]
 fn own_part(path: &str, id: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split('/').collect();
@@ -315,7 +317,7 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// Returns the groups of process `pid`; none where it ended.
+    /// Returns the groups of process `pid`; empty if the process has ended.
     pub(super) fn of(pid: u32) -> Self {
         let path = format!("/proc/{pid}/cgroup");
         Self::read(&privilege::read_bounded(&path, MOST_BYTES).unwrap_or_default())
@@ -346,8 +348,8 @@ impl Membership {
         all.map(String::as_str)
     }
 
-    /// Returns the most telling path: that of version 2, or where that is unused, the longest of
-    /// version 1.
+    /// Returns the most specific path: the path in version 2, or, if version 2 is unused, the
+    /// longest path in version 1.
     pub(super) fn path(&self) -> Option<String> {
         let own = self.unified.as_deref().filter(|path| *path != "/");
         let other = || self.others.iter().max_by_key(|path| path.len());
@@ -356,7 +358,7 @@ impl Membership {
         path.map(str::to_owned)
     }
 
-    /// Returns the short form of its container's id.
+    /// Returns the short form of the container's id.
     pub(super) fn container(&self) -> Option<String> {
         let parts = self.paths().flat_map(|path| path.split('/').rev());
         parts
@@ -369,7 +371,7 @@ impl Membership {
 /// A mounted hierarchy.
 struct Mount {
     point: String,
-    /// Group that is mounted there.
+    /// Group that is mounted at this mount point.
     root: String,
     is_unified: bool,
     /// True for version 1 with the `cpu` controller.
@@ -418,7 +420,7 @@ fn mount(line: &str) -> Option<Mount> {
     (is_unified || kind.starts_with("cgroup ")).then_some(mount)
 }
 
-/// Adds the inodes of a group's directory and of those below it.
+/// Adds the inodes of a group's directory and of the directories below it.
 fn add_folders(folder: &Path, ids: &mut HashSet<u64>, left: &mut usize) {
     let Ok(own) = fs::metadata(folder) else {
         return;

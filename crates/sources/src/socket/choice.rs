@@ -10,26 +10,26 @@ use super::cgroup::Groups;
 use super::diag::States;
 use super::record::TcpState;
 
-/// A selection of sockets: those that match all criteria.
+/// A selection of the sockets that match all criteria.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// Kinds of sockets.
     pub protocols: Protocols,
-    /// Ports, at least one of them on either side; empty: any.
+    /// Ports, at least one of which is a port of either side; empty: any.
     pub ports: Vec<u16>,
-    /// Endpoints, at least one of them at either end; empty, and no path: any.
+    /// Endpoints, at least one of which is at either end; if empty and there are no paths: any.
     pub ends: Vec<End>,
-    /// Paths of Unix sockets, which are selected with their peers.
+    /// Paths of Unix sockets; their peers are also selected.
     pub paths: Vec<String>,
-    /// PIDs of holders, at least one; empty: any.
+    /// PIDs of holders, one of which must match; empty: any.
     pub pids: Vec<u32>,
-    /// Names of holders (`comm`), at least one; empty: any.
+    /// Names of holders (`comm`), one of which must match; empty: any.
     pub names: Vec<String>,
     /// Control groups or containers; `None`: any.
     pub groups: Option<Groups>,
-    /// True for listeners only.
+    /// True to select listeners only.
     pub listening: bool,
-    /// True for sockets in all states, closed connections among them.
+    /// True to select sockets in all states, including closed connections.
     pub all_states: bool,
     /// IPv4 (`Some(false)`) or IPv6 (`Some(true)`) only; `None`: both.
     pub is_v6: Option<bool>,
@@ -42,7 +42,7 @@ pub struct Protocols {
     pub tcp: bool,
     /// UDP.
     pub udp: bool,
-    /// Unix sockets of all three kinds.
+    /// Unix sockets of all three types.
     pub unix: bool,
 }
 
@@ -82,8 +82,8 @@ impl Choice {
         }
     }
 
-    /// Returns the states of UDP sockets: there are no listeners, and the closest to one is an
-    /// unconnected socket, which receives from anybody.
+    /// Returns the states of UDP sockets. UDP has no listeners; the closest equivalent is an
+    /// unconnected socket, which receives from any address.
     pub(super) fn udp_states(&self) -> States {
         if self.listening {
             States::of(&[TcpState::Close])
@@ -101,7 +101,7 @@ impl Choice {
         }
     }
 
-    /// Returns true if it is a Unix socket with one of the selected paths.
+    /// Returns true if the socket is a Unix socket with one of the selected paths.
     pub(super) fn has_path(&self, socket: &LiveSocket) -> bool {
         match &socket.ends {
             Ends::Unix { path, .. } => path.as_ref().is_some_and(|path| self.paths.contains(path)),
@@ -109,8 +109,8 @@ impl Choice {
         }
     }
 
-    /// Returns true if its endpoints match; `at_paths` are the inodes of the sockets with a
-    /// selected path.
+    /// Returns true if the socket's endpoints match; `at_paths` are the inodes of the sockets with
+    /// a selected path.
     pub(super) fn is_meant(&self, socket: &LiveSocket, at_paths: &HashSet<u32>) -> bool {
         let is_any = self.ends.is_empty() && self.paths.is_empty();
         match &socket.ends {
@@ -134,8 +134,8 @@ impl Choice {
         }
     }
 
-    /// Returns true if its holders and its control group match: it is enough that one holder
-    /// matches all criteria.
+    /// Returns true if the socket's holders and control group match. A single holder that matches
+    /// all criteria is enough.
     pub(super) fn is_held_by_meant(&self, cgroup: Option<u64>, holders: &[Holder]) -> bool {
         let by_pid = |holder: &Holder| self.pids.is_empty() || self.pids.contains(&holder.pid);
         let by_name = |holder: &Holder| self.names.is_empty() || self.names.contains(&holder.name);

@@ -1,5 +1,5 @@
-//! `NETLINK_SOCK_DIAG`: the state of sockets in one network namespace
-//! (`man 7 sock_diag`). Needs no privilege.
+//! State of the sockets in one network namespace, read over `NETLINK_SOCK_DIAG` (`man 7
+//! sock_diag`). Needs no privilege.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,10 +16,10 @@ use crate::privilege::{HostError, NetworkNamespace};
 
 /// `SOCK_DIAG_BY_FAMILY`.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// Extensions requested besides the record itself: `INET_DIAG_INFO`, `INET_DIAG_CONG` and
-/// `INET_DIAG_SKMEMINFO`, as bits from 0.
+/// Extensions requested in addition to the record itself: `INET_DIAG_INFO`, `INET_DIAG_CONG` and
+/// `INET_DIAG_SKMEMINFO`, as bits counted from 0.
 const EXTENSIONS: u8 = 1 << 1 | 1 << 3 | 1 << 6;
-/// Most listeners of one port that are reported.
+/// Maximum number of listeners reported for one port.
 const MOST_LISTENERS: usize = 64;
 
 /// A set of TCP states.
@@ -27,7 +27,7 @@ const MOST_LISTENERS: usize = 64;
 pub struct States(u32);
 
 impl States {
-    /// Connections on which data may still move.
+    /// Connections on which data may still be transferred.
     pub(crate) const CONNECTED: Self = Self::of(&[
         TcpState::Established,
         TcpState::FinWait1,
@@ -38,7 +38,7 @@ impl States {
     ]);
     /// Listeners.
     pub(crate) const LISTENING: Self = Self::of(&[TcpState::Listen]);
-    /// Listeners, and connections that wait for the last step of the handshake.
+    /// Listeners, and connections that wait for the last segment of the handshake.
     pub(crate) const OPENING: Self = Self::of(&[TcpState::Listen, TcpState::SynRecv]);
 
     /// Returns the set of these states.
@@ -58,7 +58,7 @@ impl States {
     }
 }
 
-/// The selection of sockets to report. The kernel compares the ports itself.
+/// The selection of sockets to report. The kernel compares the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// States of the sockets.
@@ -79,7 +79,7 @@ impl DiagSocket {
     /// Opens a socket in the calling thread's namespace.
     ///
     /// # Errors
-    /// The kernel has no `sock_diag`, or descriptors ran out.
+    /// The kernel has no `sock_diag`, or no descriptors are left.
     pub fn open() -> Result<Self, HostError> {
         NetlinkSocket::open(NetlinkProtocol::SockDiag)
             .map(|netlink| Self { netlink })
@@ -95,11 +95,11 @@ impl DiagSocket {
         Ok(Self { netlink })
     }
 
-    /// Passes every socket of the selection to `visit`, IPv4 first, until it breaks off. IPv6
-    /// sockets that carry IPv4 come with their IPv4 addresses.
+    /// Passes every selected socket to `visit`, IPv4 first, until `visit` breaks off. IPv6 sockets
+    /// that carry IPv4 are reported with their IPv4 addresses.
     ///
     /// # Errors
-    /// The kernel refused, or gave no complete answer.
+    /// The kernel rejected the request, or gave no complete answer.
     pub fn dump(
         &mut self,
         selection: &Selection,
@@ -108,8 +108,9 @@ impl DiagSocket {
         self.dump_of(libc::IPPROTO_TCP, selection, visit).map(drop)
     }
 
-    /// Does the same for UDP, whose sockets are [`TcpState::Established`] where they are connected
-    /// and [`TcpState::Close`] where not. Returns `false` where the kernel does not support it.
+    /// Like [`Self::dump`], for UDP: the state of a UDP socket is [`TcpState::Established`] if it
+    /// is connected and otherwise [`TcpState::Close`]. Returns `false` if the kernel does not
+    /// support this.
     ///
     /// # Errors
     /// As for [`Self::dump`].
@@ -121,7 +122,7 @@ impl DiagSocket {
         self.dump_of(libc::IPPROTO_UDP, selection, visit)
     }
 
-    /// Passes all Unix sockets in these states to `visit`; as for [`Self::dump_udp`] otherwise.
+    /// Passes all Unix sockets in these states to `visit`; otherwise like [`Self::dump_udp`].
     ///
     /// # Errors
     /// As for [`Self::dump`].
@@ -137,7 +138,7 @@ impl DiagSocket {
         })
     }
 
-    /// Runs a dump; returns `false` where the kernel has no handler for it.
+    /// Runs a dump; returns `false` if the kernel has no handler for it.
     fn ask(
         &mut self,
         request: &[u8],
@@ -173,7 +174,7 @@ impl DiagSocket {
         Ok(is_answered)
     }
 
-    /// Returns the sockets of the selection, at most `most` of them.
+    /// Returns the selected sockets, at most `most` of them.
     ///
     /// # Errors
     /// As for [`Self::dump`].
@@ -196,10 +197,10 @@ impl DiagSocket {
         Ok(records)
     }
 
-    /// Returns the one socket with exactly these ends; `None` when there is none.
+    /// Returns the socket with exactly these ends; `None` if there is no such socket.
     ///
     /// # Errors
-    /// The kernel refused, or gave no answer.
+    /// The kernel rejected the request, or gave no answer.
     pub fn find(
         &mut self,
         local: Endpoint,
@@ -222,9 +223,9 @@ impl DiagSocket {
         }
     }
 
-    /// Returns the listeners that take connections to `target`, with their queues and the
-    /// connections still in SYN_RECV. The namespace's SYN backlog is left out, as `sock_diag` does
-    /// not report it.
+    /// Returns the listeners that accept connections to `target`, with their queues and the
+    /// connections still in SYN_RECV. The namespace's SYN backlog is left out, because `sock_diag`
+    /// does not report it.
     ///
     /// # Errors
     /// As for [`Self::dump`].
@@ -243,7 +244,7 @@ impl DiagSocket {
     }
 }
 
-/// The queues of a target's listeners, gathered from the records of one dump.
+/// The queues of a target's listeners, collected from the records of one dump.
 #[derive(Debug)]
 pub(super) struct OpeningQueues {
     target: Endpoint,
@@ -288,8 +289,8 @@ impl OpeningQueues {
     }
 }
 
-/// Returns true if a listener bound to `bound` takes connections to `target`. One bound to `[::]`
-/// may take IPv4 too.
+/// Returns true if a listener bound to `bound` accepts connections to `target`. A listener bound to
+/// `[::]` may also accept IPv4.
 pub(super) fn listens_for(bound: Endpoint, target: Endpoint) -> bool {
     let accepts = match bound.addr {
         IpAddr::V4(address) => address.is_unspecified() && target.addr.is_ipv4(),
@@ -306,7 +307,7 @@ fn dump_request(family: libc::c_int, protocol: libc::c_int, selection: &Selectio
     request
 }
 
-/// Encodes `struct inet_diag_req_v2` for the one socket with these ends.
+/// Encodes `struct inet_diag_req_v2` for the socket with exactly these ends.
 fn exact_request(local: Endpoint, remote: Endpoint) -> [u8; 56] {
     let family = if local.addr.is_ipv4() && remote.addr.is_ipv4() {
         libc::AF_INET
@@ -330,7 +331,7 @@ fn exact_request(local: Endpoint, remote: Endpoint) -> [u8; 56] {
     request
 }
 
-/// Encodes the common part of a request; no interface, no cookie (`INET_DIAG_NOCOOKIE`).
+/// Encodes the common part of a request, without an interface or a cookie (`INET_DIAG_NOCOOKIE`).
 fn request_head(family: libc::c_int, protocol: libc::c_int, states: States) -> [u8; 56] {
     let mut request = [0; 56];
     request[0] = u8::try_from(family).unwrap_or(0);

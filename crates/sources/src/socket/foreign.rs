@@ -1,5 +1,5 @@
-//! The search for the target's sockets when it runs on this host: in our own network namespace, or
-//! in another one, as containers do.
+//! The search for the target's sockets if the target runs on this host: in our own network
+//! namespace or in another one, as containers do.
 
 use std::fmt;
 use std::net::TcpStream;
@@ -16,10 +16,10 @@ mod search;
 
 pub use search::{find_server, find_server_in};
 
-/// Most listening sockets of one port that are examined.
+/// Maximum number of listening sockets of one port that are examined.
 const MOST_LISTENERS: usize = 256;
 
-/// A connection of ours, as our side sees it.
+/// A connection of this process, as seen from our side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnFlow {
     /// Our end.
@@ -29,7 +29,7 @@ pub struct OwnFlow {
 }
 
 impl OwnFlow {
-    /// Returns the ends of a connected stream; `None` where it is no longer connected.
+    /// Returns the ends of a connected stream; `None` if it is no longer connected.
     pub fn of(stream: &TcpStream) -> Option<Self> {
         Some(Self {
             local: Endpoint::from(stream.local_addr().ok()?),
@@ -64,31 +64,31 @@ pub struct Server {
 /// The result of the search for the target on this host.
 #[derive(Debug, Default)]
 pub struct Search {
-    /// Program of the target; `None` when it is not on this host as far as the search could see.
+    /// Program of the target; `None` if the search did not find it on this host.
     pub server: Option<Server>,
     /// Notes on what could not be searched.
     pub notes: Vec<Note>,
 }
 
 impl Server {
-    /// Returns the network namespace it serves from.
+    /// Returns the network namespace that the server runs in.
     pub fn namespace(&self) -> &NetworkNamespace {
         &self.namespace
     }
 
-    /// Returns the target's address as the server itself sees it: it differs from the one we
-    /// connect to where addresses are translated (NAT) on the way.
+    /// Returns the target's address as the server itself sees it. It differs from the address that
+    /// we connect to if there is NAT on the path.
     pub fn endpoint(&self) -> Endpoint {
         self.endpoint
     }
 
-    /// Returns the processes that hold its listener (a master and its workers, by ascending pid);
-    /// empty where we are not permitted to see them.
+    /// Returns the processes that hold the listener (a master and its workers, by ascending PID);
+    /// empty if this user is not permitted to see them.
     pub fn processes(&self) -> &[ServerProcess] {
         &self.processes
     }
 
-    /// Returns the target's listening queues with the SYN backlog that applies there.
+    /// Returns the target's listening queues and the SYN backlog of the server's namespace.
     ///
     /// # Errors
     /// `CAP_SYS_ADMIN` is missing, or `sock_diag` fails.
@@ -101,13 +101,14 @@ impl Server {
         Ok(listeners)
     }
 
-    /// Returns `net.ipv4.tcp_max_syn_backlog` there, which holds for IPv6 too.
+    /// Returns `net.ipv4.tcp_max_syn_backlog` in the server's namespace, which also applies to
+    /// IPv6.
     pub fn syn_backlog(&self) -> Option<u32> {
         let backlog = self.namespace.sysctl("net/ipv4/tcp_max_syn_backlog").ok()?;
         u32::try_from(backlog).ok()
     }
 
-    /// Returns the server's socket of a connection of ours; `None` when there is none.
+    /// Returns the server's socket for one of our connections; `None` if there is no such socket.
     ///
     /// # Errors
     /// `CAP_SYS_ADMIN` is missing, or `sock_diag` fails.
@@ -116,7 +117,7 @@ impl Server {
     }
 }
 
-/// Returns the listening sockets that take connections to `endpoint`.
+/// Returns the listening sockets that accept connections to `endpoint`.
 fn listening(diag: &mut DiagSocket, endpoint: Endpoint) -> Result<Vec<SocketRecord>, HostError> {
     let selection = Selection {
         states: States::LISTENING,
@@ -128,8 +129,8 @@ fn listening(diag: &mut DiagSocket, endpoint: Endpoint) -> Result<Vec<SocketReco
     Ok(records)
 }
 
-/// Returns the socket at the remote end of `flow`: the one with both ends reversed, or, where the
-/// target's address is translated on the way, the one whose peer is us.
+/// Returns the socket at the remote end of `flow`: the socket with both ends reversed, or, if the
+/// target's address is translated on the path, the socket whose peer is our end.
 fn far_end(diag: &mut DiagSocket, flow: OwnFlow) -> Result<Option<SocketRecord>, HostError> {
     let exact = diag.find(flow.remote, flow.local)?;
     if exact.is_some() || flow.local.addr.is_loopback() {

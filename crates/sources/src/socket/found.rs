@@ -5,12 +5,12 @@ use lagtrace_core::observed::sockets::{Ends, LiveSocket, Protocol, Timer};
 use super::record::SocketRecord;
 use super::unix::UnixRecord;
 
-/// A socket, with the keys that join it to processes.
+/// A socket, with the keys that link it to processes.
 pub(super) struct Found {
     pub(super) socket: LiveSocket,
-    /// Inode of the descriptors that refer to it; 0 when none does.
+    /// Inode of the descriptors that refer to the socket; 0 if there are none.
     pub(super) inode: u32,
-    /// Number of its creator's control group.
+    /// Number of the creator's control group.
     pub(super) cgroup: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ impl Found {
         }
     }
 
-    /// Converts a Unix socket; the kernel does not report its control group.
+    /// Converts a Unix socket; the kernel does not report the control group of a Unix socket.
     pub(super) fn unix(namespace: Option<u64>, record: UnixRecord) -> Self {
         let ends = Ends::Unix {
             path: record.path,
@@ -76,7 +76,7 @@ impl Found {
     }
 }
 
-/// Returns a socket of which only these fields are known.
+/// Returns a socket for which only these fields are known.
 fn plain(
     namespace: Option<u64>,
     protocol: Protocol,

@@ -1,17 +1,17 @@
-//! The full `struct tcp_info` (`include/uapi/linux/tcp.h`), of any kernel's length.
+//! The full `struct tcp_info` (`include/uapi/linux/tcp.h`), with the length of any kernel.
 
 use lagtrace_core::observed::sockets::{Recovery, TcpInfo};
 
 use crate::netlink::message::{u32_at, u64_at};
 
-/// Bytes of its oldest part, which all kernels have.
+/// Number of bytes of the oldest version of the structure, which all kernels provide.
 const OLDEST: usize = 104;
 /// `TCPI_OPT_WSCALE`: both sides scale their windows.
 const OPT_WSCALE: u8 = 4;
-/// Slow start threshold while no loss has set it (`TCP_INFINITE_SSTHRESH`).
+/// Slow start threshold before any loss has set it (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// Parses `struct tcp_info`; returns `None` when even the oldest part is missing.
+/// Parses `struct tcp_info`; returns `None` if it is shorter than its oldest version.
 pub(super) fn parse(info: &[u8]) -> Option<TcpInfo> {
     if info.len() < OLDEST {
         return None;
@@ -71,8 +71,8 @@ pub(super) fn parse(info: &[u8]) -> Option<TcpInfo> {
     })
 }
 
-/// Splits the byte of the bit fields `tcpi_snd_wscale` and `tcpi_rcv_wscale`, the first of which is
-/// in the low half on little-endian hosts.
+/// Splits the byte with the bit fields `tcpi_snd_wscale` and `tcpi_rcv_wscale`. The first of them
+/// is the low half on little-endian hosts.
 fn scales_of(byte: u8) -> [u8; 2] {
     let (low, high) = (byte & 0x0f, byte >> 4);
     if cfg!(target_endian = "little") {

@@ -28,9 +28,8 @@ const SETTINGS: [&str; 20] = [
     "net/unix/max_dgram_qlen",
 ];
 
-/// Reads the settings as they stand in `namespace`. A setting that the namespace does not have of
-/// its own applies to the whole host and is read here; one that the kernel shows to neither is left
-/// out.
+/// Reads the settings in `namespace`. A setting that does not exist there applies to the whole host
+/// and is read in our own namespace. A setting that cannot be read in either is left out.
 pub fn read(namespace: &NetworkNamespace) -> KernelLimits {
     let own = NetworkNamespace::own().ok();
     let settings = SETTINGS.into_iter().filter_map(|name| {

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, btree_map};
 use super::process;
 use crate::privilege::{self, HostError, NetworkNamespace};
 
-/// Most network namespaces that are searched besides our own.
+/// Maximum number of network namespaces that are searched in addition to our own.
 const MOST_NAMESPACES: usize = 256;
 
 /// The network namespaces of this host that have processes, our own first.
 pub(super) struct Namespaces {
     own: Option<NetworkNamespace>,
     others: Option<btree_map::IntoIter<u64, u32>>,
-    /// First namespace that we are not permitted to examine.
+    /// The error of the first namespace that we are not permitted to examine.
     pub(super) refusal: Option<HostError>,
 }
 

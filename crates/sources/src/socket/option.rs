@@ -1,8 +1,9 @@
-//! Options of a socket that another process holds, read and set through a
-//! duplicate of its descriptor. The process is neither stopped nor traced.
+//! Options of a socket that another process holds, read and set through a duplicate of its
+//! descriptor. The process is neither stopped nor traced.
 //!
-//! The duplicate refers to the same socket, so a `close` by that process would send no FIN while it
-//! exists: it is dropped as soon as the options are read, some microseconds later.
+//! The duplicate refers to the same socket, so while it exists, a `close` by that process would not
+//! send a FIN. The duplicate is therefore dropped as soon as the options are read, some
+//! microseconds later.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,8 +18,7 @@ use super::process;
 use super::record::SocketRecord;
 use crate::privilege::{self, Capability, HostError, ProcessHandle};
 
-/// The options that decide when a small segment or an ACK may leave.
-/// `None`: not read.
+/// The options that determine when a small segment or an ACK may be sent. `None`: not read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
     /// `TCP_NODELAY`.
@@ -29,8 +29,8 @@ pub struct SocketOptions {
     pub quickack: Option<bool>,
 }
 
-/// Reads the options of `socket`; returns `None` when it is not the one with this cookie, but a
-/// later one under the same descriptor.
+/// Reads the options of `socket`; returns `None` if the descriptor now refers to a later socket
+/// with another cookie.
 pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<SocketOptions> {
     (sockopt::socket_cookie(socket).ok()? == cookie).then(|| SocketOptions {
         nodelay: sockopt::tcp_nodelay(socket).ok(),
@@ -39,11 +39,11 @@ pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<SocketOptions> {
     })
 }
 
-/// `TCP_NODELAY` switched on at the remote end of one connection of ours, whose server runs on this
-/// host. Dropping this restores the old value.
+/// `TCP_NODELAY` switched on at the remote end of one of our connections, whose server runs on this
+/// host. Dropping this value restores the previous setting.
 ///
-/// Both are logged. If this process is killed (SIGKILL), the option stays set, but only on that one
-/// connection, which ends with the process.
+/// Both changes are logged. If this process is killed (SIGKILL), the option stays set, but only on
+/// that one connection, which ends with the process.
 #[derive(Debug)]
 pub struct ForeignOption {
     process: ProcessHandle,
@@ -55,10 +55,10 @@ pub struct ForeignOption {
 }
 
 impl ForeignOption {
-    /// Switches `TCP_NODELAY` on at the server's end of `flow` and reports it in `log`.
+    /// Switches `TCP_NODELAY` on at the server's end of `flow` and reports the change in `log`.
     ///
     /// # Errors
-    /// `flow` is no live connection of this process; its remote end is not on this host;
+    /// `flow` is not a live connection of this process; its remote end is not on this host; or
     /// `CAP_SYS_PTRACE` (or, for another namespace, `CAP_SYS_ADMIN`) is missing.
     pub fn set_nodelay(
         server: &Server,
@@ -80,7 +80,7 @@ impl ForeignOption {
         Ok(guard)
     }
 
-    /// Finds the server's end of `flow`, which must be ours, without touching it.
+    /// Finds the server's end of `flow`, which must be our connection, without changing it.
     fn hold(server: &Server, flow: OwnFlow, log: Sender<Note>) -> Result<Self, HostError> {
         prove_ours(flow)?;
         let gone = || HostError::Gone {
@@ -111,7 +111,7 @@ impl ForeignOption {
         sockopt::tcp_nodelay(&self.socket()?).map_err(|e| self.failed("reading", e))
     }
 
-    /// Returns a duplicate of the socket, proved to be the same one as at first.
+    /// Returns a duplicate of the socket, verified to be the same socket as at first.
     fn socket(&self) -> Result<OwnedFd, HostError> {
         let socket = self.process.duplicate(self.fd)?;
         let cookie = sockopt::socket_cookie(&socket).map_err(|e| self.failed("reading", e))?;
@@ -134,7 +134,7 @@ impl ForeignOption {
         HostError::new(operation, error.into(), Capability::SysPtrace)
     }
 
-    /// Sends a note to the log; a closed log is no reason to fail.
+    /// Sends a note to the log; a closed log is not an error.
     fn report(&self, what: &str) {
         let note = Note {
             id: "what-if-option".to_owned(),
@@ -159,7 +159,7 @@ impl Drop for ForeignOption {
     }
 }
 
-/// Returns an error for a flow that is not between this process and its peer.
+/// Returns an error unless the flow is between this process and its peer.
 fn prove_ours(flow: OwnFlow) -> Result<(), HostError> {
     let record = DiagSocket::open()?.find(flow.local, flow.remote)?;
     let held = privilege::sockets_of(std::process::id(), usize::MAX)?;
@@ -171,7 +171,8 @@ fn prove_ours(flow: OwnFlow) -> Result<(), HostError> {
         })
 }
 
-/// Returns the process and descriptor that hold the socket, the server's own first.
+/// Returns the process and descriptor that hold the socket; the server's own processes are tried
+/// first.
 fn holder(server: &Server, record: &SocketRecord) -> Result<Option<process::Holder>, HostError> {
     let wanted = HashSet::from([record.inode]);
     let known: Vec<u32> = server.processes().iter().map(|p| p.pid).collect();

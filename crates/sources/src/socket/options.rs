@@ -6,15 +6,15 @@ use std::time::Duration;
 use lagtrace_core::observed::sockets::LiveOptions;
 use rustix::net::sockopt;
 
-/// Flags for a send buffer set by the application, and a receive buffer
+/// Flags for buffers whose size the application has set: send buffer, receive buffer
 /// (`include/uapi/linux/socket.h`).
 const SOCK_SNDBUF_LOCK: u32 = 1;
 const SOCK_RCVBUF_LOCK: u32 = 2;
 /// `SO_BUF_LOCK` (`include/uapi/asm-generic/socket.h`); libc lacks it.
 const SO_BUF_LOCK: libc::c_int = 72;
 
-/// Reads the options; returns `None` when `socket` is not the one with this cookie, but a later one
-/// under the same descriptor.
+/// Reads the options; returns `None` if the descriptor now refers to a later socket with another
+/// cookie.
 pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
     if sockopt::socket_cookie(socket).ok()? != cookie {
         return None;
@@ -49,8 +49,8 @@ pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
     })
 }
 
-/// Returns the value of a numeric option that rustix has no name for; `None` where the kernel or
-/// the socket does not have it.
+/// Returns the value of a numeric option that rustix does not support; `None` if the kernel or the
+/// socket does not have it.
 fn number(socket: &impl AsFd, level: libc::c_int, name: libc::c_int) -> Option<u32> {
     let mut value: u32 = 0;
     let mut len = size_of::<u32>() as libc::socklen_t;

@@ -1,4 +1,4 @@
-//! The holders of a dump's sockets, remembered from one dump to the next, and the options of those
+//! The holders of a dump's sockets, remembered from one dump to the next, and the options of these
 //! sockets.
 
 use std::collections::{HashMap, HashSet};
@@ -11,12 +11,12 @@ use super::process::{self, Holder};
 use super::record::SocketRecord;
 use crate::privilege::{HostError, ProcessHandle};
 
-/// Shortest interval between two listings of the processes.
+/// Minimum interval between two listings of the processes.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// Most processes that are held by a descriptor.
+/// Maximum number of processes kept open by a descriptor.
 const MOST_HANDLES: usize = 256;
 
-/// The processes that are searched.
+/// The processes that are searched for holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Candidates {
     /// Our own process only.
@@ -51,8 +51,8 @@ impl Owners {
         }
     }
 
-    /// Finds the holders of these sockets, as far as that is permitted: one search at most, and a
-    /// fresh list of processes once a second.
+    /// Finds the holders of these sockets, as far as permitted, with at most one search per call.
+    /// The list of processes is renewed at most once per second.
     pub(super) fn learn(&mut self, wanted: &HashSet<u32>) {
         if self.knows(wanted) {
             return;
@@ -121,8 +121,8 @@ impl Owners {
         (owner, options.unwrap_or_default())
     }
 
-    /// Returns the first refusal, if no socket's options could be read: otherwise the refusal did
-    /// not matter.
+    /// Returns the first refusal if no socket's options could be read. If any could be read, the
+    /// refusal did not matter.
     pub(super) fn take_refusal(&mut self) -> Option<HostError> {
         self.refusal.take().filter(|_| !self.has_read)
     }

@@ -1,13 +1,13 @@
-//! Processes of this host and the sockets they hold, as `/proc` lists them.
+//! Processes of this host and the sockets that they hold, as listed in `/proc`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 
 use crate::privilege::{self, HostError};
 
-/// Most processes that are examined.
+/// Maximum number of processes that are examined.
 const MOST_PROCESSES: usize = 32_768;
-/// Most descriptors examined in one search.
+/// Maximum number of descriptors examined in one search.
 const MOST_DESCRIPTORS: usize = 200_000;
 
 /// A holder of a socket: process and descriptor.
@@ -21,8 +21,8 @@ pub(super) fn pids() -> Vec<u32> {
     pids.into_iter().collect()
 }
 
-/// Returns the processes whose main thread is in network namespace `id`, as far as we are permitted
-/// to know, and the first refusal.
+/// Returns the processes whose main thread is in network namespace `id`, as far as this is
+/// permitted to be read, and the first refusal.
 pub(super) fn pids_in_namespace(id: u64) -> (Vec<u32>, Option<HostError>) {
     let mut refusal = None;
     let mut pids = pids();
@@ -47,14 +47,13 @@ pub(super) fn name(pid: u32) -> String {
 /// The result of a search for holders.
 #[derive(Debug, Default)]
 pub(super) struct Holders {
-    /// Holders by the socket's inode: several after a `fork`.
+    /// Holders by the inode of the socket; a socket may have several after a `fork`.
     pub(super) by_inode: HashMap<u32, Vec<Holder>>,
     /// First refusal, if a process could not be examined.
     pub(super) refusal: Option<HostError>,
 }
 
-/// Searches `pids` for the holders of `wanted` sockets, or of all sockets
-/// where `wanted` is `None`.
+/// Searches `pids` for the holders of the sockets in `wanted`; `None`: of all sockets.
 pub(super) fn holders(pids: &[u32], wanted: Option<&HashSet<u32>>) -> Holders {
     let mut found = Holders::default();
     let mut left = MOST_DESCRIPTORS;

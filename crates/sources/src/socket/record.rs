@@ -1,5 +1,5 @@
-//! A socket's record of `sock_diag` (`include/uapi/linux/inet_diag.h`), read
-//! without trusting a length: kernels append fields as they grow.
+//! A socket's record of `sock_diag` (`include/uapi/linux/inet_diag.h`). No length is trusted,
+//! because newer kernels append fields.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_SKMEMINFO: u16 = 7;
 const INET_DIAG_CGROUP_ID: u16 = 21;
-/// Longest name of a congestion control (`TCP_CA_NAME_MAX`).
+/// Maximum length of the name of a congestion control (`TCP_CA_NAME_MAX`).
 const CONGESTION_NAME_BYTES: usize = 16;
 
 /// A TCP state (`include/net/tcp_states.h`).
@@ -83,7 +83,7 @@ impl TcpState {
         }
     }
 
-    /// Returns the state of this number; `None` for one that no kernel defines yet.
+    /// Returns the state with this number; `None` if no kernel defines it yet.
     pub(crate) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&state| state as u8 == number)
     }
@@ -101,11 +101,12 @@ pub enum SocketTimer {
     Off,
     /// Retransmission, early retransmission or tail-loss probe.
     Retransmission,
-    /// Keep-alive, or the life of a socket that is closing.
+    /// The keep-alive timer, or the timer that limits how long a closing socket stays.
     KeepAlive,
     /// The end of TIME_WAIT.
     TimeWait,
-    /// The next probe of a closed window, or of data held with nothing in flight.
+    /// The timer for the next probe of a closed window, or of data that waits with nothing in
+    /// flight.
     Probe,
     /// A delayed ACK: reported only by kernels newer than 6.18.
     DelayedAck,
@@ -114,7 +115,7 @@ pub enum SocketTimer {
 }
 
 impl SocketTimer {
-    /// Returns the name; `None` where no timer is pending.
+    /// Returns the name; `None` if no timer is pending.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::Off => return None,
@@ -153,9 +154,9 @@ pub struct SocketRecord {
     pub timer: (SocketTimer, Duration),
     /// Unique number of the socket in the kernel (`SO_COOKIE`).
     pub cookie: u64,
-    /// Inode of the descriptors that refer to it; 0 when none does.
+    /// Inode of the descriptors that refer to the socket; 0 if there are none.
     pub inode: u32,
-    /// User id of its creator.
+    /// User id of the socket's creator.
     pub uid: u32,
     /// Bytes not yet read; for a listener the accept queue, in connections.
     pub receive_queue: u32,
@@ -163,18 +164,18 @@ pub struct SocketRecord {
     pub send_queue: u32,
     /// Fields of `tcp_info`; `None` for a listener and for sockets in SYN_RECV or TIME_WAIT.
     pub tcp: Option<TcpSample>,
-    /// Fields of `tcp_info` in full.
+    /// All fields of `tcp_info`.
     pub info: Option<TcpInfo>,
-    /// Buffers; `None` where the kernel does not report them.
+    /// Buffers; `None` if the kernel does not report them.
     pub memory: Option<Buffers>,
     /// Name of the congestion control.
     pub congestion: Option<String>,
-    /// Number of its creator's control group (since Linux 5.9).
+    /// Number of the creator's control group (since Linux 5.9).
     pub cgroup: Option<u64>,
 }
 
-/// Parses a record from a message's payload; returns `None` when it is shorter than any kernel
-/// makes it, or about no IP socket in a known state.
+/// Parses a record from a message's payload; returns `None` if it is shorter than in any kernel, or
+/// does not describe an IP socket in a known state.
 pub fn parse(payload: &[u8]) -> Option<SocketRecord> {
     if payload.len() < RECORD_BYTES {
         return None;
@@ -241,8 +242,8 @@ pub(super) fn memory(value: &[u8]) -> Option<Buffers> {
     })
 }
 
-/// Parses `struct tcp_info` of any kernel's length. Fields beyond its end read as zero or unknown;
-/// returns `None` when even the oldest part is missing.
+/// Parses `struct tcp_info` with the length of any kernel. Fields beyond its end are zero or
+/// unknown; returns `None` if it is shorter than its oldest version.
 pub(crate) fn tcp_sample(info: &[u8], receive_queue: u32, send_queue: u32) -> Option<TcpSample> {
     let micros = |at| u32_at(info, at).map(|us| Duration::from_micros(u64::from(us)));
     let long_micros = |at| Duration::from_micros(u64_at(info, at).unwrap_or(0));

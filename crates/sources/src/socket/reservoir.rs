@@ -1,7 +1,7 @@
 //! A bounded, unbiased sample of a stream of unknown length.
 
-/// A sample of at most `most` of all offered items, each with the same chance (Vitter's algorithm
-/// R). Deterministic: the same stream gives the same sample.
+/// A sample of at most `most` items among all offered items, each selected with the same
+/// probability (Vitter's algorithm R). Deterministic: the same stream gives the same sample.
 #[derive(Debug)]
 pub(super) struct Reservoir<T> {
     kept: Vec<T>,
@@ -21,7 +21,7 @@ impl<T> Reservoir<T> {
         }
     }
 
-    /// Offers one item; it is made only if it is kept.
+    /// Offers one item; `make` is called only if the item is kept.
     pub(super) fn offer(&mut self, make: impl FnOnce() -> T) {
         self.offered += 1;
         if self.kept.len() < self.most {
@@ -34,12 +34,12 @@ impl<T> Reservoir<T> {
         }
     }
 
-    /// Returns the items kept, in no order.
+    /// Returns the kept items, unordered.
     pub(super) fn into_items(self) -> Vec<T> {
         self.kept
     }
 
-    /// Returns the next number of SplitMix64.
+    /// Returns the next number of the SplitMix64 generator.
     fn next_random(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

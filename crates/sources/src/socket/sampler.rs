@@ -1,10 +1,10 @@
-//! Periodic sampling of a load's sockets while the load runs: once it is over, the server's sockets
-//! are gone.
+//! Periodic sampling of a load's sockets while the load runs, because the server's sockets are gone
+//! once it has ended.
 //!
-//! The result is two bounded, unbiased samples, one of our own sockets and one of their remote ends
-//! where the server runs on this host, together at most [`SamplerPlan::most_samples`], in order of
-//! time. Options are read only of the sockets that are kept. A poll that takes long is followed by
-//! a longer pause, so that polling takes at most a tenth of one processor.
+//! The result is two bounded, unbiased samples: one of our own sockets, and one of their remote
+//! ends if the server runs on this host. Together they have at most [`SamplerPlan::most_samples`]
+//! samples, in order of time. Options are read only from sockets that are kept. A poll that takes
+//! long is followed by a longer pause, so that polling uses at most a tenth of one processor.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -20,9 +20,9 @@ use super::reservoir::Reservoir;
 use super::watch::{OwnWatch, PeerWatch};
 use crate::privilege::HostError;
 
-/// Longest run of a sampler that nobody stops.
+/// Maximum run time of a sampler that is not stopped.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// Shortest pause between polls, as a multiple of the time a poll takes.
+/// Minimum pause between polls, as a multiple of the time that a poll takes.
 const PAUSE_PER_LOOK: u32 = 9;
 
 /// The plan of a sampler: sockets, period and limits.
@@ -34,7 +34,7 @@ pub struct SamplerPlan {
     pub remotes: Vec<Endpoint>,
     /// Time from one poll to the next.
     pub period: Duration,
-    /// Most samples returned, half of them for each side.
+    /// Maximum number of samples returned, half of them for each side.
     pub most_samples: usize,
     /// Phase at the start.
     pub phase: Phase,
@@ -53,7 +53,7 @@ impl SamplerPlan {
     }
 }
 
-/// A running sampler. Dropping it stops it and loses the samples.
+/// A running sampler. Dropping it stops the sampler and discards the samples.
 #[derive(Debug)]
 pub struct Sampler {
     orders: Option<Sender<Order>>,
@@ -68,11 +68,11 @@ enum Order {
 }
 
 impl Sampler {
-    /// Starts to sample our sockets to the plan's remotes and, with `server`, their remote ends.
+    /// Starts sampling our sockets to the plan's remotes and, with `server`, their remote ends.
     ///
     /// # Errors
-    /// `sock_diag` is missing, `CAP_SYS_ADMIN` for the server's namespace is, or no thread can be
-    /// started.
+    /// The kernel has no `sock_diag`, `CAP_SYS_ADMIN` is missing for the server's namespace, or no
+    /// thread can be started.
     pub fn start(plan: SamplerPlan, server: Option<&Server>) -> Result<Self, HostError> {
         let own = OwnWatch::open(plan.remotes.clone())?;
         let peer = server.map(PeerWatch::open).transpose()?;
@@ -91,13 +91,13 @@ impl Sampler {
         })
     }
 
-    /// Assigns everything sampled from now on to `phase`.
+    /// Assigns all later samples to `phase`.
     pub fn enter(&self, phase: Phase) {
         self.order(Order::Enter(phase));
     }
 
-    /// Polls a last time and ends; returns the samples, the listeners when their queues were
-    /// longest, and notes, in order of time.
+    /// Polls one last time and stops. Returns, in time order, the samples, the state of each
+    /// listener when its queue was longest, and the notes.
     pub fn stop(mut self) -> Vec<Event> {
         self.order(Order::Stop);
         let thread = self.thread.take();
@@ -168,7 +168,7 @@ impl Looks {
         }
     }
 
-    /// Polls both sides once. After a failure nothing is polled any more.
+    /// Polls both sides once. After a failure, no more polls are made.
     fn look(&mut self) {
         if self.failure.is_some() {
             return;
@@ -212,7 +212,7 @@ impl Looks {
         events
     }
 
-    /// Returns the notes on refusals, with the measurements that are missing for them.
+    /// Returns the notes on refusals, with the measurements that are missing because of them.
     fn notes(&mut self) -> Vec<Event> {
         let own = self.own.take_refusal();
         let peer = self.peer.as_mut().and_then(PeerWatch::take_refusal);

@@ -1,8 +1,8 @@
-//! Surveys of the sockets of this host: in all network namespaces that we may enter, with their
+//! Surveys of the sockets of this host in all network namespaces that we may enter, with their
 //! holders, options and state.
 //!
-//! Nothing is stopped or traced: the sockets are read from the kernel, their holders from `/proc`,
-//! and options from a duplicate of the descriptor that is dropped at once.
+//! No process is stopped or traced: the sockets are read from the kernel, their holders from
+//! `/proc`, and their options from a duplicate of the descriptor that is dropped immediately.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -21,17 +21,19 @@ use super::options;
 use super::process;
 use crate::privilege::{HostError, ProcessHandle};
 
-/// Most sockets examined in one survey.
+/// Maximum number of sockets examined in one survey.
 const MOST_SOCKETS: usize = 65_536;
-/// Most sockets whose options are read in one survey.
+/// Maximum number of sockets whose options are read in one survey.
 const MOST_OPTIONS: usize = 8192;
-/// Time after which a socket's holders are looked up again: a process may have passed it on.
+/// Time after which the holders of a socket are searched again, because a process may have passed
+/// the socket on.
 const HOLDERS_LAST: Duration = Duration::from_secs(1);
-/// Time after which options are read again: the state of all sockets costs one request, the options
-/// of each several calls.
+/// Time after which options are read again. The interval is needed because the state of all sockets
+/// costs one request, but the options of each socket cost several system calls.
 const OPTIONS_LAST: Duration = Duration::from_millis(100);
-/// Shortest pause between two searches for holders, as a multiple of the time a search takes: where
-/// connections come and go, each survey has new sockets to search for.
+/// Minimum pause between two searches for holders, as a multiple of the time that a search takes.
+/// It is needed because, if connections are opened and closed continuously, each survey has new
+/// sockets to search for.
 const PAUSE_PER_SEARCH: u32 = 9;
 
 /// Repeated surveys of sockets.
@@ -41,16 +43,16 @@ pub struct Survey {
     places: Vec<(Option<u64>, DiagSocket)>,
     entering: Option<HostError>,
     reading: Option<HostError>,
-    /// True if the refusal left a socket without its options.
+    /// True if a refusal left a socket without its options.
     lacks: bool,
-    /// True for kinds of sockets that the kernel cannot report.
+    /// True if the kernel cannot report sockets of this kind.
     has_no_udp: bool,
     has_no_unix: bool,
     /// Holders by inode, as of the last search.
     holders: HashMap<u32, Vec<Holder>>,
     /// End and duration of the last search for holders.
     searched: Option<(Instant, Duration)>,
-    /// Options by cookie, and the time they were read.
+    /// Options by cookie, with the time at which they were read.
     options: HashMap<u64, (Instant, LiveOptions)>,
 }
 
@@ -83,7 +85,7 @@ impl Survey {
         })
     }
 
-    /// Returns the sockets as they are now.
+    /// Returns the current sockets.
     ///
     /// # Errors
     /// The kernel gave no complete answer.
@@ -132,7 +134,8 @@ impl Survey {
         }
     }
 
-    /// Searches for the holders of the sockets, where they are unknown or were found too long ago.
+    /// Searches for the holders of the sockets whose holders are unknown or were found too long
+    /// ago.
     fn find_holders(&mut self, found: &[Found], processes: &mut Processes) {
         let inodes = found.iter().map(|each| each.inode);
         let inodes: HashSet<u32> = inodes.filter(|&inode| inode != 0).collect();
@@ -268,12 +271,13 @@ impl Survey {
     }
 }
 
-/// The processes met in one survey.
+/// The processes found in one survey.
 #[derive(Default)]
 struct Processes {
     names: HashMap<u32, String>,
     groups: HashMap<u32, Membership>,
-    /// Process held last: sockets of one process often come together.
+    /// The process opened last, which is kept because sockets of one process often follow each
+    /// other.
     held: Option<ProcessHandle>,
 }
 

@@ -18,7 +18,7 @@ const UNIX_DIAG_PEER: u16 = 2;
 const UNIX_DIAG_RQLEN: u16 = 4;
 const UNIX_DIAG_MEMINFO: u16 = 5;
 const UNIX_DIAG_UID: u16 = 7;
-/// Longest path (`UNIX_PATH_MAX`).
+/// Maximum length of a path (`UNIX_PATH_MAX`).
 const LONGEST_PATH: usize = 108;
 
 /// A Unix socket as the kernel reports it.
@@ -26,25 +26,25 @@ const LONGEST_PATH: usize = 108;
 pub struct UnixRecord {
     /// Kind of Unix socket.
     pub protocol: Protocol,
-    /// State, by TCP's numbers.
+    /// State, encoded as TCP states are.
     pub state: TcpState,
     /// Unique number of the socket in the kernel (`SO_COOKIE`).
     pub cookie: u64,
-    /// Inode; 0 for a connection that nobody accepted yet.
+    /// Inode; 0 for a connection that was not accepted yet.
     pub inode: u32,
     /// Inode of the peer.
     pub peer: Option<u32>,
-    /// Path that it is bound to; an abstract name begins with `@`.
+    /// Path that the socket is bound to; an abstract name begins with `@`.
     pub path: Option<String>,
-    /// User id of its creator; `None` before Linux 5.3.
+    /// User id of the socket's creator; `None` before Linux 5.3.
     pub uid: Option<u32>,
-    /// Bytes not yet read (a datagram socket: of the next one); for a listener the accept queue, in
-    /// connections.
+    /// Bytes not yet read (for a datagram socket, of the next datagram); for a listener, the length
+    /// of the accept queue in connections.
     pub receive_queue: u32,
-    /// Kernel memory in bytes that the peer has not read; for a listener the limit of the accept
-    /// queue.
+    /// Kernel memory, in bytes, of data that the peer has not read; for a listener, the limit of
+    /// the accept queue.
     pub send_queue: u32,
-    /// Buffers; `None` where the kernel does not report them.
+    /// Buffers; `None` if the kernel does not report them.
     pub memory: Option<Buffers>,
 }
 
@@ -58,8 +58,8 @@ pub(super) fn request(states: u32) -> [u8; REQUEST_BYTES] {
     request
 }
 
-/// Parses a record; returns `None` when it is shorter than any kernel makes it, or of an unknown
-/// kind or state.
+/// Parses a record; returns `None` if it is shorter than in any kernel, or has an unknown kind or
+/// state.
 pub fn parse(payload: &[u8]) -> Option<UnixRecord> {
     let [family, kind, state, _] = array_at::<4>(payload, 0)?;
     if i32::from(family) != libc::AF_UNIX {
@@ -102,8 +102,8 @@ fn protocol(kind: u8) -> Option<Protocol> {
     }
 }
 
-/// Returns the printable form of a socket's name. A name that begins with a zero byte is abstract,
-/// which is shown as `@`; control characters are replaced.
+/// Returns the printable form of a socket's name. A name that begins with a zero byte is abstract;
+/// the zero byte is shown as `@`. Control characters are replaced.
 fn path(value: &[u8]) -> Option<String> {
     let value = value.get(..value.len().min(LONGEST_PATH))?;
     let (sign, name) = match value {

@@ -1,4 +1,4 @@
-//! A poll of a load's sockets: our own, and their remote ends on this host.
+//! Polling of a load's sockets: our own, and their remote ends on this host.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use super::owner::{Candidates, Owners};
 use super::record::{SocketRecord, TcpState};
 use crate::privilege::{HostError, NetworkNamespace};
 
-/// Most sockets examined in one dump.
+/// Maximum number of sockets examined in one dump.
 const MOST_RECORDS: usize = 16_384;
 
 /// Our own sockets to a target.
@@ -34,7 +34,7 @@ impl OwnWatch {
         })
     }
 
-    /// Returns our connected sockets as they are now.
+    /// Returns our connected sockets in their current state.
     pub(super) fn look(&mut self) -> Result<Vec<SocketRecord>, HostError> {
         let ports: HashSet<u16> = self.remotes.iter().map(|remote| remote.port).collect();
         let mut records = Vec::new();
@@ -61,15 +61,15 @@ impl OwnWatch {
     }
 }
 
-/// The target's sockets on this host: the remote ends of our connections, and the listener they
-/// came through.
+/// The target's sockets on this host: the remote ends of our connections, and the listener that
+/// accepted them.
 #[derive(Debug)]
 pub(super) struct PeerWatch {
     diag: DiagSocket,
     endpoint: Endpoint,
     syn_backlog: Option<u32>,
     owners: Owners,
-    /// Sample of each listener at the time its queue was longest.
+    /// Sample of each listener at the time when its queue was longest.
     fullest: BTreeMap<u64, (Timestamp, ListenerSample)>,
 }
 
@@ -136,13 +136,13 @@ impl PeerWatch {
         self.owners.take_refusal()
     }
 
-    /// Returns each listener at the time its queue was longest.
+    /// Returns each listener at the time when its queue was longest.
     pub(super) fn into_fullest(self) -> impl Iterator<Item = (Timestamp, ListenerSample)> {
         self.fullest.into_values()
     }
 }
 
-/// Returns the inodes of sockets that some process holds.
+/// Returns the inodes of the sockets that are held by a process.
 fn inodes(records: &[SocketRecord]) -> HashSet<u32> {
     let held = records.iter().map(|record| record.inode);
     held.filter(|&inode| inode != 0).collect()

@@ -1,4 +1,4 @@
-//! Filters for raw sockets, which otherwise receive everything that an address sends.
+//! Filters for raw sockets, which otherwise receive everything that a host sends.
 
 use core::net::SocketAddr;
 
@@ -8,8 +8,8 @@ use socket2::SockFilter;
 /// Jump if equal, in classic BPF.
 const JUMP_EQUAL: u16 = 0x15;
 
-/// Returns a classic BPF program that passes only packets from the target's port: raw sockets get a
-/// copy of everything that the address sends.
+/// Returns a classic BPF program that passes only packets from the target's port. Without it, a raw
+/// socket gets a copy of every packet from the target's address.
 pub(crate) fn from_port(target: SocketAddr) -> Vec<SockFilter> {
     const LOAD_HEADER_LEN: u16 = 0xb1; // ldxb 4*([0]&0xf)
     const LOAD_HALF_INDEXED: u16 = 0x48; // ldh [x + k]
@@ -31,9 +31,9 @@ pub(crate) fn from_port(target: SocketAddr) -> Vec<SockFilter> {
     program
 }
 
-/// Returns a program like [`from_port`]'s that passes only possible answers to a segment without a
-/// connection: those with SYN or RST. A load that the target serves meanwhile would fill the
-/// socket.
+/// Returns a program like that of [`from_port`], which passes only possible answers to a segment
+/// without a connection: segments with SYN or RST. Otherwise a load that the target serves at the
+/// same time would fill the socket's buffer.
 pub(crate) fn answers_from(target: SocketAddr) -> Vec<SockFilter> {
     const LOAD_BYTE_INDEXED: u16 = 0x50; // ldb [x + k]
     const LOAD_BYTE: u16 = 0x30; // ldb [k]
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     /// Returns the flags of all packets of a short connection that a raw socket with this filter
-    /// receives; `None` where raw sockets are not permitted.
+    /// receives; `None` if this user may not open raw sockets.
     fn passed(ip: &str, filter: fn(SocketAddr) -> Vec<SockFilter>) -> Option<Vec<TcpFlags>> {
         let listener = TcpListener::bind((ip, 0)).ok()?;
         let address = listener.local_addr().expect("an address");

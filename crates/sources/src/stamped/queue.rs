@@ -17,12 +17,12 @@ use super::extension;
 
 /// Buffer for the control messages of one datagram, in bytes.
 const CONTROL: usize = 512;
-/// Buffer for the quote of one message, in bytes: a whole packet of the usual size.
+/// Buffer length for the quoted packet in one message, in bytes: a whole packet of the usual size.
 const ROOM: usize = 1_500;
-/// Bytes that an ICMP error quotes before an extension of routers older than RFC 4884 (§5.5),
-/// which do not indicate it.
+/// Number of bytes that an ICMP error quotes before the extension, if its router is older than RFC
+/// 4884 (§5.5). Such routers do not indicate the extension.
 const OLD_QUOTE: usize = 128;
-/// Bytes of an IPv4 header without options, as ours are.
+/// Length of an IPv4 header without options, such as ours, in bytes.
 pub(crate) const HEADER_V4: usize = 20;
 
 /// `ee_info` of a timestamp at the queue (`include/uapi/linux/errqueue.h`).
@@ -33,13 +33,13 @@ const SCM_TSTAMP_ACK: u32 = 2;
 /// An entry of an error queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
-    /// An ICMP error about a packet of ours.
+    /// An ICMP error about one of our packets.
     Icmp(Icmp),
-    /// The packet of this number, from 0, reached a stage of its way out.
+    /// The packet with this number, counted from 0, reached a stage on its way out.
     Sent {
         /// Number of the packet.
         number: u32,
-        /// Stage it reached.
+        /// Stage that the packet reached.
         stage: Stage,
         /// Time, on the realtime clock.
         at: Timestamp,
@@ -56,11 +56,11 @@ pub(crate) enum Stage {
     Queue,
     /// The device.
     Device,
-    /// The peer, which acknowledged it (TCP).
+    /// The peer, which acknowledged the packet (TCP).
     Acknowledged,
 }
 
-/// An ICMP error about a packet of ours.
+/// An ICMP error about one of our packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Icmp {
     /// Sender of the error.
@@ -69,14 +69,14 @@ pub(crate) struct Icmp {
     pub(crate) kind: u8,
     /// ICMP or ICMPv6 code.
     pub(crate) code: u8,
-    /// MTU of the next link, where the message holds it.
+    /// MTU of the next link, if the message holds it.
     pub(crate) mtu: u32,
     /// Destination port of the quoted packet (cooked sockets).
     pub(crate) port: u16,
-    /// Quoted packet: of raw sockets from the transport header on, or from the IP header where the
-    /// user writes that too; of others from behind the headers.
+    /// Quoted packet. For a raw socket it begins with the transport header, or with the IP header
+    /// if the caller writes that too; for other sockets it begins after the headers.
     pub(crate) quoted: Vec<u8>,
-    /// Time of arrival by the kernel.
+    /// Time of arrival, as reported by the kernel.
     pub(crate) at: Option<Timestamp>,
     /// Time to live of the error itself.
     pub(crate) ttl: Option<u8>,
@@ -87,20 +87,20 @@ pub(crate) struct Icmp {
 /// A reply of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
-    /// Contents, from where the socket shows them, as far as there was room.
+    /// Contents, from the offset at which the socket returns them, as far as the buffer allows.
     pub(crate) bytes: Vec<u8>,
-    /// Length from there on.
+    /// Length of the packet from that offset.
     pub(crate) len: usize,
     /// Sender of the reply.
     pub(crate) from: Option<SocketAddr>,
-    /// Time of arrival by the kernel.
+    /// Time of arrival, as reported by the kernel.
     pub(crate) at: Option<Timestamp>,
     /// Time to live.
     pub(crate) ttl: Option<u8>,
 }
 
-/// Takes the next entry of a socket's error queue; returns `None` when there is none. `hidden` are
-/// the bytes of a quoted IPv4 packet before those that the socket shows.
+/// Removes and returns the next entry of a socket's error queue; `None` if the queue is empty.
+/// `hidden` is the number of bytes of a quoted IPv4 packet before the part that the socket returns.
 pub(crate) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let (bytes, received) = receive(socket, flags)?;
@@ -141,7 +141,7 @@ pub(crate) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
     })
 }
 
-/// Takes the next reply; returns `None` when there is none.
+/// Removes and returns the next reply; `None` if there is none.
 pub(crate) fn take_reply(socket: impl AsFd) -> Option<Reply> {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
     let (bytes, received) = receive(socket, flags)?;
@@ -154,8 +154,8 @@ pub(crate) fn take_reply(socket: impl AsFd) -> Option<Reply> {
     })
 }
 
-/// Reads a stream's next bytes; returns their number, and the time at which the last of them
-/// arrived, where the kernel timestamped it.
+/// Reads the next bytes of a stream. Returns their number, and the time at which the last of them
+/// arrived if the kernel timestamped it.
 pub(crate) fn take_bytes(
     socket: impl AsFd,
     buffer: &mut [u8],
@@ -168,8 +168,9 @@ pub(crate) fn take_bytes(
     Ok((message.bytes, interpret(&message).at))
 }
 
-/// Returns the labels in an extension, which begins where the kernel reports it; for older routers
-/// at the offset they all use, if the bytes there look like one.
+/// Returns the labels in an extension, which begins at the offset that the kernel reports. For
+/// older routers, the offset that all of them use is tried, if the bytes there look like an
+/// extension.
 fn labels(quoted: &[u8], told: usize, is_v4: bool, hidden: usize) -> Vec<MplsLabel> {
     let old = OLD_QUOTE.saturating_sub(hidden);
     let at = match told {
@@ -242,7 +243,7 @@ fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
     v4.or(v6.map(|v6| SocketAddr::from((v6.ip(), v6.port()))))
 }
 
-/// Returns the kernel's timestamp, on the realtime clock; `None` when there is none.
+/// Returns the kernel's timestamp, on the realtime clock; `None` if there is none.
 fn software_stamp(stamps: &Timestamps) -> Option<Timestamp> {
     let (seconds, nanos) = (stamps.system.tv_sec(), stamps.system.tv_nsec());
     let nanos = u32::try_from(nanos).ok()?;

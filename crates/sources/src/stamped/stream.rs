@@ -1,5 +1,5 @@
-//! TCP streams with kernel timestamps of some bytes: the time at which the last byte of a send left
-//! this host and was acknowledged, and at which the bytes that are read had arrived.
+//! TCP streams with kernel timestamps of some bytes: the times at which the last byte of a send
+//! left this host and was acknowledged, and the time at which received bytes arrived.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -7,16 +7,16 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use super::{ARRIVALS, stamp};
 
-/// Counts bytes from the first one sent after this option is set, whatever is still unacknowledged
-/// (`include/uapi/linux/net_tstamp.h`, Linux 6.2).
+/// Counts bytes from the first one sent after this option is set, even if earlier bytes are not
+/// acknowledged yet (`include/uapi/linux/net_tstamp.h`, Linux 6.2).
 const OPT_ID_TCP: libc::c_uint = 1 << 16;
-/// Timestamps of a send: at the device, and at its acknowledgement.
+/// Flags for timestamps of a send: at the device, and at its acknowledgement.
 const SENDS: u32 = libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_TX_ACK;
 
 /// Bytes of a control message that holds one number.
 const CONTROL_LEN: usize = 32;
 
-/// Turns on timestamps of arrivals on a connected TCP socket over which nothing was sent, and
+/// Enables timestamps of arrivals on a connected TCP socket on which no data was sent yet, and
 /// counts its bytes from 0.
 pub(crate) fn watch(socket: impl AsFd) -> io::Result<()> {
     let with = ARRIVALS | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
@@ -25,7 +25,7 @@ pub(crate) fn watch(socket: impl AsFd) -> io::Result<()> {
     stamp(socket, with | OPT_ID_TCP).or_else(|_| stamp(socket, with))
 }
 
-/// Sends without waiting and has the last byte of it timestamped.
+/// Sends without waiting and requests a timestamp for the last byte sent.
 pub(crate) fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     #[repr(C, align(8))]
     struct Control([u8; CONTROL_LEN]);

@@ -1,4 +1,4 @@
-//! TLS on one connection: the bytes of both sides in and out, no I/O.
+//! TLS on one connection, without I/O: the bytes of both sides are passed in and returned.
 
 use core::time::Duration;
 use std::io::{Read, Write};
@@ -10,21 +10,21 @@ use rustls::{ClientConnection, HandshakeKind};
 use super::validity::certificate_end;
 use super::{TlsFault, TlsPeer};
 
-/// Most plain bytes read at once.
+/// Maximum number of decrypted bytes in one read.
 const PLAIN_LEN: usize = 16 * 1024;
 
-/// A completed TLS handshake of ours.
+/// A completed TLS handshake of our client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Secured {
-    /// Time from the ClientHello to when a request could be sent.
+    /// Time from the ClientHello until a request could be sent.
     pub(crate) took: Duration,
-    /// True if it resumed a session: no certificate was sent.
+    /// True if the handshake resumed a session, in which case no certificate was sent.
     pub(crate) is_resumed: bool,
     /// Version, as on the wire: 0x0304 is TLS 1.3.
     pub(crate) version: u16,
-    /// Name of the cipher suite; empty where it has none.
+    /// Name of the cipher suite; empty if it has none.
     pub(crate) cipher: &'static str,
-    /// True if the server chose HTTP/2 (ALPN).
+    /// True if the server selected HTTP/2 (ALPN).
     pub(crate) is_http2: bool,
 }
 
@@ -49,7 +49,7 @@ impl Secure {
         })
     }
 
-    /// Takes bytes received from the peer; the decrypted ones are appended to `plain`.
+    /// Processes bytes received from the peer; decrypted bytes are appended to `plain`.
     pub(crate) fn take(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsFault> {
         let broken = |error| TlsFault {
             failure: RequestFailure::Tls,
@@ -80,7 +80,7 @@ impl Secure {
         Ok(())
     }
 
-    /// Returns the handshake's outcome, once, when it is complete.
+    /// Returns the handshake's result once, when the handshake is complete.
     pub(crate) fn outcome(&mut self, now: Timestamp) -> Option<Secured> {
         if self.is_told || self.session.is_handshaking() {
             return None;
@@ -98,7 +98,7 @@ impl Secure {
         })
     }
 
-    /// Returns the expiry time of the peer's certificate; a resumed handshake sends none anew.
+    /// Returns the expiry time of the peer's certificate; a resumed handshake sends no certificate.
     pub(crate) fn certificate_ends(&self) -> Option<Timestamp> {
         let certificate = self.session.peer_certificates()?.first()?;
         certificate_end(certificate)
@@ -109,7 +109,7 @@ impl Secure {
         self.has_ended
     }
 
-    /// Encrypts bytes from the start of `plain`; returns the number taken.
+    /// Encrypts bytes from the start of `plain`; returns the number of bytes that were accepted.
     pub(crate) fn give(&mut self, plain: &[u8]) -> usize {
         self.session.writer().write(plain).unwrap_or(0)
     }

@@ -1,6 +1,6 @@
-//! The store of sessions for resumption, as a browser keeps them. The library's own store holds
-//! eight tickets: a hundred connections that begin at once would do full handshakes for want of
-//! more, which says nothing of the server.
+//! The store of sessions for resumption, kept as in a browser. The library's own store holds only
+//! eight tickets. With that store, a hundred connections opened at the same time would do full
+//! handshakes for lack of tickets, which would not be the server's doing.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Most tickets kept per server; the oldest go first.
+/// Maximum number of tickets kept per server; the oldest are removed first.
 const MOST_TICKETS: usize = 1_024;
-/// Most servers remembered; a run has few.
+/// Maximum number of servers remembered; a run has few.
 const MOST_SERVERS: usize = 64;
 
 /// The sessions of each server.
@@ -72,7 +72,7 @@ impl ClientSessionStore for Sessions {
         });
     }
 
-    /// Returns the youngest ticket; each is used once (RFC 8446 §C.4).
+    /// Returns the newest ticket; each ticket is used once (RFC 8446 §C.4).
     fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
         self.lock().get_mut(server)?.tickets.pop_back()
     }

@@ -13,7 +13,8 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 
 use super::TlsError;
 
-/// Returns the authorities that this host trusts, where its TLS libraries keep them.
+/// Returns the certificate authorities that this host trusts, from the place where its TLS
+/// libraries keep them.
 pub(super) fn platform() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -26,8 +27,8 @@ pub(super) fn platform() -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// A verifier that trusts the certificates of a file, as authorities and, as other programs do, as
-/// servers' own: a certificate made by `openssl req -x509` is both.
+/// A verifier that trusts the certificates in a file, both as authorities and, like other programs,
+/// as a server's own certificate. A certificate made with `openssl req -x509` is both.
 #[derive(Debug)]
 pub(super) struct Named {
     certificates: Vec<CertificateDer<'static>>,
@@ -116,7 +117,8 @@ impl ServerCertVerifier for Named {
     }
 }
 
-/// A verifier that accepts any certificate; the server still has to prove that it has the key.
+/// A verifier that accepts any certificate; the server must still prove that it has the private
+/// key.
 #[derive(Debug)]
 pub(super) struct Anyone {
     provider: Arc<CryptoProvider>,

@@ -1,17 +1,17 @@
-//! The expiry time of a certificate: the one field that the library checks and does not expose (RFC
-//! 5280 §4.1).
+//! The expiry time of a certificate, a field that the library checks but does not expose (RFC 5280
+//! §4.1).
 
 use lagtrace_core::observed::time::Timestamp;
 
-/// DER tags (X.690 §8) on the way to that field.
+/// DER tags (X.690 §8) that precede this field.
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// First year of the century that two-digit years stand for (RFC 5280 §4.1.2.5.1).
+/// The smallest two-digit year that belongs to the 20th century (RFC 5280 §4.1.2.5.1).
 const CENTURY_BEGINS: i64 = 50;
 
-/// Returns the expiry time of a certificate in DER; `None` where it cannot be parsed.
+/// Returns the expiry time of a certificate in DER; `None` if it cannot be parsed.
 pub(super) fn certificate_end(der: &[u8]) -> Option<Timestamp> {
     let (certificate, _) = inside(der, SEQUENCE)?;
     let (mut fields, _) = inside(certificate, SEQUENCE)?;
@@ -28,7 +28,7 @@ pub(super) fn certificate_end(der: &[u8]) -> Option<Timestamp> {
     time(tag, text)
 }
 
-/// Splits off the first element: returns its tag, its contents, and the bytes behind it.
+/// Splits off the first element. Returns its tag, its contents, and the bytes after it.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = bytes.split_first_chunk()?;
     let (len, rest) = match first {
@@ -46,7 +46,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, held, rest))
 }
 
-/// Returns the contents of the first element, if it has this tag, and the bytes behind it.
+/// Returns the contents of the first element, if it has this tag, and the bytes after it.
 fn inside(bytes: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
     let (tag, held, rest) = element(bytes)?;
     (tag == wanted).then_some((held, rest))
@@ -78,8 +78,8 @@ fn number(digits: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Returns the days from 1970-01-01 to a date in the Gregorian calendar, calculated with years that
-/// begin with March.
+/// Returns the number of days from 1970-01-01 to a date in the Gregorian calendar. The calculation
+/// uses years that begin in March.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let since_march = (month + 9) % 12;

@@ -22,20 +22,20 @@ use crate::headers::Ends;
 use crate::stamped::queue::{Icmp, Stage};
 use crate::stamped::{Came, StampedSocket, reserve, set_whole};
 
-/// The flow of the probe that finds out if the target answers at all.
+/// The flow of the scout, the probe that determines whether the target answers at all.
 pub(super) const SCOUT: u16 = u16::MAX;
 
-/// Most probes remembered per flow.
+/// Maximum number of probes remembered per flow.
 const SENT: usize = 4_096;
 
 /// A probe to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
-    /// Number among all probes of a trace, from 0.
+    /// Number of the probe among all probes of the trace, from 0.
     pub(super) number: u32,
     pub(super) flow: u16,
     pub(super) ttl: u8,
-    /// Size in bytes with the IP header; 0 for the smallest.
+    /// Size in bytes with the IP header; 0: the minimum.
     pub(super) size: usize,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Seen {
     Sent { number: u32, at: Timestamp },
     /// The probe was answered.
     Answered(Answered),
-    /// Silence about this probe would mean nothing.
+    /// No conclusion can be drawn if this probe is not answered.
     Doubtful { number: u32 },
 }
 
@@ -56,21 +56,21 @@ pub(super) struct Answered {
     pub(super) number: u32,
     pub(super) answer: HopAnswer,
     pub(super) from: Option<IpAddr>,
-    /// Time of arrival by the kernel.
+    /// Time of arrival, as reported by the kernel.
     pub(super) at: Option<Timestamp>,
-    /// Round-trip time, where the kernel measured it itself.
+    /// Round-trip time, if the kernel itself measured it.
     pub(super) rtt: Option<Duration>,
     pub(super) ttl: Option<u8>,
     pub(super) labels: Vec<MplsLabel>,
-    /// MTU of the next link, where the answer holds it.
+    /// MTU of the next link, if the answer holds it.
     pub(super) mtu: u32,
-    /// Translation of the probe on its way; the outer `None`: unknown.
+    /// Address translation (NAT) of the probe on its path; the outer `None`: unknown.
     pub(super) translation: Option<Option<Translation>>,
 }
 
 /// A transport for probes.
 pub(super) trait Channel {
-    /// Prepares a flow for its probes. It may take a while.
+    /// Prepares a flow for its probes, which may take a while.
     fn prepare(&mut self, _flow: u16) -> io::Result<()> {
         Ok(())
     }
@@ -80,7 +80,7 @@ pub(super) trait Channel {
     fn collect(&mut self, seen: &mut Vec<Seen>);
     /// Returns the sockets to wait on, with the events to wait for.
     fn sockets(&self) -> Vec<(BorrowedFd<'_>, PollFlags)>;
-    /// Forgets a probe whose answer is no longer awaited.
+    /// Discards the state of a probe whose answer is no longer awaited.
     fn forget(&mut self, number: u32);
 }
 
@@ -107,7 +107,7 @@ pub(super) fn channel(plan: &TracePlan) -> Result<Box<dyn Channel>, TraceError> 
     Ok(Box::new(Packets::new(plan.target, form, &plan.dress)?))
 }
 
-/// A channel whose probes are packets, one socket for each flow.
+/// A channel whose probes are single packets, with one socket for each flow.
 #[derive(Debug)]
 pub(super) struct Packets {
     target: SocketAddr,
@@ -124,10 +124,10 @@ pub(super) struct Packets {
 struct Lane {
     socket: StampedSocket,
     ends: Ends,
-    /// The latest unanswered probes, with their TTLs: sockets that are not connected receive
-    /// answers to other flows' probes too.
+    /// The most recent unanswered probes, with their TTLs. They are needed because sockets that are
+    /// not connected also receive answers to probes of other flows.
     sent: BTreeMap<u32, u8>,
-    /// Socket that holds the port, which a raw socket only claims to use.
+    /// Socket that reserves the port. A raw socket only writes the port into its packets.
     _holder: Option<Socket>,
 }
 
@@ -209,7 +209,7 @@ impl Packets {
         })
     }
 
-    /// Returns the lane of a flow, opened at its first use.
+    /// Returns the lane of a flow, which is opened on first use.
     fn lane(&mut self, flow: u16) -> io::Result<&mut Lane> {
         // Only an unanswered SYN leaves state at the target.
         let flow = match (flow, self.form) {
@@ -312,8 +312,8 @@ impl Lane {
     }
 }
 
-/// Returns the probe of those `sent` that a reply answers. A reply that does not identify it
-/// answers the first that can have reached the target: others expired on their way.
+/// Returns the probe among `sent` that a reply answers. A reply that does not identify its probe is
+/// assigned to the first probe that can have reached the target; the others expired on the path.
 fn whose(replied: Replied, sent: &BTreeMap<u32, u8>, ttl: Option<u8>) -> Option<(u32, HopAnswer)> {
     match replied {
         Replied::Named(number, answer) => sent.contains_key(&number).then_some((number, answer)),
@@ -325,7 +325,7 @@ fn whose(replied: Replied, sent: &BTreeMap<u32, u8>, ttl: Option<u8>) -> Option<
     }
 }
 
-/// Reserves a port that no other program can use while its socket is held.
+/// Reserves a port that no other program can use while the returned socket exists.
 fn hold(kind: Kind, source: IpAddr, target: SocketAddr, port: u16) -> io::Result<(Socket, u16)> {
     let (r#type, protocol) = match kind {
         Kind::RawTcp => (Type::STREAM, Protocol::TCP),
@@ -334,7 +334,7 @@ fn hold(kind: Kind, source: IpAddr, target: SocketAddr, port: u16) -> io::Result
     reserve(source, target, r#type, protocol, port)
 }
 
-/// Converts an ICMP error to the answer to a probe; returns `None` where it means nothing.
+/// Converts an ICMP error to the answer to a probe; returns `None` if the error is not relevant.
 pub(super) fn answered(
     number: u32,
     icmp: Icmp,

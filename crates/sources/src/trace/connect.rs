@@ -1,8 +1,8 @@
 //! Probes by `connect(2)` to the real port, which need no privilege.
 //!
-//! Each probe is a socket of its own, and so a flow of its own. The kernel retransmits a SYN after
-//! a second, and an answer then does not tell which one it acknowledges: a probe is given up before
-//! that.
+//! Each probe has its own socket and is therefore its own flow. The kernel retransmits a SYN after
+//! a second, and an answer after that does not identify the SYN that it acknowledges. A probe is
+//! therefore given up before its SYN is retransmitted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,10 +23,10 @@ use crate::probe::tcp_info::TcpInfo;
 use crate::stamped;
 use crate::stamped::queue::{HEADER_V4, Queued, take_queued};
 
-/// Time after which the kernel retransmits a SYN (`TCP_TIMEOUT_INIT`), less a margin.
+/// Time after which the kernel retransmits a SYN (`TCP_TIMEOUT_INIT`), minus a margin.
 pub(super) const LONGEST: Duration = Duration::from_millis(950);
 
-/// Connections being opened.
+/// The connections that are being opened.
 #[derive(Debug)]
 pub(super) struct Connects {
     target: SocketAddr,
@@ -89,11 +89,11 @@ impl Channel for Connects {
 
 /// The state of a connection attempt.
 enum Look {
-    /// No outcome yet.
+    /// There is no result yet.
     Waiting,
-    /// Complete, with this outcome.
+    /// The attempt is complete, with this result.
     Over(Seen),
-    /// Given up by this host, without a packet from anybody.
+    /// The attempt was given up by this host, without a packet from another host.
     GivenUp,
 }
 

@@ -1,4 +1,4 @@
-//! The event loop of a trace: it sends when the pace allows it, waits, and reports the answers.
+//! The event loop of a trace, which sends probes as the pace allows, waits, and reports answers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,16 +20,16 @@ use crate::clock::Clock;
 
 /// Interval between checks of a stop flag.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
-/// Time the kernel is given to start timestamping arrivals.
+/// Time that the kernel gets to start timestamping arrivals.
 const STAMPS_BEGIN: Duration = Duration::from_millis(10);
-/// Number of longest round trips seen after which, with this grace, an answer is overdue: routers
-/// answer with the time they have left.
+/// Multiple of the longest round trip seen after which, with the grace added, an answer is overdue.
+/// The margin is needed because routers answer at low priority.
 const OVERDUE_TRIPS: u32 = 3;
 const OVERDUE_GRACE: Duration = Duration::from_millis(200);
 const OVERDUE_LEAST: Duration = Duration::from_millis(300);
-/// Time after which an answer is overdue while nothing was answered yet.
+/// Time after which an answer is overdue if no probe has been answered yet.
 const OVERDUE_FIRST: Duration = Duration::from_secs(1);
-/// Most addresses kept of those that answered.
+/// Maximum number of answering addresses that are kept.
 const MAX_KNOWN: usize = 4_096;
 /// Initial TTLs of common systems (RFC 1700; Linux, Windows, routers).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
@@ -50,12 +50,12 @@ pub(super) struct Engine<'a> {
     unsent: Option<(u32, io::Error)>,
 }
 
-/// The results of a trace that the path MTU search needs.
+/// The results of a trace that the search for the path MTU needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// Farthest hop that answered; the target's if it did.
+    /// Farthest hop that answered; if the target answered, its distance.
     pub(super) highest: u8,
-    /// Addresses that answered, with their hops.
+    /// Addresses that answered, with their hop numbers.
     pub(super) addresses: BTreeMap<IpAddr, u8>,
 }
 
@@ -66,10 +66,10 @@ struct Flight {
     flow: u16,
     ttl: u8,
     begun: Timestamp,
-    /// Time at which the kernel passed it to the device.
+    /// Time at which the kernel passed the probe to the device.
     sent: Option<Timestamp>,
     is_overdue: bool,
-    /// True if its silence would mean nothing.
+    /// True if no conclusion can be drawn from an unanswered probe.
     is_doubtful: bool,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Takes the error for the probes that could not be sent.
+    /// Removes and returns the error for the probes that could not be sent.
     pub(super) fn unsent(&mut self) -> Option<TraceError> {
         let (count, source) = self.unsent.take()?;
         let target = self.plan.target.ip();
@@ -169,8 +169,9 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Waits for overdue answers of the target: only there silence is a loss, and a late answer is
-    /// not lost. A target may limit its ICMP errors, so UDP probes are not waited for.
+    /// Waits for overdue answers of the target, because a lost probe matters only there and a late
+    /// answer is not a loss. A target may limit the rate of its ICMP errors, so UDP probes are not
+    /// awaited.
     fn await_target(&mut self) -> Result<(), TraceError> {
         let is_open = |engine: &Self| {
             let mut flights = engine.under_way.iter();
@@ -201,7 +202,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Runs one round, which ends at `end` whatever is in flight.
+    /// Runs one round, which ends at `end` even if probes are in flight.
     fn turn(&mut self, end: Timestamp) -> Result<(), TraceError> {
         while !self.is_stopped() && self.clock.now() < end {
             match self.step()? {
@@ -267,7 +268,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Sleeps until something arrives, a probe becomes overdue, or `wake`.
+    /// Sleeps until data arrives, a probe becomes overdue, or the time is `wake`.
     fn wait(&self, wake: Timestamp) -> Result<(), TraceError> {
         let now = self.clock.now();
         let patience = self.patience();
@@ -305,7 +306,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Processes the messages that arrived, and notes the probes that are overdue.
+    /// Processes the messages that arrived, and marks the probes that are overdue.
     fn listen(&mut self) {
         let mut seen = Vec::new();
         self.channel.collect(&mut seen);
@@ -388,7 +389,7 @@ impl<'a> Engine<'a> {
         );
     }
 
-    /// Marks overdue probes, and drops those too late to count.
+    /// Marks overdue probes, and discards probes whose answers would no longer count.
     fn expire(&mut self, now: Timestamp) {
         let (patience, timeout) = (self.patience(), self.timeout());
         let mut dropped = Vec::new();
@@ -410,8 +411,9 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reports overdue probes that are still unanswered at the end as silent. Probes in flight when
-    /// the user stops mean nothing, nor do those that the target may still answer.
+    /// Reports overdue probes that are still unanswered at the end as silent. Probes that were in
+    /// flight when the user stopped the trace are not reported, nor are those that the target may
+    /// still answer.
     fn give_up(&mut self) {
         let now = self.clock.now();
         for flight in std::mem::take(&mut self.under_way) {
@@ -458,8 +460,8 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Returns the distance of a sender in hops, the last one counted, if its packets started with the
-/// smallest usual TTL that fits. `ttl` is the TTL on arrival.
+/// Returns the number of hops to a sender, including the sender. The initial TTL is assumed to be
+/// the smallest usual one that fits. `ttl` is the TTL on arrival.
 pub fn hops_of(ttl: u8) -> u8 {
     let initial = INITIAL_TTLS.into_iter().find(|&initial| initial >= ttl);
     (initial.unwrap_or(u8::MAX) - ttl).saturating_add(1)

@@ -1,4 +1,4 @@
-//! The formats of probes, and how answers are matched to them.
+//! The formats of probes, and the matching of answers to probes.
 
 use core::net::SocketAddr;
 
@@ -10,38 +10,38 @@ use super::socket::Kind;
 use crate::headers::{Ends, Ipv4Header, UDP};
 use crate::stamped::queue::{Icmp, Reply};
 
-/// Number of ports in use where the port changes from probe to probe.
+/// Number of ports in use if the port changes from probe to probe.
 const PORTS: u32 = 128;
 /// Bytes of IP headers without options.
 const HEADER_V4: usize = 20;
 const HEADER_V6: usize = 40;
 
-/// The probe that a reply of the target answers.
+/// The probe that a reply from the target answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Replied {
     /// A reply that identifies its probe by number.
     Named(u32, HopAnswer),
-    /// A reply to one of the flow's probes, without telling which.
+    /// A reply to one of the flow's probes that does not identify the probe.
     Nameless(HopAnswer),
 }
 
-/// The format of probes that are packets of one socket.
+/// The formats of probes that are packets of one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// UDP; the destination port identifies the probe.
     Ports,
-    /// UDP of one flow; the payload identifies the probe, as far as it is quoted.
+    /// UDP of one flow; the payload identifies the probe, if it is quoted far enough.
     Payload,
     /// UDP of one flow from a raw socket; the checksum identifies the probe.
     Checksum,
     /// UDP of one flow and one checksum; the IP header identifies the probe.
     Dublin {
-        /// Size in bytes with the IP header; 0 for the smallest.
+        /// Size in bytes with the IP header; 0: the minimum.
         size: usize,
     },
     /// ICMP echo requests; the sequence number identifies the probe.
     Echo {
-        /// True if the identifier is ours.
+        /// True if we choose the identifier.
         is_raw: bool,
     },
     /// SYNs of one flow; the sequence number identifies the probe.
@@ -52,7 +52,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Returns the kind of socket it needs.
+    /// Returns the kind of socket that the format needs.
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::Ports | Self::Payload => Kind::Udp,
@@ -63,7 +63,7 @@ impl Form {
         }
     }
 
-    /// Returns true if a local port has to be reserved for it.
+    /// Returns true if a local port has to be reserved for the format.
     pub(super) fn has_port(self) -> bool {
         matches!(
             self,
@@ -71,13 +71,13 @@ impl Form {
         )
     }
 
-    /// Returns true if the socket is connected to the target. A connected one would receive no
-    /// errors about packets whose addresses were translated.
+    /// Returns true if the socket is connected to the target. A connected socket receives no errors
+    /// about packets whose addresses were translated.
     pub(super) fn is_connected(self) -> bool {
         !matches!(self, Self::Ports | Self::Dublin { .. })
     }
 
-    /// Returns the IP header, where we write it too.
+    /// Returns the IP header, if we write it ourselves.
     pub(super) fn header(self, is_v4: bool, number: u32, ttl: u8, tos: u8) -> Option<Ipv4Header> {
         let is_ours = is_v4 && matches!(self, Self::Dublin { .. });
         is_ours.then(|| Ipv4Header {
@@ -88,7 +88,7 @@ impl Form {
         })
     }
 
-    /// Returns the destination of the probe of this number.
+    /// Returns the destination of the probe with this number.
     pub(super) fn destination(self, target: SocketAddr, number: u32) -> SocketAddr {
         let mut to = target;
         if self == Self::Ports {
@@ -99,7 +99,7 @@ impl Form {
         to
     }
 
-    /// Returns the bytes that are sent; `size` counts the IP header.
+    /// Returns the bytes to send; `size` includes the IP header.
     pub(super) fn bytes(self, ends: &Ends, number: u32, size: usize) -> Vec<u8> {
         let is_v4 = ends.destination.is_ipv4();
         let len = behind_header(is_v4, size);
@@ -122,8 +122,8 @@ impl Form {
         }
     }
 
-    /// Returns the probe that an ICMP error is about, and its translation where this format shows
-    /// it.
+    /// Returns the probe that an ICMP error refers to, and its address translation if this format
+    /// reveals it.
     pub(super) fn quoted(
         self,
         target: SocketAddr,
@@ -157,7 +157,7 @@ impl Form {
         }
     }
 
-    /// Returns the probe that a reply of the target answers, and the answer.
+    /// Returns the probe that a reply from the target answers, and the answer.
     pub(super) fn replied(
         self,
         target: SocketAddr,
@@ -212,7 +212,7 @@ impl Form {
     }
 }
 
-/// Returns the bytes of a packet behind its IP header.
+/// Returns the number of bytes of a packet after its IP header.
 fn behind_header(is_v4: bool, size: usize) -> usize {
     size.saturating_sub(if is_v4 { HEADER_V4 } else { HEADER_V6 })
 }

@@ -1,9 +1,9 @@
-//! Datagrams with one constant checksum, so that an ICMP quote shows if they were translated on the
-//! way, and the identifications that number them.
+//! Datagrams with a constant checksum, so that an ICMP quote reveals address translation on the
+//! path; and the identifications that number these datagrams.
 //!
-//! In IPv4 the identification is the probe's number (RFC 791; it is kept where packets may be
-//! fragmented, RFC 6864 §4), and the quoted header shows the addresses. IPv6 has none: the length
-//! is the probe's number, and only the checksum reveals other addresses.
+//! In IPv4, the identification is the probe's number (RFC 791; routers keep it for packets that may
+//! be fragmented, RFC 6864 §4), and the quoted header contains the addresses. IPv6 has no
+//! identification: the length is the probe's number, and only the checksum reveals other addresses.
 
 use core::net::IpAddr;
 
@@ -14,22 +14,22 @@ use crate::headers::{Ends, UDP};
 
 /// The checksum of every datagram.
 const CHECKSUM: u16 = 0x6c61;
-/// Number of identifications in use: for 0 the kernel chooses one of its own.
+/// Number of identifications in use; 0 is not used, because the kernel would replace it.
 const IDS: u32 = 65_535;
 /// Number of lengths in use.
 const LENGTHS: u32 = 256;
 
-/// Returns the identification of a probe's number.
+/// Returns the identification for a probe's number.
 pub(super) fn id(number: u32) -> u16 {
     u16::try_from(number % IDS + 1).unwrap_or(1)
 }
 
-/// Returns the number of an identification.
+/// Returns the probe's number for an identification.
 pub(super) fn id_number(id: u16, last: u32) -> Option<u32> {
     recall(last, u32::from(id).checked_sub(1)?, IDS)
 }
 
-/// Returns a datagram of `len` bytes at least, with the constant checksum.
+/// Returns a datagram of at least `len` bytes with the constant checksum.
 pub(super) fn datagram(ends: &Ends, number: u32, len: usize) -> Vec<u8> {
     let more = match ends.destination {
         IpAddr::V4(_) => 0,
@@ -42,8 +42,9 @@ fn least(len: usize) -> usize {
     len.max(packet::UDP_HEADER + packet::PAYLOAD)
 }
 
-/// Returns the probe whose datagram is quoted, and its translation. `len` is the argument of
-/// [`datagram`]. Only one end has to be as it was sent: a translator may have changed the other.
+/// Returns the probe whose datagram is quoted, and its address translation. `len` is the argument
+/// of [`datagram`]. Only one of the two ends must be unchanged, because NAT may have changed the
+/// other.
 pub(super) fn datagram_quoted(
     ends: &Ends,
     quoted: &[u8],
@@ -82,7 +83,7 @@ pub(super) fn datagram_quoted(
     Some((number, (!is_same).then_some(seen)))
 }
 
-/// Returns the difference in ones' complement from `sent` to `seen`.
+/// Returns the ones' complement difference from `sent` to `seen`.
 fn shift(sent: u16, seen: u16) -> u16 {
     match seen.checked_sub(sent) {
         Some(difference) => difference % u16::MAX,

@@ -1,8 +1,8 @@
-//! Probes within connections of our own: stateful filters pass them on to where they pass no SYN.
+//! Probes within our own connections, which stateful filters pass even if they block a lone SYN.
 //!
-//! The kernel opens and closes the connections. A raw socket beside each captures the handshake,
-//! and sends keep-alives as in RFC 9293 §3.8.4: the octet before the first one, which the target
-//! acknowledged with the SYN. Nothing is ever sent that either end would accept as data, so the
+//! The kernel opens and closes the connections. For each, a raw socket captures the handshake and
+//! sends keep-alives as in RFC 9293 §3.8.4: the octet before the first one, which the target
+//! acknowledged with the SYN. No data is sent that either end would accept, so the state of the
 //! connection does not change.
 
 mod segment;
@@ -28,20 +28,21 @@ use crate::stamped::{Came, StampedSocket};
 
 use segment::{Handshake, Said};
 
-/// Longest time a connection may take to open.
+/// Maximum time that opening a connection may take.
 const OPENING: Duration = Duration::from_secs(3);
-/// Duration from which on a handshake contained a retransmitted SYN (`TCP_TIMEOUT_INIT`).
+/// Minimum duration of a handshake that contained a retransmitted SYN (`TCP_TIMEOUT_INIT`).
 const REPEATED: Duration = Duration::from_millis(900);
-/// Time the target is given to close its end.
+/// Time that the target gets to close its end.
 const CLOSING: Duration = Duration::from_millis(100);
-/// Most probes of a connection that may still be answered.
+/// Maximum number of probes of a connection that may still be answered.
 const UNDER_WAY: usize = 1_024;
-/// Most connections closed by the target that are kept for late answers to their probes.
+/// Maximum number of connections closed by the target that are kept for late answers to their
+/// probes.
 const CLOSED: usize = 16;
-/// Most reads of data that the target sends unasked.
+/// Maximum number of reads of unsolicited data from the target.
 const DRAINS: usize = 64;
 
-/// A channel of connections, one for each flow.
+/// A channel that uses one connection for each flow.
 #[derive(Debug)]
 pub(super) struct Held {
     target: SocketAddr,
@@ -49,18 +50,18 @@ pub(super) struct Held {
     lanes: BTreeMap<u16, Lane>,
     /// Connections that the target closed.
     closed: VecDeque<Lane>,
-    /// Probes in closed connections that reach the target and may not be answered any more.
+    /// Probes in closed connections that reach the target and may no longer be answered.
     doubtful: Vec<u32>,
 }
 
-/// A connection and the raw socket beside it.
+/// A connection and its raw socket.
 #[derive(Debug)]
 struct Lane {
     connection: Socket,
     raw: StampedSocket,
     ends: Ends,
     handshake: Handshake,
-    /// Time at which the kernel sent the timestamp value of the handshake.
+    /// Time at which the kernel sent the timestamp value in the handshake.
     begun: Instant,
     under_way: BTreeMap<u32, Waiting>,
     last: u32,
@@ -72,7 +73,7 @@ struct Lane {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     ttl: u8,
-    /// Timestamp value that the target echoes (RFC 7323 §3).
+    /// Timestamp value of the probe, which the target echoes (RFC 7323 §3).
     stamp: u32,
 }
 
@@ -89,7 +90,7 @@ impl Held {
         })
     }
 
-    /// Returns the lane of a flow; a new one where there is none.
+    /// Returns the lane of a flow, and opens one if there is none.
     fn lane(&mut self, flow: u16) -> io::Result<&mut Lane> {
         let flow = if flow == SCOUT { 0 } else { flow };
         if !self.lanes.contains_key(&flow) {
@@ -103,7 +104,7 @@ impl Held {
 }
 
 impl Held {
-    /// Puts aside a connection that the target closed: routers may still answer probes in it.
+    /// Sets aside a connection that the target closed, because routers may still answer its probes.
     fn retire(&mut self, flow: u16) {
         self.closed.retain(|lane| !lane.under_way.is_empty());
         let Some(lane) = self.lanes.remove(&flow) else {
@@ -178,7 +179,7 @@ impl Lane {
             .map_err(|source| TraceError::NotConnected { target, source })
     }
 
-    /// Returns true if the target keeps it open. Received data is dropped.
+    /// Returns true if the target keeps the connection open. Received data is discarded.
     fn is_open(&self) -> bool {
         !matches!(drain(&self.connection), Drained::Ended)
     }
@@ -239,8 +240,8 @@ impl Lane {
         }
     }
 
-    /// Returns the answer to a probe in a segment of the target. A segment that it sends of its own
-    /// accord answers none.
+    /// Returns the answer to a probe in a segment from the target. A segment that the target sends
+    /// without a probe answers none.
     fn replied(&mut self, target: SocketAddr, reply: &Reply) -> Option<Seen> {
         let said = segment::read(&self.ends, &reply.bytes)?;
         let answer = if said.is_reset {
@@ -271,9 +272,9 @@ impl Lane {
     }
 }
 
-/// Returns the probe that is answered, by the timestamp `echoed`: of several that bear it the one
-/// with the largest TTL, as the others may have expired. Without an echo it is the first of those
-/// that can have come `hops` far.
+/// Returns the probe that is answered, identified by the timestamp `echoed`. If several probes have
+/// this timestamp, the one with the largest TTL is returned, because the others may have expired.
+/// Without an echo, it is the first probe that can have travelled `hops` hops.
 fn which(under_way: &BTreeMap<u32, Waiting>, echoed: Option<u32>, hops: u8) -> Option<u32> {
     let mut all = under_way.iter();
     let found = match echoed {
@@ -286,14 +287,14 @@ fn which(under_way: &BTreeMap<u32, Waiting>, echoed: Option<u32>, hops: u8) -> O
 }
 
 impl Drop for Held {
-    /// Closes all connections at once, so that they need not be waited for one after the other.
+    /// Closes all connections first, so that they need not be waited for one after the other.
     fn drop(&mut self) {
         self.all().for_each(Lane::shut);
     }
 }
 
 impl Drop for Lane {
-    /// Closes the connection as other programs do. Closing with unread data would send an RST.
+    /// Closes the connection in the usual way. Closing it with unread data would send an RST.
     fn drop(&mut self) {
         self.shut();
         let end = self.shut.unwrap_or_else(Instant::now) + CLOSING;
@@ -306,7 +307,7 @@ impl Drop for Lane {
     }
 }
 
-/// The result of reading everything there is.
+/// The result of reading all available data.
 enum Drained {
     All,
     Ended,
@@ -374,7 +375,7 @@ fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::
     })
 }
 
-/// Returns the target's SYN/ACK, of which the raw socket has a copy.
+/// Returns the target's SYN/ACK, of which the raw socket received a copy.
 fn handshake(raw: &StampedSocket, ends: &Ends) -> io::Result<Handshake> {
     let end = Instant::now() + CLOSING;
     loop {
@@ -402,7 +403,7 @@ fn is_ready(socket: &impl AsFd, flags: PollFlags, patience: Duration) -> bool {
     poll(&mut fds, Some(&length)).is_ok_and(|ready| ready > 0)
 }
 
-/// Returns the offset of the TCP header in the bytes that a raw socket shows.
+/// Returns the offset of the TCP header in the bytes that a raw socket returns.
 fn shown(ends: &Ends, bytes: &[u8]) -> Option<usize> {
     match ends.destination {
         IpAddr::V4(_) => Some(usize::from(bytes.first()? & 0xf) * 4),

@@ -1,8 +1,8 @@
-//! The path MTU, and the hops at which it shrinks.
+//! The path MTU, and the hops at which it decreases.
 //!
-//! The probes are UDP with "don't fragment", as tracepath sends them. Routers that report an MTU
-//! are believed; where large packets vanish without an ICMP error (a black hole, RFC 4459 §3.1),
-//! the size is searched for, and then the hop.
+//! The probes are UDP datagrams with "don't fragment", as in tracepath. If routers report an MTU,
+//! their value is used. If large packets are lost without an ICMP error (a black hole, RFC 4459
+//! §3.1), a search determines the maximum size and then the hop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,16 +24,16 @@ use crate::clock::Clock;
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 use crate::route::RouteSocket;
 
-/// First size where the kernel does not report the device's MTU.
+/// First size to try if the kernel does not report the device's MTU.
 const ETHERNET: u16 = 1_500;
 /// MTUs that every link supports (RFC 791, RFC 8200 §5).
 const LEAST_V4: u16 = 68;
 const LEAST_V6: u16 = 1_280;
-/// Size of small probes: the same as the trace's.
+/// Size of small probes, which is also that of the trace.
 const SMALL: u16 = 64;
-/// Most reports of a smaller MTU, one after the other.
+/// Maximum number of successive reports of a smaller MTU.
 const MAX_NARROWINGS: usize = 12;
-/// Number of tries before a size counts as vanished.
+/// Number of attempts before packets of a size count as lost.
 const TRIES: u32 = 3;
 /// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_millis(1_000);
@@ -42,15 +42,15 @@ const PLATEAUS: [u16; 7] = [8_166, 4_352, 2_002, 1_492, 1_006, 508, 296];
 
 /// The outcome of a probe of some size.
 enum Outcome {
-    /// The probe came as far as it was meant to.
+    /// The probe reached its destination or the intended hop.
     Passed,
     /// A router or this host reported an MTU.
     TooBig(Option<IpAddr>, u16),
-    /// Nothing was received.
+    /// No answer was received.
     Vanished,
 }
 
-/// Finds the path MTU as far as the trace came, and reports it.
+/// Determines the path MTU as far as the trace reached, and reports it.
 pub(super) fn discover(
     plan: &TracePlan,
     known: &Known,
@@ -82,7 +82,7 @@ struct Search<'a> {
     clock: Clock,
     stop: &'a AtomicBool,
     number: u32,
-    /// Time from which a hop that kept silent may be probed again.
+    /// Time from which a silent hop may be probed again.
     due: Timestamp,
     device: u16,
 }
@@ -114,7 +114,7 @@ impl<'a> Search<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Lowers the size from the device's own MTU until a packet passes.
+    /// Lowers the size from the device's own MTU until a packet gets through.
     fn descend(&mut self, found: &mut PathMtu, known: &Known) -> Result<(), TraceError> {
         let mut size = self.device;
         for _ in 0..MAX_NARROWINGS {
@@ -144,7 +144,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Searches for the largest size that does not vanish, and the hop behind which `size` does.
+    /// Searches for the largest packet size that gets through, and for the hop beyond which packets
+    /// of `size` are lost.
     fn black_hole(&mut self, found: &mut PathMtu, size: u16) -> Result<(), TraceError> {
         let is_passed = |outcome| matches!(outcome, Outcome::Passed);
         if self.is_stopped() || !is_passed(self.probe(found.to_ttl, SMALL)?) {
@@ -177,7 +178,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Sends packets of `size` as far as `ttl` until one is answered.
+    /// Sends packets of `size` with the TTL `ttl` until one is answered.
     fn probe(&mut self, ttl: u8, size: u16) -> Result<Outcome, TraceError> {
         for _ in 0..TRIES {
             self.rest();
@@ -252,8 +253,8 @@ fn outcome(answer: &Answered) -> Outcome {
     }
 }
 
-/// Returns the plausible MTU for a router's report: smaller than the size that did not fit, and no
-/// smaller than every link allows. Very old routers report 0.
+/// Returns a plausible MTU for the MTU that a router reports: smaller than the size that did not
+/// fit, and at least the minimum of every link. Very old routers report 0.
 fn believable(told: u16, size: u16, is_v4: bool) -> u16 {
     let least = if is_v4 { LEAST_V4 } else { LEAST_V6 };
     if told != 0 && told < size {

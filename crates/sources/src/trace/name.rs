@@ -1,4 +1,4 @@
-//! Host names of addresses, looked up in parallel with the measurement.
+//! Reverse lookups of host names, in parallel with the measurement.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -11,14 +11,14 @@ use core::time::Duration;
 
 use socket2::SockAddr;
 
-/// Number of parallel lookups: one slow answer does not hold up the others.
+/// Number of parallel lookups, so that one slow answer does not delay the others.
 const THREADS: usize = 4;
-/// Most addresses looked up.
+/// Maximum number of addresses looked up.
 const MAX_ADDRESSES: usize = 1_024;
-/// Longest name, in bytes (`NI_MAXHOST`).
+/// Maximum length of a name, in bytes (`NI_MAXHOST`).
 const LONGEST: usize = 1_025;
 
-/// Reverse lookups in progress, by the system's own resolver.
+/// Reverse lookups in progress, performed by the system's resolver.
 #[derive(Debug)]
 pub struct Names {
     ask: mpsc::Sender<IpAddr>,
@@ -28,8 +28,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Starts threads that wait for addresses. They end when this is dropped, or when the resolver
-    /// lets them.
+    /// Starts threads that wait for addresses. They end when this value is dropped, or as soon
+    /// after that as the resolver returns.
     pub fn begin() -> Self {
         let (ask, questions) = mpsc::channel::<IpAddr>();
         let (tell, answers) = mpsc::channel();
@@ -49,7 +49,7 @@ impl Names {
         }
     }
 
-    /// Requests the name of an address, once.
+    /// Requests the name of an address, at most once per address.
     pub fn ask(&mut self, address: IpAddr) {
         let is_new = self.asked.len() < MAX_ADDRESSES && self.asked.insert(address);
         if is_new && self.ask.send(address).is_ok() {
@@ -57,7 +57,7 @@ impl Names {
         }
     }
 
-    /// Returns the names received so far, or within `patience`.
+    /// Returns the names received so far and within the next `patience`.
     pub fn collect(&mut self, patience: Duration) -> Vec<(IpAddr, String)> {
         let end = Instant::now() + patience;
         let mut names = Vec::new();
@@ -88,7 +88,7 @@ fn serve(questions: &Mutex<mpsc::Receiver<IpAddr>>, tell: &mpsc::Sender<(IpAddr,
     }
 }
 
-/// Returns the name of an address; `None` where it has none.
+/// Returns the name of an address; `None` if it has none.
 fn look_up(address: IpAddr) -> Option<String> {
     let address = SockAddr::from(SocketAddr::new(address, 0));
     let mut name = [0 as c_char; LONGEST];

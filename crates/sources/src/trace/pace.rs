@@ -1,9 +1,10 @@
-//! The schedule of probes by hop. Pure: time is an argument.
+//! The schedule of probes by hop. It performs no I/O, and the time is passed in.
 //!
-//! Each hop has at most one probe in flight. The distance to search is not known at first: a scout
-//! sent with the largest TTL tells by the TTL of its answer how far away the target may be; without
-//! an answer, a few hops beyond the farthest that answered are tried. So hardly anything is sent
-//! beyond the target, whose own limits on ICMP errors would otherwise cost its later answers.
+//! Each hop has at most one probe in flight. The number of hops is not known at first. A scout is
+//! sent with the maximum TTL, and the TTL of its answer gives the likely distance of the target.
+//! Without an answer, a few hops beyond the farthest one that answered are tried. In this way
+//! hardly any probes are sent beyond the target, whose rate limit for ICMP errors would otherwise
+//! suppress its later answers.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +12,13 @@ use core::time::Duration;
 
 use lagtrace_core::observed::time::Timestamp;
 
-/// Number of hops probed beyond the farthest that answered, while all answer.
+/// Number of hops probed beyond the farthest one that answered, as long as all hops answer.
 const AHEAD: u8 = 4;
-/// Time for which a hop that left a probe unanswered is left alone: longer than the defaults of
-/// `net.ipv4.icmp_ratelimit` and `net.ipv6.icmp.ratelimit`, so that a router that limits its
-/// answers has one to give.
+/// Time during which a hop that did not answer a probe is not probed again. It is longer than the
+/// defaults of `net.ipv4.icmp_ratelimit` and `net.ipv6.icmp.ratelimit`, so that a router's rate
+/// limit allows an answer again.
 pub(super) const RECOVERY: Duration = Duration::from_millis(1_100);
-/// Number of probes beyond those wanted that a hop gets to make up for unanswered ones.
+/// Number of extra probes for a hop to make up for unanswered ones.
 const SPARE: u32 = 2;
 /// Number of probes to a hop before it counts as silent.
 const TRIES: u32 = 3;
@@ -27,9 +28,9 @@ const TRIES: u32 = 3;
 pub(super) enum Next {
     /// Send a probe of this flow and TTL.
     Send(u16, u8),
-    /// Nothing until then.
+    /// Wait until this time.
     Wait(Timestamp),
-    /// Nothing until a probe in flight is answered or overdue.
+    /// Wait until a probe in flight is answered or overdue.
     Idle,
     /// Every hop is known.
     Done,
@@ -40,26 +41,26 @@ pub(super) enum Next {
 pub(super) enum Met {
     /// A router on the path.
     Router,
-    /// The target, or a host that answers for it.
+    /// The target, or a host that answers on its behalf.
     End {
-        /// True if it answered by an ICMP error, whose rate it may limit.
+        /// True if the host answered with an ICMP error, whose rate may be limited.
         is_limited: bool,
     },
 }
 
-/// The parameters of a trace's pace.
+/// The parameters of a trace's schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     pub(super) first_ttl: u8,
     pub(super) max_ttl: u8,
-    /// Number of answers wanted from each hop; `None`: one probe per round, answered or not.
+    /// Number of answers requested from each hop; `None`: one probe per round, answered or not.
     pub(super) wanted: Option<u32>,
     /// Time between probes to one hop.
     pub(super) interval: Duration,
     /// Time between any two packets.
     pub(super) gap: Duration,
-    /// Number of hops probed beyond the farthest that answered once some are silent: as many silent
-    /// ones in a row end the search.
+    /// Number of hops probed beyond the farthest one that answered, once some hops are silent. The
+    /// search ends after this number of consecutive silent hops.
     pub(super) far_ahead: u8,
 }
 
@@ -68,32 +69,32 @@ pub(super) struct Manner {
 pub(super) struct Pace {
     manner: Manner,
     hops: BTreeMap<(u16, u8), Hop>,
-    /// Time from which each TTL may be probed again, and whether it left a probe unanswered: flows
-    /// share the routers.
+    /// Time from which each TTL may be probed again, and whether its last probe was unanswered.
+    /// Shared by all flows, because flows share the routers.
     due: BTreeMap<u8, (Timestamp, bool)>,
-    /// Time at which the next packet may leave.
+    /// Time at which the next packet may be sent.
     next: Timestamp,
     flows: u16,
     rounds: u32,
-    /// Distance of the target in hops, once it or a host for it answered.
+    /// Distance of the target in hops, known once the target or a host on its behalf has answered.
     distance: Option<u8>,
-    /// True if the host that answered there does not limit its answers.
+    /// True if the host that answered at this distance does not limit its answers.
     is_willing: bool,
-    /// Likely distance, by the target's answer to the scout.
+    /// Likely distance, derived from the target's answer to the scout.
     guess: Option<u8>,
-    /// True if the target answered at all.
+    /// True if the target has answered at all.
     is_alive: bool,
-    /// Farthest hop that answered.
+    /// Farthest hop that has answered.
     highest: u8,
     is_far: bool,
-    /// Distance up to which the search was extended for a target that answers.
+    /// Hop up to which the search was extended because the target answers.
     reach: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Hop {
     sent: u32,
-    /// Number of probes since it was last given up as silent.
+    /// Number of probes since the hop was last given up as silent.
     tries: u32,
     answered: u32,
     is_under_way: bool,
@@ -128,7 +129,7 @@ impl Pace {
         self.distance.unwrap_or(self.highest)
     }
 
-    /// Records that the target answered the scout, from `hops` away if that is right.
+    /// Records that the target answered the scout; `hops` is its estimated distance.
     pub(super) fn scouted(&mut self, hops: Option<u8>) {
         self.is_alive = true;
         self.guess =
@@ -140,12 +141,12 @@ impl Pace {
         self.rounds = self.rounds.saturating_add(1);
     }
 
-    /// Allows other flows at the hops known by now.
+    /// Adds further flows at the hops known so far.
     pub(super) fn add_flows(&mut self, flows: u16) {
         self.flows = self.flows.max(flows);
     }
 
-    /// Returns the largest TTL to probe for now.
+    /// Returns the largest TTL to probe at present.
     pub(super) fn frontier(&self) -> u8 {
         let known = self.guess.filter(|&guess| self.highest < guess);
         let far = self.manner.far_ahead;
@@ -171,8 +172,8 @@ impl Pace {
         }
     }
 
-    /// Extends the search for a target that answered but was not reached yet; returns true if that
-    /// is possible.
+    /// Extends the search if the target answered but was not reached yet; returns true if this is
+    /// possible.
     fn extend(&mut self) -> bool {
         let is_wanted = self.distance.is_none() && self.is_alive;
         let frontier = self.frontier();
@@ -210,9 +211,10 @@ impl Pace {
         }
     }
 
-    /// Returns true if a hop has to wait for another one. The host that answered for the target, or
-    /// at the farthest hop, may be the next hop's too (a router that refuses to forward) and limit
-    /// its answers: it has none left for the hops that are not known yet if others take them.
+    /// Returns true if a hop must wait for another hop. The host that answered on behalf of the
+    /// target, or at the farthest hop, may also be the next hop (a router that refuses to forward)
+    /// and may limit its answers. If other hops used up these answers, none would be left for the
+    /// hops that are not known yet.
     fn is_put_off(&self, ttl: u8, hop: Hop) -> bool {
         let is_open = |ttl: &u8| {
             let hop = self.hops.get(&(0, *ttl)).copied().unwrap_or_default();
@@ -288,7 +290,7 @@ impl Pace {
         }
     }
 
-    /// Records that a probe is overdue: its answer will be late if it comes at all.
+    /// Records that a probe is overdue: if it is answered, the answer is late.
     pub(super) fn overdue(&mut self, flow: u16, ttl: u8, sent: Timestamp) {
         self.hops.entry((flow, ttl)).or_default().is_under_way = false;
         // Beyond the target there is no host to answer.
@@ -326,11 +328,11 @@ mod tests {
         }
     }
 
-    /// The behaviour of hops: whether a probe with this TTL at this time is answered.
+    /// The behaviour of hops: returns true if a probe with this TTL at this time is answered.
     type Path<'a> = &'a mut dyn FnMut(u8, Duration) -> bool;
 
-    /// Runs a trace to a target `distance` hops away, with 10 ms to each answer and 300 ms to each
-    /// timeout; returns the probes with their times, and the duration.
+    /// Runs a trace to a target `distance` hops away; each answer takes 10 ms, each timeout 300 ms.
+    /// Returns the probes with their times, and the duration.
     fn run(mut pace: Pace, distance: u8, path: Path<'_>) -> (Vec<(u8, Duration)>, Duration) {
         let start = Timestamp::from_nanos(1_000_000_000);
         let (mut now, mut sent, mut under_way) = (start, Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The bytes of probes behind their IP header, and the match of quotes and replies to probes.
+//! The bytes of probes after their IP header, and the matching of quotes and replies to probes.
 
 use lagtrace_core::observed::route::HopAnswer;
 use lagtrace_core::observed::segment::TcpFlags;
@@ -8,25 +8,26 @@ use crate::headers::{Ends, TcpSegment, UDP};
 
 /// Start of our payloads; the probe's number follows.
 const MAGIC: [u8; 4] = *b"lagt";
-/// Shortest payload, in bytes.
+/// Minimum length of a payload, in bytes.
 pub(super) const PAYLOAD: usize = 8;
-/// Bytes of headers behind the IP header.
+/// Bytes of the headers that follow the IP header.
 pub(super) const UDP_HEADER: usize = 8;
 pub(super) const ECHO_HEADER: usize = 8;
 pub(super) const SYN_LEN: usize = 24;
-/// Control bits that tell the outcome of a SYN, and their values.
+/// Control bits that determine the result of a SYN, and their values.
 const HANDSHAKE: TcpFlags = SYN_ACK.with(TcpFlags::RST);
 const SYN_ACK: TcpFlags = TcpFlags::SYN.with(TcpFlags::ACK);
 const RST_ACK: TcpFlags = TcpFlags::RST.with(TcpFlags::ACK);
-/// Number of probes that a SYN's sequence number can identify, and the step between them: the
-/// answer to a SYN acknowledges one more.
+/// Number of probes that a SYN's sequence number can identify, and the difference between
+/// consecutive numbers. The difference is needed because the answer to a SYN acknowledges its
+/// number plus one.
 const SYN_NUMBERS: u32 = 1 << 20;
 const SYN_STEP: u32 = 1 << 12;
-/// Number of values of a UDP checksum: 0 means that there is none.
+/// Number of different UDP checksums; 0 is not used, because it means that there is no checksum.
 const CHECKSUMS: u32 = 65_535;
 
-/// Returns the number of a probe by its remainder: the latest one up to `last` that leaves `rest`
-/// when divided by `modulus`.
+/// Returns the number of a probe from its remainder: the latest number up to `last` that leaves
+/// `rest` when divided by `modulus`.
 pub(super) fn recall(last: u32, rest: u32, modulus: u32) -> Option<u32> {
     let back = (last % modulus + modulus).checked_sub(rest)? % modulus;
     (rest < modulus).then(|| last.checked_sub(back)).flatten()
@@ -41,14 +42,14 @@ pub(super) fn payload(number: u32, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the probe's number in a payload; `None` where it was cut off or is not ours.
+/// Returns the probe's number in a payload; `None` if the payload is cut off or not ours.
 pub(super) fn payload_number(bytes: &[u8]) -> Option<u32> {
     let number = bytes.strip_prefix(&MAGIC)?.first_chunk()?;
     Some(u32::from_be_bytes(*number))
 }
 
-/// Returns a UDP datagram whose checksum is `wanted`, not 0: routers quote the checksum even if
-/// they quote eight bytes, and load balancing by flow ignores it.
+/// Returns a UDP datagram with the checksum `wanted`, which is not 0. Routers quote the checksum
+/// even if they quote only eight bytes, and load balancing by flow ignores it.
 pub(super) fn udp(ends: &Ends, wanted: u16, number: u32, len: usize) -> Vec<u8> {
     let payload = payload(number, len.saturating_sub(UDP_HEADER));
     let length = u16::try_from(UDP_HEADER + payload.len()).unwrap_or(u16::MAX);
@@ -70,7 +71,7 @@ pub(super) fn udp(ends: &Ends, wanted: u16, number: u32, len: usize) -> Vec<u8> 
     bytes
 }
 
-/// Returns the checksum of a probe's number.
+/// Returns the checksum for a probe's number.
 pub(super) fn udp_tag(number: u32) -> u16 {
     u16::try_from(number % CHECKSUMS + 1).unwrap_or(1)
 }
@@ -82,8 +83,8 @@ pub(super) fn udp_number(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
     is_ours.then(|| recall(last, rest, CHECKSUMS)).flatten()
 }
 
-/// Returns the probe whose datagram is echoed, by the half of the number in its payload that does
-/// not compensate for the checksum.
+/// Returns the probe whose datagram is echoed. Only the half of the number in the payload that does
+/// not compensate for the checksum is used.
 pub(super) fn udp_echoed(datagram: &[u8], last: u32) -> Option<u32> {
     let payload = datagram.get(UDP_HEADER..)?;
     let rest = word(payload.strip_prefix(&MAGIC)?, 2)?;
@@ -129,7 +130,7 @@ pub(super) fn syn_number(ends: &Ends, base: u32, quoted: &[u8], last: u32) -> Op
         .flatten()
 }
 
-/// Returns the probe that a segment of the target answers, and the answer.
+/// Returns the probe that a segment from the target answers, and the answer.
 pub(super) fn syn_reply(
     ends: &Ends,
     base: u32,
@@ -149,7 +150,7 @@ pub(super) fn syn_reply(
 }
 
 /// Returns an echo request whose checksum does not depend on the probe's number, so that load
-/// balancing by it sends all of them the same way.
+/// balancing by checksum sends all probes along the same path.
 pub(super) fn echo(is_v4: bool, id: u16, number: u32, len: usize) -> Vec<u8> {
     let sequence = (number & 0xffff) as u16;
     let mut bytes = vec![if is_v4 { 8 } else { 128 }, 0, 0, 0];
@@ -167,8 +168,8 @@ pub(super) fn echo(is_v4: bool, id: u16, number: u32, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the probe of a quoted or answered echo request. `id` is `None` where the kernel ensures
-/// that we receive only our own.
+/// Returns the probe of an echo request that is quoted or answered. `id` is `None` if the kernel
+/// delivers only our own messages.
 pub(super) fn echo_number(id: Option<u16>, kind: u8, message: &[u8], last: u32) -> Option<u32> {
     let is_ours = *message.first()? == kind && id.is_none_or(|id| word(message, 4) == Some(id));
     let sequence = word(message, 6)?;
@@ -177,7 +178,7 @@ pub(super) fn echo_number(id: Option<u16>, kind: u8, message: &[u8], last: u32) 
         .flatten()
 }
 
-/// Returns the bytes behind an IPv4 header.
+/// Returns the bytes after an IPv4 header.
 pub(super) fn behind_v4(packet: &[u8]) -> Option<&[u8]> {
     packet.get(usize::from(packet.first()? & 0xf) * 4..)
 }

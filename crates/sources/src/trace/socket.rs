@@ -12,17 +12,17 @@ use crate::stamped::{self, from_port};
 /// The kind of a probe's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// UDP, with the header made by the kernel.
+    /// UDP, with the header written by the kernel.
     Udp,
     /// ICMP echo requests, with the identifier chosen by the kernel.
     Ping,
     /// TCP, for `connect`.
     Tcp,
-    /// Raw UDP: everything behind the IP header is ours.
+    /// Raw UDP: we write everything after the IP header.
     RawUdp,
-    /// Raw TCP: everything behind the IP header is ours.
+    /// Raw TCP: we write everything after the IP header.
     RawTcp,
-    /// Raw ICMP: everything behind the IP header is ours.
+    /// Raw ICMP: we write everything after the IP header.
     RawIcmp,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn open(kind: Kind, target: SocketAddr, dress: &Dress) -> Result<Sock
     Ok(socket)
 }
 
-/// Returns a function that makes the error of an operation.
+/// Returns a function that creates the error of an operation.
 pub(super) fn failure(
     operation: &'static str,
     target: SocketAddr,
@@ -125,7 +125,7 @@ fn mark(socket: &Socket, target: SocketAddr, dress: &Dress) -> Result<(), TraceE
     })
 }
 
-/// Sets the TTL of the packets sent from now on.
+/// Sets the TTL of packets sent after this call.
 pub(super) fn set_ttl(socket: &Socket, is_v4: bool, ttl: u8) -> io::Result<()> {
     if is_v4 {
         socket.set_ttl_v4(ttl.into())
@@ -134,7 +134,8 @@ pub(super) fn set_ttl(socket: &Socket, is_v4: bool, ttl: u8) -> io::Result<()> {
     }
 }
 
-/// Returns the source address that the kernel chooses. Connecting a UDP socket sends nothing.
+/// Returns the source address that the kernel chooses, by connecting a UDP socket, which sends no
+/// packet.
 pub(super) fn source(target: SocketAddr, dress: &Dress) -> Result<IpAddr, TraceError> {
     let dress = Dress {
         source_port: None,

@@ -1,4 +1,4 @@
-//! Properties of a scenario that tell on what its truth depends.
+//! Properties of a scenario that determine what its truth depends on.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::scenario::quantity::Size;
 use crate::scenario::{Scenario, Service};
 use crate::server::{Answer, PAGE, Server};
 
-/// The protocols, as tshark names them, whose headers the first few bytes of a packet hold.
+/// The protocols, by tshark's names, whose headers are within the first few bytes of a packet.
 const HEADERS: [&str; 5] = ["tcp", "frame", "ip", "ipv6", "sll"];
 
-/// Returns true if a scenario sets nothing of the path but its round trip and seed.
+/// Returns true if a scenario sets only the round trip and the seed of the path.
 pub(super) fn is_plain(scenario: &Scenario) -> bool {
     let plain = PathSpec {
         round_trip: scenario.path.round_trip,
@@ -21,7 +21,7 @@ pub(super) fn is_plain(scenario: &Scenario) -> bool {
     scenario.path == plain && scenario.without.path.is_none()
 }
 
-/// Returns the scenario with both its hosts in one.
+/// Returns the scenario with a single host that is both client and server.
 pub(super) fn on_loopback(scenario: &Scenario) -> Scenario {
     let mut moved = scenario.clone().with_round_trip(Duration::ZERO);
     moved.path.loopback = true;
@@ -41,7 +41,7 @@ pub(super) fn has_size(server: &Server) -> bool {
     }
 }
 
-/// Returns the largest body of a service's responses, in bytes; `None` if that is not known.
+/// Returns the maximum size of a service's response bodies, in bytes; `None` if it is not known.
 pub(super) fn largest_answer(service: &Service) -> Option<u64> {
     let page = PAGE.len() as u64;
     match &service.server {
@@ -60,7 +60,7 @@ pub(super) fn largest_answer(service: &Service) -> Option<u64> {
     }
 }
 
-/// Returns true if the truth may depend on events that come once per connection or client process:
+/// Returns true if the truth may depend on events that occur once per connection or client process:
 /// the proof filters on TCP flags or TLS handshakes, or the client looks up a name.
 pub(super) fn counts_connections(service: &Service) -> bool {
     let mut filters = service
@@ -72,8 +72,8 @@ pub(super) fn counts_connections(service: &Service) -> bool {
         || filters.any(|filter| filter.contains("tcp.flags.") || filter.contains("tls.handshake"))
 }
 
-/// Returns true if all traffic but bodies is HTTP in clear text, whose heads stand at the beginning
-/// of a packet: no TLS, no lookups, no other protocol.
+/// Returns true if all traffic except bodies is HTTP in clear text, with heads at the beginning of
+/// packets: no TLS, no lookups, no other protocol.
 pub(super) fn speaks_http(service: &Service) -> bool {
     let is_plain = match &service.server {
         Server::Nginx(nginx) => nginx.tls.is_none(),
@@ -84,8 +84,8 @@ pub(super) fn speaks_http(service: &Service) -> bool {
     is_plain && !asks_by_name && !matches!(service.load, Load::Command(_))
 }
 
-/// Returns true if the truth may depend on the payload: a proof reads more than headers up to
-/// TCP's, or the load asks for more than `/`.
+/// Returns true if the truth may depend on the payload: a proof reads more than the headers up to
+/// TCP's, or the load requests more than `/`.
 pub(super) fn speaks_of_content(service: &Service) -> bool {
     let mut filters = service
         .proof

@@ -6,7 +6,7 @@ fn scenario(name: &str) -> Scenario {
     Scenario::by_name(name).expect("a shipped scenario")
 }
 
-/// Returns the variations of a scenario by the first `seeds` seeds.
+/// Returns the variations of a scenario for the first `seeds` seeds.
 fn drawn(name: &str, seeds: u64) -> Vec<(Request, Drawn)> {
     let scenario = scenario(name);
     let request = Request::all_of(&scenario).swap_remove(0);

@@ -1,4 +1,4 @@
-//! The response of one server: its bytes, cut into writes, made once.
+//! The response of one server, created once: its bytes, split into writes.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -43,7 +43,7 @@ impl Answer {
         }
     }
 
-    /// Writes the response; returns when each write returned.
+    /// Writes the response; returns the time at which each write returned.
     pub(super) fn write(&self, mut to: &TcpStream, process: &Process) -> io::Result<Vec<u64>> {
         let mut written_ns = Vec::with_capacity(self.writes.len());
         for (n, bytes) in self.writes.iter().enumerate() {
@@ -71,7 +71,7 @@ fn write_with_more_to_come(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the page, or the given number of bytes of it over and over.
+/// Returns the page, or the given number of bytes made of repetitions of the page.
 pub(crate) fn text(bytes: Option<u64>) -> Vec<u8> {
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     let length = bytes.unwrap_or(PAGE.len());

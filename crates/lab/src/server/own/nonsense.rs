@@ -1,4 +1,4 @@
-//! Servers that speak no HTTP, and the closing of a connection by any of the lab's own servers.
+//! Servers that do not use HTTP, and the closing of a connection by any of the lab's own servers.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::server::request::Requests;
 
-/// The answer of a garbling server: no byte of it belongs into a status line.
+/// The answer of the garbage server; none of its bytes is valid in a status line.
 pub(super) const GARBAGE: [u8; 64] = [0xA5; 64];
 
-/// A TLS record of type alert, TLS 1.2: fatal, unexpected_message (RFC 8446 §5.1, §6).
+/// A TLS record with an alert, TLS 1.2: fatal, unexpected_message (RFC 8446 §5.1, §6).
 pub(super) const TLS_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 
 /// Answers the first request with these bytes and closes the connection.
@@ -21,8 +21,8 @@ pub(super) fn answer(mut connection: &TcpStream, bytes: &[u8]) -> io::Result<()>
     Ok(())
 }
 
-/// Closes a connection once the client has closed it or sent no more for two seconds: closing
-/// earlier would reset it while data are under way.
+/// Closes a connection once the client has closed it or has sent nothing for two seconds. Closing
+/// it earlier would reset it while data is in flight.
 pub(super) fn close(connection: &TcpStream) -> io::Result<()> {
     connection.shutdown(Shutdown::Write)?;
     connection.set_read_timeout(Some(Duration::from_secs(2)))?;

@@ -1,6 +1,6 @@
-//! The options of a server of the lab's own, as a scenario sets them. With its defaults it is
-//! healthy: a thread per connection, `TCP_NODELAY`, the page in one write. Each option is one
-//! fault.
+//! The options of a server of the lab's own, as set by a scenario. With its default options the
+//! server has no fault: a thread per connection, `TCP_NODELAY`, the page in one write. Each option
+//! causes one fault.
 
 use std::time::Duration;
 
@@ -34,11 +34,11 @@ pub struct Accepting {
     /// The backlog of `listen(2)`: 128 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<u16>,
-    /// The time after each accepted connection in which no other is.
+    /// The time after each accepted connection during which no other connection is accepted.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub every: Duration,
-    /// The number of requests that are served at a time, over all connections; the others stay
-    /// unread in their sockets. None: as many as there are connections.
+    /// The number of requests that are served in parallel, over all connections; further requests
+    /// stay unread in their sockets. `None`: as many as there are connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u16>,
 }
@@ -50,10 +50,11 @@ pub struct Reading {
     /// The time for which a request stays in the kernel before the program reads it.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub late: Duration,
-    /// The interval, on the program's own clock, at whose multiples it looks for requests.
+    /// The interval, on the program's own clock, at whose multiples the program checks for
+    /// requests.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub tick: Duration,
-    /// The time for which reading stops before the body, once a request has begun.
+    /// The time for which reading pauses before the body, once a request has begun.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub body_late: Duration,
     /// True to send no `100 Continue` to a request with `Expect: 100-continue`.
@@ -67,7 +68,7 @@ pub struct Reading {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thinking {
-    /// The time that a request takes.
+    /// The time that serving a request takes.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub time: Duration,
     /// The number of requests, over all connections, of which only one takes that time.
@@ -76,16 +77,16 @@ pub struct Thinking {
     /// The time that the process needs before its first response, while every request waits.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub warm_up: Duration,
-    /// The stops of the whole process, now and then.
+    /// Occasional stops of the whole process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stops: Option<Stops>,
 }
 
-/// Stops of a process as a whole, as of one whose memory is being garbage-collected.
+/// Stops of the whole process, as during garbage collection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stops {
-    /// The time from the beginning of one stop to that of the next.
+    /// The time from the beginning of one stop to the beginning of the next.
     #[serde(with = "duration")]
     pub every: Duration,
     /// The duration of a stop.
@@ -99,7 +100,7 @@ pub struct Stops {
 pub struct SocketOptions {
     /// True to leave Nagle's algorithm on; otherwise `TCP_NODELAY` is set.
     pub nagle: bool,
-    /// The way in which writes announce more data, none of which comes.
+    /// The way in which writes announce further data, although none follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
     /// `SO_SNDBUF`.
@@ -108,7 +109,8 @@ pub struct SocketOptions {
     /// `SO_RCVBUF`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
-    /// The `SO_RCVBUF` of each accepted connection: by then it has advertised more than that.
+    /// The `SO_RCVBUF` that is set on each accepted connection, which has already advertised a
+    /// larger window by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shrunk_receive_buffer: Option<Size>,
     /// `SO_MAX_PACING_RATE`.
@@ -116,13 +118,13 @@ pub struct SocketOptions {
     pub pacing: Option<Rate>,
 }
 
-/// The way in which a program tells the kernel that more data are to come.
+/// The way in which a program tells the kernel that more data will follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hold {
     /// `TCP_CORK`, never cleared.
     Cork,
-    /// `MSG_MORE` at every write.
+    /// `MSG_MORE` in every write.
     More,
 }
 
@@ -130,28 +132,28 @@ pub enum Hold {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Response {
-    /// The bytes of a body of text instead of the page.
+    /// The size of a text body that is sent instead of the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Size>,
-    /// True if the header has a write of its own.
+    /// True if the header is sent in a separate write.
     pub apart: bool,
-    /// The size of the writes in which the body is sent.
+    /// The size of the writes that send the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub piece: Option<Size>,
     /// The time between two writes.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub between: Duration,
-    /// The way in which the response tells the end of its body.
+    /// The way in which the response marks the end of its body.
     #[serde(skip_serializing_if = "Framing::is_length")]
     pub framing: Framing,
-    /// The time for which the connection stays open after a response that ends with it.
+    /// The time for which the connection stays open after a response that is ended by the close.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub linger: Duration,
-    /// True to answer as soon as the request's header is there, and read its body afterwards.
+    /// True to answer as soon as the request's header has arrived, and to read the body afterwards.
     pub early: bool,
 }
 
-/// The way in which a response tells the end of its body (RFC 9112 §6.3).
+/// The way in which a response marks the end of its body (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Framing {
@@ -160,25 +162,25 @@ pub enum Framing {
     Length,
     /// `Transfer-Encoding: chunked`, one chunk per write.
     Chunked,
-    /// No length: the body ends when the connection does.
+    /// No length: the body ends when the connection is closed.
     Close,
-    /// A `Content-Length` that is one byte too long; the connection ends before.
+    /// A `Content-Length` that is one byte too long; the connection is closed before that byte.
     TooLong,
     /// `Content-Length` and `Connection: close`.
     LengthThenClose,
 }
 
-/// The longest time for which a server of the lab sleeps over one request.
+/// Maximum time for which a server of the lab sleeps during one request.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// The largest body, in bytes.
+/// Maximum size of a body, in bytes.
 const LONGEST_BODY: u64 = 64 << 20;
 
 /// Maximum number of pieces in which a response is written.
 const MOST_PIECES: u64 = 100_000;
 
 impl OwnServer {
-    /// Returns a server that takes this time to think.
+    /// Returns a server that takes this time before each response.
     pub(crate) fn that_thinks(time: Duration) -> Self {
         let mut server = Self::default();
         server.thinking.time = time;
@@ -198,7 +200,7 @@ impl OwnServer {
         server
     }
 
-    /// Checks that the options are within bounds; the error is the reason why not.
+    /// Checks that the options are within bounds; the error is the reason why they are not.
     pub(crate) fn check(&self) -> Result<(), String> {
         let stops = self.thinking.stops.as_ref();
         let sleeps = [
@@ -251,7 +253,7 @@ impl Framing {
         *self == Self::Length
     }
 
-    /// Returns true if the connection ends with the response.
+    /// Returns true if the connection is closed to end the response.
     pub(super) fn ends_connection(self) -> bool {
         matches!(self, Self::Close | Self::TooLong | Self::LengthThenClose)
     }

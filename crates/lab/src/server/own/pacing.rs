@@ -1,4 +1,4 @@
-//! Bounding the rate at which one connection sends.
+//! Limiting of the rate at which one connection sends.
 
 #![allow(unsafe_code)]
 

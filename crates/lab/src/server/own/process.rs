@@ -1,5 +1,4 @@
-//! The process state that all connections of a server share: its workers, its warm-up, its stops,
-//! its clock.
+//! The process state that all connections of a server share: workers, warm-up, stops and clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, Once, PoisonError};
@@ -8,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use super::options::{OwnServer, Stops, Thinking};
 
-/// The process behind a service.
+/// The process of a service.
 pub(super) struct Process {
     begun: Instant,
     stops: Option<Stops>,
     warm: Once,
-    /// The number of requests that have been thought about.
+    /// The number of requests whose work was begun.
     requests: AtomicU64,
     /// The number of idle workers; `None` if there is one for every connection.
     idle: Option<Mutex<u16>>,
     returned: Condvar,
 }
 
-/// A worker at work. It becomes free when this is dropped.
+/// A busy worker. It becomes idle when this value is dropped.
 pub(super) struct Worker<'a>(&'a Process);
 
 impl Process {
@@ -45,7 +44,8 @@ impl Process {
         Worker(self)
     }
 
-    /// Sleeps until the process's next look at its connections, if it looks only at times.
+    /// Sleeps until the process checks its connections the next time, if it checks them only at
+    /// intervals.
     pub(super) fn wait_for_tick(&self, tick: Duration) {
         if !tick.is_zero() {
             sleep(tick - remainder(self.begun.elapsed(), tick));
@@ -63,7 +63,7 @@ impl Process {
         }
     }
 
-    /// Does the work on one request.
+    /// Performs the work for one request.
     pub(super) fn think(&self, thinking: &Thinking) {
         self.warm.call_once(|| sleep(thinking.warm_up));
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Drop for Worker<'_> {
     }
 }
 
-/// Returns the rest of a time after as many whole periods as fit.
+/// Returns the remainder of a time after division by a period.
 fn remainder(time: Duration, period: Duration) -> Duration {
     let left = time.as_nanos() % period.as_nanos().max(1);
     Duration::from_nanos(u64::try_from(left).unwrap_or(0))

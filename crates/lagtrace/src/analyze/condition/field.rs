@@ -1,4 +1,4 @@
-//! Fields of an exchange, as conditions name them.
+//! Fields of an exchange that can be used in conditions.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,11 +12,11 @@ use super::{Operator, Value};
 pub(crate) enum Field {
     /// The whole duration.
     Latency,
-    /// The duration less travel and transfer.
+    /// The duration minus propagation and transmission.
     Cost,
-    /// The time that its connection took to be established.
+    /// The time that establishing the connection took.
     Setup,
-    /// The time in waits of a kind.
+    /// The time spent in waits of one kind.
     Wait(WaitKind),
     /// The time attributed to an owner.
     Time(Owner),
@@ -26,11 +26,11 @@ pub(crate) enum Field {
     Bytes,
     /// The packets of the exchange, from the first to the last.
     Packet,
-    /// The number of its connection in Wireshark (`tcp.stream`).
+    /// Wireshark's index of the connection (`tcp.stream`).
     Stream,
-    /// The number of the exchange on its connection.
+    /// The index of the exchange on its connection.
     Ordinal,
-    /// The number of losses repaired in it.
+    /// The number of losses that were repaired during the exchange.
     Losses,
     /// The request, such as `GET /path`.
     Request,
@@ -92,7 +92,7 @@ pub(crate) const FIELDS: [(&str, Field); 34] = [
 ];
 
 impl Field {
-    /// Returns the field of that name.
+    /// Returns the field with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let found = FIELDS.iter().find(|(known, _)| *known == name);
         // Every kind of wait is a field, by its name in reports.
@@ -116,7 +116,8 @@ impl Field {
         matches!(self.kind(), Kind::Duration | Kind::Number)
     }
 
-    /// Returns the field's number in `record`, to compare or sort by; `None` where it has none.
+    /// Returns the field's value in `record` as a number, for comparison or sorting; `None` if it
+    /// has none.
     pub(crate) fn number(self, record: &ExchangeRecord) -> Option<u64> {
         let exchange = &record.exchange;
         let sum = |is_meant: &dyn Fn(WaitKind, Owner) -> bool| {
@@ -169,8 +170,8 @@ fn compare(own: u64, operator: Operator, value: u64) -> bool {
     }
 }
 
-/// Compares an exchange's packets with a number: `=` holds if the packet lies within the exchange;
-/// any other operator must hold for all of the exchange's packets.
+/// Compares the packets of an exchange with a number. `=` holds if the packet is within the
+/// exchange; any other operator must hold for all packets of the exchange.
 fn packet(record: &ExchangeRecord, operator: Operator, number: u64) -> bool {
     let ends = record
         .exchange

@@ -6,11 +6,11 @@ use super::field::{FIELDS, Field, Kind};
 use super::{Condition, Fault, Operator, Value};
 use crate::duration;
 
-/// The deepest nesting of parentheses and negations.
+/// Maximum nesting of parentheses and negations.
 const DEEPEST: usize = 64;
 
-/// The operators, longer ones before those that they begin with, and whether
-/// the test is negated.
+/// The operators, and whether each is negated. A longer operator comes before the shorter ones that
+/// it begins with.
 const OPERATORS: [(&str, Operator, bool); 9] = [
     ("==", Operator::Equal, false),
     ("!=", Operator::Equal, true),
@@ -34,7 +34,8 @@ pub(super) fn parse(text: &str) -> Result<Condition, Fault> {
     }
 }
 
-/// Returns the field of that name; the error names the one that may have been meant.
+/// Returns the field with this name. If there is none, the error suggests the field that may have
+/// been meant.
 pub(crate) fn field(name: &str) -> Result<Field, String> {
     Field::named(name).ok_or_else(|| match nearest(name) {
         Some(near) => format!("`{name}` is no field, did you mean `{near}`?"),
@@ -44,7 +45,7 @@ pub(crate) fn field(name: &str) -> Result<Field, String> {
 
 struct Reader<'a> {
     text: &'a str,
-    /// The number of bytes read.
+    /// The number of bytes parsed so far.
     at: usize,
 }
 
@@ -187,7 +188,7 @@ impl<'a> Reader<'a> {
         is_there
     }
 
-    /// Takes a word if it ends there.
+    /// Consumes a word if the text continues with it and the word ends there.
     fn take_word(&mut self, word: &str) -> bool {
         self.skip_spaces();
         let after = self.rest().strip_prefix(word);
@@ -217,7 +218,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Parses a duration. A unit is required: a bare number could mean anything here.
+/// Parses a duration. A unit is required, because a bare number would be ambiguous.
 fn time(word: &str) -> Result<Value, String> {
     let has_unit = word == "0" || word.ends_with(|c: char| c.is_ascii_alphabetic());
     let duration = has_unit.then(|| duration::parse(word).ok()).flatten();
@@ -226,7 +227,7 @@ fn time(word: &str) -> Result<Value, String> {
         .ok_or_else(|| format!("`{word}` is no duration: write it like 50ms, 1.5s or 200us"))
 }
 
-/// Parses an end of a connection: `10.0.0.2:80`, `10.0.0.2`, `:80`, `[::1]:80` or `::1`.
+/// Parses an endpoint of a connection: `10.0.0.2:80`, `10.0.0.2`, `:80`, `[::1]:80` or `::1`.
 fn end(word: &str) -> Result<Value, String> {
     let fault = || format!("`{word}` is no address: write it like 10.0.0.2:80, 10.0.0.2 or :80");
     if let Ok(addr) = word.parse::<IpAddr>() {
@@ -241,7 +242,7 @@ fn end(word: &str) -> Result<Value, String> {
     Ok(Value::End(addr, Some(port)))
 }
 
-/// Returns the field whose name shares the longest prefix with `name`.
+/// Returns the field whose name has the longest common prefix with `name`.
 fn nearest(name: &str) -> Option<&'static str> {
     let alike = |known: &str| {
         let pairs = known.chars().zip(name.chars());

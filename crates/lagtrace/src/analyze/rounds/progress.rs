@@ -1,17 +1,17 @@
 //! The progress of the rounds, and the next task that is due.
 
-/// The most rounds under way: one that the slowest shard is still to take, one for the others
-/// meanwhile, and one that is read.
+/// Maximum number of rounds in progress: one that the slowest shard has not processed yet, one for
+/// the other shards during that time, and one that is being read.
 pub(super) const AHEAD: usize = 3;
 
 /// A task of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Reads and deals out the packets of a round.
+    /// Reads the packets of a round and distributes them.
     Read(usize),
-    /// Takes in a shard's share of a round's packets.
+    /// Processes a shard's packets of a round.
     Take { shard: usize, round: usize },
-    /// Delivers the results that closed with a round's packets.
+    /// Delivers the results that were completed by a round's packets.
     Tell(usize),
 }
 
@@ -23,15 +23,15 @@ impl Task {
     }
 }
 
-/// The tasks that are done and those under way.
+/// The tasks that are done and those in progress.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// The number of rounds read, the last one included.
+    /// The number of rounds read, including the last one.
     read: usize,
     is_all_read: bool,
     /// The number of rounds whose results were delivered.
     told: usize,
-    /// True while a thread reads or delivers: both are about the order of packets.
+    /// True while a thread reads or delivers; both depend on the order of packets.
     is_entrance_busy: bool,
     shards: Vec<Shard>,
     has_failed: bool,
@@ -39,7 +39,7 @@ pub(super) struct Progress {
 
 #[derive(Clone, Debug, Default)]
 struct Shard {
-    /// The number of rounds whose packets the shard has taken.
+    /// The number of rounds that the shard has processed.
     taken: usize,
     is_busy: bool,
 }
@@ -56,14 +56,15 @@ impl Progress {
         }
     }
 
-    /// Returns true if no task will be due any more, for a thread that `tells` or not.
+    /// Returns true if no further task will become due for a thread; `tells` is true if the thread
+    /// may deliver.
     pub(super) fn is_done(&self, tells: bool) -> bool {
         let done = if tells { self.told } else { self.taken() };
         self.has_failed || (self.is_all_read && done == self.read)
     }
 
-    /// Begins the task that is due, if any: to deliver goes first, as it makes room for the next
-    /// round, then to read, which makes work for the others.
+    /// Starts the due task, if there is one. Delivering comes first, because it makes room for the
+    /// next round; then reading, because it creates work for the other threads.
     pub(super) fn begin(&mut self, tells: bool) -> Option<Task> {
         let is_free = !self.is_entrance_busy;
         if tells && is_free && self.told < self.taken() {
@@ -83,7 +84,7 @@ impl Progress {
         Some(Task::Take { shard, round })
     }
 
-    /// Marks a task as done, of the last round or not.
+    /// Marks a task as done; `is_last` is true if its round is the last one.
     pub(super) fn finish(&mut self, task: Task, is_last: bool) {
         match task {
             Task::Read(_) => {
@@ -103,12 +104,12 @@ impl Progress {
         }
     }
 
-    /// Notes that a thread has failed: the others are not to wait for it.
+    /// Records that a thread has failed, so that other threads do not wait for it.
     pub(super) fn give_up(&mut self) {
         self.has_failed = true;
     }
 
-    /// Returns the number of rounds that all shards have taken.
+    /// Returns the number of rounds that all shards have processed.
     fn taken(&self) -> usize {
         let taken = self.shards.iter().map(|shard| shard.taken);
         taken.min().unwrap_or(self.read)

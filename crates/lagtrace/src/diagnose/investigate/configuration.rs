@@ -12,11 +12,11 @@ use crate::failure::{Failure, Result};
 
 /// The step's name.
 const STEP: &str = "configuration";
-/// The number of settings that the outcome line shows.
+/// Maximum number of settings in the outcome line.
 const SHOWN: usize = 4;
 
 impl Investigation<'_> {
-    /// Reads the configuration of each target whose program runs here.
+    /// Reads the configuration of each target whose program runs on this host.
     pub(super) fn configuration(&mut self) -> Result<()> {
         for index in 0..self.sites.len() {
             let site = &self.sites[index];

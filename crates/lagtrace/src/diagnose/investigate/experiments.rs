@@ -11,28 +11,29 @@ use crate::diagnose::DURATION;
 use crate::failure::Result;
 use crate::words;
 
-/// The longest time of all experiments together, approximately.
+/// Approximate time limit for all experiments together.
 const BUDGET: Duration = Duration::from_millis(2_500);
-/// The time that the whole investigation may take besides the load: an experiment that would take
-/// longer, with the work after it, is not begun.
+/// Maximum time of the whole investigation in addition to the load. An experiment that, including
+/// the analysis after it, would exceed this time is not started.
 const BESIDE_THE_LOAD: Duration = Duration::from_millis(4_000);
-/// The factor by which the end of an intervention's run may be later than that of other runs: it
-/// may slow requests down by as much.
+/// Factor by which the last requests of an intervention may end later than those of other runs,
+/// because the intervention may slow requests down by this factor.
 const SLOWED: u32 = 2;
-/// The number of analyses after an experiment: to choose the next one, and for the report.
+/// The number of analyses after an experiment: one to choose the next experiment, and one for the
+/// report.
 const ANALYSES: u32 = 2;
-/// Minimum number of times that control and intervention alternate.
+/// Minimum number of alternations between control and intervention.
 const LEAST_ROUNDS: u32 = 3;
-/// The number of requests of a connection in a turn, approximately.
+/// The approximate number of requests per connection in a turn.
 const REQUESTS_A_TURN: u32 = 3;
-/// The shortest and the longest turn.
+/// The minimum and the maximum duration of a turn.
 const TURNS: (Duration, Duration) = (Duration::from_millis(60), Duration::from_millis(340));
-/// The response time assumed where none was measured.
+/// The response time that is assumed if none was measured.
 const TYPICAL: Duration = Duration::from_millis(20);
 
 impl Investigation<'_> {
-    /// Analyses the observations, and runs experiments that can tell the remaining hypotheses
-    /// apart, until none is left or the time is up.
+    /// Analyses the observations, and runs experiments that can distinguish the remaining
+    /// hypotheses, until no such experiment is left or the time is used up.
     pub(super) fn experiments(&mut self) -> Result<()> {
         let mut left = BUDGET;
         let mut tried = Vec::new();
@@ -59,7 +60,7 @@ impl Investigation<'_> {
         }
     }
 
-    /// Returns the time that is left of the user's wait besides the load.
+    /// Returns the remaining time that the investigation may take in addition to the load.
     fn time_left(&self) -> Duration {
         let load = self.options.load.duration.unwrap_or(DURATION);
         (load + BESIDE_THE_LOAD).saturating_sub(self.begun.elapsed())
@@ -94,15 +95,15 @@ impl Investigation<'_> {
         Ok(())
     }
 
-    /// Returns the duration of a turn of control or intervention: long enough for some requests of
-    /// each connection, short enough to alternate often.
+    /// Returns the duration of a turn of control or intervention. It is long enough for some
+    /// requests on each connection, and short enough to alternate often.
     fn turn(&self) -> Duration {
         let typical = self.typical.unwrap_or(TYPICAL);
         (typical * REQUESTS_A_TURN).clamp(TURNS.0, TURNS.1)
     }
 }
 
-/// Returns the time that an experiment takes with all the work after it.
+/// Returns the time that an experiment takes, including all work after it.
 fn takes(round: Duration, overrun: Duration, analysis: Duration) -> Duration {
     round + overrun * SLOWED + analysis * ANALYSES
 }

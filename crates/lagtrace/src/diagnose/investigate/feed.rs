@@ -1,4 +1,4 @@
-//! The feed of all observations to the one analyzer, in the order in which they happened.
+//! The feed of all observations to a single analyzer, in the order in which they occurred.
 
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
@@ -12,7 +12,7 @@ use super::keeper::Keeper;
 use crate::clock;
 use crate::conclusion;
 
-/// The analyzer, and the events that it has not seen yet.
+/// The analyzer, and the events that were not passed to it yet.
 #[derive(Debug)]
 pub(super) struct Feed {
     analyzer: Analyzer,
@@ -22,7 +22,7 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Returns the feed of an analyzer for these targets; events go to `keeper` too.
+    /// Returns the feed of an analyzer for these targets; events are also passed to `keeper`.
     pub(super) fn new(targets: Vec<(TargetId, Endpoint)>, keeper: Option<Keeper>) -> Self {
         Self {
             analyzer: Analyzer::new(conclusion::options(targets)),
@@ -48,7 +48,7 @@ impl Feed {
         }
     }
 
-    /// Keeps events observed before the load began: they are no baseline.
+    /// Keeps events observed before the load began; they are not used as a baseline.
     pub(super) fn observe_idle(&mut self, events: impl IntoIterator<Item = Event>) {
         self.observe_all(events.into_iter().map(|event| Event {
             phase: Phase::WarmUp,
@@ -56,7 +56,7 @@ impl Feed {
         }));
     }
 
-    /// Keeps an event observed just now.
+    /// Keeps an event, with the current time.
     pub(super) fn observe_now(&mut self, body: EventBody) {
         self.observe(Event::here(clock::now(), Phase::Baseline, body));
     }
@@ -66,15 +66,15 @@ impl Feed {
         self.observe_now(EventBody::Note(note));
     }
 
-    /// Returns the events that were not handed on yet.
+    /// Returns the events that were not passed on yet.
     pub(super) fn waiting(&self) -> &[Event] {
         &self.waiting
     }
 
-    /// Hands on the events that were kept, together with the packets of the same time.
+    /// Passes on the kept events together with the packets of the same time.
     ///
-    /// A flow's phase goes first: it holds for all of the flow's packets, also
-    /// for those before the connection was known to be open.
+    /// The phase of a flow goes first, because it applies to all packets of the flow, including
+    /// those before the connection was known to be open.
     pub(super) fn digest(&mut self, packets: &Packets) {
         let mut events = std::mem::take(&mut self.waiting);
         events.sort_by_key(due);
@@ -94,7 +94,7 @@ impl Feed {
         packets.for_each(|packet| self.analyzer.packet(&packet));
     }
 
-    /// Returns experiments that can tell the remaining hypotheses apart.
+    /// Returns experiments that can distinguish the remaining hypotheses.
     pub(super) fn next_experiments(&mut self) -> Vec<Experiment> {
         self.analyzer.next_experiments()
     }

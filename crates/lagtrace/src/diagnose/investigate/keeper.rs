@@ -1,4 +1,5 @@
-//! The file of the observations other than packets: with the packets, all that a report rests on.
+//! The file with all observations except packets. Together with the packets, it contains everything
+//! that a report is based on.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -14,7 +15,7 @@ use crate::failure::{Failure, Result};
 /// The first line of the file.
 #[derive(Debug, Serialize)]
 pub(super) struct Head<'a> {
-    /// The version of lagtrace that wrote the file: lines are in that version's own form.
+    /// The version of lagtrace that wrote the file; the format of the lines depends on the version.
     pub(super) lagtrace: &'a str,
     /// The URL under investigation.
     pub(super) subject: &'a str,
@@ -24,11 +25,12 @@ pub(super) struct Head<'a> {
     pub(super) targets: &'a [(TargetId, Endpoint)],
 }
 
-/// A file of JSON lines: a [`Head`], then the events in the order in which they were analysed.
+/// A file of JSON lines: a [`Head`], followed by the events in the order in which they were
+/// analysed.
 #[derive(Debug)]
 pub(super) struct Keeper {
     path: PathBuf,
-    /// `None` once a line could not be written.
+    /// The file; `None` once a line could not be written.
     file: Option<BufWriter<File>>,
     fault: Option<Failure>,
 }
@@ -58,7 +60,7 @@ impl Keeper {
     /// Ends the file.
     ///
     /// # Errors
-    /// The reason why not all of it could be written. The investigation itself goes on without it.
+    /// The reason why the file is incomplete. The investigation itself continues without it.
     pub(super) fn finish(mut self) -> Result<()> {
         if let Some(mut file) = self.file.take() {
             self.fault = file.flush().err().map(|error| failed(&self.path, error));

@@ -1,7 +1,7 @@
-//! The server's kernel, watched while the observed load runs, which shows the stages of each
+//! Watching of the server's kernel during the observed load, which reveals the stages of each
 //! request at the server.
 //!
-//! Only turns are taken: the segments are in the capture already.
+//! Only turns are used, because the segments are already in the capture.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "watching";
-/// The longest time for which observations wait in the kernel.
+/// Maximum time for which observations wait in the kernel.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Maximum number of turns kept until they are analysed: some 40 MB.
+/// Maximum number of turns kept until they are analysed, which take about 40 MB.
 const MOST_TURNS: usize = 1 << 17;
 /// Maximum number of readers whose namespace is remembered.
 const MOST_READERS: usize = 1 << 12;
 
-/// A watch that is under way.
+/// A watch that is running.
 pub(super) struct Watching {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Seen>,
 }
 
-/// A server's end: the namespace and address of its turns, and its address on the client's
+/// A server's end: the namespace and address in its turns, and its address on the client's
 /// connections.
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -45,21 +45,21 @@ struct Place {
     target: Endpoint,
 }
 
-/// The turns that a watch saw.
+/// The turns observed by a watch.
 #[derive(Default)]
 struct Seen {
     places: Vec<Place>,
     /// The network namespaces of the programs that read requests.
     readers: BTreeMap<u32, Option<u64>>,
-    /// Turns at the servers' addresses, in their namespaces as far as is known.
+    /// Turns at the servers' addresses, in the servers' namespaces as far as these are known.
     turns: Vec<RequestSpan>,
-    /// The number of such turns for which there was no room.
+    /// The number of such turns that were skipped for lack of room.
     skipped: u64,
     standing: Standing,
 }
 
 impl Watching {
-    /// Begins to watch the servers that run on this host, where that is wanted and allowed.
+    /// Starts watching the servers that run on this host, if this is requested and permitted.
     pub(super) fn begin(investigation: &mut Investigation<'_>) -> Option<Self> {
         if investigation.options.host.no_watch {
             return None;
@@ -88,7 +88,7 @@ impl Watching {
         }
     }
 
-    /// Starts the thread that watches. The BPF programs stay with it, as it loads them.
+    /// Starts the watching thread. The BPF programs stay with this thread, because it loads them.
     fn start(places: Vec<Place>) -> Result<(Self, Vec<String>), String> {
         let stop = Arc::new(AtomicBool::new(false));
         let (begun, has_begun) = channel();
@@ -214,7 +214,7 @@ impl Seen {
         }
     }
 
-    /// Returns the network namespace of a process; `None` where that is not known.
+    /// Returns the network namespace of a process; `None` if it is not known.
     fn namespace_of(&mut self, pid: u32) -> Option<u64> {
         if let Some(known) = self.readers.get(&pid) {
             return *known;
@@ -227,8 +227,8 @@ impl Seen {
     }
 }
 
-/// Returns the turn with the address that the client's connections have: the server may have
-/// another one (NAT).
+/// Returns the turn with the address that the client's connections have, because the server's own
+/// address may differ (NAT).
 fn known(turn: RequestSpan, places: &[Place]) -> Option<RequestSpan> {
     let place = places.iter().find(|place| place.local == turn.local)?;
     Some(RequestSpan {
@@ -288,7 +288,7 @@ mod tests {
         Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
     }
 
-    /// Returns a turn at port 80 that this process read, or one of an unknown process.
+    /// Returns a turn at port 80 that was read by this process, or by an unknown process.
     fn turn(pid: Option<u32>) -> RequestSpan {
         let at = Timestamp::from_nanos(0);
         RequestSpan {

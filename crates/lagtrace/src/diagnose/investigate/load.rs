@@ -1,4 +1,4 @@
-//! Concurrent load: first unobserved, for the latency figures, then once more under observation,
+//! Concurrent load in two parts: first unobserved, for the latency figures, then under observation,
 //! for their explanation.
 
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use crate::diagnose::DURATION;
 use crate::failure::Result;
 use crate::words;
 
-/// The time for which one target is under load before it is the other's turn.
+/// The time for which one target is under load before the other target's turn.
 const TURN: Duration = Duration::from_millis(200);
-/// The longest observed part: packets take memory.
+/// Maximum duration of the observed part, because packets take memory.
 const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
-/// The observed part's share of the load.
+/// The observed part as a share of the load's duration.
 const OBSERVED_SHARE: f64 = 0.4;
-/// The share of the load for which each part warms up, within bounds.
+/// The warm-up of each part as a share of the load's duration, within bounds.
 const WARM_UP_SHARE: f64 = 0.04;
 
-/// The time beyond the load that everything before the observed part's own end may take, including
-/// the late end of the last requests of each part; any more shortens the observed part, by half at
-/// most.
+/// Maximum time, in addition to the load, of everything up to the end of the observed part,
+/// including the late end of the last requests of each part. If this time is exceeded, the observed
+/// part is shortened, by half at most.
 const BEYOND: Duration = Duration::from_secs(3);
 
 /// The parts of the load's duration.
@@ -38,7 +38,8 @@ struct Windows {
 }
 
 impl Windows {
-    /// Divides a duration. Targets that take turns warm up for a whole round of turns.
+    /// Splits a duration into the parts. If targets take turns, the warm-up lasts for a whole round
+    /// of turns.
     fn within(duration: Duration, targets: usize) -> Self {
         let warm_up = match targets {
             0 | 1 => duration
@@ -55,7 +56,8 @@ impl Windows {
         }
     }
 
-    /// Returns the duration of the observed part if `beyond` passes besides the load.
+    /// Returns the duration of the observed part, given that `beyond` is the time needed in
+    /// addition to the load.
     fn observed_after(&self, beyond: Duration) -> Duration {
         let more = beyond.saturating_sub(BEYOND);
         self.observed - more.min(self.observed / 2)
@@ -63,7 +65,7 @@ impl Windows {
 }
 
 impl Investigation<'_> {
-    /// Loads the targets, unobserved and observed.
+    /// Puts load on the targets, first unobserved and then observed.
     pub(super) fn load(&mut self) -> Result<()> {
         let lanes = self.baseline_lanes();
         let duration = self.options.load.duration.unwrap_or(DURATION);
@@ -124,7 +126,7 @@ impl Investigation<'_> {
         plan
     }
 
-    /// Runs a plan with progress and keeps its events.
+    /// Runs a plan with a progress display and keeps its events.
     pub(super) fn run_load(&mut self, step: &str, plan: &Plan) -> Result<Summary> {
         let bar = self.console.timed(step, plan.warm_up + plan.duration);
         let progress = |now: load::Progress| {
@@ -171,7 +173,7 @@ fn generator(summary: &Summary) -> String {
     )
 }
 
-/// Describes a lane's figures in a line.
+/// Describes the results of a lane in one line.
 fn describe(lane: &LaneSummary, ending: Ending) -> String {
     if let Ending::NothingConnected(failure) = ending {
         return format!("no connection could be made: {}", failure.name());
@@ -202,7 +204,7 @@ fn describe(lane: &LaneSummary, ending: Ending) -> String {
     text
 }
 
-/// Describes by how much observing slowed the subject down.
+/// Describes by how much the observation slowed the subject down.
 fn disturbance(unobserved: &Summary, observed: &Summary) -> Option<String> {
     let mean = |summary: &Summary| {
         let subject = summary

@@ -1,4 +1,4 @@
-//! Round trips while the load runs, which show the path under load.
+//! Probes during the load, which measure the round trip under load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use lagtrace_sources::probe::{self, ProbePlan};
 
 use super::Site;
 
-/// The time from one probe to the next: few beside any load.
+/// The time from one probe to the next; the probes are few compared with any load.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The timeout of a probe; the load ends sooner.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub(super) struct LoadedProbes {
 }
 
 impl LoadedProbes {
-    /// Begins to probe the sites. A site goes without probes where no thread can be started.
+    /// Starts probing the sites. A site is not probed if no thread can be started.
     pub(super) fn begin<'a>(sites: impl Iterator<Item = &'a Site>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let start = |site: &Site| {
@@ -51,7 +51,8 @@ impl LoadedProbes {
     }
 }
 
-/// Runs a series of probes. One that fails at the client ends with the events until then.
+/// Runs a series of probes. If the series fails at the client, the events up to the failure are
+/// returned.
 fn series(plan: &ProbePlan, stop: &AtomicBool) -> Vec<Event> {
     let mut events = Vec::new();
     let _ = probe::connect(plan, stop, |event| events.push(event));

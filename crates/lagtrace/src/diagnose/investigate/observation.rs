@@ -7,22 +7,22 @@ use lagtrace_sources::socket::sampler::{Sampler, SamplerPlan};
 
 use super::{Investigation, Site};
 
-/// An observation that is under way.
+/// An observation that is running.
 pub(super) struct Observation {
     samplers: Vec<Sampler>,
     counters: Vec<Counted>,
 }
 
-/// Counters at the beginning, and the namespace in which they are read.
+/// The counters at the beginning, and the namespace in which they are read.
 struct Counted {
     scope: CounterScope,
-    /// A process of the namespace; `None` for lagtrace's own.
+    /// A process in the namespace; `None` for lagtrace's own namespace.
     pid: Option<u32>,
     before: Counters,
 }
 
 impl Observation {
-    /// Begins to observe.
+    /// Starts the observation.
     pub(super) fn begin(investigation: &mut Investigation<'_>) -> Self {
         let mut samplers = Vec::new();
         let mut refusals = Vec::new();
@@ -55,14 +55,14 @@ impl Observation {
     }
 }
 
-/// Starts a sampler of both ends; of the client's alone where the server's is refused.
+/// Starts a sampler of both ends; of the client's end only, if the server's is not permitted.
 fn start_sampler(site: &Site) -> Result<Sampler, lagtrace_sources::privilege::HostError> {
     let target = &site.target;
     let plan = SamplerPlan::new(target.id, target.endpoint(), Phase::Baseline);
     Sampler::start(plan.clone(), site.server.as_ref()).or_else(|_| Sampler::start(plan, None))
 }
 
-/// Reads the client's counters, and those of the subject's namespace if it is another one.
+/// Reads the client's counters, and those of the subject's namespace if it is a different one.
 fn begin_counting(investigation: &mut Investigation<'_>) -> Vec<Counted> {
     let server = investigation.subject().server.as_ref();
     let is_shared = server.is_some_and(|server| server.namespace().is_own());

@@ -1,4 +1,4 @@
-//! The capture beside the load.
+//! The packet capture during the load.
 
 use std::fs::OpenOptions;
 
@@ -22,7 +22,7 @@ const AROUND: &str = "arp or (icmp and (icmp[0] = 3 or icmp[0] = 11 or icmp[0] =
 const STEP: &str = "capture";
 
 impl Investigation<'_> {
-    /// Begins to capture, where that is wanted and allowed.
+    /// Starts the capture, if it is requested and permitted.
     pub(super) fn start_capture(&mut self) {
         if self.options.network.no_capture {
             return self.note(
@@ -66,7 +66,7 @@ impl Investigation<'_> {
         self.not_measured(STEP, Note { id, text });
     }
 
-    /// Hands on the packets captured so far, together with all other observations.
+    /// Passes on the packets captured so far, together with all other observations.
     pub(super) fn analyze(&mut self) {
         let packets = self
             .recorder
@@ -76,7 +76,7 @@ impl Investigation<'_> {
         self.feed.digest(&packets);
     }
 
-    /// Ends the capture and hands on its rest.
+    /// Ends the capture and passes on the remaining packets.
     pub(super) fn end_capture(&mut self) {
         let Some(recorder) = self.recorder.take() else {
             return;
@@ -148,10 +148,10 @@ impl Investigation<'_> {
         options
     }
 
-    /// Returns the filter of the capture: packets to and from the targets, and those that tell why
-    /// packets do not get there: errors of routers and hosts, and searches for hardware addresses.
-    /// No name lookups: the load makes none, so those would be other programs' and would tell
-    /// nothing of it.
+    /// Returns the filter of the capture: packets to and from the targets, and packets from which
+    /// the reason for undelivered packets can be determined, which are errors of routers and hosts,
+    /// and searches for hardware addresses. Name lookups are not captured: the load makes none, so
+    /// they would belong to other programs.
     fn filter(&self) -> String {
         let of_site = |address: std::net::SocketAddr| {
             format!("(tcp port {} and host {})", address.port(), address.ip())
@@ -164,7 +164,7 @@ impl Investigation<'_> {
     }
 }
 
-/// Fails, before anything is measured, if the packets could not be written.
+/// Returns an error, before anything is measured, if the packets could not be written.
 pub(super) fn check_file(options: &Options) -> Result<()> {
     if let Some(path) = &options.network.write {
         OpenOptions::new()

@@ -1,5 +1,5 @@
-//! Packets captured while the load runs, kept until they are analysed: the
-//! analysis would disturb what it measures.
+//! Packets captured during the load, which are kept until they are analysed afterwards, because the
+//! analysis would disturb the measurement.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,28 +10,28 @@ use lagtrace_sources::capture::{
     Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome, Packets,
 };
 
-/// Maximum number of memory that packets take until they are analysed, in bytes.
+/// Maximum memory of the packets until they are analysed, in bytes.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
-/// The wait of the recorder for packets at a time.
+/// The time that the recorder waits for packets in one call.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// A capture in the background.
+/// A capture that runs in the background.
 pub(super) struct Recorder {
     stop: Arc<AtomicBool>,
     shelf: Arc<Shelf>,
     thread: JoinHandle<LiveOutcome>,
 }
 
-/// The state that both threads share.
+/// The state shared by both threads.
 #[derive(Debug, Default)]
 struct Shelf {
     packets: Mutex<Packets>,
-    /// The number of packets for which there was no memory left.
+    /// The number of packets that were dropped for lack of memory.
     skipped: AtomicU64,
 }
 
 impl Recorder {
-    /// Begins to capture.
+    /// Starts the capture.
     pub(super) fn start(options: &LiveOptions) -> Result<Self, CaptureError> {
         let stop = Arc::new(AtomicBool::new(false));
         let capture = LiveCapture::start(options, Arc::clone(&stop))?;
@@ -58,8 +58,8 @@ impl Recorder {
         std::mem::take(&mut packets)
     }
 
-    /// Ends the capture; returns the rest of the packets, the capture's outcome, and the number of
-    /// packets for which there was no memory.
+    /// Ends the capture. Returns the remaining packets, the capture's result, and the number of
+    /// packets that were dropped for lack of memory.
     pub(super) fn stop(self) -> (Packets, LiveOutcome, u64) {
         self.stop.store(true, Ordering::Relaxed);
         let outcome = self.thread.join().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Single requests: one on a fresh connection, several on it kept alive.
+//! Single requests: one on a new connection, and several more on the same connection.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "request";
-/// The number of requests: a fresh one and some more.
+/// The number of requests: the one on a new connection and the following ones.
 const COUNT: u32 = 8;
-/// The time for which further requests are sent to a slow service.
+/// Maximum time for which further requests are sent to a slow service.
 const PATIENCE: Duration = Duration::from_millis(800);
 
 impl Investigation<'_> {
-    /// Sends each target requests, one at a time, without pauses: pauses can hide what ails
-    /// kept-alive connections.
+    /// Sends requests to each target, one at a time and without pauses, because pauses can hide
+    /// problems of persistent connections.
     pub(super) fn request(&mut self) -> Result<()> {
         for index in 0..self.sites.len() {
             let site = &self.sites[index];
@@ -65,7 +65,7 @@ impl Investigation<'_> {
 }
 
 impl Investigation<'_> {
-    /// Returns the TLS peer of the URL, if it asks for TLS.
+    /// Returns the TLS peer of the URL, if the URL requires TLS.
     fn peer(&self, url: &Url) -> Result<Option<TlsPeer>> {
         let client = self.tls.as_ref().filter(|_| url.is_tls());
         let peer = client.map(|client| client.to(url.host()));

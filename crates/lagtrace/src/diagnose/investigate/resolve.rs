@@ -21,15 +21,15 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "resolve";
-/// The timeout of the system's resolver.
+/// The timeout for the system's resolver.
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// The time for one of several addresses to answer before the next one is tried.
+/// Maximum time for one of several addresses to answer before the next one is tried.
 const ADDRESS_TIMEOUT: Duration = Duration::from_secs(1);
-/// The interval of checks whether the user asked to stop.
+/// The interval at which a stop request of the user is checked for.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Returns the targets that the options name, and the events on the way; `None` if the user stopped
-/// it.
+/// Returns the targets in the options, and the events of their resolution; `None` if the user
+/// stopped it.
 pub(super) fn run(
     options: &Options,
     console: &Console,
@@ -123,15 +123,15 @@ impl Search<'_> {
         Ok(Some(SocketAddr::new(chosen, url.port())))
     }
 
-    /// Returns the address that the user gave for the subject's host.
+    /// Returns the address that the user specified for the subject's host.
     fn given(&self, url: &Url) -> Option<IpAddr> {
         let subject: Url = self.options.url.parse().ok()?;
         let address = self.options.network.address?;
         (subject.host() == url.host()).then_some(address)
     }
 
-    /// Asks the system's resolver, which cannot be interrupted: after Ctrl-C its answer is not
-    /// waited for.
+    /// Calls the system's resolver, which cannot be interrupted. After Ctrl-C its answer is not
+    /// awaited.
     fn look_up(&self, url: &Url) -> Result<Option<Event>> {
         let (sender, answer) = channel();
         let host = url.host().clone();
@@ -162,7 +162,7 @@ impl Search<'_> {
         addresses.iter().filter(is_wanted).copied().collect()
     }
 
-    /// Returns the first address that answers; the first of all if none does.
+    /// Returns the first address that answers; if none does, the first address.
     fn choose(&mut self, addresses: &[IpAddr], port: u16) -> Option<IpAddr> {
         let (&first, others) = addresses.split_first()?;
         if others.is_empty() {

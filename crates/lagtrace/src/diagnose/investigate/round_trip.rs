@@ -19,7 +19,7 @@ const COUNT: u32 = 8;
 const INTERVAL: Duration = Duration::from_millis(10);
 
 impl Investigation<'_> {
-    /// Probes each target, and so finds out whether it can be reached.
+    /// Probes each target, and thereby determines whether it can be reached.
     pub(super) fn round_trip(&mut self) -> Result<()> {
         for index in 0..self.sites.len() {
             let target = &self.sites[index].target;
@@ -48,7 +48,7 @@ impl Investigation<'_> {
         Ok(())
     }
 
-    /// Probes with raw SYNs, timestamped by the kernel, where they are permitted.
+    /// Probes with raw SYNs that are timestamped by the kernel, if raw sockets are permitted.
     fn syn(&mut self, index: usize, plan: &ProbePlan) {
         let mut events: Vec<Event> = Vec::new();
         let samples = probe::syn(plan, self.interrupt.flag(), |event| events.push(event));
@@ -62,7 +62,7 @@ impl Investigation<'_> {
         }
     }
 
-    /// Notes that a series was not possible, and how to allow it.
+    /// Records that a series was not possible, and how to permit it.
     pub(super) fn probe_failed(&mut self, unseen: &str, error: ProbeError) {
         let remedy = match &error {
             ProbeError::NotPermitted { needs, .. } => allow(needs),
@@ -88,7 +88,7 @@ fn is_open(samples: &[ProbeSample]) -> bool {
         .any(|sample| sample.answer == ProbeAnswer::Open)
 }
 
-/// Describes a series in a line.
+/// Describes a series in one line.
 pub(super) fn describe(samples: &[ProbeSample], by: &str) -> String {
     let mut times = Distribution::default();
     let answered = samples.iter().filter(|s| s.answer == ProbeAnswer::Open);

@@ -10,7 +10,7 @@ use crate::failure::Result;
 const STEP: &str = "route";
 
 impl Investigation<'_> {
-    /// Asks the kernel for its route to each target.
+    /// Queries the kernel's route to each target.
     pub(super) fn route(&mut self) -> Result<()> {
         for index in 0..self.sites.len() {
             let target = self.sites[index].target.clone();

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 const STEP: &str = "server";
 
 impl Investigation<'_> {
-    /// Looks for the targets' programs on this host.
+    /// Searches for the targets' programs on this host.
     pub(super) fn find_servers(&mut self) -> Result<()> {
         for index in 0..self.sites.len() {
             let site = &self.sites[index];
@@ -37,12 +37,13 @@ impl Investigation<'_> {
     }
 }
 
-/// Fails, before anything is measured, if the place that the user named does not exist.
+/// Returns an error, before anything is measured, if the namespace that the user specified does not
+/// exist.
 pub(super) fn check_place(options: &Options) -> Result<()> {
     named(&options.host).map(|_| ())
 }
 
-/// Returns the namespace that the user named, if any.
+/// Returns the namespace that the user specified, if any.
 fn named(host: &Host) -> Result<Option<NetworkNamespace>> {
     let refused = |error: HostError, hint: &str| Failure::from(error).hint(hint);
     if let Some(place) = &host.server_netns {
@@ -65,7 +66,7 @@ fn search(host: &Host, target: Endpoint, connection: Option<&TcpStream>) -> Resu
     })
 }
 
-/// Says that no end of the client's connection was found.
+/// Explains that the remote end of the client's connection was not found.
 fn nowhere(host: &Host) -> String {
     match (&host.server_netns, host.server_pid) {
         (Some(place), _) => format!("no connection of ours ends in the network namespace {place}"),
@@ -76,8 +77,8 @@ fn nowhere(host: &Host) -> String {
     }
 }
 
-/// Connects to the site, which makes the search exact. The connection is closed before anything is
-/// measured.
+/// Connects to the site, because a connection makes the search exact. The connection is closed
+/// before anything is measured.
 fn connect(site: &Site, timeout: std::time::Duration) -> Option<TcpStream> {
     let address = site.is_open.then_some(site.target.address)?;
     TcpStream::connect_timeout(&address, timeout).ok()

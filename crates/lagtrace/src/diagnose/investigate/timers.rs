@@ -1,4 +1,4 @@
-//! The kernel's timers, which give latencies their known lengths.
+//! The kernel's timers, which cause latencies of known length.
 
 use lagtrace_core::observed::event::EventBody;
 use lagtrace_sources::timer;
@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::words;
 
 impl Investigation<'_> {
-    /// Reads the timers that apply to the subject's connections here.
+    /// Reads the timers that apply to connections from this host to the subject.
     pub(super) fn timers(&mut self) -> Result<()> {
         let timers = timer::read(self.subject().route.as_ref());
         let tick = match timers.hz {

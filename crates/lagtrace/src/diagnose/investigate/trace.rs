@@ -1,5 +1,5 @@
-//! The route hop by hop, if its time is a material part of a request's, or something was lost on
-//! it.
+//! The route, traced hop by hop if its time is a material part of a request's time, or if packets
+//! were lost on it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -20,29 +20,29 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "path";
-/// The rounds and their interval: two seconds in all, and the last answers.
+/// The rounds and their interval: two seconds in total, plus the wait for the last answers.
 const ROUNDS: Rounds = Rounds {
     count: Some(8),
     interval: Duration::from_millis(250),
 };
-/// The rounds where packets are lost: one loss may happen anywhere, and to measure the loss takes
-/// more probes.
+/// The rounds used if packets are lost. There are more because a single loss may occur anywhere,
+/// and measuring the loss needs more probes.
 const MORE_ROUNDS: Rounds = Rounds {
     count: Some(24),
     interval: Duration::from_millis(120),
 };
 /// Minimum time between two probes to one hop.
 const CATCH_UP: Duration = Duration::from_millis(40);
-/// A time to live that reaches any target.
+/// A time to live that is large enough for any target.
 const FAR: u8 = 64;
-/// The time after which an answer is lost: one before that was late.
+/// The timeout after which an answer counts as lost; an earlier one counts as late.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The shortest round trip, and the smallest part of a request's time, that is traced.
+/// Minimum round trip, and minimum share of a request's time, for which the route is traced.
 const NOTABLE: Duration = Duration::from_millis(1);
 const SHARE: f64 = 0.1;
 
 impl Investigation<'_> {
-    /// Traces the route to the subject, before there is any load.
+    /// Traces the route to the subject before the load starts.
     pub(super) fn trace(&mut self) -> Result<()> {
         let site = self.subject();
         let is_local = site.route.as_ref().is_some_and(|route| route.is_local);
@@ -81,7 +81,7 @@ impl Investigation<'_> {
         Ok(())
     }
 
-    /// Traces by the best method that is permitted.
+    /// Traces with the best method that is permitted.
     fn ask(
         &self,
         target: SocketAddr,
@@ -104,7 +104,7 @@ impl Investigation<'_> {
         (events, outcome)
     }
 
-    /// Returns the probes of the subject so far.
+    /// Returns the results of probes of the subject so far.
     fn probes(&self) -> impl Iterator<Item = &ProbeSample> {
         let waiting = self.feed.waiting().iter();
         waiting.filter_map(|event| match &event.body {
@@ -130,7 +130,7 @@ impl Investigation<'_> {
         })
     }
 
-    /// Returns true if any of several handshakes got no answer.
+    /// Returns true if one of several handshakes was not answered.
     fn is_lossy(&self) -> bool {
         let is_handshake =
             |s: &&ProbeSample| matches!(s.method, ProbeMethod::TcpSyn | ProbeMethod::TcpConnect);
@@ -138,7 +138,7 @@ impl Investigation<'_> {
         handshakes.any(|s| s.answer == ProbeAnswer::Silence)
     }
 
-    /// Returns true if the target answers, but not every time.
+    /// Returns true if the target answers some probes but not all.
     fn loses(&self, tally: &RouteTally) -> bool {
         let distance = tally.route().and_then(|route| route.distance);
         let hops = tally.hops();
@@ -148,7 +148,7 @@ impl Investigation<'_> {
         }
     }
 
-    /// Returns true if there are routers on the way.
+    /// Returns true if there are routers on the path.
     fn has_routers(&self) -> bool {
         let answered = self.probes().filter(|s| s.answer == ProbeAnswer::Open);
         let hops = answered.filter_map(|s| s.ttl).map(hops_of).max();
@@ -159,8 +159,8 @@ impl Investigation<'_> {
     }
 }
 
-/// Sends echo requests to the target, which its kernel answers whatever listens there; returns none
-/// where they are not permitted.
+/// Sends echo requests to the target, which its kernel answers regardless of listeners. Returns no
+/// events if echo requests are not permitted.
 fn echo(target: SocketAddr, stop: &AtomicBool) -> Vec<Event> {
     let mut events = Vec::new();
     for is_raw in [true, false] {
@@ -181,7 +181,7 @@ fn echo(target: SocketAddr, stop: &AtomicBool) -> Vec<Event> {
     events
 }
 
-/// Returns a hop's sample as a probe's.
+/// Converts a hop's sample to a probe's sample.
 fn echoed(event: &Event, target: SocketAddr) -> Option<Event> {
     let EventBody::Hop(hop) = &event.body else {
         return None;
@@ -228,7 +228,7 @@ fn tally(events: &[Event]) -> RouteTally {
     tally
 }
 
-/// Describes a trace in a line.
+/// Describes a trace in one line.
 fn describe(tally: &RouteTally) -> String {
     let hops = tally.hops();
     let answering = hops.iter().filter(|hop| hop.received > 0);

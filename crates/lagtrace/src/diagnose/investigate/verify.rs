@@ -1,4 +1,4 @@
-//! Verification of a fix: this run compared with an earlier one.
+//! Verification of a fix by comparing this run with an earlier one.
 
 use lagtrace_core::report::Report;
 use lagtrace_core::views::compare::compare;
@@ -13,14 +13,14 @@ use crate::failure::Result;
 use crate::output::Format;
 use crate::render;
 
-/// Returns the earlier run, if it is asked for: read before anything is measured, so that a wrong
-/// name costs no time.
+/// Returns the earlier run, if one was specified. It is read before anything is measured, so that a
+/// wrong file name costs no time.
 pub(super) fn baseline(options: &Options) -> Result<Option<Report>> {
     let path = options.verify.as_deref();
     path.map(compare::read).transpose()
 }
 
-/// Prints this run's report and how it compares.
+/// Prints this run's report and the comparison.
 pub(super) fn conclude(before: &Report, after: &Report, console: &Console) -> Result<Outcome> {
     let comparison = compare(before, after);
     let document = match console.output().format {

@@ -1,5 +1,5 @@
-//! The effect of `TCP_NODELAY` at the server, tried on one connection of the client's own: measured
-//! without the option, with it, and after it was put back.
+//! The effect of `TCP_NODELAY` at the server, tested on one connection of the client's own:
+//! measured without the option, with it, and after restoring the previous value.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Sender, channel};
@@ -23,11 +23,11 @@ use crate::words;
 const STEP: &str = "what if";
 /// The duration of each of the three parts.
 const PART: Duration = Duration::from_millis(800);
-/// The requests per second: few enough for one kept-alive connection.
+/// The number of requests per second, low enough for one persistent connection.
 const RATE: f64 = 50.0;
 
 impl Investigation<'_> {
-    /// Tries the option, where the user asked for it.
+    /// Tests the option, if the user requested this.
     pub(super) fn what_if(&mut self) -> Result<()> {
         if !self.options.what_if {
             return Ok(());
@@ -84,7 +84,7 @@ impl Investigation<'_> {
         Ok(())
     }
 
-    /// Returns the plan of one connection. Its requests are neither baseline nor one of the
+    /// Returns the plan of one connection. Its requests count neither as baseline nor as one of the
     /// analyzer's experiments.
     fn what_if_plan(&self) -> Plan {
         let lane = Lane {
@@ -111,10 +111,10 @@ impl Investigation<'_> {
     }
 }
 
-/// The option being set and put back.
+/// The option while it is set and restored.
 struct Trial<'s> {
     server: &'s Server,
-    /// The server's end as the client's connections name it.
+    /// The server's end, with the address on the client's connections.
     target: Endpoint,
     log: Sender<Note>,
     flow: Option<FlowKey>,
@@ -138,7 +138,7 @@ impl<'s> Trial<'s> {
         }
     }
 
-    /// Does the step that is due after `elapsed`.
+    /// Performs the step that is due after `elapsed`.
     fn proceed(&mut self, elapsed: Duration) {
         if self.failure.is_some() || elapsed < PART {
             return;
@@ -164,7 +164,7 @@ impl<'s> Trial<'s> {
         }
     }
 
-    /// Returns when the option was set and when it was put back.
+    /// Returns the times at which the option was set and restored.
     fn finish(mut self) -> std::result::Result<(Timestamp, Timestamp), HostError> {
         self.option = None;
         let gone = || HostError::Gone {
@@ -190,7 +190,7 @@ fn own_flow(flow: FlowKey, target: Endpoint) -> OwnFlow {
     OwnFlow { local, remote }
 }
 
-/// Returns the median of the requests sent from one time to another, in words.
+/// Returns the median of the requests sent between two times, in words.
 fn median(
     samples: &[lagtrace_core::observed::event::RequestSample],
     from: Timestamp,

@@ -16,20 +16,20 @@ pub(crate) enum End {
     Client,
     /// The host that answered the requests.
     Server,
-    /// The one host that did both: its capture shows what either end sees.
+    /// The single host that did both; its capture contains everything that either end sees.
     Loopback,
 }
 
-/// The kind of a recording for its diagnosis.
+/// The kind of a recording with respect to its diagnosis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
-    /// A fault that this end's packets show.
+    /// A fault that is visible in the packets at this end.
     Known,
-    /// A fault that is in none of this end's packets: the right thing to say is nothing, or as much
-    /// of it as does show.
+    /// A fault that is not visible in the packets at this end. The correct diagnosis reports
+    /// nothing, or only the visible part.
     Hidden,
-    /// No fault, or one that only looks like a fault.
+    /// No fault, or something that only resembles a fault.
     Healthy,
 }
 
@@ -37,21 +37,21 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
-    /// The expected cause comes first, with the right culprit.
+    /// The expected cause was found first, with the right culprit.
     Right,
-    /// The expected cause comes first, with a wrong culprit.
+    /// The expected cause was found first, with a wrong culprit.
     WrongCulprit,
-    /// Another cause comes first.
+    /// Another cause was found first.
     OtherFirst,
-    /// No finding came, though a cause was expected.
+    /// Nothing was found, although a cause was expected.
     Missed,
-    /// No cause was expected, and no untrue one was found.
+    /// No cause was expected, and no false one was found.
     LeftAlone,
-    /// No cause was expected, and an untrue one was found.
+    /// No cause was expected, and a false one was found.
     Accused,
 }
 
-/// A recording's diagnosis from one end.
+/// The diagnosis of a recording from one end.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Case {
     /// The recording's folder.
@@ -59,16 +59,16 @@ pub(crate) struct Case {
     /// The scenario that was recorded.
     #[serde(skip)]
     pub(crate) scenario: String,
-    /// The parameters drawn by chance, in words; `None` for a recording that a scenario itself asks
-    /// for.
+    /// The randomly drawn parameters, in words; `None` for a recording that a scenario itself
+    /// specifies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) drawn: Option<String>,
     /// The end at which the capture was made.
     pub(crate) end: End,
     /// The kind of recording.
     pub(crate) kind: Kind,
-    /// The causes to be found, the largest first; of several in one place any
-    /// one will do.
+    /// The expected causes, the largest first. If several are listed in one place, any one of them
+    /// is correct.
     pub(crate) expected: Vec<Vec<Id>>,
     /// The findings, in the report's order.
     pub(crate) found: Vec<Found>,
@@ -76,22 +76,23 @@ pub(crate) struct Case {
     pub(crate) verdict: Verdict,
     /// The mistakes, in words.
     pub(crate) misses: Vec<String>,
-    /// The causes that were named and are not true.
+    /// The reported causes that are not true.
     pub(crate) accused: Vec<Id>,
-    /// The owner of the time that is named first, whether with a cause or not; `None` for a
-    /// recording without a fault that its packets show.
+    /// The owner of the time that the report names first, with or without a cause; `None` for a
+    /// recording without a fault that is visible in its packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) named: Option<Named>,
-    /// True if a cause that is not true was named with a strong or proven verdict.
+    /// True if a false cause was reported with a strong or proven verdict.
     pub(crate) is_firmly_accused: bool,
-    /// The rank of the fault among the candidates of the first finding, where that only shows the
+    /// The rank of the fault among the first finding's candidates, if that finding only shows the
     /// effect of a fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) candidate: Option<Candidacy>,
-    /// The part of all requests' time that was not explained, 0 to 1; `None`
-    /// without a whole request.
+    /// The unexplained share of the time of all requests, 0 to 1; `None` if there is no complete
+    /// request.
     pub(crate) unknown_share: Option<f64>,
-    /// The cost of the expected findings; `None` where none was found or the fault added nothing.
+    /// The cost of the expected findings; `None` if none of them was found or the fault added no
+    /// time.
     pub(crate) cost: Option<Cost>,
 }
 
@@ -99,11 +100,11 @@ pub(crate) struct Case {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Named {
-    /// The fault's owner.
+    /// The owner of the fault.
     Right,
     /// Another owner, or an unknown one.
     Other,
-    /// No owner: the report says nothing at all.
+    /// No owner: the report has no finding.
     Nobody,
 }
 
@@ -111,31 +112,31 @@ pub(crate) enum Named {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Candidacy {
-    /// The likeliest candidate.
+    /// The most likely candidate.
     First,
-    /// A later candidate.
+    /// A less likely candidate.
     Named,
-    /// None of the candidates.
+    /// Not among the candidates.
     Absent,
 }
 
-/// A finding, in short.
+/// A summary of a finding.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Found {
     pub(crate) cause: Id,
     pub(crate) culprit: Owner,
     pub(crate) sureness: Sureness,
-    /// The finding's cost over all requests, in nanoseconds.
+    /// The cost of the finding over all requests, in nanoseconds.
     pub(crate) cost_ns: u64,
 }
 
-/// A fault's cost per request: as found, and by the clients' clocks.
+/// The cost of a fault per request: as found, and as measured by the clients.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Cost {
     pub(crate) found_ns: u64,
-    /// The time of the mean request with the fault less that of the mean request without.
+    /// The mean time of a request with the fault, minus the mean time without it.
     pub(crate) true_ns: u64,
-    /// The error of `found_ns`, as a part of `true_ns`; negative when too little.
+    /// The error of `found_ns` as a fraction of `true_ns`; negative if the found cost is too small.
     pub(crate) error: f64,
 }
 
@@ -143,7 +144,7 @@ impl End {
     /// All ends, in the order in which they are shown.
     pub(crate) const ALL: [Self; 3] = [Self::Client, Self::Server, Self::Loopback];
 
-    /// Returns the part of a truth that this end's packets can show.
+    /// Returns the part of a truth that is visible in the packets at this end.
     fn sees(self, truth: &Truth) -> Truth {
         match self {
             Self::Client => truth.seen_from(Side::Client),
@@ -152,7 +153,7 @@ impl End {
         }
     }
 
-    /// Returns the end's name, which is also its capture's.
+    /// Returns the end's name, which is also the name of its capture.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -212,13 +213,13 @@ impl Case {
         }
     }
 
-    /// Returns the cause that was expected first, by the first of its names; `None` for a healthy
-    /// one.
+    /// Returns the first expected cause, under its first name; `None` if the case is healthy.
     pub(crate) fn expected_first(&self) -> Option<Id> {
         self.expected.first()?.first().copied()
     }
 
-    /// Returns the cause that was found first, by the name by which it was expected if it was.
+    /// Returns the cause that was found first. If it was expected, the name under which it was
+    /// expected is used.
     pub(crate) fn found_first(&self) -> Option<Id> {
         let found = self.found.first()?.cause;
         match self.expected.first() {
@@ -282,8 +283,8 @@ fn unknown_share(report: &Report) -> Option<f64> {
     (exchanges.count > 0).then(|| rounded(share))
 }
 
-/// Returns the rank of a fault that has no finding of its own among the candidates of the first
-/// finding; `None` where that has none.
+/// Returns the rank of a fault without its own finding among the candidates of the first finding;
+/// `None` if that finding has no candidates.
 fn candidate(kind: Kind, truth: &Truth, report: &Report) -> Option<Candidacy> {
     let mut expected = truth.expected.iter().filter(|_| kind == Kind::Hidden);
     let causes = &expected.next()?.cause;
@@ -321,7 +322,7 @@ fn cost(label: &Label, truth: &Truth, report: &Report) -> Option<Cost> {
     })
 }
 
-/// Rounds to four decimals: more would make figures differ that do not.
+/// Rounds to four decimals, so that insignificant differences do not change the printed values.
 pub(super) fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

@@ -10,10 +10,10 @@ use lagtrace_lab::Label;
 use super::case::End;
 use crate::failure::{Failure, Result};
 
-/// The label's file.
+/// The name of the label's file.
 const LABEL: &str = "truth.json";
 
-/// The version of the label's form that is read here.
+/// The supported version of the label's format.
 const SCHEMA: u32 = 1;
 
 /// A recording: its label, and the captures of each end.
@@ -25,8 +25,8 @@ pub(super) struct Recording {
     pub(super) captures: Vec<(End, PathBuf)>,
 }
 
-/// Returns the recordings in a folder with `only` in their names, by name. A folder that is a
-/// recording itself is the only one.
+/// Returns the recordings in a folder whose names contain `only`, sorted by name. If the folder is
+/// itself a recording, it is the only one.
 pub(super) fn read(folder: &Path, only: &str) -> Result<Vec<Recording>> {
     let folders = if folder.join(LABEL).is_file() {
         vec![folder.to_owned()]
@@ -80,7 +80,7 @@ fn recording(name: String, folder: &Path) -> Result<Recording> {
     })
 }
 
-/// Returns the entries of a folder, by name.
+/// Returns the entries of a folder, sorted by name.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let read = || -> std::io::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));

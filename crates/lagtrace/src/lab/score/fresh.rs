@@ -1,4 +1,4 @@
-//! Recordings made anew, on parameters drawn by chance, so that tuning to the corpus does not help
+//! Newly made recordings with randomly drawn parameters, so that tuning to the corpus does not help
 //! with them.
 
 use std::fs;
@@ -20,20 +20,22 @@ mod side_by_side;
 
 use side_by_side::{Job, Jobs};
 
-/// The number of tries at a recording, each on other parameters, before its scenario counts as one
-/// that cannot be recorded: a proof may refuse a recording.
+/// Maximum number of attempts at a recording, each with other parameters, before its scenario
+/// counts as one that cannot be recorded. Several are needed because a proof may reject a
+/// recording.
 const TRIES: u64 = 3;
 
 /// The recordings to be made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan<'a> {
-    /// The scenarios, by name; all of them if there are none.
+    /// The scenarios, by name; if empty, all scenarios.
     pub(super) scenarios: &'a [String],
     /// The seed from which parameters are drawn.
     pub(super) seed: u64,
     /// The number of recordings of each scenario.
     pub(super) draws: u64,
-    /// The number made at a time, except those that need the processors for themselves.
+    /// The number of recordings made in parallel, except those that need the processors for
+    /// themselves.
     pub(super) jobs: usize,
 }
 
@@ -42,9 +44,9 @@ pub(super) struct Plan<'a> {
 pub(super) struct Fresh {
     folder: TempDir,
     pub(super) seed: u64,
-    /// The recordings that could not be made, each with its last try.
+    /// The recordings that could not be made, each with its last attempt.
     pub(super) refused: Vec<Refused>,
-    /// The refused tries that were followed by another.
+    /// The rejected attempts that were followed by another attempt.
     pub(super) redrawn: Vec<Refused>,
 }
 
@@ -59,17 +61,17 @@ pub(crate) struct Refused {
     pub(crate) drawn: String,
     /// The reason.
     pub(crate) reason: String,
-    /// True if the machine lacks a program that the scenario needs.
+    /// True if the reason is that the machine lacks a program that the scenario needs.
     pub(crate) is_for_want_of_a_tool: bool,
 }
 
-/// The outcome of one try.
+/// The result of one attempt.
 enum Event {
     Recorded(String),
     Refused(Refused),
-    /// A recording that could not be made; its last try.
+    /// A recording that could not be made; holds the last attempt.
     Never(Refused),
-    /// An error with which no scenario can be recorded here.
+    /// An error with which no scenario can be recorded on this machine.
     Hopeless(Error),
 }
 
@@ -78,7 +80,7 @@ impl Fresh {
         self.folder.path()
     }
 
-    /// Copies recordings, by name, to a folder that stays.
+    /// Copies recordings, by name, to a permanent folder.
     pub(super) fn keep<'a>(
         &self,
         recordings: impl IntoIterator<Item = &'a str>,
@@ -100,8 +102,8 @@ impl Fresh {
     }
 }
 
-/// Records what is planned, with everything varied that its truth does not depend on; returns
-/// `None` if the user asked to stop.
+/// Makes the planned recordings, and varies everything that their truth does not depend on. Returns
+/// `None` if the user requested a stop.
 pub(super) fn make(
     plan: Plan<'_>,
     console: &Console,
@@ -147,7 +149,8 @@ pub(super) fn make(
 }
 
 impl Fresh {
-    /// Keeps the outcome of a try; returns the error after which no other can do better.
+    /// Stores the result of an attempt; returns the error if no further attempt can succeed after
+    /// it.
     fn note(&mut self, event: Event, console: &Console, interrupt: &Interrupt) -> Option<Error> {
         match event {
             Event::Recorded(name) => console.outcome("recorded", &name),
@@ -170,7 +173,7 @@ impl Fresh {
     }
 }
 
-/// Returns the jobs of all scenarios; those that need the processors for themselves come last.
+/// Returns the jobs of all scenarios. Jobs that need the processors for themselves come last.
 fn jobs(scenarios: &[Scenario], draws: u64) -> Vec<Job<'_>> {
     let mut jobs: Vec<_> = (0..draws)
         .flat_map(|draw| scenarios.iter().map(move |scenario| Job { scenario, draw }))
@@ -179,7 +182,7 @@ fn jobs(scenarios: &[Scenario], draws: u64) -> Vec<Job<'_>> {
     jobs
 }
 
-/// Records once, on the first parameters that the proof accepts.
+/// Makes one recording, with the first parameters that the proof accepts.
 fn attempt(
     job: &Job<'_>,
     plan: Plan<'_>,
@@ -208,15 +211,15 @@ fn attempt(
     }
 }
 
-/// Returns one of the recordings that a scenario asks for, chosen by the seed, on parameters drawn
-/// from it.
+/// Returns one of the recordings that a scenario specifies, selected by the seed, with parameters
+/// drawn from the seed.
 fn request(scenario: &Scenario, seed: u64) -> Request {
     let mut requests = Request::all_of(scenario);
     let which = usize::try_from(seed).unwrap_or_default() % requests.len().max(1);
     requests.swap_remove(which).vary(scenario, seed)
 }
 
-/// Makes the recording, and returns its name with the parameters that were drawn.
+/// Makes the recording, and returns its name with the drawn parameters.
 fn record_one(
     scenario: &Scenario,
     request: &Request,
@@ -248,7 +251,7 @@ impl Refused {
     }
 }
 
-/// Returns true if no other scenario could be recorded either.
+/// Returns true if the error also prevents recording any other scenario.
 fn is_hopeless(error: &Error) -> bool {
     matches!(error, Error::NeedsRoot | Error::NeedsCapabilities { .. })
 }

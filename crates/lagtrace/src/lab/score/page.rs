@@ -20,8 +20,7 @@ pub(crate) fn text(score: &Score, style: &Style) -> String {
     page.finish()
 }
 
-/// Writes the recordings, if verbose, the confusion matrix, the totals and the wrong
-/// diagnoses.
+/// Writes the recordings (if verbose), the confusion matrix, the totals and the wrong diagnoses.
 fn write(page: &mut Page, score: &Score) {
     opening(page, score);
     if !score.cases.is_empty() {
@@ -104,7 +103,8 @@ fn mark(case: &Case) -> Cell {
     }
 }
 
-/// Returns the cause expected first, "that" if the recording is named after it, or "healthy".
+/// Returns the cause expected first; "that" if the recording is named after this cause, or
+/// "healthy".
 fn expected(case: &Case) -> Cell {
     match case.expected_first().map(Id::as_str) {
         None => dim("healthy"),
@@ -114,8 +114,8 @@ fn expected(case: &Case) -> Cell {
     }
 }
 
-/// Returns the cause found first, "that" if it is the expected one, and the other causes
-/// named that are not true.
+/// Returns the cause found first ("that" if it is the expected one), and other reported causes that
+/// are not true.
 fn found(case: &Case) -> Cell {
     let Some(first) = case.found.first() else {
         let tone = if case.verdict == Verdict::Missed {
@@ -152,7 +152,7 @@ fn off(error: f64) -> String {
     format!("{sign}{:.0} %", percent.abs())
 }
 
-/// Formats a count of a total, and its share.
+/// Formats a count of a total, with its share.
 fn of(count: usize, of: usize) -> String {
     match of {
         0 => "–".to_owned(),
@@ -176,7 +176,7 @@ fn totals(totals: &[Totals]) -> Table {
     table
 }
 
-/// Returns a sentence with the figures of all diagnoses together.
+/// Returns a sentence with the results of all diagnoses together.
 fn together(all: &Together) -> String {
     format!(
         "Together: the right cause first in {}, the right owner in {}, nothing said in {}; healthy \
@@ -188,7 +188,7 @@ fn together(all: &Together) -> String {
     )
 }
 
-/// Returns the totals of one end, by name.
+/// Returns the totals of one end, each with its name.
 fn figures(t: &Totals) -> Vec<(&'static str, String)> {
     let mut figures = vec![
         ("faults: the right cause first", of(t.first_right, t.known)),
@@ -230,7 +230,7 @@ fn figures(t: &Totals) -> Vec<(&'static str, String)> {
     figures
 }
 
-/// Writes the recordings that have the worst figures.
+/// Writes the recordings with the worst results.
 fn worst(page: &mut Page, totals: &Totals) {
     let unknown = totals
         .unknown_share
@@ -246,7 +246,7 @@ fn worst(page: &mut Page, totals: &Totals) {
     }
 }
 
-/// Writes the wrong diagnoses by name, false accusations first.
+/// Writes the wrong diagnoses by name, with false accusations first.
 fn wrong(page: &mut Page, cases: &[Case]) {
     for (title, kind) in [
         ("Healthy, and accused", Kind::Healthy),

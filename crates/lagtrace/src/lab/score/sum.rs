@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::case::{Candidacy, Case, End, Kind, Named, Verdict, rounded};
 use super::fresh::{Fresh, Refused};
 
-/// The version of the score's form.
+/// The version of the score's format.
 const SCHEMA: u32 = 1;
 
-/// The largest error of a cost that counts as right, as a part of the true cost.
+/// Maximum error of a cost that counts as correct, as a fraction of the true cost.
 const CLOSE: f64 = 0.1;
 
 /// A finished score.
@@ -23,22 +23,22 @@ pub(crate) struct Score {
     schema: u32,
     /// The cases, by recording, then by end.
     pub(crate) cases: Vec<Case>,
-    /// The pairs of the cause expected first and the cause found first, with their counts.
+    /// The pairs of the cause expected first and the cause found first, each with its count.
     pub(crate) confusion: Vec<Confused>,
     /// The totals of each end.
     pub(crate) totals: Vec<Totals>,
     /// The figures of all ends together.
     pub(crate) together: Together,
-    /// The seed of the parameters of recordings made for the score; `None` for the corpus.
+    /// The seed for the parameters of recordings made for the score; `None` for the corpus.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seed: Option<u64>,
     /// The recordings for the score that could not be made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) refused: Vec<Refused>,
-    /// The tries that were refused and drawn again.
+    /// The attempts that were rejected and drawn again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) redrawn: Vec<Refused>,
-    /// The folder for recordings that are diagnosed wrongly.
+    /// The folder for wrongly diagnosed recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kept: Option<PathBuf>,
 }
@@ -54,21 +54,21 @@ pub(crate) struct Confused {
     pub(crate) count: usize,
 }
 
-/// The figures of all diagnoses together, whatever the end.
+/// The results of all diagnoses together, regardless of the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Together {
-    /// The number of faults that the packets show.
+    /// The number of faults that are visible in the packets.
     pub(crate) known: usize,
     /// The number of faults whose cause was found first.
     pub(crate) first_right: usize,
-    /// The number of faults whose owner was named first, with a cause or without.
+    /// The number of faults whose owner was named first, with or without a cause.
     pub(crate) owner_right: usize,
-    /// The number of faults of which nothing at all was said.
+    /// The number of faults for which nothing was reported.
     pub(crate) silent: usize,
     /// The number of recordings without a fault.
     pub(crate) healthy: usize,
-    /// The number of recordings without a fault that have a strong or proven cause which is not
-    /// true.
+    /// The number of recordings without a fault for which a false cause was reported as strong or
+    /// proven.
     pub(crate) firmly_accused: usize,
 }
 
@@ -76,39 +76,39 @@ pub(crate) struct Together {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Totals {
     pub(crate) end: End,
-    /// The number of faults that this end's packets show.
+    /// The number of faults that are visible in the packets at this end.
     pub(crate) known: usize,
     /// The number of known faults whose cause was found first.
     pub(crate) first_right: usize,
     /// The number of known faults whose cause was found first, with the right culprit.
     pub(crate) culprit_right: usize,
-    /// The number of known faults for which something else was accused, besides or instead.
+    /// The number of known faults for which something else was accused, in addition or instead.
     pub(crate) known_accused: usize,
-    /// The number of faults that this end's packets do not show.
+    /// The number of faults that are not visible in the packets at this end.
     pub(crate) hidden: usize,
-    /// The number of hidden faults with an accusation that is not true, or that nobody can tell
-    /// from here.
+    /// The number of hidden faults with an accusation that is not true, or that cannot be
+    /// determined at this end.
     pub(crate) hidden_accused: usize,
-    /// The candidates named for hidden faults.
+    /// The candidates that were listed for hidden faults.
     pub(crate) candidates: Candidates,
     /// The number of recordings without a fault.
     pub(crate) healthy: usize,
-    /// The number of recordings without a fault that have an accusation.
+    /// The number of recordings without a fault for which something was accused.
     pub(crate) healthy_accused: usize,
-    /// The part of the requests' time that was not explained.
+    /// The unexplained share of the requests' time.
     pub(crate) unknown_share: Option<Unknown>,
-    /// The errors of the costs, as parts of the true cost.
+    /// The errors of the costs, as fractions of the true cost.
     pub(crate) cost_error: Option<CostError>,
 }
 
-/// Findings that show the effect of a fault, and name candidates for it.
+/// Results for findings that show only the effect of a fault and list candidates for it.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Candidates {
     /// The number of faults with such findings.
     pub(crate) of: usize,
     /// The number of faults that are among the candidates.
     pub(crate) named: usize,
-    /// The number of faults that are the likeliest candidate.
+    /// The number of faults that are the most likely candidate.
     pub(crate) first: usize,
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Unknown {
     pub(crate) worst_in: String,
 }
 
-/// The errors of costs, as parts of the true cost.
+/// The errors of costs, as fractions of the true cost.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct CostError {
     /// The number of recordings.
@@ -152,7 +152,7 @@ impl Score {
         }
     }
 
-    /// Returns the score of recordings made for it.
+    /// Returns the score for recordings that were made for it.
     pub(super) fn of_fresh(cases: Vec<Case>, fresh: Fresh, kept: Option<&Path>) -> Self {
         Self {
             seed: Some(fresh.seed),
@@ -163,8 +163,9 @@ impl Score {
         }
     }
 
-    /// Returns the scenarios that were drawn again more than once, and at least as often as they
-    /// were recorded, and the number of those draws: their truth may depend on what is drawn.
+    /// Returns the scenarios that were drawn again more than once and at least as often as they
+    /// were recorded, each with the number of these draws. The truth of such a scenario may depend
+    /// on the drawn parameters.
     pub(crate) fn often_redrawn(&self) -> Vec<(&Refused, usize)> {
         let mut last: BTreeMap<&str, (&Refused, usize)> = BTreeMap::new();
         for one in &self.redrawn {
@@ -313,7 +314,7 @@ impl CostError {
     }
 }
 
-/// A figure of the cases that have it, the least first, with the recordings.
+/// The values of a figure, for the cases that have it, in ascending order, each with its recording.
 struct Ranked<'a>(Vec<(f64, &'a str)>);
 
 impl<'a> Ranked<'a> {
@@ -330,7 +331,7 @@ impl<'a> Ranked<'a> {
         self.0.iter().map(|(figure, _)| figure).sum()
     }
 
-    /// Returns the least figure that this part of all does not exceed, 0 to 1.
+    /// Returns the given quantile, 0 to 1, of the values.
     fn quantile(&self, part: f64) -> Option<f64> {
         let rank = (self.0.len() as f64 * part).ceil() as usize;
         self.0

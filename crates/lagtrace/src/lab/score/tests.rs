@@ -23,7 +23,7 @@ fn label(expected: &Value, without: &Value) -> Label {
     serde_json::from_value(label).expect("a label")
 }
 
-/// Returns a report with these findings, a quarter of whose time is not explained.
+/// Returns a report with these findings, in which a quarter of the time is unexplained.
 fn report(findings: &[(&str, Owner, u64)]) -> Report {
     let finding = |&(cause, culprit, cost_ns): &(&str, Owner, u64)| -> Finding {
         let finding = json!({
@@ -60,7 +60,7 @@ fn think() -> Value {
     json!([{"cause": ["server-pause", "server-think"], "culprit": ["server"]}])
 }
 
-/// Returns a fault that the client's packets do not show.
+/// Returns a fault that is not visible in the client's packets.
 fn hidden() -> Value {
     json!([{"cause": ["downstream-wait"], "culprit": ["server"],
         "hidden": {"client": "whom the server asks is not in the client's packets"}}])

@@ -1,4 +1,4 @@
-//! The line of a call.
+//! The output line for a call.
 
 use lagtrace_core::observed::syscall::{Request, SocketCall};
 use lagtrace_core::observed::time::Timestamp;
@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::clock;
 use crate::render::harmless;
 
-/// Returns the line for people: the time, the caller, the call as `strace -yy` writes it, and
-/// behind a `#` its meaning.
+/// Returns the line for people: the time, the caller, the call in the notation of `strace -yy`, and
+/// its meaning after a `#`.
 pub(super) fn text(call: &SocketCall) -> String {
     let caller = &call.caller;
     let thread = if caller.tid == caller.pid {
@@ -69,7 +69,7 @@ pub(super) fn json(call: &SocketCall) -> String {
     .to_string()
 }
 
-/// Returns a time to the microsecond.
+/// Formats a time with microseconds.
 fn moment(at: Timestamp) -> String {
     clock::moment(at.as_nanos())
 }

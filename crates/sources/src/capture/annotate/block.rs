@@ -1,4 +1,4 @@
-//! Capture records in, pcapng blocks out.
+//! Conversion of capture records to pcapng blocks.
 
 use std::io::{self, Read, Write};
 
@@ -18,13 +18,12 @@ const IF_TSRESOL: u16 = 9;
 const IF_FCSLEN: u16 = 13;
 /// Maximum length of a block that holds a packet, in bytes.
 const MAX_PACKET_BLOCK: u32 = MAX_CAPTURED + 128 * 1024;
-/// Offset of the packet data in the body of a packet block, which follows type
-/// and length.
+/// Offset of the packet data in the body of a packet block. The body follows the block's type and
+/// length.
 const PACKET_FIXED: usize = 20;
-/// Maximum bytes of one comment; an option's length field has 16 bits.
+/// Maximum length of one comment in bytes; an option's length field has 16 bits.
 const MAX_COMMENT: usize = 4096;
-/// Maximum number of comments on one packet, so that its block is not too long
-/// to be read.
+/// Maximum number of comments on one packet, so that its block does not become too long to be read.
 const MAX_COMMENTS: usize = 8;
 
 /// The magic numbers of pcap files: microseconds, nanoseconds, and
@@ -90,9 +89,8 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         }
     }
 
-    /// Copies a section header, which says in which byte order its own length
-    /// is. The length of the section is left unspecified, because the comments
-    /// change it.
+    /// Copies a section header and takes the byte order from it, which also applies to the header's
+    /// own length. The length of the section is left unspecified because the comments change it.
     fn copy_section(&mut self, length: [u8; 4]) -> Result<(), Stop> {
         let mut fixed = [0; 16];
         self.fill_all(&mut fixed)?;

@@ -1,8 +1,8 @@
 //! Decompression of captures while they are read.
 //!
-//! Input: any stream. Output: its contents, decompressed if its first bytes are those of a known
-//! format. Memory is bounded by the formats' windows, whatever size a stream claims to unpack to.
-//! All data before damage or an early end is handed out before the error that reports it.
+//! Takes any stream as input. Returns its contents, decompressed if the first bytes are those of a
+//! known format. Memory is bounded by the formats' windows, whatever decompressed size a stream
+//! claims. All data before damage or an early end is returned before the error that reports it.
 
 mod gzip;
 mod lz4;
@@ -12,19 +12,19 @@ use std::io::{self, BufReader, Read};
 
 use thiserror::Error;
 
-/// Compressed bytes read at once.
+/// Number of compressed bytes in one read.
 const BLOCK: usize = 256 * 1024;
 
 /// Bytes read ahead: enough to recognize any format, even an unsupported one.
 const AHEAD: usize = 512;
 
-/// Length of the longest magic number looked for here, in bytes.
+/// Length of the longest magic number that is checked here, in bytes.
 const MAGIC: usize = 4;
 
-/// An input of any kind.
+/// A boxed input stream.
 pub(crate) type Input = Box<dyn Read + Send>;
 
-/// The bytes read ahead of a compressed input, followed by the rest of it.
+/// A compressed input: the bytes already read ahead, followed by the remaining input.
 type Whole = BufReader<io::Chain<io::Cursor<Vec<u8>>, Input>>;
 
 /// A supported compression format.
@@ -52,7 +52,7 @@ enum Fault {
 /// Returns the input itself, or its decompressed contents.
 ///
 /// # Errors
-/// When its first bytes cannot be read.
+/// When the first bytes of the input cannot be read.
 pub(crate) fn undo(mut input: Input) -> io::Result<Input> {
     let begin = read_ahead(&mut input)?;
     let compression = Compression::recognize(&begin);
@@ -68,7 +68,7 @@ pub(crate) fn undo(mut input: Input) -> io::Result<Input> {
     })
 }
 
-/// Reads the first bytes, at least [`MAGIC`] unless there are fewer.
+/// Reads the first bytes of the input: at least [`MAGIC`] bytes unless the input is shorter.
 fn read_ahead(input: &mut Input) -> io::Result<Vec<u8>> {
     let mut begin = vec![0; AHEAD];
     let mut len = 0;

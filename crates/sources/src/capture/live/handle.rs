@@ -1,4 +1,4 @@
-//! Opening interfaces: the one place that needs a privilege.
+//! Opening of interfaces, the only part of capturing that needs a privilege.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -14,15 +14,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::LiveOptions;
 use crate::capture::CaptureError;
 
-/// The longest time that the kernel keeps packets in a block of its ring that
-/// is not full: packets arrive up to twice as late, their timestamps are not
-/// affected.
+/// The maximum time that the kernel keeps packets in a block of its ring that is not full. Packets
+/// arrive up to twice this time late; their timestamps are not affected.
 pub(super) const BLOCK_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The pseudo-interface that stands for all interfaces.
 const ANY: &str = "any";
 
-/// The name that Linux gives to its one loopback interface, and to no other.
+/// The name of Linux's only loopback interface; no other interface has this name.
 const LOOPBACK: &str = "lo";
 
 /// An interface with a running capture.
@@ -81,7 +80,7 @@ impl Handle {
         self.link
     }
 
-    /// Returns the time of the packet read last.
+    /// Returns the time of the last packet read.
     pub(super) fn last(&self) -> Timestamp {
         self.last
     }
@@ -91,9 +90,8 @@ impl Handle {
         self.is_over
     }
 
-    /// Passes the packets that wait to `visit`, at most `limit` of them, and
-    /// returns their count. Their packet numbers are left for `visit` to
-    /// assign.
+    /// Passes up to `limit` waiting packets to `visit` and returns their number. `visit` assigns
+    /// the packet numbers.
     pub(super) fn read(
         &mut self,
         limit: usize,
@@ -134,11 +132,12 @@ impl Handle {
     }
 }
 
-/// Activates a capture, which needs `CAP_NET_RAW`; the handle works without it.
+/// Activates a capture, which needs `CAP_NET_RAW`; the returned handle works without that
+/// privilege.
 ///
-/// The ring is of the kernel's third version, which packs packets by their
-/// length and is what libpcap takes outside of immediate mode: immediate mode
-/// has slots of the greatest length, of which a buffer holds a few hundred.
+/// The ring has the kernel's third version (`TPACKET_V3`), which libpcap uses outside immediate
+/// mode and which stores packets by their actual length. In immediate mode every slot has the
+/// maximum packet length, so that a buffer holds only a few hundred packets.
 fn activate(interface: &str, options: &LiveOptions) -> Result<Capture<Active>, pcap::Error> {
     let size = |bytes: u32| i32::try_from(bytes).unwrap_or(i32::MAX);
     let capture = Capture::from_device(interface)?
@@ -160,12 +159,11 @@ fn activate(interface: &str, options: &LiveOptions) -> Result<Capture<Active>, p
     Ok(capture)
 }
 
-/// Makes the kernel deliver packets of the loopback interface only as they are
-/// received, not also as they are sent. libpcap leaves out the latter by
-/// itself, but only once they have taken half of the ring; it does so on
-/// kernels older than 4.20, which do not know the option. The `inbound` of its
-/// filter language is no alternative: libpcap applies new filters itself to the
-/// packets in the ring's first block, and takes none of them for inbound.
+/// Makes the kernel deliver each packet of the loopback interface once, as it is received, and not
+/// also as it is sent. libpcap discards the sent copies by itself, but only after they have taken
+/// half of the ring; kernels older than 4.20, which do not know the option, keep that behaviour.
+/// `inbound` in libpcap's filter language is no alternative: libpcap applies a new filter itself to
+/// the packets in the ring's first block, and treats none of them as inbound.
 #[allow(unsafe_code)]
 fn ignore_outgoing(capture: &Capture<Active>) {
     let on: libc::c_int = 1;
@@ -184,8 +182,8 @@ fn ignore_outgoing(capture: &Capture<Active>) {
     }
 }
 
-/// Finds out why an interface could not be opened, which libpcap says only in
-/// words.
+/// Determines why an interface could not be opened, because libpcap reports the reason only as
+/// text.
 fn explain(interface: &str, source: pcap::Error) -> CaptureError {
     let interface = interface.to_owned();
     if interface != ANY && if_nametoindex(interface.as_str()).is_err() {
@@ -206,8 +204,8 @@ fn explain(interface: &str, source: pcap::Error) -> CaptureError {
     }
 }
 
-/// Returns true if this thread may open packet sockets; the one opened here
-/// sees nothing.
+/// Returns true if this thread may open packet sockets. The socket opened for this test receives no
+/// packets.
 fn is_permitted() -> bool {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);

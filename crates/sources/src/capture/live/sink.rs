@@ -15,7 +15,7 @@ const MAX_PACKETS: usize = 4_096;
 /// Maximum bytes of payload in a batch.
 const MAX_PAYLOAD: usize = 2 * 1024 * 1024;
 
-/// The receiving side of the capturing thread.
+/// The destination of the packets that the capturing thread reads.
 pub(super) struct Sink {
     file: PacketFile,
     outbox: Outbox,
@@ -32,7 +32,7 @@ struct Outbox {
 
 /// The file for the packets.
 enum PacketFile {
-    /// No file was asked for.
+    /// No file was requested.
     Absent,
     Open(PcapWriter),
     /// Writing ended early.
@@ -40,8 +40,8 @@ enum PacketFile {
 }
 
 impl Sink {
-    /// Creates a sink that writes to `writer` and sends filled batches to
-    /// `full`, which come back through `recycled`.
+    /// Creates a sink that writes to `writer` and sends filled batches to `full`; the consumer
+    /// returns the batches through `recycled`.
     pub(super) fn new(
         writer: Option<PcapWriter>,
         full: SyncSender<Packets>,
@@ -64,8 +64,7 @@ impl Sink {
         self.packets
     }
 
-    /// Returns true if the reader of the pipe that packets are written to has
-    /// gone.
+    /// Returns true if the packets are written to a pipe whose reader has exited.
     pub(super) fn is_pipe_closed(&self) -> bool {
         matches!(&self.file, PacketFile::Closed(written) if written.fault.is_none())
     }
@@ -91,7 +90,7 @@ impl Sink {
         }
     }
 
-    /// Hands the batch over if the consumer keeps up.
+    /// Passes the current batch to the consumer, if the consumer keeps up.
     pub(super) fn deliver(&mut self) {
         self.outbox.deliver();
     }
@@ -112,8 +111,8 @@ impl Sink {
         written
     }
 
-    /// Calls `write` on the file; one that cannot be written is closed, and
-    /// capturing goes on.
+    /// Calls `write` on the file. If the file cannot be written, it is closed and capturing
+    /// continues.
     fn with_file(&mut self, write: impl FnOnce(&mut PcapWriter) -> io::Result<()>) {
         if let PacketFile::Open(writer) = &mut self.file
             && let Err(error) = write(writer)
@@ -131,7 +130,7 @@ impl Sink {
 }
 
 impl Outbox {
-    /// Hands the batch over if the consumer keeps up.
+    /// Passes the current batch to the consumer, if the consumer keeps up.
     fn deliver(&mut self) {
         if self.batch.is_empty() {
             return;

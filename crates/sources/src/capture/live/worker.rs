@@ -12,12 +12,12 @@ use super::LiveOutcome;
 use super::handle::{BLOCK_TIMEOUT, Handle};
 use super::sink::Sink;
 
-/// Packets read from one interface before it is the others' turn.
+/// Maximum number of packets read from one interface before the next interface is read.
 const TURN: usize = 1_024;
 /// Interval at which the conditions that end the capture are checked.
 const TICK: Duration = Duration::from_millis(20);
-/// Silence after the stop by which the kernel must have handed out everything
-/// it held.
+/// Time without packets after the stop, by which the kernel must have delivered everything in its
+/// rings.
 const SETTLED: Duration = BLOCK_TIMEOUT.saturating_mul(5);
 /// Maximum time that emptying the rings takes.
 const MAX_DRAIN: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ impl Worker {
         }
     }
 
-    /// Sets what ends the capture: so many packets, so much time, a flag.
+    /// Sets the conditions that end the capture: a number of packets, a duration, or a flag.
     pub(super) fn ending(
         mut self,
         limit: Option<u64>,
@@ -57,7 +57,7 @@ impl Worker {
         self
     }
 
-    /// Sets the counter that shows the number of packets so far.
+    /// Sets the counter that is updated with the number of packets captured so far.
     pub(super) fn counting(mut self, progress: Arc<AtomicU64>) -> Self {
         self.progress = progress;
         self
@@ -82,8 +82,7 @@ impl Worker {
             || self.is_complete()
     }
 
-    /// Returns true if nothing more may be captured, not even packets from
-    /// before the end.
+    /// Returns true if nothing more may be captured, not even packets from before the stop.
     fn is_complete(&self) -> bool {
         self.left() == 0 || self.sink.is_pipe_closed()
     }
@@ -93,8 +92,8 @@ impl Worker {
             .map_or(u64::MAX, |limit| limit.saturating_sub(self.sink.packets()))
     }
 
-    /// Reads a turn of every interface whose packets have not reached `end`
-    /// yet, and returns the number of packets read.
+    /// Reads up to [`TURN`] packets from every interface whose packets have not reached `end` yet.
+    /// Returns the number of packets read.
     fn read(&mut self, end: Timestamp) -> usize {
         let mut read = 0;
         for index in 0..self.handles.len() {
@@ -128,9 +127,8 @@ impl Worker {
         }
     }
 
-    /// Reads the packets that were on the wire when the capture was stopped:
-    /// until an interface shows a later packet, or is silent for longer than
-    /// the kernel holds packets back.
+    /// Reads the packets that arrived before the capture was stopped. Reading an interface ends
+    /// when it delivers a later packet, or is silent for longer than the kernel holds packets back.
     fn drain(&mut self) {
         let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let stopped = Timestamp::default() + since_epoch;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::directive::Version;
 
-/// Maximum number of bytes of a binary that are searched.
+/// Maximum number of bytes searched in a binary.
 const MAX_BINARY: u64 = 64 << 20;
 /// Maximum number of bytes of configure arguments; compiler flags make them
 /// long.
@@ -20,12 +20,12 @@ const DEFAULT_PREFIX: &str = "/usr/local/nginx";
 /// `NGX_CONF_PATH` of a build without `--conf-path`, below the prefix.
 const DEFAULT_CONF: &str = "conf/nginx.conf";
 
-/// The release of an nginx, and the paths of its files unless told otherwise.
+/// The release of an nginx, and the paths of its files where no option overrides them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
     /// The release; `None` if it was not found in the binary.
     pub version: Option<Version>,
-    /// The directory that relative paths start at.
+    /// The directory that relative paths are resolved against.
     pub prefix: PathBuf,
     /// The main configuration file; absolute, or below the prefix.
     pub conf: PathBuf,
@@ -51,8 +51,8 @@ impl Build {
         })
     }
 
-    /// Returns the usual paths of packaged builds, for a binary that tells
-    /// nothing: the first whose configuration file `exists`.
+    /// Returns the usual paths of packaged builds, for a binary that does not contain its configure
+    /// arguments: the first ones whose configuration file `exists`.
     pub(crate) fn guess(exists: &dyn Fn(&Path) -> bool) -> Self {
         const USUAL: [(&str, &str); 4] = [
             ("/usr/share/nginx", "/etc/nginx/nginx.conf"),

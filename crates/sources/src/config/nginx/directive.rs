@@ -4,22 +4,22 @@
 /// A release of nginx, `(major, minor, patch)`.
 pub type Version = (u32, u32, u32);
 
-/// The way a directive reaches inner blocks.
+/// The way in which inner blocks inherit a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inheritance {
     /// The innermost block that has the directive decides.
     Single,
-    /// Several lines make up one value; the innermost block that has any
-    /// replaces all of the outer ones.
+    /// Several lines make up one value; the lines of the innermost block with such lines replace
+    /// the lines of all outer blocks.
     List,
     /// The directive applies in its own block only.
     Own,
-    /// As for `Single`, but in the server that applies while the head of a
-    /// request is read, when its host is not known yet.
+    /// Like `Single`, but resolved in the server that applies while the head of a request is read,
+    /// before its host is known.
     Head,
 }
 
-/// The condition on which a group of directives has any effect.
+/// The condition under which a group of directives has any effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     Nothing,
@@ -66,7 +66,7 @@ pub(crate) struct Known {
 enum Default {
     /// Default of every release.
     Ever(&'static str),
-    /// Defaults by the release they came with, oldest first.
+    /// Defaults with the release that introduced each of them, oldest first.
     Since(&'static [(Version, &'static str)]),
 }
 
@@ -74,8 +74,7 @@ enum Default {
 pub(crate) const NOT_SET: &str = "not set";
 
 impl Known {
-    /// Returns the default of a release, or that of the newest if the release
-    /// is unknown.
+    /// Returns the default of a release; if the release is unknown, the default of the newest one.
     pub(crate) fn default(&self, version: Option<Version>) -> &'static str {
         let version = version.unwrap_or((u32::MAX, 0, 0));
         let found = match self.default {
@@ -90,8 +89,8 @@ impl Known {
     }
 }
 
-/// Describes a directive with one value and a default in every release; empty
-/// for none.
+/// Describes a directive with one value and the same default in every release; an empty `default`
+/// means that there is none.
 pub(crate) const fn one(name: &'static str, contexts: Contexts, default: &'static str) -> Known {
     Known {
         name,
@@ -101,8 +100,8 @@ pub(crate) const fn one(name: &'static str, contexts: Contexts, default: &'stati
     }
 }
 
-/// Describes a directive with one value, and defaults by the release they came
-/// with, oldest first.
+/// Describes a directive with one value whose default changed between releases: each default with
+/// the release that introduced it, oldest first.
 pub(crate) const fn changed(
     name: &'static str,
     contexts: Contexts,

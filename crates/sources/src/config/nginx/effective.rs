@@ -1,5 +1,5 @@
-//! The value of a directive where a request ends up: that of the innermost
-//! block, else of the next outer one, else the default.
+//! The effective value of a directive for a request: the value set in the innermost block, else in
+//! the next outer one, else the default.
 
 use super::directive::{Contexts, Inheritance, Known, Needs, Version};
 use super::selection::Selection;
@@ -14,8 +14,7 @@ pub(crate) struct Effective {
     pub(crate) value: String,
     pub(crate) set_at: Option<Place>,
     pub(crate) scope: String,
-    /// Reasons why another value might apply, beyond those that concern all
-    /// values.
+    /// Reasons why another value might apply, in addition to the doubts that concern all values.
     pub(crate) doubts: Vec<String>,
 }
 
@@ -23,13 +22,12 @@ pub(crate) struct Effective {
 #[derive(Clone, Debug)]
 pub(crate) struct Scope<'c> {
     pub(crate) kind: Contexts,
-    /// The blocks down to this one, separated by ` > `; empty outside all
-    /// blocks.
+    /// The path of blocks down to this block, separated by ` > `; empty outside all blocks.
     pub(crate) path: String,
     pub(crate) directives: &'c [Directive],
 }
 
-/// The blocks around a request, innermost last.
+/// The blocks that surround the request, innermost last.
 #[derive(Debug)]
 pub(crate) struct Chain<'c> {
     pub(crate) tree: &'c Tree,
@@ -145,8 +143,8 @@ impl Chain<'_> {
         lines(innermost, name)
     }
 
-    /// Returns the values of one directive: one, or for a list one for each
-    /// line.
+    /// Returns the values of one directive: a single value, or one value per line if the directive
+    /// is a list.
     pub(crate) fn values(&self, known: &Known) -> Vec<Effective> {
         let setting = self.reach(known).into_iter().find_map(|scope| {
             let found: Vec<&Directive> = lines(scope.directives, known.name).collect();
@@ -170,7 +168,7 @@ impl Chain<'_> {
         found[..taken].iter().map(of_line).collect()
     }
 
-    /// Returns the blocks that a directive may come from, innermost first.
+    /// Returns the blocks that a directive may be inherited from, innermost first.
     fn reach(&self, known: &Known) -> Vec<&Scope<'_>> {
         let inward = self.scopes.iter().rev();
         let allowed = |scope: &&Scope<'_>| known.contexts.has(scope.kind);
@@ -196,8 +194,8 @@ impl Chain<'_> {
         }
     }
 
-    /// Returns the reasons why another value of this directive might apply: a
-    /// doubt about server or location matters only if another one sets it.
+    /// Returns the reasons why another value of this directive might apply. Doubt about the server
+    /// or the location matters only if another server or location sets the directive.
     fn doubts(&self, known: &Known) -> Vec<String> {
         let mut doubts = Vec::new();
         let inner = Contexts::SERVER.and(Contexts::LOCATION);

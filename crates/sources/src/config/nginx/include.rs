@@ -1,6 +1,6 @@
-//! Reads the main configuration file and everything it includes into a
-//! [`Tree`]. Beyond the main file nothing here fails: what cannot be read or
-//! understood is noted, and the rest is used.
+//! Reads the main configuration file and all included files into a [`Tree`]. Only an unreadable
+//! main file is an error: other parts that cannot be read or understood are noted, and the rest is
+//! used.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -15,8 +15,7 @@ use super::tree::{ConfigurationFile, Directive, FileId, Place, Tree};
 use crate::config::files::{Files, Stamps, expand};
 use crate::config::glob;
 
-/// Maximum bytes of all files together, each counted as often as it is
-/// included.
+/// Maximum number of bytes of all files together; a file counts each time it is included.
 pub(crate) const MAX_BYTES: usize = 8 << 20;
 /// Maximum number of different files.
 const MAX_FILES: usize = 2000;
@@ -26,15 +25,15 @@ const MAX_INCLUSIONS: usize = 20_000;
 pub(crate) const MAX_DEPTH: usize = 64;
 /// Maximum number of directives kept.
 const MAX_DIRECTIVES: usize = 500_000;
-/// Maximum number of issues kept; a file of garbage has one, but there can be
-/// many files.
+/// Maximum number of issues kept. A file of garbage causes one issue, but there can be many such
+/// files.
 const MAX_ISSUES: usize = 100;
 
 /// Reads a configuration.
 ///
-/// `main` is the absolute path of the main file; relative includes start at
-/// its directory (`src/core/ngx_conf_file.c`, `ngx_conf_include()`).
-/// `globals` are the directives of `-g`, which come before the file's.
+/// `main` is the absolute path of the main file; relative includes are resolved against its
+/// directory (`src/core/ngx_conf_file.c`, `ngx_conf_include()`). `globals` are the directives of
+/// `-g`, which come before those of the file.
 pub(crate) fn read(files: &dyn Files, main: &Path, globals: Option<&str>) -> io::Result<Tree> {
     let mut loader = Loader {
         files,
@@ -67,7 +66,7 @@ struct Source {
 /// The state of reading one configuration.
 pub(crate) struct Loader<'f> {
     files: &'f dyn Files,
-    /// The directory that relative includes start at.
+    /// The directory that relative includes are resolved against.
     base: PathBuf,
     tree: Tree,
     known: HashMap<PathBuf, Source>,
@@ -88,7 +87,7 @@ impl Loader<'_> {
         self.note(format!("{place}:{}: {text}", at.column));
     }
 
-    /// Reserves room for one more directive; returns `false` if there is none.
+    /// Reserves room for one more directive; returns `false` if there is no room.
     pub(crate) fn admit_directive(&mut self) -> bool {
         match self.directives_left.checked_sub(1) {
             Some(left) => {
@@ -164,7 +163,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Reads a file, or returns it as it was read before.
+    /// Reads a file, or returns its contents if it has been read before.
     fn fetch(&mut self, path: &Path) -> io::Result<Source> {
         if let Some(source) = self.known.get(path) {
             return Ok(source.clone());

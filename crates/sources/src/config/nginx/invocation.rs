@@ -1,27 +1,27 @@
-//! The options that nginx was started with, taken from its arguments or from
-//! the title that the master writes over them.
+//! The options that nginx was started with, taken from its arguments or from the process title that
+//! the master writes over them.
 
-/// The options that decide where the configuration is.
+/// The options that determine the location of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The program as it was called, argument zero.
     pub program: String,
     /// `-c`: the main configuration file.
     pub conf: Option<String>,
-    /// `-p`: the prefix that relative paths start at.
+    /// `-p`: the prefix that relative paths are resolved against.
     pub prefix: Option<String>,
     /// `-g`: directives before those of the file.
     pub globals: Option<String>,
 }
 
-/// The role of an nginx process, as its title tells it.
+/// The role of an nginx process, according to its title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Title {
     /// The master, or a process without one, with its options.
     Master(Invocation),
     /// A worker that takes connections.
     Worker,
-    /// A worker that only ends its remaining connections, after a reload.
+    /// A worker that only finishes its remaining connections after a reload.
     RetiringWorker,
     /// Another of nginx's children: cache manager, cache loader.
     Child,
@@ -61,8 +61,8 @@ pub(crate) fn title(arguments: &[Vec<u8>]) -> Title {
     Title::Other
 }
 
-/// Splits the arguments that the title joins with spaces: a value goes on until
-/// something that reads like a further option.
+/// Splits the arguments, which the title joins with spaces. A value extends to the next word that
+/// looks like an option.
 fn split_title(command: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut in_value = false;
@@ -86,8 +86,8 @@ fn split_title(command: &str) -> Vec<String> {
     words
 }
 
-/// Returns true if a word of the title can only be an option. Values joined to
-/// their option (`-c/path`) are recognized by their first character.
+/// Returns true if a word of the title can only be an option. Options joined to their value
+/// (`-c/path`) are recognized by the first character of the value.
 fn is_option(word: &str) -> bool {
     let mut letters = word.chars();
     if letters.next() != Some('-') {

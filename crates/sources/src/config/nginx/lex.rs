@@ -1,18 +1,15 @@
-//! Statements of a configuration file: words up to `;`, `{` or `}`.
+//! Splits a configuration file into statements: words up to `;`, `{` or `}`.
 //!
-//! The rules are those of nginx's `src/core/ngx_conf_file.c`,
-//! `ngx_conf_read_token()`: a word ends at white space, `;` or `{`; quotes and
-//! `#` mean something only where a word may begin; a backslash takes the next
-//! byte along; `{` after `$` belongs to the word.
+//! The rules are those of nginx's `src/core/ngx_conf_file.c`, `ngx_conf_read_token()`: a word ends
+//! at white space, `;` or `{`; quotes and `#` are special only where a word may begin; a backslash
+//! escapes the next byte; `{` after `$` is part of the word.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// Size of nginx's read buffer (`NGX_CONF_BUFFER`): a word that does not fit is
-/// refused.
+/// Size of nginx's read buffer (`NGX_CONF_BUFFER`); longer words are rejected.
 const MAX_WORD: usize = 4096;
-/// Maximum number of words in one statement; nginx itself has no limit but
-/// memory.
+/// Maximum number of words in one statement; nginx itself is limited only by memory.
 const MAX_WORDS: usize = 65_536;
 
 /// A word with its quotes and escapes resolved. Files need not be UTF-8.
@@ -117,7 +114,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Returns the next statement; after an error nothing sensible follows.
+    /// Returns the next statement. After an error, further results are meaningless.
     pub(crate) fn statement(&mut self) -> Result<Statement, SyntaxError> {
         let mut words = Vec::new();
         let mut at = None;
@@ -201,7 +198,7 @@ impl<'t> Lexer<'t> {
         Ok(Word(unescape(raw)))
     }
 
-    /// Returns the bytes between quotes; the next byte must end the word.
+    /// Returns the bytes between quotes. The word must end after the closing quote.
     fn quoted(&mut self, quote: u8) -> Result<&'t [u8], SyntaxError> {
         let opening = self.position();
         self.bump();
@@ -260,8 +257,8 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// Resolves the escapes that nginx knows; a backslash before any other byte
-/// stays, as regular expressions need it.
+/// Resolves the escapes that nginx knows. A backslash before any other byte stays, because regular
+/// expressions need it.
 fn unescape(raw: &[u8]) -> Vec<u8> {
     let mut word = Vec::with_capacity(raw.len());
     let mut bytes = raw.iter().copied().peekable();
@@ -285,7 +282,7 @@ fn unescape(raw: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Formats statements in short: words in brackets, then `;`, `{`, `}`; an
+    /// Formats statements compactly for comparison: words in brackets, then `;`, `{` or `}`; an
     /// error as `line:column`.
     fn read(text: &str) -> String {
         let mut lexer = Lexer::new(text.as_bytes());

@@ -1,5 +1,5 @@
-//! The settings of things that a request's blocks refer to: its socket, the
-//! zones of its limits, its upstream.
+//! Settings of objects that a request's blocks refer to: the listening socket, the zones of limits,
+//! and the upstream.
 
 use super::directive::Contexts;
 use super::effective::{Chain, Effective, Scope, scope_path};
@@ -9,8 +9,7 @@ use super::table::{LISTEN_FLAGS, LISTEN_OPTIONS, UPSTREAMS};
 use super::tree::{Directive, lines};
 
 impl Chain<'_> {
-    /// Returns the accepting socket: its `listen` and the options that were
-    /// given.
+    /// Returns the `listen` of the accepting socket and the options given there.
     pub(crate) fn listen(&self) -> Vec<Effective> {
         let Some(server) = &self.selection.server else {
             return Vec::new();
@@ -29,7 +28,7 @@ impl Chain<'_> {
         found
     }
 
-    /// Returns an option of the first of these `listen` directives that has it.
+    /// Returns an option from the first of these `listen` directives that sets it.
     fn listen_option<'d>(
         &self,
         option: &str,
@@ -67,8 +66,8 @@ impl Chain<'_> {
         }
     }
 
-    /// Returns the zones that the effective `limit_req` and `limit_conn` refer
-    /// to, which hold the rate.
+    /// Returns the zones, which define the rates, that the effective `limit_req` and `limit_conn`
+    /// refer to.
     pub(crate) fn zones(&self) -> Vec<Effective> {
         let Some(http) = self.selection.http else {
             return Vec::new();
@@ -98,8 +97,7 @@ impl Chain<'_> {
         found
     }
 
-    /// Returns the settings of the upstream block that a `*_pass` of the
-    /// innermost block names.
+    /// Returns the settings of the upstream block that the innermost block's `*_pass` refers to.
     pub(crate) fn upstream(&self) -> Vec<Effective> {
         let passing = ["proxy_pass", "fastcgi_pass", "uwsgi_pass", "grpc_pass"];
         let target = passing

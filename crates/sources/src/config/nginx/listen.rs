@@ -1,5 +1,5 @@
-//! The servers that share the address a request arrives at, and the `listen`
-//! that made the socket it arrives through.
+//! The servers that share the address at which a request arrives, and the `listen` directive that
+//! created the accepting socket.
 //!
 //! After nginx's `src/http/ngx_http_core_module.c`, `ngx_http_core_listen()`,
 //! and `src/http/ngx_http.c`, `ngx_http_add_listen()`.
@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 use super::tree::Directive;
 
-/// The port of a `listen` that names none.
+/// The port of a `listen` that does not specify one.
 const DEFAULT_PORT: u16 = 80;
 
 /// The address that a `listen` binds to.
@@ -23,14 +23,14 @@ pub(crate) enum ListenAddress {
     },
     /// A unix socket, or UDP for QUIC: no TCP request arrives this way.
     Other,
-    /// Text that nginx would refuse.
+    /// Text that nginx would reject.
     Invalid,
 }
 
 /// The host part of a `listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListenHost {
-    /// An address; an unspecified one stands for all of its family.
+    /// An IP address; an unspecified address stands for all addresses of its family.
     Address(IpAddr),
     /// A name that nginx resolved when it started.
     Name(String),
@@ -107,7 +107,7 @@ pub(crate) fn option(directive: &Directive, name: &str) -> Option<String> {
     })
 }
 
-/// The options that give their address a socket of its own.
+/// The `listen` options that give an address its own socket.
 const BINDING_OPTIONS: [&str; 12] = [
     "bind",
     "setfib",
@@ -129,7 +129,7 @@ pub(crate) struct Address<'c> {
     pub(crate) ip: IpAddr,
     /// Indices of servers in the order they were declared.
     pub(crate) servers: Vec<usize>,
-    /// The server for names that no other server has.
+    /// The server for host names that no other server has.
     pub(crate) default_server: usize,
     /// The `listen` whose options apply; `None` for the implied `*:80`.
     pub(crate) options: Option<&'c Directive>,
@@ -140,7 +140,7 @@ pub(crate) struct Address<'c> {
     has_own_socket: bool,
 }
 
-/// The addresses that are listened on at one port.
+/// The addresses with a listening socket at one port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Port<'c> {
     pub(crate) addresses: Vec<Address<'c>>,
@@ -151,9 +151,8 @@ pub(crate) struct Port<'c> {
 }
 
 impl<'c> Port<'c> {
-    /// Collects the `listen` directives of all servers for a port. `resolve`
-    /// gives a name's addresses, `implied` is the port of a server without
-    /// `listen`.
+    /// Collects the `listen` directives of all servers for a port. `resolve` returns the addresses
+    /// of a name; `implied` is the port of a server without `listen`.
     pub(crate) fn collect(
         servers: &[&'c Directive],
         port: u16,
@@ -234,9 +233,9 @@ impl<'c> Port<'c> {
         }
     }
 
-    /// Returns the address that a connection to `ip` belongs to: the very
-    /// address before the wildcard of its family, and an IPv6 wildcard that
-    /// takes IPv4 too (`ipv6only=off`) last.
+    /// Returns the address that a connection to `ip` belongs to. An exact match comes first, then
+    /// the wildcard of the address family, then an IPv6 wildcard that also accepts IPv4
+    /// (`ipv6only=off`).
     pub(crate) fn address(&self, ip: IpAddr) -> Option<&Address<'c>> {
         let ip = ip.to_canonical();
         self.exactly(ip)
@@ -251,8 +250,8 @@ impl<'c> Port<'c> {
             })
     }
 
-    /// Returns the `listen` whose options the accepting socket has: an address
-    /// without options of its own shares the wildcard's socket.
+    /// Returns the `listen` whose options apply to the accepting socket: an address without its own
+    /// socket options shares the wildcard's socket.
     pub(crate) fn socket(&self, address: &Address<'c>) -> Option<&'c Directive> {
         let wildcard = self.exactly(wildcard_of(address.ip));
         match wildcard {

@@ -1,16 +1,15 @@
-//! The location of a server that answers for a URI.
+//! The location of a server that answers requests for a URI.
 //!
-//! After nginx's `src/http/ngx_http_core_module.c`,
-//! `ngx_http_core_find_location()`: at each level the exact name, else the
-//! longest prefix and what is nested in it, else the regular expressions in
-//! order unless the prefix forbids them.
+//! After nginx's `src/http/ngx_http_core_module.c`, `ngx_http_core_find_location()`. At each level
+//! an exact name wins; else the longest prefix and the locations nested in it; else the first
+//! matching regular expression, unless the prefix forbids them.
 
 use std::fmt;
 
 use super::pattern::{MAX_TRIED, Match, search};
 use super::tree::{Directive, blocks};
 
-/// The pattern of a location, which decides on the URIs it takes.
+/// The pattern of a location, which determines the URIs that it matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocationPattern {
     /// `= /uri`: only this URI.
@@ -27,7 +26,7 @@ pub enum LocationPattern {
         /// True if case does not matter.
         is_caseless: bool,
     },
-    /// `@name`: only for redirects inside nginx.
+    /// `@name`: used only for internal redirects of nginx.
     Named(String),
 }
 
@@ -46,7 +45,7 @@ impl fmt::Display for LocationPattern {
     }
 }
 
-/// The modifiers, longest first where one begins like another.
+/// The modifiers; a modifier comes before any shorter one that it begins with.
 const MODIFIERS: [&str; 4] = ["=", "^~", "~*", "~"];
 
 /// Splits a location into its modifier and name, which may be written in one
@@ -67,8 +66,7 @@ fn parts(location: &Directive) -> Option<(&'static str, &[u8])> {
     }
 }
 
-/// Parses the pattern between `location` and its block; `None` if nginx would
-/// refuse it.
+/// Parses the pattern between `location` and its block; `None` if nginx would reject it.
 pub(crate) fn pattern(location: &Directive) -> Option<LocationPattern> {
     let (modifier, name) = parts(location)?;
     let name = String::from_utf8_lossy(name).into_owned();
@@ -84,8 +82,8 @@ pub(crate) fn pattern(location: &Directive) -> Option<LocationPattern> {
     })
 }
 
-/// The directives that hand a request to another server; with them nginx
-/// redirects `/dir` to a location `/dir/`.
+/// The directives that pass a request to another server. With one of these, nginx redirects `/dir`
+/// to a location `/dir/`.
 const PASSING: [&str; 6] = [
     "proxy_pass",
     "fastcgi_pass",
@@ -105,10 +103,10 @@ pub(crate) fn passes_on(location: &Directive) -> bool {
 /// The location found.
 #[derive(Debug, Default)]
 pub(crate) struct Found<'c> {
-    /// The location and those it is nested in, outermost first; empty if only
-    /// the server's own settings apply.
+    /// The location and the locations that it is nested in, outermost first; empty if only the
+    /// server's own settings apply.
     pub(crate) path: Vec<&'c Directive>,
-    /// True if nginx answers with a redirect that adds the final slash.
+    /// True if nginx answers with a redirect that adds a trailing slash.
     pub(crate) adds_slash: bool,
     /// Reasons why another location might have been found.
     pub(crate) doubts: Vec<String>,
@@ -125,16 +123,15 @@ pub(crate) fn find<'c>(server: &'c [Directive], uri: &[u8]) -> Found<'c> {
 enum Literal<'c> {
     /// An exact match, which ends the search.
     Exact(&'c Directive),
-    /// A location whose name the URI matches except for its last slash.
+    /// A location whose name is the URI followed by a slash.
     WithoutSlash(&'c Directive),
-    /// The longest prefix, unless something nested or an expression matches.
+    /// The longest prefix, which applies unless a nested location or a regular expression matches.
     Prefix(&'c Directive),
     None,
 }
 
 impl<'c> Found<'c> {
-    /// Searches one level; returns `true` if nothing further out may override
-    /// the result.
+    /// Searches one level; returns `true` if no outer level may override the result.
     fn search(&mut self, level: &'c [Directive], uri: &[u8]) -> bool {
         let outside = self.path.len();
         let mut asks_regexes = true;

@@ -8,8 +8,8 @@ pub(crate) fn is_lua_block(name: &[u8]) -> bool {
     name.ends_with(b"_by_lua_block")
 }
 
-/// Reads past the `}` that closes a block whose `{` was just read; returns
-/// `false` if the text ends before it.
+/// Reads past the `}` that closes a block whose `{` was just read; returns `false` if the text ends
+/// before that `}`.
 pub(crate) fn skip_block(lexer: &mut Lexer<'_>) -> bool {
     let mut depth = 1u32;
     while let Some(byte) = lexer.bump() {
@@ -28,8 +28,7 @@ pub(crate) fn skip_block(lexer: &mut Lexer<'_>) -> bool {
     false
 }
 
-/// Skips a short string, which ends at its quote, or if unclosed at the end of
-/// its line.
+/// Skips a short string, which ends at its closing quote or, if unclosed, at the end of its line.
 fn skip_string(lexer: &mut Lexer<'_>, quote: u8) {
     while let Some(byte) = lexer.bump() {
         match byte {
@@ -43,8 +42,8 @@ fn skip_string(lexer: &mut Lexer<'_>, quote: u8) {
     }
 }
 
-/// Skips a comment: from `--` to the end of the line, or of the long bracket
-/// after it.
+/// Skips a comment: from `--` to the end of the line, or to the end of the long bracket that
+/// follows `--`.
 fn skip_comment(lexer: &mut Lexer<'_>) {
     lexer.bump();
     if lexer.peek() == Some(b'[') {

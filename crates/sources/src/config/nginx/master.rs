@@ -1,5 +1,4 @@
-//! The master of an nginx process, found from any process of it, with its
-//! command line and its workers.
+//! The master of an nginx, found from any of its processes, with its command line and workers.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -32,8 +31,7 @@ pub struct Worker {
 /// A running nginx.
 #[derive(Debug)]
 pub struct Master {
-    /// Process id of the master; that of the process itself if it runs without
-    /// one.
+    /// Process id of the master; if nginx runs without a master, the id of the process itself.
     pub pid: u32,
     /// The options it was started with.
     pub invocation: Invocation,
@@ -43,7 +41,7 @@ pub struct Master {
     pub workers: Vec<Worker>,
     /// The main configuration file, as nginx names it.
     pub conf: PathBuf,
-    /// Notes on how far the rest can be trusted.
+    /// Notes on the reliability of the other fields.
     pub notes: Vec<Note>,
     pub(crate) root: Root,
 }
@@ -52,8 +50,7 @@ impl Master {
     /// Finds the master of an nginx process.
     ///
     /// # Errors
-    /// When the process is no nginx, has ended, or lives in a file system that
-    /// may not be looked into.
+    /// When the process is not nginx, has ended, or is in a file system that may not be read.
     pub fn find(pid: u32) -> Result<Self, Error> {
         let (pid, invocation) = climb(pid)?;
         let root = Root::of(pid)?;
@@ -89,17 +86,16 @@ impl Master {
         })
     }
 
-    /// Returns this nginx with another main configuration file, for a caller
-    /// who knows better.
+    /// Returns this nginx with another main configuration file, for callers that know the right
+    /// one.
     #[must_use]
     pub fn with_conf(self, conf: PathBuf) -> Self {
         Self { conf, ..self }
     }
 
-    /// Returns the earliest time since when the configuration in use is in use:
-    /// the start of the oldest worker that is not retiring. A worker that
-    /// crashed and was replaced is younger than the configuration it runs on,
-    /// so the oldest counts.
+    /// Returns the earliest time at which the current configuration can have been loaded: the start
+    /// of the oldest worker that is not retiring. A worker that crashed and was replaced is younger
+    /// than its configuration, so the oldest worker is used.
     pub fn loaded(&self) -> Option<SystemTime> {
         self.workers
             .iter()
@@ -158,8 +154,8 @@ fn climb(start: u32) -> Result<(u32, Invocation), Error> {
     Err(Error::NoMaster { pid: start })
 }
 
-/// Returns true if the title fills all the room that the arguments and the
-/// environment had, so that its end is probably missing (`ngx_setproctitle()`).
+/// Returns true if the title fills all the space of the arguments and the environment, so that its
+/// end is probably missing (`ngx_setproctitle()`).
 fn is_title_cut(pid: u32) -> bool {
     let room = process::stat(pid).map_or(0, |stat| stat.title_room);
     let length = process::arguments(pid).map_or(0, |words| match words.as_slice() {
@@ -195,8 +191,7 @@ fn workers(master: u32) -> Vec<Worker> {
     found
 }
 
-/// Reads the settings compiled into the running binary, which may be gone from
-/// the disk.
+/// Reads the settings compiled into the running binary, which may have been deleted from the disk.
 fn read_build(pid: u32, invocation: &Invocation, root: &Root) -> Option<Build> {
     let running = File::open(format!("/proc/{pid}/exe")).ok();
     let binary = match running {

@@ -1,9 +1,8 @@
-//! The server that answers for a host name, among the servers at one address.
+//! The server that answers requests for a host name, among the servers at one address.
 //!
-//! After nginx's `src/http/ngx_http.c`, `ngx_http_server_names()`, and
-//! `src/core/ngx_hash.c`: an exact name before the longest leading wildcard,
-//! before the longest trailing one, before the first regular expression,
-//! before the default server.
+//! After nginx's `src/http/ngx_http.c`, `ngx_http_server_names()`, and `src/core/ngx_hash.c`. The
+//! order of precedence is: exact name, longest leading wildcard, longest trailing wildcard, first
+//! matching regular expression, default server.
 
 use std::collections::HashMap;
 
@@ -14,7 +13,7 @@ use super::tree::Directive;
 /// The reason for which a server was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameMatch {
-    /// The server is the only one at its address: names are not looked at.
+    /// The server is the only one at its address, so names are not compared.
     OnlyServer,
     /// A name that equals the host.
     Exact(String),
@@ -38,14 +37,14 @@ pub(crate) struct NameChoice {
     pub(crate) doubts: Vec<String>,
 }
 
-/// The names of the servers at one address; the first server that declares a
-/// name owns it.
+/// The names of the servers at one address. A name belongs to the first server that declares it.
 #[derive(Default)]
 struct Names {
     exact: HashMap<Vec<u8>, usize>,
-    /// By domain, without the asterisk and the dot; with the name as written.
+    /// Leading wildcards by domain, without the asterisk and the dot; each with the name as
+    /// written.
     leading: HashMap<Vec<u8>, (usize, String)>,
-    /// By prefix, without the dot and the asterisk.
+    /// Trailing wildcards by prefix, without the dot and the asterisk.
     trailing: HashMap<Vec<u8>, (usize, String)>,
     regexes: Vec<(Vec<u8>, usize)>,
 }
@@ -129,8 +128,8 @@ fn collect(
 }
 
 impl Names {
-    /// Adds a name in lower case; one that an earlier server has is ignored, as
-    /// nginx does after a warning.
+    /// Adds a name in lower case. A name that an earlier server already has is ignored, as nginx
+    /// does after a warning.
     fn add(&mut self, name: &[u8], server: usize) {
         let written = || String::from_utf8_lossy(name).into_owned();
         if let Some(domain) = name.strip_prefix(b"*.") {

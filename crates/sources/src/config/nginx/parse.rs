@@ -5,13 +5,12 @@ use super::lex::{Lexer, Statement, Terminator};
 use super::lua;
 use super::tree::{Directive, FileId, Place};
 
-/// Blocks whose lines are table entries, not directives; they can be long, and
-/// nothing here needs them.
+/// Blocks whose lines are table entries and not directives; they can be long, and their contents
+/// are not needed here.
 const TABLES: [&[u8]; 5] = [b"map", b"geo", b"types", b"charset_map", b"split_clients"];
 
-/// Parses text that is nested `depth` blocks and inclusions deep. An error ends
-/// the parsing: the blocks still open are closed, and everything read so far
-/// counts.
+/// Parses text that is nested `depth` blocks and inclusions deep. At an error, parsing ends, the
+/// open blocks are closed, and everything read before the error is kept.
 pub(crate) fn parse(
     loader: &mut Loader<'_>,
     file: FileId,

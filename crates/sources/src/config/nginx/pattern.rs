@@ -1,11 +1,11 @@
-//! Matching of nginx's regular expressions, which are PCRE's, as far as the two
-//! dialects agree. Where they do not, the answer is "unknown", never a guess.
+//! Matching of nginx's regular expressions, which are PCRE, as far as PCRE and the `regex-lite`
+//! dialect agree. Where the dialects differ, the result is "unknown", never a guess.
 
 use regex_lite::RegexBuilder;
 
 /// Maximum bytes of a compiled expression; a word has at most 4096 bytes.
 const MAX_COMPILED: usize = 256 << 10;
-/// Maximum number of expressions of one list that are tried.
+/// Maximum number of expressions tried in one list.
 pub(crate) const MAX_TRIED: usize = 2000;
 
 /// The result of matching an expression.
@@ -13,12 +13,12 @@ pub(crate) const MAX_TRIED: usize = 2000;
 pub(crate) enum Match {
     Yes,
     No,
-    /// The expression uses something that only PCRE knows; says what.
+    /// The expression uses a feature that only PCRE has; holds a description of that feature.
     Unknown(String),
 }
 
-/// Searches `subject` for `pattern`. Both are bytes, as PCRE without UTF takes
-/// them: each becomes the character of the same number, so that `.` is a byte.
+/// Searches `subject` for `pattern`. Both are bytes, as in PCRE without UTF: each byte becomes the
+/// character with the same number, so that `.` matches one byte.
 pub(crate) fn search(pattern: &[u8], subject: &[u8], is_caseless: bool) -> Match {
     if let Some(what) = foreign_construct(pattern) {
         return Match::Unknown(what.into());
@@ -41,8 +41,7 @@ fn characters(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// Returns a construct that both dialects accept but understand differently, if
-/// there is one.
+/// Returns a construct that both dialects accept but interpret differently, if there is one.
 fn foreign_construct(pattern: &[u8]) -> Option<&'static str> {
     let mut in_class = false;
     let mut at = 0;

@@ -15,18 +15,18 @@ use crate::config::Certainty;
 /// The configuration that applies to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// The server block; `None` if none listens there.
+    /// The server block; `None` if no server listens at the address and port.
     pub server: Option<ServerBlock>,
     /// The location; `None` if only the server's settings apply.
     pub location: Option<LocationBlock>,
     /// The value of every directive that bears on latency.
     pub settings: Vec<Setting>,
-    /// The certainty of the choice of server and location, and that the workers run on the present
-    /// contents of the files.
+    /// The certainty of the choice of server and location, and of the workers running with the
+    /// current contents of the files.
     pub certainty: Certainty,
     /// The files written, or put in their place, after the workers started.
     pub newer_files: Vec<NewerFile>,
-    /// Notes that a reader must know besides.
+    /// Further notes for the reader.
     pub notes: Vec<Note>,
 }
 
@@ -43,7 +43,7 @@ pub struct ServerBlock {
     pub chosen_by: NameMatch,
     /// The certainty of the choice.
     pub certainty: Certainty,
-    /// True if its file is newer than the workers; `None` if that is unknown.
+    /// True if the block's file is newer than the workers; `None` if that is unknown.
     pub is_newer_than_workers: Option<bool>,
 }
 
@@ -52,21 +52,21 @@ pub struct ServerBlock {
 pub struct LocationBlock {
     /// Place where the block begins.
     pub at: SourceLocation,
-    /// The URIs it takes.
+    /// The URIs that the location matches.
     pub pattern: LocationPattern,
     /// The blocks around it, `http > server a.org`.
     pub scope: String,
-    /// The certainty of the choice, that of the server included.
+    /// The certainty of the choice, including the choice of the server.
     pub certainty: Certainty,
-    /// True if its file is newer than the workers; `None` if that is unknown.
+    /// True if the block's file is newer than the workers; `None` if that is unknown.
     pub is_newer_than_workers: Option<bool>,
 }
 
-/// A directive's effective value. A directive of several lines has several.
+/// The effective value of a directive. A directive with several lines has several settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The directive; options of `listen` and directives of an upstream have
-    /// their block's name before theirs: `listen backlog`, `upstream keepalive`.
+    /// The name of the directive. Options of `listen` and directives of an upstream are prefixed
+    /// with the block's name: `listen backlog`, `upstream keepalive`.
     pub directive: String,
     /// The directive's value as written, or the default.
     pub value: String,
@@ -86,11 +86,11 @@ pub struct Setting {
 pub struct NewerFile {
     /// The path as nginx names it.
     pub path: PathBuf,
-    /// The kind of change.
+    /// The kind of the change.
     pub change: Change,
 }
 
-/// The way in which a file is newer than the processes that read it.
+/// The kind of change that makes a file newer than the processes that read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     /// Only its inode changed (`st_ctime`): renamed into place with an older

@@ -1,11 +1,11 @@
-//! The rewrite module's effect on a request before, or after, its location is
-//! searched (`src/http/modules/ngx_http_rewrite_module.c`). Redirects inside
-//! nginx are noticed, not followed.
+//! The rewrite module's effect on a request, before or after its location is searched
+//! (`src/http/modules/ngx_http_rewrite_module.c`). Internal redirects of nginx are detected but not
+//! followed.
 
 use super::pattern::{Match, search};
 use super::tree::{Directive, Tree};
 
-/// The combined effect of the rewriting directives of one block.
+/// The combined effect of the rewrite directives of one block.
 #[derive(Debug, Default)]
 pub(crate) struct Rewriting<'c> {
     /// The directive that answers the request itself.

@@ -10,7 +10,7 @@ use super::server::{ChosenServer, Surroundings, choose};
 use super::tree::{Directive, Tree};
 use super::uri;
 
-/// Maximum number of index files of a directory that are looked at.
+/// Maximum number of index files checked for one directory.
 const MAX_INDEXES: usize = 16;
 
 /// The server and the location that answer a request.
@@ -18,7 +18,7 @@ const MAX_INDEXES: usize = 16;
 pub(crate) struct Selection<'c> {
     pub(crate) http: Option<&'c Directive>,
     pub(crate) server: Option<ChosenServer<'c>>,
-    /// The location and those it is nested in, outermost first.
+    /// The location and the locations that it is nested in, outermost first.
     pub(crate) locations: Vec<&'c Directive>,
     /// Reasons why another server might answer.
     pub(crate) server_doubts: Vec<String>,
@@ -98,7 +98,7 @@ impl<'c> Selection<'c> {
         normal.ok()
     }
 
-    /// Collects the reasons why the request may still go elsewhere.
+    /// Collects the reasons why the request may still be answered by another location.
     fn look_inside(
         &mut self,
         tree: &Tree,
@@ -125,7 +125,7 @@ impl<'c> Selection<'c> {
         self.location_doubts.extend(doubts);
     }
 
-    /// Returns the places that `try_files` and `index` may lead to.
+    /// Returns the locations that `try_files` and `index` may lead to.
     fn files_elsewhere(
         &self,
         tree: &Tree,
@@ -156,8 +156,8 @@ impl<'c> Selection<'c> {
         doubts
     }
 
-    /// Returns the index files of a directory that would be served, through an
-    /// inner redirect, by another location.
+    /// Returns a directory's index files that another location would serve after an internal
+    /// redirect.
     fn index_elsewhere(&self, tree: &Tree, server: &Directive, directory: &[u8]) -> Vec<String> {
         let outward = self.locations.iter().rev().copied();
         let mut blocks = outward.chain([server]).chain(self.http);
@@ -176,7 +176,7 @@ impl<'c> Selection<'c> {
             .collect()
     }
 
-    /// Returns the place that answers for another URI, unless it is this one.
+    /// Returns the location that answers another URI, unless it is the selected one.
     fn elsewhere(&self, tree: &Tree, server: &Directive, uri: &[u8]) -> Option<String> {
         let here = self.locations.last().map(|location| location.at);
         match location::find(server.inner(), uri).path.last() {

@@ -18,9 +18,9 @@ pub(crate) struct Surroundings {
     pub(crate) implied_port: u16,
     /// The value of `$hostname`.
     pub(crate) hostname: Option<String>,
-    /// The names of its `/etc/hosts`, in lower case.
+    /// The host names in the host's `/etc/hosts`, in lower case, with their addresses.
     pub(crate) hosts: HashMap<String, Vec<IpAddr>>,
-    /// True if its addresses may not be those that clients use.
+    /// True if the host's addresses may differ from those that clients connect to.
     pub(crate) is_other_network: bool,
 }
 
@@ -48,13 +48,12 @@ pub(crate) fn read_hosts(text: &str) -> HashMap<String, Vec<IpAddr>> {
 pub(crate) struct ChosenServer<'c> {
     pub(crate) block: &'c Directive,
     pub(crate) by: NameMatch,
-    /// The server whose settings apply while the request line and the headers
-    /// are read: without TLS the default server of the address, as the host is
-    /// not known yet.
+    /// The server whose settings apply while the request line and the headers are read. Without TLS
+    /// this is the default server of the address, because the host is not known yet.
     pub(crate) head: &'c Directive,
     /// The address it was found at.
     pub(crate) ip: IpAddr,
-    /// All `listen` directives of that address, of whichever server.
+    /// All `listen` directives of that address, regardless of their server.
     pub(crate) listens: Vec<&'c Directive>,
     /// The `listen` whose options the accepting socket has; `None` for the
     /// port implied by having no `listen`.
@@ -72,8 +71,8 @@ fn is_tls(listens: &[&Directive]) -> bool {
     listens.iter().any(|listen| has_option(listen, "ssl"))
 }
 
-/// Chooses a server by address and by name. The reason why there is none goes
-/// to `notes`, reasons why another might be chosen to `doubts`.
+/// Chooses a server by address and by name. If there is no server, the reason is added to `notes`;
+/// reasons why another server might be chosen are added to `doubts`.
 pub(crate) fn choose<'c>(
     tree: &'c Tree,
     surroundings: &Surroundings,
@@ -145,7 +144,7 @@ fn address<'p, 'c>(
         .or_else(|| port.addresses.first())
 }
 
-/// Returns the reason why no server listens on a port.
+/// Explains why no server listens on a port.
 fn why_none(tree: &Tree, servers: &[&Directive], port: u16) -> String {
     let in_stream = blocks(&tree.main, "stream")
         .flat_map(|stream| stream.blocks("server"))

@@ -1,7 +1,7 @@
-//! The directives that bear on latency.
+//! The directives that affect latency.
 //!
-//! To have one more reported, add a line to the group it belongs to. Contexts
-//! and defaults are those of nginx's own documentation.
+//! To report another directive, add a line to the group that it belongs to. Contexts and defaults
+//! are those of nginx's own documentation.
 
 use super::directive::{Contexts, Known, Needs, Version, changed, head, list, one, own};
 
@@ -16,10 +16,10 @@ const LOCATION_IF: Contexts = Contexts::LOCATION.and(Contexts::IF);
 const SERVER_LOCATION: Contexts = Contexts::SERVER.and(Contexts::LOCATION);
 const UPSTREAM: Contexts = Contexts::UPSTREAM;
 
-/// The version from which a default of every release counts.
+/// The version used for a default that applies to every release.
 const EVER: Version = (0, 0, 0);
 
-/// All groups, in the order they are reported.
+/// All groups, in the order in which they are reported.
 pub(crate) static GROUPS: &[(Needs, &[Known])] = &[
     (Needs::Nothing, SOCKETS),
     (Needs::Nothing, KEEPALIVE),
@@ -264,8 +264,7 @@ pub(crate) static LISTEN_OPTIONS: &[(&str, &str)] = &[
     ("sndbuf", "the system's"),
 ];
 
-/// The options of `listen` that apply to an address whichever of its servers
-/// gives them.
+/// The options of `listen` that apply to an address regardless of which server sets them.
 pub(crate) static LISTEN_FLAGS: &[&str] = &["ssl", "http2", "proxy_protocol"];
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ impl Files for Memory {
     }
 }
 
-/// Names of directives with their blocks.
+/// Returns the names of the directives, with their blocks.
 fn outline(directives: &[Directive]) -> String {
     let shown = directives.iter().map(|directive| match &directive.block {
         Some(block) => format!("{}{{{}}}", directive.name.text(), outline(block)),
@@ -144,7 +144,7 @@ fn deep_blocks_and_long_files_are_cut() {
     );
 }
 
-/// Resolves a request on a text, whatever it is.
+/// Resolves a request with any text as the configuration.
 fn resolve(text: Vec<u8>, host: &str, uri: &str) {
     let configuration = Configuration {
         tree: Memory::default().with("/etc/nginx.conf", text).load(),

@@ -1,4 +1,4 @@
-//! The configuration as a tree of directives, includes already in place.
+//! The configuration as a tree of directives, with all includes resolved.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -18,7 +18,7 @@ pub(crate) struct Place {
     pub(crate) line: u32,
 }
 
-/// A directive and, if it opens one, its block.
+/// A directive with its block, if it opens one.
 #[derive(Clone, Debug)]
 pub(crate) struct Directive {
     /// The name.
@@ -27,22 +27,22 @@ pub(crate) struct Directive {
     pub(crate) args: Vec<Word>,
     /// Place of the name.
     pub(crate) at: Place,
-    /// The directives in its block; `None` for one that ends with `;`.
+    /// The directives in the block; `None` for a directive that ends with `;`.
     pub(crate) block: Option<Vec<Directive>>,
 }
 
 impl Directive {
-    /// Returns the directives inside; none for a directive without a block.
+    /// Returns the directives inside the block; empty for a directive without a block.
     pub(crate) fn inner(&self) -> &[Self] {
         self.block.as_deref().unwrap_or_default()
     }
 
-    /// Returns the blocks of this name directly inside.
+    /// Returns the blocks with this name directly inside.
     pub(crate) fn blocks<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Self> {
         blocks(self.inner(), name)
     }
 
-    /// Returns the plain directives of this name directly inside.
+    /// Returns the plain directives with this name directly inside.
     pub(crate) fn lines<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Self> {
         lines(self.inner(), name)
     }
@@ -54,7 +54,7 @@ impl Directive {
     }
 }
 
-/// Returns the directives of this name that open a block.
+/// Returns the directives with this name that open a block.
 pub(crate) fn blocks<'s>(
     directives: &'s [Directive],
     name: &'s str,
@@ -64,7 +64,7 @@ pub(crate) fn blocks<'s>(
         .filter(move |directive| directive.block.is_some() && directive.name == *name)
 }
 
-/// Returns the directives of this name that end with `;`.
+/// Returns the directives with this name that end with `;`.
 pub(crate) fn lines<'s>(
     directives: &'s [Directive],
     name: &'s str,
@@ -83,7 +83,7 @@ pub(crate) struct ConfigurationFile {
     pub(crate) is_directory: bool,
     /// Time when the content was last written; `None` for `-g`.
     pub(crate) modified: Option<SystemTime>,
-    /// Time when it was last written, renamed into place or its permissions
+    /// Time when the file was last written or renamed into place, or when its permissions
     /// changed; `None` for `-g`.
     pub(crate) changed: Option<SystemTime>,
 }
@@ -93,7 +93,7 @@ pub(crate) struct ConfigurationFile {
 pub(crate) struct Tree {
     /// The directives outside all blocks; those of `-g` come first.
     pub(crate) main: Vec<Directive>,
-    /// The files that it was read from.
+    /// The files that the configuration was read from.
     pub(crate) files: Vec<ConfigurationFile>,
     /// Parts that could not be read or understood, with `file:line:column`.
     pub(crate) issues: Vec<String>,

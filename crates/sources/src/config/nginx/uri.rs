@@ -1,9 +1,9 @@
-//! The URI as nginx matches locations against it: decoded, dots and double
-//! slashes resolved, without its query.
+//! The URI that nginx matches locations against: percent-decoded, with dot segments and double
+//! slashes resolved, and without its query.
 //!
 //! After `src/http/ngx_http_parse.c`, `ngx_http_parse_complex_uri()`.
 
-/// A reason why nginx would answer 400 to a URI.
+/// A reason why nginx would answer a URI with status 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadUri {
     /// The URI does not begin with a slash, or with a scheme and a host.
@@ -57,8 +57,8 @@ fn path_of(target: &[u8]) -> Result<&[u8], BadUri> {
     Ok(slash.map_or(b"/", |at| &after_scheme[at..]))
 }
 
-/// Decodes percent signs, once. A decoded slash or dot structures the path
-/// like a plain one; a decoded `?` or `#` does not end it.
+/// Decodes percent signs, once. A decoded slash or dot has the same effect on the path as a plain
+/// one; a decoded `?` or `#` does not end the path.
 fn decode(path: &[u8]) -> Result<Vec<u8>, BadUri> {
     let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
     let mut decoded = Vec::with_capacity(path.len());

@@ -1,4 +1,4 @@
-//! The programs for the kernel: loading, and attaching to their tracepoints.
+//! Loading of the eBPF programs and attaching them to their tracepoints.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -10,7 +10,7 @@ use crate::kernel::KernelError;
 
 /// The programs, built from `bpf/watch.bpf.c` by `scripts/build-bpf`.
 const OBJECT: &[u8] = include_bytes!("../../../bpf/watch.bpf.o");
-/// Programs that can be done without, each with what is not seen without it.
+/// Optional programs, each with a description of the data that is missing without it.
 const OPTIONAL: [(&str, &str); 7] = [
     ("sock_recv_length", "when programs read"),
     (
@@ -30,35 +30,37 @@ const OPTIONAL: [(&str, &str); 7] = [
 /// A program that runs once, over the storage of all sockets, when watching ends.
 pub(super) const OPEN_TURNS: &str = "open_turns";
 
-/// Programs that report single segments and threads; attached only during a look at the sample.
+/// Programs that report individual segments and threads; attached only while the sample is looked
+/// at.
 const OF_LOOK: [&str; 4] = [
     "netif_receive_skb",
     "net_dev_start_xmit",
     "sched_switch",
     "sched_waking",
 ];
-/// Programs that report reading and writing, by all programs of the host; attached only during a
-/// look too, unless [always wanted](Wanted::Always).
+/// Programs that report the reads and writes of all programs on the host. They are attached only
+/// while the sample is looked at, unless [always wanted](Wanted::Always).
 const OF_PROGRAMS: [&str; 2] = ["sock_recv_length", "sock_send_length"];
 
 /// The times at which reading and writing are observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// At all times: the process that reads or writes decides what is watched, or any request may
-    /// be handed up.
+    /// At all times: either the process that reads or writes determines which connections are
+    /// watched, or any request may be reported.
     Always,
-    /// In looks only: TCP's own timestamps tell how long each request took.
+    /// Only while the sample is looked at: the duration of each request is known from TCP's own
+    /// timestamps.
     InLooks,
 }
 
 impl Wanted {
-    /// Returns true if the program is attached only during a look at the sample.
+    /// Returns true if the program is attached only while the sample is looked at.
     fn is_of_look(self, name: &str) -> bool {
         OF_LOOK.contains(&name) || (self == Self::InLooks && OF_PROGRAMS.contains(&name))
     }
 }
 
-/// The programs at work, until their links are dropped.
+/// The attached programs, until their links are dropped.
 pub(super) struct Attached {
     pub(super) object: Object,
     pub(super) links: Vec<Link>,
@@ -66,7 +68,7 @@ pub(super) struct Attached {
     pub(super) missing: Vec<String>,
 }
 
-/// Loads and attaches the programs, those of `without` left out.
+/// Loads and attaches the programs except those in `without`.
 pub(super) fn attached(
     config: &[u8],
     without: &[String],
@@ -86,7 +88,8 @@ pub(super) fn attached(
     })
 }
 
-/// Loads the programs without the one that the kernel rejects, or without all that are not needed.
+/// Loads the programs without the one that the kernel rejects, or, if that fails, without all
+/// optional programs.
 fn load_less(config: &[u8], lacking: &[&str]) -> Option<(Object, Vec<String>)> {
     let names = OPTIONAL.map(|(name, _)| name);
     let less = names
@@ -97,7 +100,7 @@ fn load_less(config: &[u8], lacking: &[&str]) -> Option<(Object, Vec<String>)> {
         .next()
 }
 
-/// Copies the settings to where the programs read them.
+/// Copies the settings into the memory that the programs read.
 pub(in crate::kernel) fn configure(
     open: &mut OpenObject,
     config: &[u8],
@@ -120,7 +123,7 @@ pub(in crate::kernel) fn configure(
     })
 }
 
-/// Returns the tracepoints that this kernel does not have, or that are not wanted.
+/// Returns the tracepoints that this kernel does not have, or that the caller excludes.
 fn lacking(without: &[String]) -> Vec<&'static str> {
     let types = Btf::from_vmlinux().ok();
     let is_there = |name: &str| {
@@ -137,7 +140,7 @@ fn lacking(without: &[String]) -> Vec<&'static str> {
     names.filter(|name| !is_there(name)).collect()
 }
 
-/// Loads the programs except those that `lacking` names, which are returned.
+/// Loads the programs except those in `lacking`; also returns the names of the programs left out.
 fn load(config: &[u8], lacking: &[&str]) -> Result<(Object, Vec<String>), KernelError> {
     let mut open = ObjectBuilder::default()
         .open_memory(OBJECT)
@@ -157,7 +160,7 @@ fn load(config: &[u8], lacking: &[&str]) -> Result<(Object, Vec<String>), Kernel
     ))
 }
 
-/// Describes a missing tracepoint and what is not seen without it.
+/// Describes a missing tracepoint and the data that is missing without it.
 pub(super) fn what_is_missing(name: &str) -> String {
     match OPTIONAL.iter().find(|(other, _)| *other == name) {
         Some((_, unseen)) if name == OPEN_TURNS => {
@@ -168,8 +171,8 @@ pub(super) fn what_is_missing(name: &str) -> String {
     }
 }
 
-/// Attaches the programs that are wanted only during a look, except those lacking, until the links
-/// are dropped.
+/// Attaches the programs that run only while the sample is looked at, except missing ones, until
+/// the links are dropped.
 pub(super) fn of_look(
     object: &Object,
     lacking: &[String],
@@ -182,7 +185,8 @@ pub(super) fn of_look(
     )
 }
 
-/// Closes the last turn of each connection that goes on. If the kernel cannot, the turns stay open.
+/// Closes the last turn of each connection that is still open. If the kernel cannot run the
+/// program, the turns stay open.
 pub(super) fn close_open_turns(object: &Object) {
     let program = object
         .progs_mut()
@@ -198,7 +202,8 @@ pub(super) fn close_open_turns(object: &Object) {
     }
 }
 
-/// Attaches the programs that are wanted; optional ones may be missing.
+/// Attaches the programs that `is_wanted` selects. An optional program that cannot be attached is
+/// added to `missing`.
 fn attach(
     object: &Object,
     is_wanted: impl Fn(&str) -> bool,
@@ -219,7 +224,7 @@ fn attach(
     Ok(links)
 }
 
-/// Converts an error of the library into ours.
+/// Converts an error of libbpf into a [`KernelError`].
 pub(in crate::kernel) fn refused(program: &str, error: &libbpf_rs::Error) -> KernelError {
     let kind = match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {

@@ -1,5 +1,4 @@
-//! Throttling by the CPU quotas of the watched programs' control groups during a watch
-//! (`cpu.stat`).
+//! Throttling by the CPU quotas of the watched programs' cgroups during a watch (`cpu.stat`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,10 +9,10 @@ use lagtrace_core::observed::kernel_span::Throttling;
 
 use crate::socket::cgroup;
 
-/// Maximum number of processes whose groups are looked up.
+/// Maximum number of processes whose cgroups are looked up.
 const MAX_PROCESSES: usize = 256;
 
-/// The groups, with their counts when they were first seen.
+/// The cgroups, with their counts when they were first seen.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
     processes: BTreeSet<u32>,
@@ -21,7 +20,7 @@ pub(super) struct Quotas {
 }
 
 impl Quotas {
-    /// Adds the groups of a process that was seen.
+    /// Adds the cgroups of a newly seen process.
     pub(super) fn meet(&mut self, pid: u32) {
         if self.processes.contains(&pid) || self.processes.len() >= MAX_PROCESSES {
             return;
@@ -34,7 +33,7 @@ impl Quotas {
         }
     }
 
-    /// Returns the counts since then; `None` if there is no quota.
+    /// Returns the counts since the cgroups were first seen; `None` if there is no quota.
     pub(super) fn since(&self) -> Option<Throttling> {
         let since = self.groups.iter().filter_map(|(folder, before)| {
             let now = counted(folder)?;

@@ -1,4 +1,4 @@
-//! The records that `bpf/watch.bpf.c` hands up, as `bpf/watch.h` lays them out.
+//! The records that `bpf/watch.bpf.c` reports, in the layout of `bpf/watch.h`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) enum Told<'a> {
         is_own: bool,
         /// Inode of its network namespace.
         namespace: u32,
-        /// The options its sender had offered in the handshake.
+        /// The TCP options that the segment's sender offered in the handshake.
         terms: Terms,
     },
     Turn(Box<RequestSpan>),
@@ -44,7 +44,7 @@ pub(super) enum Told<'a> {
     Opening(Box<Opening>),
 }
 
-/// A handshake that this host answered, as its socket keeps it.
+/// A handshake that this host answered, with the values that its socket keeps.
 #[derive(Debug)]
 pub(super) struct Opening {
     at: Timestamp,
@@ -68,11 +68,10 @@ struct Offer {
 }
 
 impl Opening {
-    /// Returns the three segments of the handshake, the first of them numbered
-    /// `number`. The arrival time of the SYN is not recorded: it is taken as
-    /// that of the SYN/ACK, so up to some microseconds late. Its timestamp
-    /// option is not recorded either: it is taken as that of the ACK less the
-    /// round-trip time, for a clock that counts milliseconds.
+    /// Returns the three segments of the handshake, numbered from `number`. Two values are not
+    /// recorded and are estimated. The arrival time of the SYN is set to that of the SYN/ACK, which
+    /// is up to some microseconds late. The SYN's timestamp option is set to that of the ACK minus
+    /// the round-trip time, for a clock that counts milliseconds.
     pub(super) fn segments(&self, number: u64, point: PointId) -> [Segment; 3] {
         let asked = self.at - self.rtt;
         let make = |place: u64, at, is_own, flags| {
@@ -138,7 +137,7 @@ pub(super) struct Terms {
     pub(super) window_scale: u8,
 }
 
-/// Parses a record; `None` if it is none of ours.
+/// Parses a record; `None` if it is not a record of `bpf/watch.h`.
 pub(super) fn read<'a>(bytes: &'a [u8], number: u64, clock: &'a Clock) -> Option<Told<'a>> {
     let fields = Fields { bytes, clock };
     match *bytes.first()? {
@@ -184,7 +183,7 @@ impl<'a> Fields<'a> {
         self.array(at).map(u64::from_ne_bytes)
     }
 
-    /// Reads a timestamp; `Some(None)` if there was no such moment.
+    /// Reads a timestamp; `Some(None)` if the event did not happen.
     fn moment(&self, at: usize) -> Option<Option<Timestamp>> {
         let nanos = self.u64(at)?;
         Some((nanos > 0).then(|| self.clock.of_monotonic(nanos)))
@@ -294,8 +293,8 @@ impl<'a> Fields<'a> {
         Some(Endpoint::new(address, self.u16(port)?))
     }
 
-    /// Reads the program that read the turn's first bytes; `Some(None)` if
-    /// there is none.
+    /// Reads the program that read the turn's first bytes; `Some(None)` if there is no such
+    /// program.
     fn program(&self, at: usize) -> Option<Option<Program>> {
         let name: [u8; 16] = self.array(at + 8)?;
         let end = name

@@ -1,42 +1,42 @@
-//! The sample of requests that are handed up in full: all of them while they are
-//! few, else those of some connections for a while, again and again.
+//! The sample of requests that are reported in full. While requests are few, all are in the sample;
+//! otherwise the requests of some connections, during repeated short looks.
 
 use std::time::{Duration, Instant};
 
-/// Maximum number of records in a second that a busy machine should spend on being watched.
+/// Maximum number of records per second, to limit the load that watching puts on a busy machine.
 const MOST_RECORDS: f64 = 20_000.0;
-/// The records in a second below which there is room for more.
+/// Number of records per second below which the sample may grow.
 const FEW_RECORDS: f64 = MOST_RECORDS / 4.0;
-/// The interval at which records are counted, unless there is a flood of them or a
-/// look is over earlier.
+/// The interval at which the record rate is checked, unless there are very many records or a look
+/// ends earlier.
 const JUDGED_EVERY: Duration = Duration::from_millis(100);
-/// The shortest and the longest look at the sample, and its length in times of what
-/// a slow request takes, so that hardly one is cut off.
+/// Bounds of the length of a look at the sample, and its length as a multiple of the duration of a
+/// slow request. The multiple ensures that a look cuts off hardly any slow request.
 const SHORTEST: Duration = Duration::from_millis(40);
 const LONGEST: Duration = Duration::from_secs(2);
 const OF_SLOW: u32 = 20;
-/// The pause after a look, in times of its length, and its upper bound: the program
-/// that shows segments runs for each packet of the host.
+/// The pause after a look, as a multiple of the look's length, and the upper bound of the pause.
+/// Pauses are needed because the program that reports segments runs for each packet of the host.
 const PAUSE: u32 = 39;
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// The mask from which on the sample shrinks no more: at least one in 8,192
-/// connections stays in it.
+/// The mask at which the sample is not reduced further: at least one in 8,192 connections stays in
+/// the sample.
 const LEAST_SAMPLE: u32 = 1 << 12;
 
-/// The state of the sample, and of the looks at it.
+/// The state of the sample and of the looks at it.
 #[derive(Debug)]
 pub(super) struct Sampling {
     /// A connection is in the sample if its hash has none of these bits.
     pub(super) mask: u32,
-    /// Turns that took this long are handed up at any time, in ns; 0: none.
+    /// Minimum length of turns that are reported at any time, in ns; 0: none are.
     pub(super) slow_from: u64,
-    /// True if the sample is looked at now.
+    /// True if the sample is being looked at now.
     pub(super) is_on: bool,
-    /// The number of looks begun, never 0.
+    /// The number of looks begun; never 0.
     pub(super) looks: u32,
     /// True if there are pauses between looks.
     has_pauses: bool,
-    /// The beginning of the present look or pause, and the length of a look.
+    /// The beginning of the current look or pause, and the length of a look.
     since: Instant,
     length: Duration,
     judged: Instant,
@@ -59,8 +59,8 @@ impl Sampling {
         }
     }
 
-    /// Takes in the number of records in all; returns true if anything changed.
-    /// `slow` says how long a slow request takes.
+    /// Processes the total number of records so far; returns true if the sample or the look
+    /// changed. `slow` is the duration of a slow request.
     pub(super) fn judge(
         &mut self,
         records: u64,
@@ -91,8 +91,8 @@ impl Sampling {
         has_shrunk
     }
 
-    /// Shrinks the sample to what leaves room for the rest; returns true if it
-    /// shrank.
+    /// Reduces the sample until the record rate leaves capacity for the remaining records; returns
+    /// true if the sample was reduced.
     fn look_at_fewer(&mut self, mut rate: f64) -> bool {
         self.has_pauses = true;
         let before = self.mask;
@@ -123,7 +123,7 @@ impl Sampling {
     }
 }
 
-/// The length of a look that cuts off hardly any request that takes `slow`.
+/// Returns the length of a look that cuts off hardly any request with a duration of `slow`.
 fn length_for(slow: Duration) -> Duration {
     (slow * OF_SLOW).clamp(SHORTEST, LONGEST)
 }
@@ -133,11 +133,12 @@ mod tests {
     use super::*;
 
     const SLOW: Duration = Duration::from_millis(10);
-    /// The interval at which records are taken in.
+    /// The interval at which records are processed.
     const STEP: Duration = Duration::from_millis(20);
 
-    /// Judges at each step for `seconds`, with `per_second` records a second of all connections;
-    /// returns the share of the time in which it looked, and the number of records.
+    /// Calls `judge` at each step for `seconds`, with `per_second` records per second from all
+    /// connections. Returns the fraction of the time in which the sample was looked at, and the
+    /// number of records.
     fn run(
         sampling: &mut Sampling,
         begin: &mut Instant,

@@ -1,12 +1,11 @@
-//! The choice of what to watch, as the programs read it
-//! (`struct watch_config`).
+//! Conversion of the watch options to the layout that the programs read (`struct watch_config`).
 
 use std::path::Path;
 
 use crate::kernel::{KernelError, MAX_PORTS, WatchOptions};
 use crate::socket::cgroup;
 
-/// Payload kept of a turn's first segment, in bytes: a request's line, and a
+/// Number of payload bytes kept of a turn's first segment: enough for a request's line and a
 /// response's status.
 const REQUEST_BYTES: u32 = 64;
 const RESPONSE_BYTES: u32 = 16;

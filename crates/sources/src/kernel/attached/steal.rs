@@ -1,4 +1,4 @@
-//! Processor time that a hypervisor gave to others during a watch (steal time).
+//! Processor time that a hypervisor gave to other guests during a watch (steal time).
 
 use std::fs;
 use std::time::Duration;
@@ -14,8 +14,8 @@ impl Steal {
         Self(counted())
     }
 
-    /// Returns the steal time since then, of all processors together; `None` if
-    /// the kernel does not report it.
+    /// Returns the steal time since watching began, summed over all processors; `None` if the
+    /// kernel does not report it.
     pub(super) fn since(&self) -> Option<Duration> {
         Some(counted()?.saturating_sub(self.0?))
     }
@@ -26,8 +26,7 @@ fn counted() -> Option<Duration> {
     Some(Duration::from_secs(ticks) / u32::try_from(clock_ticks_per_second()).ok()?)
 }
 
-/// Parses the eighth figure of the line of all processors (`proc_stat(5)`), in
-/// ticks.
+/// Parses the eighth number in the line for all processors (`proc_stat(5)`), in ticks.
 fn read(text: &str) -> Option<u64> {
     let figures = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     figures.split_whitespace().nth(7)?.parse().ok()

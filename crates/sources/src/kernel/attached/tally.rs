@@ -11,8 +11,7 @@ use libbpf_rs::btf::types::Enum;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{MapCore as _, MapFlags, Object, Program};
 
-/// Returns all counts so far, except the sampled share, which the programs do
-/// not know.
+/// Returns all counts so far except the sampled fraction, which the programs do not know.
 pub(super) fn tally(object: &Object) -> WatchTally {
     let tallies = per_processor(object, "tallies", 0);
     // `struct watch_tally`.
@@ -33,8 +32,7 @@ pub(super) fn tally(object: &Object) -> WatchTally {
     }
 }
 
-/// Returns the distribution of all turns by their length; the inverse of
-/// `slot_of()` in the programs.
+/// Returns the length distribution of all turns; the inverse of `slot_of()` in the programs.
 fn latency(object: &Object) -> Distribution {
     let slots = (0..LATENCY_SLOTS).map(|slot| {
         let counts = per_processor(object, "latencies", slot);
@@ -51,8 +49,7 @@ fn per_processor(object: &Object, name: &str, key: u32) -> Vec<Vec<u8>> {
     values.unwrap_or_default()
 }
 
-/// Returns the packets that the host dropped, by the names of the kernel's
-/// reasons.
+/// Returns the number of packets that the host dropped, by the kernel's drop reason.
 fn drops(object: &Object) -> Vec<(String, u64)> {
     let Some(map) = object.maps().find(|map| map.name() == "drops") else {
         return Vec::new();
@@ -77,7 +74,7 @@ fn drops(object: &Object) -> Vec<(String, u64)> {
     named.collect()
 }
 
-/// Returns `enum skb_drop_reason` of this kernel, without the common prefix.
+/// Returns the names of `enum skb_drop_reason` of this kernel, without the common prefix.
 fn reasons() -> BTreeMap<u32, String> {
     let types = Btf::from_vmlinux().ok();
     let all = types
@@ -105,7 +102,7 @@ fn cost(object: &Object) -> Option<Duration> {
 /// `LATENCY_SLOTS` of `bpf/watch.h`.
 const LATENCY_SLOTS: u32 = 320;
 
-/// Returns the longest time that counts in a slot, in ns.
+/// Returns the maximum latency that is counted in a slot, in ns.
 fn slot_end(slot: u32) -> u64 {
     let (exponent, step) = (slot / 8, u64::from(slot % 8));
     let end = match exponent {
@@ -124,8 +121,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Returns the slot of a latency, as the programs do (`slot_of()` in
-    /// `bpf/watch.bpf.c`).
+    /// Returns the slot of a latency, as `slot_of()` in `bpf/watch.bpf.c` does.
     fn slot_of(latency: u64) -> u32 {
         let value = latency >> 8;
         match value {

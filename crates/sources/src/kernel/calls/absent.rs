@@ -19,12 +19,12 @@ impl Calls {
         Err(KernelError::LeftOut)
     }
 
-    /// Takes in calls, in a build that can trace.
+    /// Would process calls; cannot be called in this build.
     pub fn take(&mut self, _: impl FnMut(SocketCall)) {
         match self.0 {}
     }
 
-    /// Ends the trace, in a build that can trace.
+    /// Would end the trace; cannot be called in this build.
     pub fn finish(self, _: impl FnMut(SocketCall)) -> CallTally {
         match self.0 {}
     }

@@ -1,5 +1,4 @@
-//! The records that `bpf/options.bpf.c` hands up, as `bpf/options.h` lays them
-//! out.
+//! The records that `bpf/options.bpf.c` reports, in the layout of `bpf/options.h`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -27,12 +26,12 @@ const IS_SECRET: u8 = 8;
 const READ_LATE: u8 = 16;
 const IS_CLIENT: u8 = 32;
 
-/// Offset of the value.
+/// Offset of the option value in a record.
 const VALUE: usize = 172;
 /// Length of a name (`comm`), in bytes.
 const NAME: usize = 16;
 
-/// Parses a record; `None` if it is none of ours. `own` is our network
+/// Parses a record; `None` if it is not a record of `bpf/options.h`. `own` is our network
 /// namespace.
 pub(super) fn read(bytes: &[u8], clock: &Clock, own: Option<u64>) -> Option<SocketCall> {
     let fields = Fields(bytes);

@@ -1,9 +1,8 @@
-//! The tracepoints of system calls: finding, and attaching to them.
+//! Tracepoints of system calls: lookup and attachment.
 //!
-//! The kernel numbers tracepoints in a file system of its own (tracefs). If it
-//! is mounted nowhere, it is opened without a mount point, so that nothing of
-//! the host changes. Attaching to the tracepoint of one call leaves it to the
-//! kernel to skip all others.
+//! The kernel numbers tracepoints in a separate file system (tracefs). If it is mounted nowhere, it
+//! is opened without a mount point, so that nothing on the host changes. A program is attached to
+//! the tracepoint of a single call, so that the kernel skips all other calls.
 
 #![allow(unsafe_code)]
 
@@ -26,11 +25,11 @@ const CLOSE_ON_EXEC: libc::c_ulong = 8;
 /// `PERF_ATTR_SIZE_VER0`: the size that all kernels know.
 const ATTRIBUTES: u32 = 64;
 
-/// The list of tracepoints.
+/// The tracefs directory with the list of tracepoints.
 pub(super) struct Tracepoints(OwnedFd);
 
 impl Tracepoints {
-    /// Opens the list.
+    /// Opens the tracefs directory.
     pub(super) fn open() -> Result<Self, KernelError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         for folder in MOUNTED {
@@ -98,8 +97,8 @@ fn detached() -> rustix::io::Result<OwnedFd> {
     )
 }
 
-/// Opens an event for a tracepoint, on all processors: a program attached to it
-/// is called on each, whatever the processor number here.
+/// Opens an event for a tracepoint. A program attached to this event is called on every processor,
+/// regardless of the processor number given here.
 fn event(number: u64) -> io::Result<OwnedFd> {
     // `struct perf_event_attr`: type, size, config, sample_period.
     let mut attributes = [0u64; ATTRIBUTES as usize / 8];

@@ -8,9 +8,9 @@ use lagtrace_core::observed::time::Timestamp;
 use super::Collector;
 
 impl<S: FnMut(Event)> Collector<'_, S> {
-    /// Returns the time until which requests could start in a run that `ended`
-    /// early. At a fixed rate each request stands for the interval after it,
-    /// and the time that the last one took is no time in which others were due.
+    /// Returns the time until which requests could start in a run that `ended` early. At a fixed
+    /// rate, each request stands for the interval after its start; the time that the last request
+    /// took does not count as time in which further requests were due.
     pub(super) fn started_until(
         &self,
         ended: Timestamp,
@@ -25,8 +25,7 @@ impl<S: FnMut(Event)> Collector<'_, S> {
         until.max(self.counted_from).min(ended)
     }
 
-    /// Emits the phases, with their end and the time until which requests could
-    /// start.
+    /// Emits the phases with their end time and the time until which requests could start.
     pub(super) fn announce(&mut self, end: Timestamp, started_until: Timestamp) {
         let plan = self.plan;
         let (turns, active) = plan.turns(started_until.since(self.counted_from));

@@ -1,4 +1,4 @@
-//! The end of requests and connections, and the wait before the next try.
+//! The end of requests and connections, and the backoff before the next attempt.
 
 use core::time::Duration;
 
@@ -10,14 +10,13 @@ use super::{Connection, State};
 use crate::load::mix::Start;
 use crate::load::record::Record;
 
-/// Wait after the first failure in a row; doubles with each further one.
+/// Backoff after the first failure in a row; doubles with each further failure.
 const FIRST_BACKOFF: Duration = Duration::from_millis(10);
-/// Longest wait before a connection is tried again.
+/// Maximum backoff before connecting again.
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
 impl Connection {
-    /// Gives up everything under way; appends the records of the requests that
-    /// fail to `failed`.
+    /// Gives up all requests in flight; appends the records of the requests that fail to `failed`.
     pub(in crate::load) fn fail(
         &mut self,
         now: Timestamp,
@@ -40,7 +39,7 @@ impl Connection {
         }
     }
 
-    /// Takes back a request that will not be answered here.
+    /// Removes and returns a request that will not be answered on this connection.
     pub(in crate::load) fn take_back(&mut self) -> Option<Start> {
         let request = self.in_flight.pop_front();
         request.as_ref().map(InFlight::start)
@@ -56,7 +55,7 @@ impl Connection {
         self.record(InFlight::unsent(since, start), now, Err(failure))
     }
 
-    /// Returns the wait before the next try; zero after a success.
+    /// Returns the backoff before the next attempt; zero after a success.
     pub(in crate::load) fn backoff(&self) -> Duration {
         match self.failures_in_a_row {
             0 => Duration::ZERO,
@@ -64,8 +63,7 @@ impl Connection {
         }
     }
 
-    /// Returns the failure of a connect or request that has taken longer than
-    /// `timeout` at `now`.
+    /// Returns the failure if connecting or a request has taken longer than `timeout` at `now`.
     pub(in crate::load) fn overdue(
         &self,
         now: Timestamp,

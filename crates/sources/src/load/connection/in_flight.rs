@@ -1,4 +1,4 @@
-//! A request under way.
+//! A request in flight.
 
 use core::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::load::mix::Start;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     pub(super) due: Timestamp,
-    /// Index of the URL it asks for, among those of the plan.
+    /// Index of the request's URL among the URLs of the plan.
     pub(super) part: u16,
     pub(super) sent: Timestamp,
     pub(super) first_byte: Option<Timestamp>,
     pub(super) last_read: Timestamp,
     pub(super) longest_gap: Duration,
     pub(super) received_bytes: u64,
-    /// True if `send` was called for it.
+    /// True if `send` was called for the request.
     pub(super) is_sent: bool,
     /// Stream id; 0 in HTTP/1.1.
     pub(super) stream: u32,

@@ -1,4 +1,4 @@
-//! The effect of bytes from the peer on the requests under way.
+//! The effect of received bytes on the requests in flight.
 
 use core::time::Duration;
 
@@ -12,14 +12,13 @@ use crate::http::Progress;
 use crate::load::http2;
 use crate::load::record::Record;
 
-/// Maximum number of times in a row that each of the requests that may be under
-/// way is sent again when a server turns them away: before its settings are
-/// known, more may be sent than it allows.
+/// Maximum number of consecutive times that each request slot is sent again when a server rejects
+/// requests. Before the server's settings are known, more requests may be sent than it allows.
 const MAX_TURNED_AWAY: usize = 4;
 
 impl Connection {
-    /// Takes bytes that were read at `now`; appends the records of the
-    /// responses they complete to `done`.
+    /// Processes bytes that were read at `now`; appends the records of completed responses to
+    /// `done`.
     pub(in crate::load) fn received(
         &mut self,
         now: Timestamp,
@@ -112,8 +111,8 @@ impl Connection {
         }
     }
 
-    /// Gives up the streams that have taken longer than `timeout` at `now`,
-    /// while the others go on; returns false if that is not possible.
+    /// Cancels the streams that have taken longer than `timeout` at `now`, while the other streams
+    /// continue; returns false if that is not possible.
     pub(in crate::load) fn cancel_overdue(
         &mut self,
         now: Timestamp,
@@ -185,8 +184,8 @@ impl Connection {
         Received::Open
     }
 
-    /// Notes that the peer closed properly at `now`; returns the record of a
-    /// response that this completes.
+    /// Records that the peer closed the connection properly at `now`; returns the record of the
+    /// response that ends with the close, if there is one.
     pub(in crate::load) fn peer_closed(
         &mut self,
         now: Timestamp,

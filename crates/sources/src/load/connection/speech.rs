@@ -6,28 +6,28 @@ use crate::http::ResponseReader;
 use crate::load::http2::{Request, Session};
 use crate::load::jar::Jar;
 
-/// The protocol to speak on a connection.
+/// The protocol to use on a connection.
 #[derive(Clone, Debug)]
 pub(in crate::load) enum Dialect {
     /// HTTP/1.1.
     Http1 {
-        /// True if responses have no body, whatever they say.
+        /// True if responses have no body, regardless of their header fields.
         is_head_request: bool,
-        /// The cookies to begin with, if cookies are kept.
+        /// The initial cookies, if cookies are kept.
         jar: Option<Jar>,
     },
-    /// HTTP/2, with the requests that can be sent.
+    /// HTTP/2, with the requests that may be sent.
     Http2(Arc<[Request]>),
 }
 
-/// The protocol spoken on a connection, with its state.
+/// The protocol used on a connection, with its state.
 #[derive(Debug)]
 pub(super) enum Speech {
     Http1(ResponseReader, Option<Jar>),
     Http2 {
         requests: Arc<[Request]>,
         session: Option<Box<Session>>,
-        /// True if the server takes no further requests.
+        /// True if the server accepts no further requests.
         leaves: bool,
     },
 }

@@ -18,7 +18,7 @@ fn due(millis: u64) -> Start {
     }
 }
 
-/// Returns a connection that was opened at 5 and asked at 10.
+/// Returns a connection that was opened at 5 and sent a request at 10.
 fn asked() -> Connection {
     let mut connection = Connection::new(1, 7, HTTP1, 1);
     connection.connect(at(2), None);
@@ -27,14 +27,14 @@ fn asked() -> Connection {
     connection
 }
 
-/// Returns the records that bytes read at `millis` complete, and their effect.
+/// Returns the records that are completed by bytes read at `millis`, and the effect of the bytes.
 fn read(connection: &mut Connection, millis: u64, bytes: &[u8]) -> (Vec<Record>, Received) {
     let mut done = Vec::new();
     let received = connection.received(at(millis), bytes, &mut done);
     (done, received)
 }
 
-/// Returns the record of the one response that the bytes complete.
+/// Returns the record of the only response that the bytes complete.
 fn answer(connection: &mut Connection, millis: u64, bytes: &[u8]) -> Record {
     match read(connection, millis, bytes).0.as_slice() {
         [record] => *record,
@@ -171,7 +171,7 @@ fn failures_in_a_row_are_tried_again_ever_later_until_a_response() {
     assert_eq!(connection.backoff(), Duration::ZERO);
 }
 
-/// Returns a connection that was asked three times at once: at 10, 20 and 30.
+/// Returns a connection with three requests in flight, sent at 10, 20 and 30.
 fn asked_thrice() -> Connection {
     let mut connection = Connection::new(0, 0, HTTP1, 3);
     connection.connect(at(0), None);

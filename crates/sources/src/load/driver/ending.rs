@@ -14,7 +14,7 @@ use crate::load::record::Record;
 const MAX_UNSENT_RECORDS: u64 = 10_000;
 
 impl Driver {
-    /// Ends the run early: nothing starts from `now` on.
+    /// Ends the run early: no request starts at or after `now`.
     pub(in crate::load) fn stop(&mut self, now: Timestamp, grace: Duration) {
         if now < self.end {
             self.end = now;
@@ -25,7 +25,7 @@ impl Driver {
         }
     }
 
-    /// Returns true if nothing more is to come.
+    /// Returns true if the run is over and no further results are expected.
     pub(in crate::load) fn is_done(&self, now: Timestamp) -> bool {
         let is_used_up = self.lanes.iter().all(LaneState::is_used_up);
         if now < self.end && !is_used_up {
@@ -35,8 +35,7 @@ impl Driver {
         is_quiet || now >= self.end + self.grace
     }
 
-    /// Gives up everything that is still under way or overdue when the run is
-    /// over.
+    /// Gives up all requests that are in flight or overdue when the run is over.
     pub(in crate::load) fn finish(&mut self, now: Timestamp) {
         for slot in 0..self.connections.len() {
             let is_open_loop = self.is_open_loop(slot);
@@ -82,7 +81,7 @@ impl Driver {
         }
     }
 
-    /// Records the requests that were due in a lane and never sent.
+    /// Records the requests of a lane that were due and never sent.
     fn cut_overdue(&mut self, number: usize, now: Timestamp) {
         let Some(lane) = self.lanes.get_mut(number) else {
             return;

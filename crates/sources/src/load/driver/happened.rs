@@ -1,4 +1,4 @@
-//! Events on the sockets, and their effect on the connection.
+//! Handling of socket events.
 
 use core::time::Duration;
 
@@ -13,20 +13,20 @@ use crate::tls::TlsFault;
 use crate::tls::secure::Secured;
 
 impl Driver {
-    /// Notes that TCP's handshake is done and that of TLS begins.
+    /// Records that the TCP handshake is complete and the TLS handshake begins.
     pub(in crate::load) fn secures(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.secures(now, flow);
         }
     }
 
-    /// Notes that the TLS handshake is done too.
+    /// Records that the TLS handshake is complete too.
     pub(in crate::load) fn secured(&mut self, slot: Slot, now: Timestamp, tls: Secured) {
         let flow = self.connections.get(slot).and_then(Connection::flow);
         self.opened(slot, now, flow, Some(tls));
     }
 
-    /// Notes that the handshake of a connection without TLS is done.
+    /// Records that the handshake of a connection without TLS is complete.
     pub(in crate::load) fn connected(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
         self.opened(slot, now, flow, None);
     }
@@ -57,7 +57,7 @@ impl Driver {
         }
     }
 
-    /// Takes bytes that were read from a connection.
+    /// Processes bytes that were read from a connection.
     pub(in crate::load) fn received(&mut self, slot: Slot, now: Timestamp, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -111,7 +111,7 @@ impl Driver {
         self.failed(slot, now, failure);
     }
 
-    /// Notes that a connection, or opening one, failed.
+    /// Records that a connection, or the attempt to open it, failed.
     pub(in crate::load) fn failed(&mut self, slot: Slot, now: Timestamp, failure: RequestFailure) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -136,8 +136,7 @@ impl Driver {
         self.reopen(slot, now);
     }
 
-    /// Handles the end of responses: the connection rests, goes on or is
-    /// replaced.
+    /// Handles the end of responses: the connection pauses, continues or is replaced.
     fn finished(&mut self, slot: Slot, now: Timestamp, is_reusable: bool) {
         let Some(lane) = self.lanes.get(self.lane_of(slot)) else {
             return;
@@ -154,7 +153,7 @@ impl Driver {
         }
     }
 
-    /// Closes a connection and opens it again, after a wait if it failed.
+    /// Closes a connection and opens it again; after a failure, with a backoff.
     fn reopen(&mut self, slot: Slot, now: Timestamp) {
         self.close(slot);
         let backoff = self
@@ -168,7 +167,7 @@ impl Driver {
         }
     }
 
-    /// Takes back the requests that a connection will not answer.
+    /// Gives the requests that a connection will not answer back to the lane.
     fn take_back(&mut self, slot: Slot) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -182,8 +181,8 @@ impl Driver {
         }
     }
 
-    /// Handles a response that takes too long: its stream ends, or the
-    /// connection with it.
+    /// Handles a response that takes too long: cancels the stream, or closes the connection if it
+    /// cannot be cancelled alone.
     pub(super) fn request_overdue(&mut self, slot: Slot, now: Timestamp) {
         let before = self.batch.records.len();
         let Some(connection) = self.connections.get_mut(slot) else {

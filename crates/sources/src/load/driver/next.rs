@@ -1,4 +1,4 @@
-//! The next step of a connection: rest, open, wait or send.
+//! The next step of a connection: pause, open, wait or send.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use crate::load::connection::Connection;
 use crate::load::mix::Start;
 
 impl Driver {
-    /// Leaves a connection alone until `until`.
+    /// Pauses a connection until `until`.
     pub(super) fn rest(&mut self, slot: Slot, until: Timestamp) {
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.wakes_at = Some(until);
@@ -17,7 +17,7 @@ impl Driver {
         }
     }
 
-    /// Ends a connection's wait until `at`.
+    /// Ends the pause of a connection that lasts until `at`.
     pub(super) fn wake(&mut self, slot: Slot, now: Timestamp, at: Timestamp) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -28,7 +28,7 @@ impl Driver {
         }
     }
 
-    /// Opens the connection if it is a kept one, else looks for its next request.
+    /// Opens the connection if it is one that is kept open; otherwise looks for its next request.
     pub(super) fn go_on(&mut self, slot: Slot, now: Timestamp) {
         let Some(connection) = self.connections.get(slot) else {
             return;
@@ -46,8 +46,8 @@ impl Driver {
         }
     }
 
-    /// Starts the lane's next requests on a connection that has room for them,
-    /// or lets it wait.
+    /// Starts the lane's next requests on a connection that has room for them, or adds the
+    /// connection to the waiting ones.
     pub(super) fn offer(&mut self, slot: Slot, now: Timestamp) {
         while let Some(connection) = self.connections.get_mut(slot) {
             let Some(lane) = self.lanes.get_mut(connection.lane) else {
@@ -66,7 +66,7 @@ impl Driver {
         }
     }
 
-    /// Starts the requests that are due in a lane on connections that wait.
+    /// Starts the requests that are due in a lane on waiting connections.
     pub(super) fn start_due(&mut self, number: usize, now: Timestamp) {
         while let Some(lane) = self.lanes.get_mut(number) {
             let Some(&slot) = lane.idle.front() else {
@@ -95,8 +95,7 @@ impl Driver {
         }
     }
 
-    /// Puts a connection that has room left back among those that wait, behind those that have
-    /// more.
+    /// Returns a connection that still has room to the waiting ones, after those with more room.
     fn readmit(&mut self, number: usize, slot: Slot) {
         let (Some(lane), Some(connection)) =
             (self.lanes.get_mut(number), self.connections.get_mut(slot))

@@ -10,16 +10,16 @@ use crate::load::tests::{at, lane, ms, plan};
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-/// The reaction of a server to something that reaches it.
+/// The reaction of a server to a connection attempt or a request.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     /// An answer after this long.
     After(Duration),
-    /// An answer, whatever happens, at this instant.
+    /// An answer at this instant, whatever happens before.
     At(Timestamp),
-    /// A refusal or close at once.
+    /// An immediate refusal or close.
     No,
-    /// No answer ever.
+    /// No answer at all.
     Never,
 }
 
@@ -36,7 +36,7 @@ struct World<C, S> {
     driver: Driver,
     now: Timestamp,
     happenings: BinaryHeap<Reverse<(Timestamp, Slot, Happening, u32)>>,
-    /// Number of the present connection in each slot.
+    /// Number of the current connection in each slot.
     present: Vec<u32>,
     accept: C,
     serve: S,

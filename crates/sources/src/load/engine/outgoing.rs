@@ -10,12 +10,12 @@ use super::{Engine, LaneSockets, Socket};
 use crate::load::driver::Slot;
 use crate::load::socket::failure_of;
 
-/// Maximum number of bytes of a request that TLS is given at once; the rest
-/// waits until the kernel took them.
+/// Maximum number of bytes of a request that are passed to TLS in one step; the rest waits until
+/// the kernel has accepted them.
 const TLS_CHUNK: usize = 32 * 1024;
 
 impl Engine<'_> {
-    /// Sends a request that is due: that of this part, with these cookies.
+    /// Sends a request that is due, with the given part and cookies.
     pub(super) fn send(
         &mut self,
         slot: Slot,
@@ -48,21 +48,21 @@ impl Engine<'_> {
         }
     }
 
-    /// Notes that a connection of HTTP/2 may have something to send.
+    /// Records that an HTTP/2 connection may have output.
     pub(super) fn note_talkative(&mut self, slot: Slot) {
         if self.talkative.last() != Some(&slot) {
             self.talkative.push(slot);
         }
     }
 
-    /// Sends the output of HTTP/2 on a connection.
+    /// Sends the HTTP/2 output of a connection.
     pub(super) fn flush(&mut self, slot: Slot, now: Timestamp) {
         if let Err(error) = self.push(slot) {
             self.driver.failed(slot, now, failure_of(error));
         }
     }
 
-    /// Sends more of what the kernel took only in part.
+    /// Continues sending data that the kernel accepted only in part.
     pub(super) fn send_rest(&mut self, slot: Slot) {
         if let Err(error) = self.push(slot) {
             let (now, failure) = (self.clock.now(), failure_of(error));
@@ -70,9 +70,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives the kernel as much as it takes. The outbox holds one portion of
-    /// HTTP/2's output, so that output that the peer does not read piles up in
-    /// the session, which limits it.
+    /// Sends as many bytes as the kernel accepts. The outbox holds only one portion of HTTP/2
+    /// output. If the peer does not read, further output accumulates in the session, which limits
+    /// it.
     fn push(&mut self, slot: Slot) -> Result<(), Errno> {
         let lane = self.driver.lane_of(slot);
         let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
@@ -92,11 +92,11 @@ impl Engine<'_> {
     }
 }
 
-/// A request that waits to be taken.
+/// A request that waits to be sent.
 #[derive(Debug)]
 pub(super) struct Queued {
     part: u16,
-    /// Own bytes, if they differ from those of the other requests of its part.
+    /// The request's own bytes, if they differ from those of other requests of the same part.
     own: Option<Vec<u8>>,
 }
 
@@ -107,7 +107,7 @@ fn with_cookies(request: &[u8], cookies: &str) -> Vec<u8> {
     [line, b"Cookie: ", cookies.as_bytes(), b"\r\n", rest].concat()
 }
 
-/// Bytes on their way out.
+/// Bytes that are being sent.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     bytes: Vec<u8>,
@@ -115,18 +115,17 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Returns true if all bytes were taken.
+    /// Returns true if all bytes were accepted.
     pub(super) fn is_empty(&self) -> bool {
         self.taken == self.bytes.len()
     }
 
-    /// Returns the bytes that were not taken.
+    /// Returns the bytes that were not accepted yet.
     fn rest(&self) -> &[u8] {
         self.bytes.get(self.taken..).unwrap_or_default()
     }
 
-    /// Empties the buffer and returns it to be filled; bytes not taken are
-    /// lost.
+    /// Clears the buffer and returns it to be filled; bytes not accepted yet are discarded.
     fn refill(&mut self) -> &mut Vec<u8> {
         self.bytes.clear();
         self.taken = 0;
@@ -135,7 +134,7 @@ impl Outbox {
 }
 
 impl Socket {
-    /// Gives the kernel as much as it takes.
+    /// Sends as many bytes as the kernel accepts.
     fn push(&mut self, lane: &LaneSockets) -> Result<(), Errno> {
         loop {
             let request = match self.queued.front() {
@@ -196,7 +195,7 @@ impl Socket {
     }
 }
 
-/// Sends without waiting; returns 0 if the kernel takes nothing now.
+/// Sends without waiting; returns 0 if the kernel accepts no bytes now.
 fn send(fd: &std::os::fd::OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     match rustix::net::send(fd, bytes, SendFlags::NOSIGNAL) {
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),

@@ -13,13 +13,11 @@ use crate::load::socket::failure_of;
 use crate::tls::TlsFault;
 use crate::tls::secure::Secure;
 
-/// Maximum number of reads of one connection in a row before it is the others'
-/// turn.
+/// Maximum number of consecutive reads from one connection before other connections are read.
 const MAX_READS: usize = 16;
 
 impl Engine<'_> {
-    /// Reads until there is nothing more; to the end of the stream if
-    /// `is_ended`.
+    /// Reads until there are no more bytes; if `is_ended`, to the end of the stream.
     pub(super) fn read(&mut self, slot: Slot, is_ended: bool) {
         let Some(Some(socket)) = self.sockets.get(slot) else {
             return;
@@ -87,15 +85,15 @@ impl Engine<'_> {
         matches!(self.sockets.get(slot), Some(Some(socket)) if socket.tls.is_some())
     }
 
-    /// Acknowledges what was read (TCP_QUICKACK). The option is no flag: it
-    /// holds until the next send or so.
+    /// Acknowledges the received bytes immediately (TCP_QUICKACK). The option is not persistent: it
+    /// lasts until about the next send.
     fn acknowledge(&self, slot: Slot) {
         if let Some(Some(socket)) = self.sockets.get(slot) {
             let _ = sockopt::set_tcp_quickack(&socket.fd, true);
         }
     }
 
-    /// Decrypts the first `len` bytes read, and hands on the result.
+    /// Decrypts the first `len` bytes read, and passes on the result.
     fn decrypt(&mut self, slot: Slot, now: Timestamp, len: usize) {
         let Some(Some(socket)) = self.sockets.get_mut(slot) else {
             return;

@@ -14,14 +14,14 @@ use crate::probe::tcp_info::TcpInfo;
 use crate::stamped::queue::{Queued, take_bytes, take_queued};
 use crate::stamped::stream;
 
-/// Interval between stamped requests: each costs a few calls.
+/// Interval between stamped requests, because each costs several system calls.
 pub(super) const WATCH_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum number of entries of an error queue that are read for one request.
 const MAX_ENTRIES: usize = 64;
 
 impl Engine<'_> {
     /// Reads from a response that is watched; also returns the maximum length of the read. The
-    /// first byte is read alone, as a timestamp is that of the last byte read.
+    /// first byte is read separately, because a timestamp belongs to the last byte read.
     pub(super) fn read_watched(&mut self, slot: Slot) -> (usize, Result<usize, Errno>) {
         let Some(Some(socket)) = self.sockets.get_mut(slot) else {
             return (READ_LEN, Ok(0));
@@ -40,8 +40,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Reports the stages of a watched request if it has ended: its record is then the one with
-    /// this number.
+    /// Reports the stages of a watched request if the request has ended and its record has this
+    /// number.
     pub(super) fn tell_stages(&mut self, slot: Slot, number: usize) {
         let Some(Some(socket)) = self.sockets.get_mut(slot) else {
             return;
@@ -73,7 +73,7 @@ impl Engine<'_> {
     }
 }
 
-/// Sends without waiting and requests timestamps; returns 0 if the kernel takes nothing now.
+/// Sends without waiting and requests timestamps; returns 0 if the kernel accepts no bytes now.
 pub(super) fn send_stamped(fd: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     let is_wait = |error: &io::Error| {
         matches!(

@@ -50,7 +50,7 @@ impl Frame {
         rest.get(..rest.len().checked_sub(padding)?)
     }
 
-    /// Refuses lengths and streams that the frame's type cannot have.
+    /// Rejects lengths and streams that are invalid for the frame's type.
     fn check(self) -> Result<(), NotHttp2> {
         let is_of_connection = matches!(self.kind, SETTINGS | PING | GOAWAY);
         let is_of_stream = matches!(self.kind, DATA | HEADERS | RST_STREAM | CONTINUATION);
@@ -75,18 +75,17 @@ impl Frame {
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     header: [u8; HEADER],
-    /// Number of bytes of the header that are there.
+    /// Number of header bytes received so far.
     have: usize,
-    /// The frame whose body is in progress, and the number of bytes still to
-    /// come.
+    /// The frame whose body is in progress, and the number of bytes that remain.
     current: Option<(Frame, usize)>,
-    /// The body so far; that of DATA is not kept.
+    /// The body so far; the body of DATA is not kept.
     body: Vec<u8>,
 }
 
 impl Frames {
-    /// Takes bytes off the front of `bytes`, which is not empty; returns the
-    /// frame that they complete, with its body unless it is DATA.
+    /// Consumes bytes from the start of `bytes`, which is not empty. Returns the frame that these
+    /// bytes complete, with its body unless it is DATA.
     pub(super) fn step(&mut self, bytes: &mut &[u8]) -> Result<Option<(Frame, Vec<u8>)>, NotHttp2> {
         let (frame, left) = match self.current {
             Some(current) => current,
@@ -118,7 +117,7 @@ impl Frames {
         Ok((left == 0).then(|| (frame, core::mem::take(&mut self.body))))
     }
 
-    /// Takes a body back, so that its memory serves the next one.
+    /// Reuses the memory of a body for the next one.
     pub(super) fn recycle(&mut self, mut body: Vec<u8>) {
         if self.body.capacity() == 0 {
             body.clear();

@@ -1,5 +1,5 @@
-//! The request of a lane as a field section (RFC 7541): the same bytes each
-//! time, as nothing is put into the dynamic table.
+//! The request of a lane as a field section (RFC 7541). Its bytes are always the same, because
+//! nothing is put into the dynamic table.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ pub(in crate::load) struct Request {
     pub(super) body: Vec<u8>,
 }
 
-/// Fields that concern a connection, not a request (RFC 9113 §8.2.2), and the
-/// one that `:authority` replaces.
+/// Fields that concern a connection and not a request (RFC 9113 §8.2.2), and `Host`, which
+/// `:authority` replaces.
 const LEFT_OUT: [&str; 6] = [
     "connection",
     "host",
@@ -86,7 +86,7 @@ impl Request {
     }
 }
 
-/// Appends a field without indexing, its name spelled out, nothing compressed
+/// Appends a literal field without indexing, with a literal name and without Huffman coding
 /// (§6.2.2).
 fn literal(section: &mut Vec<u8>, name: &str, value: &str) {
     section.push(0);
@@ -96,7 +96,7 @@ fn literal(section: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
-/// Appends a length with a prefix of seven bits (§5.1).
+/// Appends a length as an integer with a seven-bit prefix (§5.1).
 fn length(section: &mut Vec<u8>, length: usize) {
     if length < 127 {
         return section.push(length as u8);

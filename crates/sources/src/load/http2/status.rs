@@ -1,12 +1,12 @@
-//! The status of a response, from the beginning of its field section: pseudo
-//! fields come first (RFC 9113 §8.3), and there is no dynamic table.
+//! The status of a response, parsed from the beginning of its field section. Pseudo-header fields
+//! come first (RFC 9113 §8.3), and there is no dynamic table.
 
 /// Statuses of the static table, from index 8 on (RFC 7541, appendix A).
 const STATIC: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
 /// Index of the first entry of the static table that is named `:status`.
 const STATUS: u8 = 8;
 
-/// Returns the status that a field section begins with.
+/// Returns the status at the beginning of a field section.
 pub(super) fn of(section: &[u8]) -> Option<u16> {
     let mut rest = section;
     // Dynamic table size updates, to zero, may come first, more than one (§4.2).
@@ -51,8 +51,8 @@ fn number(digits: impl ExactSizeIterator<Item = Option<u8>>) -> Option<u16> {
         .try_fold(0, |sum, digit| Some(sum * 10 + u16::from(digit?)))
 }
 
-/// Parses three Huffman-coded digits (RFC 7541, appendix B): 0 to 2 are the five bits 0 to 2, the
-/// others the six bits from 0x19 on; ones fill the last byte.
+/// Parses three Huffman-coded digits (RFC 7541, appendix B). The digits 0 to 2 have the five-bit
+/// codes 0 to 2; the others have six-bit codes from 0x19. The last byte is padded with ones.
 fn huffman(bytes: &[u8]) -> Option<u16> {
     if bytes.is_empty() || bytes.len() > 3 {
         return None;

@@ -8,7 +8,7 @@ use lagtrace_core::observed::flow::Endpoint;
 
 use crate::url::Url;
 
-/// A URL to request, one of several.
+/// A URL to request, among several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedUrl {
     /// The URL.
@@ -17,14 +17,14 @@ pub struct WeightedUrl {
     pub weight: u32,
 }
 
-/// Connections of one kind to one target; no connection is in two lanes.
+/// Connections of one kind to one target; each connection belongs to one lane.
 #[derive(Clone, Debug)]
 pub struct Lane {
     /// Target of the lane.
     pub target: Target,
-    /// Phase its requests count towards.
+    /// Phase that the lane's requests are counted in.
     pub phase: Phase,
-    /// Experiment that sets the lane apart, if any.
+    /// Experiment for which the lane differs from others, if any.
     pub experiment: Option<Experiment>,
     /// Number of connections.
     pub connections: u32,
@@ -37,11 +37,11 @@ pub struct Target {
     pub id: TargetId,
     /// The address that connections are made to.
     pub address: SocketAddr,
-    /// URL that gives the path and the `Host` field.
+    /// URL that determines the path and the `Host` field.
     pub url: Url,
     /// The request's method.
     pub method: Method,
-    /// Header fields as `Name: value`; each replaces lagtrace's own of that name.
+    /// Header fields as `Name: value`; each replaces lagtrace's own field with that name.
     pub fields: Vec<String>,
     /// Body of the request.
     pub body: Vec<u8>,
@@ -91,12 +91,12 @@ impl Method {
         matches!(self, Self::Post | Self::Put | Self::Patch)
     }
 
-    /// Returns the method of this name, which is in upper case.
+    /// Returns the method with this name, in upper case.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.as_str() == name)
     }
 
-    /// Returns the name as it stands in a request line.
+    /// Returns the method's name as used in a request line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",

@@ -1,4 +1,4 @@
-//! The requests that are sent: HTTP/1.1, byte by byte.
+//! The HTTP/1.1 requests that are sent, as bytes.
 
 use lagtrace_core::observed::experiment::Experiment;
 
@@ -7,7 +7,7 @@ use crate::load::jar::Jar;
 use crate::url::Url;
 
 impl Plan {
-    /// Returns the cookies that a connection of `lane` begins with, if it keeps any.
+    /// Returns the initial cookies of a connection of `lane`, if it keeps cookies.
     pub(in crate::load) fn jar(&self, lane: &Lane) -> Option<Jar> {
         let paths = self.urls_of(lane).into_iter();
         let paths = paths.map(|url| url.path().to_owned()).collect();
@@ -20,8 +20,7 @@ impl Plan {
             .then(|| Jar::new(paths, is_tls, &given.join(";")))
     }
 
-    /// Returns the request sent on connections of `lane`, for each URL; without cookies where
-    /// connections keep them.
+    /// Returns the request bytes of `lane` for each URL, without cookies if connections keep them.
     pub(in crate::load) fn requests(&self, lane: &Lane) -> Vec<Vec<u8>> {
         let mut lane = lane.clone();
         if self.keeps_cookies {

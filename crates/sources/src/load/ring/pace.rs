@@ -1,20 +1,20 @@
-//! The time each of several sends takes when they are submitted together.
+//! The time of each send when several sends are submitted together.
 
 use core::time::Duration;
 
-/// Assumed time of a send before any was measured.
+/// Assumed time of a send before any send was measured.
 pub(super) const FIRST_PACE: Duration = Duration::from_micros(2);
 
-/// The usual time of one of several sends.
+/// The usual time per send when several are submitted together.
 #[derive(Debug)]
 pub(super) struct SendPace {
     pub(super) usual: Duration,
 }
 
 impl SendPace {
-    /// Returns the time per send, given that `count` of them took `took`. If this thread lost its
-    /// processor meanwhile, nobody knows when: the usual time is assumed then, so that a send's
-    /// timestamp is early rather than late.
+    /// Returns the time per send, given that `count` sends took `took`. If this thread lost its
+    /// processor during the submission, the point at which it did is unknown. The usual time is
+    /// assumed in that case, so that the timestamp of a send is early rather than late.
     pub(super) fn of(&mut self, took: Duration, count: usize) -> Duration {
         let each = took / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
         // A sample counts as at most 1.5 times the usual time, with a weight of 1/16.

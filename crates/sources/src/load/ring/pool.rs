@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::IoUring;
 use io_uring::types::BufRingEntry;
 
-/// Bytes of one buffer.
+/// Length of one buffer in bytes.
 const BUFFER_LEN: usize = 16 * 1024;
 /// Alignment that the kernel requires of the ring.
 const PAGE_LEN: usize = 4096;
 /// The only buffer group.
 pub(super) const GROUP: u16 = 0;
 
-/// A ring of buffers shared with the kernel. Its owner must ensure that no kernel request uses it
-/// any more when it is dropped.
+/// A ring of buffers shared with the kernel. The owner must ensure that no kernel request uses the
+/// ring when it is dropped.
 #[derive(Debug)]
 pub(super) struct Pool {
     entries: NonNull<BufRingEntry>,

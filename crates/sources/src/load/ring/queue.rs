@@ -1,4 +1,4 @@
-//! The submission and completion queues: no system call per operation.
+//! The submission and completion queues of io_uring, which avoid a system call per operation.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -15,11 +15,11 @@ use super::pool::{GROUP, Pool};
 
 /// Submission queue entries.
 const ENTRIES: u32 = 256;
-/// Completion queue entries; beyond them the kernel keeps completions itself.
+/// Number of completion queue entries; the kernel keeps further completions itself.
 const ANSWERS: u32 = 4096;
-/// Most receive buffers.
+/// Maximum number of receive buffers.
 const MAX_BUFFERS: u16 = 1024;
-/// Longest time to wait for cancellation of all requests at the end.
+/// Maximum time to wait for the cancellation of all requests at the end.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A completion.
@@ -39,13 +39,13 @@ pub(super) struct Answer {
 pub(in crate::load) struct Queue {
     ring: ManuallyDrop<IoUring>,
     pool: ManuallyDrop<Pool>,
-    /// Duration of the alarm: read by the kernel when it is submitted.
+    /// Duration of the kernel timer; the kernel reads this value when the timer is submitted.
     alarm: Box<Timespec>,
 }
 
 impl Queue {
-    /// Creates rings for this thread alone; an error where the kernel is older than 6.1 or refuses
-    /// them.
+    /// Creates rings for use by this thread only; returns an error if the kernel is older than 6.1
+    /// or rejects them.
     pub(super) fn new(connections: usize) -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -66,7 +66,7 @@ impl Queue {
         })
     }
 
-    /// Registers a descriptor at `place`, or unregisters the one there.
+    /// Registers a descriptor at `place`; `None` unregisters the descriptor at that place.
     pub(super) fn set_file(&self, place: usize, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let place = u32::try_from(place).unwrap_or(u32::MAX);
         let fd = fd.map_or(-1, |fd| fd.as_raw_fd());
@@ -81,23 +81,23 @@ impl Queue {
         self.push(&entry.user_data(token))
     }
 
-    /// Requests one completion when `fd` becomes writable.
+    /// Requests a completion when `fd` next becomes writable.
     pub(super) fn await_writable(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let entry = opcode::PollAdd::new(Fd(fd.as_raw_fd()), libc::POLLOUT as u32).build();
         self.push(&entry.user_data(token))
     }
 
-    /// Requests everything that arrives at `place`, until the end of the stream or an error.
+    /// Requests all data that arrives at `place`, until the end of the stream or an error.
     pub(super) fn receive(&mut self, place: usize, token: u64) -> io::Result<()> {
         let entry = opcode::RecvMulti::new(fixed(place), GROUP).build();
         self.push(&entry.user_data(token))
     }
 
-    /// Sends all of `bytes` at `place`; if `is_short`, it completes only on failure.
+    /// Sends all of `bytes` at `place`. If `is_short` is set, the send completes only on failure.
     ///
     /// # Safety
     ///
-    /// `bytes` must stay unchanged until the completion, or while this queue lives.
+    /// `bytes` must stay unchanged until the completion, or as long as this queue exists.
     pub(super) unsafe fn send(
         &mut self,
         place: usize,
@@ -141,7 +141,7 @@ impl Queue {
         ignore_interruption(self.ring.submitter().submit_with_args(1, &arguments))
     }
 
-    /// Takes the completions that have arrived.
+    /// Moves the completions that have arrived to `into`.
     pub(super) fn answers(&mut self, into: &mut Vec<Answer>) {
         into.extend(self.ring.completion().map(|entry| Answer {
             token: entry.user_data(),
@@ -203,8 +203,8 @@ fn fixed(place: usize) -> Fixed {
     Fixed(u32::try_from(place).unwrap_or(u32::MAX))
 }
 
-/// Counts a wait that ended by a signal or a timeout as success, and also a full completion queue,
-/// which only means that completions must be taken first.
+/// Treats a wait that ended by a signal or a timeout as success. A full completion queue is success
+/// too, because it only means that completions must be taken first.
 fn ignore_interruption(result: io::Result<usize>) -> io::Result<()> {
     match result {
         Err(error)

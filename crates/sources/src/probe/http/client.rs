@@ -1,4 +1,4 @@
-//! The client of HTTP probes, one after the other: connect, TLS handshake, request, response.
+//! The client for successive HTTP probes: connecting, TLS handshake, request, response.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,20 +19,21 @@ use crate::probe::{ProbeError, ProbePlan, Probed};
 use crate::tls::{TlsFault, TlsPeer};
 use crate::url::Url;
 
-/// Bytes of an unexpected answer that are kept to identify it.
+/// Number of bytes of an unexpected answer that are kept to identify it.
 const KEPT_LEN: usize = 256;
-/// Longest wait for a server's session tickets besides the round trip: they follow the handshake
-/// (RFC 8446 §4.6.1).
+/// Maximum wait for a server's session tickets, in addition to the round trip: tickets follow the
+/// handshake (RFC 8446 §4.6.1).
 const TICKETS: Duration = Duration::from_millis(20);
-/// TLS 1.3; in earlier versions tickets are a part of the handshake.
+/// TLS 1.3; in earlier versions tickets are part of the handshake.
 const TLS_1_3: u16 = 0x0304;
 
-/// The use of connections by successive probes.
+/// The way in which successive probes use connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// Requests on one connection as long as the target keeps it.
+    /// Requests on one connection as long as the target keeps it open.
     KeptAlive,
-    /// Each probe on a connection of its own; with the time to resolve the first one's address.
+    /// Each probe uses its own connection; also the time to resolve the address, for the first
+    /// probe.
     Each(Ask, Option<Duration>),
 }
 
@@ -43,15 +44,15 @@ pub(super) struct Client<'a> {
     peer: Option<TlsPeer>,
     manner: Manner,
     clock: Clock,
-    /// Connection that may carry another request.
+    /// The connection, if it may carry another request.
     wire: Option<Wire>,
-    /// First answer that was not as expected.
+    /// The first unexpected answer.
     pub(super) strange: Option<(Timestamp, Vec<u8>)>,
-    /// First failure within TLS.
+    /// The first failure within TLS.
     pub(super) fault: Option<(Timestamp, TlsFault)>,
-    /// Samples of handshakes, besides those of the requests on the same connections.
+    /// Samples of handshakes; the requests on the same connections have separate samples.
     pub(super) handshakes: Vec<Probed>,
-    /// Number of probes begun.
+    /// Number of probes that were started.
     begun: u32,
     /// Phases of the current probe.
     phases: ProbePhases,
@@ -63,7 +64,7 @@ struct Answered {
     is_reusable: bool,
     /// Beginning of the received bytes.
     bytes: Vec<u8>,
-    /// Time at which the first of them arrived.
+    /// Time at which the first byte arrived.
     first: Option<Timestamp>,
 }
 
@@ -101,7 +102,7 @@ impl<'a> Client<'a> {
         Ok((sample, at))
     }
 
-    /// Drops the state of the previous probe that the next one must not have.
+    /// Clears the state that belongs to the previous probe only.
     fn begin(&mut self) {
         let number = self.begun;
         self.begun = number.saturating_add(1);
@@ -165,8 +166,8 @@ impl<'a> Client<'a> {
         Ok((sample, ended))
     }
 
-    /// Opens a fresh connection and returns it with the number of SYN retransmissions, or the
-    /// sample of one that could not be made.
+    /// Opens a new connection and returns it with the number of SYN retransmissions. If the
+    /// connection cannot be opened, returns the sample of this failure.
     fn connect(&mut self) -> Result<Result<(Wire, u8), Probed>, ProbeError> {
         let begun = self.clock.now();
         let attempt = open(self.plan.address, self.plan.timeout, &self.clock, self.stop)?;
@@ -196,7 +197,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads the session tickets that follow a handshake, as far as they come at once.
+    /// Reads the session tickets that follow a handshake, if they arrive soon.
     fn take_tickets(&mut self, wire: &mut Wire) {
         let tls = self.phases.tls.as_ref();
         if tls.is_some_and(|tls| tls.version == TLS_1_3 && !tls.is_resumed) {
@@ -299,7 +300,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads the bytes that arrived, 0 at the end; returns `None` when nothing came in time.
+    /// Reads the bytes that arrived, 0 at the end; returns `None` if no bytes arrived in time.
     fn read(
         &self,
         wire: &mut Wire,
@@ -321,7 +322,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Returns the parameters a handshake agreed on.
+/// Returns the parameters that a handshake negotiated.
 fn agreed(handshake: &Handshake) -> ProbeTls {
     let secured = handshake.secured;
     ProbeTls {

@@ -2,7 +2,7 @@
 
 use super::ProbePlan;
 
-/// Bytes of an unexpected answer that are printed.
+/// Maximum number of bytes of an unexpected answer that are printed.
 const SHOWN_LEN: usize = 60;
 
 /// Returns the id and text of the note that explains an unexpected answer.
@@ -36,7 +36,8 @@ fn is_tls_record(bytes: &[u8]) -> bool {
     matches!(bytes, [0x15 | 0x16, 3, 0..=4, ..])
 }
 
-/// Returns true for the response, a 400, of well-known servers to a plain request on a TLS port.
+/// Returns true for the 400 response with which well-known servers answer a plain request on a TLS
+/// port.
 fn says_tls_port(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
     [

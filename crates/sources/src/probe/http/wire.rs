@@ -1,4 +1,4 @@
-//! A blocking connection, plain or within TLS.
+//! A blocking connection, in clear text or within TLS.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use super::STOP_INTERVAL;
 use crate::tls::secure::{Secure, Secured};
 use crate::tls::{TlsFault, TlsPeer};
 
-/// Most bytes read from the connection at once.
+/// Maximum number of bytes in one read from the connection.
 const WIRE_LEN: usize = 16 * 1024;
 
 /// The connection that requests are sent over.
@@ -21,25 +21,25 @@ pub(super) enum Wire {
     Tls(Box<Within>),
 }
 
-/// A connection within TLS. No call waits for more than one read or write: a peer that drips its
-/// bytes cannot keep the caller from its deadline.
+/// A connection within TLS. Every call waits for at most one read or write, so that a peer that
+/// sends single bytes cannot delay the caller beyond its deadline.
 pub(super) struct Within {
     stream: TcpStream,
     tls: Secure,
-    /// Decrypted bytes that were not read so far.
+    /// Decrypted bytes that were not read yet.
     plain: Vec<u8>,
 }
 
 /// The result of a TLS handshake.
 pub(super) struct Handshake {
     pub(super) secured: Secured,
-    /// Time from its beginning to the server's first bytes.
+    /// Time from the start of the handshake to the server's first bytes.
     pub(super) hello: Option<Duration>,
     /// Expiry time of the server's certificate.
     pub(super) certificate_ends: Option<Timestamp>,
 }
 
-/// Returns true if an error only says that nothing has arrived so far.
+/// Returns true if an error only indicates that no data has arrived yet.
 pub(super) fn is_wait(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -48,7 +48,7 @@ pub(super) fn is_wait(error: &io::Error) -> bool {
 }
 
 impl Wire {
-    /// Creates a plain connection on which a send takes no longer than `timeout`.
+    /// Creates a clear-text connection on which a send takes at most `timeout`.
     pub(super) fn plain(stream: TcpStream, timeout: Duration) -> Self {
         // The options may fail on a connection that is gone; so will the send.
         let _ = stream.set_nodelay(true);
@@ -56,8 +56,8 @@ impl Wire {
         Self::Plain(stream)
     }
 
-    /// Runs a TLS handshake on this connection and returns the secured one with the handshake's
-    /// result; gives up when `is_over`.
+    /// Runs a TLS handshake on this connection. Returns the secured connection with the handshake's
+    /// result; gives up when `is_over` returns true.
     pub(super) fn secure(
         self,
         peer: &TlsPeer,
@@ -98,7 +98,7 @@ impl Wire {
         }
     }
 
-    /// Sends all of a request, as far as that is possible.
+    /// Sends a request as far as possible.
     pub(super) fn send(&mut self, request: &[u8]) {
         let sent = match self {
             Self::Plain(stream) => stream.write_all(request),
@@ -113,7 +113,7 @@ impl Wire {
         }
     }
 
-    /// Sets the longest wait of a read.
+    /// Sets the maximum wait of a read.
     pub(super) fn wait_at_most(&mut self, length: Duration) -> io::Result<()> {
         // The kernel rounds a timeout to ticks; zero would mean for ever.
         let length = length.max(Duration::from_millis(1));

@@ -1,4 +1,5 @@
-//! Probes by `connect`, many at a time: no privilege, the kernel's own round-trip time.
+//! Probes by `connect`, many in parallel. They need no privilege, and use the kernel's own
+//! round-trip time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,7 +22,7 @@ use crate::stamped::{prepare, reserve};
 pub(super) struct ByConnect<'a> {
     plan: &'a SteadyPlan,
     open: VecDeque<Attempt>,
-    /// Outcomes of attempts that were ended because their port was needed again.
+    /// Results of attempts that were ended because their port was needed again.
     ended: Vec<Heard>,
 }
 
@@ -29,7 +30,7 @@ struct Attempt {
     number: u32,
     port: u16,
     socket: Socket,
-    /// Outcome of `connect`, if it returned one at once.
+    /// Result of `connect`, if it returned one immediately.
     outcome: Option<Result<(), Errno>>,
 }
 
@@ -42,8 +43,8 @@ impl<'a> ByConnect<'a> {
         }
     }
 
-    /// Ends the attempt from this port, which the next one needs: unless it was answered by now it
-    /// counts as silent.
+    /// Ends the attempt from this port, because the next attempt needs the port. If it is not
+    /// answered yet, it counts as unanswered.
     fn free(&mut self, port: u16) -> Result<(), Errno> {
         let index = self.open.iter().position(|attempt| attempt.port == port);
         let Some(attempt) = index.and_then(|index| self.open.remove(index)) else {
@@ -150,7 +151,7 @@ impl Asker for ByConnect<'_> {
 }
 
 impl Attempt {
-    /// Returns the outcome of the attempt; silence where the kernel itself gave up.
+    /// Returns the result of the attempt; silence if the kernel itself gave up.
     fn heard(&self, outcome: Result<(), Errno>, address: SocketAddr) -> Result<Heard, Errno> {
         let told = TcpInfo::of(&self.socket);
         let answer = answer_to(&self.socket, outcome, address)?;

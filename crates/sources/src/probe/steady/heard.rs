@@ -1,4 +1,4 @@
-//! Answers to probes, and the samples made of them.
+//! Answers to probes, and the samples created from them.
 
 use core::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::stamped::queue::{Icmp, Stage};
 /// A message from a probe method.
 #[derive(Clone, Debug)]
 pub(super) enum Heard {
-    /// The probe of this number reached a stage of its way out.
+    /// The probe with this number reached a stage on its way out.
     Sent {
         number: u32,
         stage: Stage,
         at: Timestamp,
     },
-    /// The probe of this number was answered.
+    /// The probe with this number was answered.
     Answered(Answered),
 }
 
@@ -30,9 +30,9 @@ pub(super) enum Heard {
 pub(super) struct Answered {
     pub(super) number: u32,
     pub(super) answer: ProbeAnswer,
-    /// Time of arrival by the kernel.
+    /// Time of arrival, as reported by the kernel.
     pub(super) at: Option<Timestamp>,
-    /// Round-trip time, where the kernel itself measured it.
+    /// Round-trip time, if the kernel itself measured it.
     pub(super) rtt: Option<Duration>,
     pub(super) ttl: Option<u8>,
     pub(super) syn_retransmissions: u8,
@@ -40,7 +40,8 @@ pub(super) struct Answered {
 }
 
 impl Heard {
-    /// Creates the answer of an ICMP error about a probe from this port, 0 where there are none.
+    /// Creates the answer for an ICMP error about a probe from this port; the port is 0 if the
+    /// method has no ports.
     pub(super) fn icmp(number: u32, icmp: &Icmp, source_port: u16) -> Self {
         let reply = |from| {
             Box::new(ProbeReply {
@@ -65,7 +66,7 @@ impl Heard {
 }
 
 impl Answered {
-    /// Returns the round-trip time by the kernel's timestamps, or by its own measure.
+    /// Returns the round-trip time from the kernel's timestamps, or from its own measurement.
     pub(super) fn stamped(&self, pending: &Pending) -> Option<Duration> {
         match (pending.sent, self.at) {
             (Some(sent), Some(at)) if at >= sent => Some(at.since(sent)),
@@ -73,8 +74,8 @@ impl Answered {
         }
     }
 
-    /// Returns the sample of an answer that this program read at `now`, given the state of its
-    /// probe before.
+    /// Returns the sample of an answer that this program read at `now`. The previous state of the
+    /// probe is passed in.
     pub(super) fn sample(
         self,
         plan: &SteadyPlan,
@@ -107,7 +108,7 @@ impl Answered {
     }
 }
 
-/// Returns a sample of silence.
+/// Returns the sample of an unanswered probe.
 pub(super) fn silence(plan: &SteadyPlan, number: u32) -> ProbeSample {
     ProbeSample {
         target: plan.target,

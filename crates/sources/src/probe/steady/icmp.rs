@@ -25,15 +25,15 @@ const HEADER: usize = 8;
 pub(super) struct ByEcho<'a> {
     plan: &'a SteadyPlan,
     socket: StampedSocket,
-    /// True if the socket is raw: then it receives all processes' echoes, and we write the
-    /// checksum.
+    /// True if the socket is raw. A raw socket receives the echoes of all processes, and we must
+    /// write the checksum.
     is_raw: bool,
     identifier: u16,
     /// Number of the last probe.
     last: u32,
 }
 
-/// Returns sixteen bits of a series' identity, which differ among the series of a process.
+/// Returns 16 bits of a series' identity, which differ among the series of one process.
 fn short(identity: u32) -> u16 {
     (identity as u16).wrapping_add((identity >> 22) as u16)
 }
@@ -93,13 +93,14 @@ impl<'a> ByEcho<'a> {
         bytes
     }
 
-    /// Returns the number of the probe with this sequence number: the last one sent that has it.
+    /// Returns the number of the probe with this sequence number; if several probes have it, the
+    /// last one sent.
     fn number(&self, sequence: u16) -> Option<u32> {
         let behind = (self.last as u16).wrapping_sub(sequence);
         self.last.checked_sub(behind.into())
     }
 
-    /// Returns the number of the probe in an echo, if it is ours and of this type.
+    /// Returns the number of the probe in an echo message, if the echo is ours and has this type.
     fn echo(&self, message: &[u8], wanted: u8) -> Option<u32> {
         let &[kind, _, _, _, i0, i1, s0, s1] = message.first_chunk()?;
         let is_ours = !self.is_raw || u16::from_be_bytes([i0, i1]) == self.identifier;
@@ -178,7 +179,7 @@ impl Asker for ByEcho<'_> {
     }
 }
 
-/// Opens a socket for ICMP echoes; true if it is raw.
+/// Opens a socket for ICMP echoes; also returns true if the socket is raw.
 fn open(address: SocketAddr) -> io::Result<(Socket, bool)> {
     let protocol = match address.ip() {
         IpAddr::V4(_) => Protocol::ICMPV4,

@@ -1,4 +1,4 @@
-//! The probes in flight: which are awaited, and which are too old to matter.
+//! The probes in flight: those that are awaited, and those that are too old to matter.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use lagtrace_core::observed::time::Timestamp;
 
-/// Most probes whose answers can still be told apart; older ones are forgotten.
+/// Maximum number of probes whose answers can be distinguished; older probes are discarded.
 pub(super) const MAX_PENDING: usize = 20_000;
 
 /// A probe that was sent.
@@ -31,11 +31,11 @@ pub(super) enum State {
 pub(super) struct Pendings {
     /// Probes by number, the oldest first.
     queue: VecDeque<Pending>,
-    /// Most probes kept.
+    /// Maximum number of probes kept.
     limit: usize,
-    /// Number of them that are awaited.
+    /// Number of awaited probes.
     awaited: usize,
-    /// Number of the oldest that are known to be awaited no more.
+    /// Number of probes at the start of the queue that are known to be no longer awaited.
     settled: usize,
 }
 
@@ -54,8 +54,8 @@ impl Pendings {
         self.awaited
     }
 
-    /// Adds the next probe. Where there is no room the oldest is forgotten; returns its number if
-    /// it was awaited.
+    /// Adds the next probe. If there is no room, the oldest probe is discarded; its number is
+    /// returned if it was awaited.
     pub(super) fn push(&mut self, number: u32, begun: Timestamp) -> Option<u32> {
         let oldest = if self.queue.len() >= self.limit {
             self.pop()
@@ -86,7 +86,7 @@ impl Pendings {
         self.queue.get_mut(number.checked_sub(first)? as usize)
     }
 
-    /// Ends the wait for a probe; returns its state before.
+    /// Ends the wait for a probe; returns its previous state.
     pub(super) fn settle(&mut self, number: u32, state: State) -> Option<State> {
         let pending = self.find(number)?;
         let before = std::mem::replace(&mut pending.state, state);
@@ -94,7 +94,7 @@ impl Pendings {
         Some(before)
     }
 
-    /// Returns the probe that is awaited for longest.
+    /// Returns the probe that has been awaited the longest.
     pub(super) fn oldest(&mut self) -> Option<Pending> {
         loop {
             let pending = self.queue.get(self.settled)?;
@@ -105,7 +105,7 @@ impl Pendings {
         }
     }
 
-    /// Gives up the oldest awaited probe if it was begun at least `timeout` ago.
+    /// Gives up the oldest awaited probe if it was started at least `timeout` ago.
     pub(super) fn give_up(&mut self, now: Timestamp, timeout: Duration) -> Option<u32> {
         let oldest = self.oldest()?;
         if now.since(oldest.begun) < timeout {
@@ -115,7 +115,7 @@ impl Pendings {
         Some(oldest.number)
     }
 
-    /// Forgets the probes that are awaited no more and were begun more than `age` ago.
+    /// Discards the probes that are no longer awaited and were started more than `age` ago.
     pub(super) fn forget(&mut self, now: Timestamp, age: Duration) {
         let is_old = |p: &Pending| p.state != State::Awaited && now.since(p.begun) > age;
         while self.queue.len() > 1 && self.queue.front().is_some_and(is_old) {

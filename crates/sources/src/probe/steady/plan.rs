@@ -9,7 +9,8 @@ use lagtrace_core::observed::segment::TcpFlags;
 use super::segment;
 use super::sweep::{Sizes, SourcePorts};
 
-/// Shortest interval between two probes: 10,000 per second are no flood.
+/// Minimum interval between two probes: at most 10,000 probes per second are sent, which is not yet
+/// a flood.
 pub const LEAST_INTERVAL: Duration = Duration::from_micros(100);
 
 /// The kind of packet or call that a probe consists of.
@@ -19,8 +20,8 @@ pub enum SteadyMethod {
     Syn,
     /// A call of `connect`.
     Connect,
-    /// An ICMP echo, from a datagram socket where the kernel permits it to this user
-    /// (`net.ipv4.ping_group_range`), else from a raw one.
+    /// An ICMP echo, from a datagram socket if the kernel allows this user to open one
+    /// (`net.ipv4.ping_group_range`), otherwise from a raw socket.
     Icmp,
     /// A UDP datagram.
     Udp,
@@ -29,12 +30,12 @@ pub enum SteadyMethod {
 /// The rule for when the next probe is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// An interval after the last probe, whether that was answered or not.
+    /// An interval after the last probe, whether that probe was answered or not.
     ByTheClock,
-    /// An interval after the answer to the last probe, or after that was given up.
+    /// An interval after the last probe was answered or given up.
     AfterTheAnswer {
-        /// Number of silent probes, or ICMP errors, after which a target that never answered is
-        /// given up; at least one.
+        /// Number of unanswered probes, or of ICMP errors, after which a target that never answered
+        /// is given up; at least one.
         silences: u32,
     },
 }
@@ -44,17 +45,17 @@ pub enum Turn {
 pub struct SteadyPlan {
     /// Role of the target.
     pub target: TargetId,
-    /// The address and port to probe; ICMP has no use for the port.
+    /// The address and port to probe; ICMP does not use the port.
     pub address: SocketAddr,
     /// Probe method.
     pub method: SteadyMethod,
-    /// Number of probes; `None` until stopped.
+    /// Number of probes; `None`: until stopped.
     pub count: Option<u32>,
     /// Rule for when the next probe is sent.
     pub turn: Turn,
     /// Time between two probes; at least [`LEAST_INTERVAL`].
     pub interval: Duration,
-    /// Timeout of an answer. A later answer counts as late, not as lost.
+    /// Timeout of an answer. An answer after the timeout counts as late, not as lost.
     pub timeout: Duration,
     /// Source ports of the probes.
     pub ports: SourcePorts,
@@ -65,24 +66,24 @@ pub struct SteadyPlan {
 /// The header fields and sizes of probe packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketPlan {
-    /// Time to live, or hop limit; `None` for the system's.
+    /// Time to live or hop limit; `None` for the system's default.
     pub ttl: Option<u8>,
     /// Type of service, or traffic class; `None` for zero.
     pub tos: Option<u8>,
-    /// Payload sizes in bytes: behind a SYN, in a datagram, in an echo request.
+    /// Payload sizes in bytes: of data in a SYN, of a datagram, or of an echo request.
     pub sizes: Sizes,
-    /// True if packets are never fragmented, whatever path MTU the kernel knows.
+    /// True if packets are never fragmented, regardless of the path MTU known to the kernel.
     pub dont_fragment: bool,
     /// Control bits of segments, in turn; empty for a SYN ([`SteadyMethod::Syn`] only).
     pub flags: Vec<TcpFlags>,
-    /// Maximum segment size that a SYN offers; `None` for Ethernet's.
+    /// Maximum segment size that a SYN advertises; `None` for Ethernet's.
     pub mss: Option<u16>,
-    /// Interface to send over; `None` for the kernel's choice.
+    /// Interface to send through; `None` for the kernel's choice.
     pub interface: Option<String>,
 }
 
 impl PacketPlan {
-    /// Returns the control bits of the segment of this number.
+    /// Returns the control bits of the segment with this number.
     pub(super) fn flags(&self, number: u32) -> TcpFlags {
         let count = self.flags.len().max(1);
         let flags = self.flags.get(number as usize % count);
@@ -91,8 +92,8 @@ impl PacketPlan {
 }
 
 impl SteadyPlan {
-    /// Returns the number of values of the property that the probes differ in; `None` if they are
-    /// all alike.
+    /// Returns the number of values of the property in which the probes differ; `None` if all
+    /// probes are alike.
     pub fn steps(&self) -> Option<u32> {
         let flags = u32::try_from(self.packet.flags.len()).unwrap_or(u32::MAX);
         let sizes = self.packet.sizes.count();
@@ -100,7 +101,7 @@ impl SteadyPlan {
         [flags, sizes, ports].into_iter().find(|count| *count > 1)
     }
 
-    /// Returns the bytes before the payload of the probe of this number.
+    /// Returns the number of bytes before the payload in the probe with this number.
     pub(super) fn headers(&self, number: u32) -> u16 {
         let ip = if self.address.is_ipv4() { 20 } else { 40 };
         match self.method {
@@ -111,7 +112,7 @@ impl SteadyPlan {
         }
     }
 
-    /// Returns the property that the probe of this number differs in, with its value.
+    /// Returns the property in which the probe with this number differs, and its value.
     pub(super) fn step(&self, number: u32) -> Option<ProbeStep> {
         self.steps()?;
         Some(if self.packet.flags.len() > 1 {

@@ -1,4 +1,4 @@
-//! The bytes of a SYN, and the meaning of its answer (RFC 9293 §3.1).
+//! The bytes of a SYN, and the interpretation of its answer (RFC 9293 §3.1).
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use lagtrace_core::observed::time::Timestamp;
 
 use crate::headers::{Ends, TCP, TcpSegment};
 
-/// Window scale shift that a SYN offers.
+/// Window scale shift that a SYN advertises.
 const WINDOW_SCALE: u8 = 7;
 /// Length of a TCP header without options, in bytes.
 const HEADER: u8 = 20;
@@ -18,26 +18,26 @@ const LEN: u8 = 40;
 /// Length of an IPv6 header, in bytes.
 const V6_HEADER: usize = 40;
 
-/// A SYN with the options of a Linux client, in their order: filters and servers treat it as one of
-/// a client, and its answer shows the target's own options.
+/// A SYN with the options of a Linux client, in the same order. Filters and servers treat it like a
+/// client's SYN, and its answer contains the target's own options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Syn {
     /// Our address and port.
     pub(super) source: SocketAddr,
     /// Probed address and port.
     pub(super) destination: SocketAddr,
-    /// Sequence number, and acknowledgement number if there is an ACK.
+    /// Sequence number; also the acknowledgement number if there is an ACK.
     pub(super) sequence: u32,
-    /// Control bits; with SYN it has the options of one.
+    /// Control bits; if SYN is set, the segment has a SYN's options.
     pub(super) flags: TcpFlags,
-    /// Maximum segment size that it offers; `None` for Ethernet's.
+    /// Maximum segment size that the SYN advertises; `None` for Ethernet's.
     pub(super) mss: Option<u16>,
-    /// Number of zero bytes that it carries.
+    /// Number of zero bytes in the payload.
     pub(super) payload: u16,
 }
 
-/// Returns the length of the header of a segment with these control bits, with its options, in
-/// bytes.
+/// Returns the length in bytes of the TCP header, including options, of a segment with these
+/// control bits.
 pub(super) fn header_len(flags: TcpFlags) -> u8 {
     if flags.contains(TcpFlags::SYN) {
         LEN
@@ -79,11 +79,11 @@ impl Syn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     from: IpAddr,
-    /// Port of ours that it came to.
+    /// Our port that the segment was sent to.
     pub(super) port: u16,
     /// TCP header.
     pub(super) segment: ReplySegment,
-    /// Time to live; `None` where the IP header was not read (IPv6).
+    /// Time to live; `None` if the IP header was not read (IPv6).
     pub(super) ttl: Option<u8>,
     len: u32,
     id: Option<u16>,
@@ -91,8 +91,8 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// Parses a packet that a raw socket delivered to `own` address; returns `None` when it is no
-    /// segment from `target`.
+    /// Parses a packet that a raw socket delivered to the `own` address; returns `None` if it is
+    /// not a segment from `target`.
     pub(super) fn read(bytes: &[u8], own: IpAddr, target: SocketAddr) -> Option<Self> {
         let mut packet = Vec::with_capacity(V6_HEADER + bytes.len());
         if let (IpAddr::V6(own), SocketAddr::V6(target)) = (own, target) {
@@ -138,8 +138,8 @@ impl Reply {
         })
     }
 
-    /// Returns the answer to a probe, if this is one: SYN/ACK, RST/ACK, or to a probe with ACK a
-    /// bare RST (RFC 9293 §3.10.7.1).
+    /// Returns the answer to a probe, if the segment is one: SYN/ACK, RST/ACK, or, for a probe with
+    /// ACK, a bare RST (RFC 9293 §3.10.7.1).
     pub(super) fn answer(&self) -> Option<ProbeAnswer> {
         let handshake = TcpFlags::SYN.with(TcpFlags::RST).with(TcpFlags::ACK);
         match TcpFlags(self.segment.flags.0 & handshake.0) {
@@ -150,7 +150,7 @@ impl Reply {
         }
     }
 
-    /// Returns the segment as a report holds it.
+    /// Returns the segment in the form used in reports.
     pub(super) fn told(&self) -> ProbeReply {
         ProbeReply {
             from: self.from,
@@ -163,7 +163,7 @@ impl Reply {
     }
 }
 
-/// Returns a packet's length by its own header.
+/// Returns a packet's length according to its own header.
 fn wire_len(packet: &[u8]) -> Option<u32> {
     let half = |at: usize| {
         let bytes = packet.get(at..)?.first_chunk()?;

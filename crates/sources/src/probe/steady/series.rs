@@ -1,4 +1,4 @@
-//! A running series of probes: the due time of the next, and the fate of each.
+//! A running series of probes: the time at which the next is due, and the outcome of each.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ use crate::probe::unreachable::unreachable_by;
 use crate::probe::{ProbeError, STOP_INTERVAL, is_answered, pause};
 use crate::stamped::queue::Stage;
 
-/// Most probes of a series that are sent again because a timestamp was missing.
+/// Maximum number of probes of a series that are sent again because a timestamp was missing.
 const UNSTAMPED_TRIES: u32 = 3;
 
 /// A running series of probes.
@@ -26,19 +26,19 @@ pub(super) struct Series<'a> {
     plan: &'a SteadyPlan,
     clock: Clock,
     pending: Pendings,
-    /// Number of probes begun.
+    /// Number of probes that were started.
     begun: u32,
     /// Due time of the next probe.
     next: Timestamp,
-    /// Number of probes reported, and whether the target answered any.
+    /// Number of probes that were reported, and whether the target answered any of them.
     told: u32,
     is_answered: bool,
     /// Number of SYN/ACKs from the target.
     opened: usize,
     tries_left: u32,
-    /// Number of probes that could not be sent because their port was taken.
+    /// Number of probes that could not be sent because their port was in use.
     unsent: u32,
-    /// True if probes that were due had to wait for others to end.
+    /// True if due probes had to wait for other probes to end.
     is_held_back: bool,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Series<'a> {
         self.opened
     }
 
-    /// Returns the notes needed to read the samples: an id and a sentence each.
+    /// Returns the notes needed to interpret the samples: an id and a sentence each.
     pub(super) fn notes(&self) -> Vec<(&'static str, String)> {
         let mut notes = Vec::new();
         if self.unsent > 0 {
@@ -121,7 +121,7 @@ impl<'a> Series<'a> {
         Ok(())
     }
 
-    /// Returns true if more probes would only cost time, or were not asked for.
+    /// Returns true if further probes would be useless or were not requested.
     fn is_over(&self) -> bool {
         match self.plan.turn {
             Turn::AfterTheAnswer { silences }
@@ -141,8 +141,8 @@ impl<'a> Series<'a> {
         !self.is_complete() && (self.plan.turn == Turn::ByTheClock || self.pending.awaited() == 0)
     }
 
-    /// Returns the time for which there is nothing to do but to listen. A due probe without room
-    /// waits for another one to end.
+    /// Returns the time to wait for answers until the next action. A due probe that has no room
+    /// waits for another probe to end.
     fn until_due(&mut self, now: Timestamp, is_due: bool) -> Duration {
         let next = if self.may_ask() && !is_due {
             self.next.since(now)
@@ -179,7 +179,8 @@ impl<'a> Series<'a> {
         self.ask(asker, number, sink)
     }
 
-    /// Sends a probe, or reports the error by which the kernel itself answers for the target.
+    /// Sends a probe, or reports the error with which the kernel itself answers on behalf of the
+    /// target.
     fn ask(
         &mut self,
         asker: &mut dyn Asker,
@@ -257,8 +258,9 @@ impl<'a> Series<'a> {
         Ok(())
     }
 
-    /// Returns true if a probe whose answer has no timestamp is sent again: the kernel may not have
-    /// begun to take them. `connect` has none.
+    /// Returns true if a probe whose answer has no timestamp is sent again, because the kernel may
+    /// not have enabled timestamping yet. Probes by `connect` have no timestamps and are not
+    /// repeated.
     fn may_repeat(&mut self) -> bool {
         let may = self.plan.method != SteadyMethod::Connect && self.tries_left > 0;
         self.tries_left -= u32::from(may);
@@ -276,7 +278,7 @@ impl<'a> Series<'a> {
         self.pending.forget(now, timeout * 4 + STOP_INTERVAL);
     }
 
-    /// Reports that nothing answered.
+    /// Reports that a probe was not answered.
     fn lose(
         &mut self,
         number: u32,
@@ -291,7 +293,7 @@ impl<'a> Series<'a> {
         self.emit(now, sample, sink);
     }
 
-    /// Reports the answer to the only probe of a series that cannot be begun.
+    /// Reports the answer for a series that cannot be started, as the answer to its only probe.
     pub(super) fn tell(&mut self, answer: ProbeAnswer, sink: &mut dyn FnMut(Event)) {
         let sample = ProbeSample {
             answer,
@@ -320,7 +322,7 @@ mod tests {
     use super::super::{PacketPlan, SourcePorts};
     use super::*;
 
-    /// A target that never answers, with room for at most `room` awaited probes.
+    /// A target that never answers, with room for `room` awaited probes.
     struct Silent {
         room: usize,
         awaited: Vec<u32>,
@@ -352,7 +354,7 @@ mod tests {
         }
     }
 
-    /// Returns the numbers that were reported as silence, and the ids of the notes.
+    /// Returns the numbers of the probes reported as unanswered, and the ids of the notes.
     fn told(limit: usize, room: usize) -> (Vec<u32>, Vec<&'static str>) {
         let plan = SteadyPlan {
             target: TargetId::Subject,

@@ -1,13 +1,14 @@
-//! The property that the probes of a series differ in: their source ports, sizes or flags.
+//! The property in which the probes of a series differ: source ports, sizes or flags.
 
 /// The source ports of a series of probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourcePorts {
-    /// Another port each time, the kernel's choice.
+    /// A different port for each probe, chosen by the kernel.
     #[default]
     Fresh,
-    /// Ports from the first to the last, again and again; both equal for a fixed port. Members of a
-    /// multipath route are chosen by the ports, so each shows by its own.
+    /// The ports from the first to the last, repeatedly; both are equal for a fixed port. The
+    /// members of a multipath route are selected by port, so the results of a port belong to one
+    /// member.
     Range {
         /// First port.
         first: u16,
@@ -17,7 +18,7 @@ pub enum SourcePorts {
 }
 
 impl SourcePorts {
-    /// Returns the number of ports, if they are given.
+    /// Returns the number of ports, if they are specified.
     pub fn count(self) -> Option<u32> {
         match self {
             Self::Fresh => None,
@@ -25,7 +26,7 @@ impl SourcePorts {
         }
     }
 
-    /// Returns the port of the probe of this number; 0 for the kernel's choice.
+    /// Returns the port of the probe with this number; 0 for the kernel's choice.
     pub(super) fn of(self, number: u32) -> u16 {
         match self {
             Self::Fresh => 0,
@@ -37,20 +38,19 @@ impl SourcePorts {
     }
 }
 
-/// The payload sizes of a series of probes: from the first to the last in equal steps, again and
-/// again.
+/// The payload sizes of a series of probes: from the first to the last in equal steps, repeatedly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// First size.
     pub first: u16,
-    /// Largest size that may be reached.
+    /// Upper bound of the sizes.
     pub last: u16,
     /// Step from one size to the next; 0 counts as 1.
     pub step: u16,
 }
 
 impl Sizes {
-    /// Returns the plan of a single size.
+    /// Returns a plan with a single size.
     pub fn one(size: u16) -> Self {
         Self {
             first: size,
@@ -64,7 +64,7 @@ impl Sizes {
         u32::from(self.last.saturating_sub(self.first) / self.step.max(1)) + 1
     }
 
-    /// Returns the size of the probe of this number.
+    /// Returns the size of the probe with this number.
     pub(super) fn of(self, number: u32) -> u16 {
         let steps = (number % self.count()) as u16;
         self.first

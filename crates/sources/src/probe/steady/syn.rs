@@ -21,11 +21,11 @@ use crate::probe::connect::wait_for;
 use crate::stamped::queue::Icmp;
 use crate::stamped::{Came, StampedSocket, answers_from, reserve, route};
 
-/// Difference between the sequence numbers of successive probes: odd, so that each of 2^32 probes
-/// has another one, and large so that they are easy to tell apart.
+/// Difference between the sequence numbers of successive probes. It is odd, so that 2^32 successive
+/// probes have different numbers, and large, so that the numbers are easy to distinguish.
 const STRIDE: u32 = 0x0101_0001;
 /// Multiplicative inverse of [`STRIDE`] modulo 2^32 (Newton's iteration: each step doubles the
-/// right bits).
+/// number of correct bits).
 const STRIDE_INVERSE: u32 = {
     let mut inverse: u32 = STRIDE;
     let mut step = 0;
@@ -35,22 +35,22 @@ const STRIDE_INVERSE: u32 = {
     }
     inverse
 };
-/// Most sizes that an answer is compared with.
+/// Maximum number of sizes that an answer is compared with.
 const MAX_SIZES: usize = 4_096;
-/// Most local ports that are held at a time.
+/// Maximum number of local ports that are held.
 const MAX_HELD: usize = 512;
 
-/// A raw socket, and the ports that its SYNs came from.
+/// A raw socket, and the source ports of its SYNs.
 ///
-/// Nobody here listens on them, so this host's kernel answers the SYN/ACK with RST. That is
-/// intended: without the RST the target would keep a half-open connection and retransmit its
+/// No program on this host listens on these ports, so the kernel answers the SYN/ACK with RST. That
+/// is intended: without the RST, the target would keep a half-open connection and retransmit its
 /// SYN/ACK for a minute. The target counts each as `EmbryonicRsts`; a note says so.
 pub(super) struct BySyn<'a> {
     plan: &'a SteadyPlan,
     socket: StampedSocket,
     source: IpAddr,
     held: VecDeque<(u16, Socket)>,
-    /// Source port of each of the latest probes.
+    /// Source ports of the most recent probes, by probe number.
     ports: BTreeMap<u32, u16>,
     base: u32,
 }
@@ -106,7 +106,7 @@ impl<'a> BySyn<'a> {
             .wrapping_mul(STRIDE_INVERSE)
     }
 
-    /// Returns the answer in a received packet, if it answers a probe of ours.
+    /// Returns the answer in a received packet, if it answers one of our probes.
     fn answer(&self, bytes: &[u8]) -> Option<(u32, ProbeAnswer, Reply)> {
         let reply = Reply::read(bytes, self.source, self.plan.address)?;
         let answer = reply.answer()?;
@@ -120,13 +120,13 @@ impl<'a> BySyn<'a> {
         Some((number, answer, reply))
     }
 
-    /// Returns true if the probe of this number is one of the latest, and came from this port.
+    /// Returns true if the probe with this number is a recent one and was sent from this port.
     fn is_from(&self, number: u32, port: u16) -> bool {
         self.ports.get(&number) == Some(&port)
     }
 
-    /// Returns the probe that an answer acknowledges: all of it, or not its payload, or not even
-    /// its SYN and FIN.
+    /// Returns the probe that an answer acknowledges: the whole segment, the segment without its
+    /// payload, or not even its SYN and FIN.
     fn acknowledged(&self, reply: &Reply) -> Option<u32> {
         let packet = &self.plan.packet;
         let sizes = packet.sizes.all().take(MAX_SIZES);
@@ -164,8 +164,8 @@ impl<'a> BySyn<'a> {
         }
     }
 
-    /// Returns the number and port of the SYN that an ICMP error quotes, if it is one of ours:
-    /// other series may probe the same host.
+    /// Returns the number and port of the SYN that an ICMP error quotes, if the SYN is ours; other
+    /// series may probe the same host.
     fn quoted(&self, icmp: &Icmp) -> Option<(u32, u16)> {
         let &[s0, s1, d0, d1, sequence @ ..] = icmp.quoted.first_chunk::<8>()?;
         let (port, to) = (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
@@ -175,7 +175,7 @@ impl<'a> BySyn<'a> {
     }
 }
 
-/// Returns the number of sequence numbers that a segment's SYN and FIN take (RFC 9293 §3.4).
+/// Returns the number of sequence numbers that the SYN and FIN of a segment occupy (RFC 9293 §3.4).
 fn marks_of(flags: TcpFlags) -> u32 {
     u32::from(flags.contains(TcpFlags::SYN)) + u32::from(flags.contains(TcpFlags::FIN))
 }

@@ -1,4 +1,4 @@
-//! Probes by UDP: a datagram answers, or the host reports that nobody listens.
+//! Probes by UDP: the target answers with a datagram, or its host reports that no program listens.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,21 +22,21 @@ use crate::stamped::{Came, StampedSocket, reserve};
 
 /// Bytes of the UDP header.
 const HEADER: usize = 8;
-/// Bytes of the payload that hold the probe's number.
+/// Number of payload bytes that hold the probe's number.
 const MARK: usize = 4;
-/// Bytes of the IP and UDP headers, for IPv4 and IPv6.
+/// Bytes of the IP and UDP headers, with IPv4 and with IPv6.
 const HEADERS: [usize; 2] = [28, 48];
 
-/// The sockets of the ports that were sent from, the latest ones.
+/// The sockets of the most recently used source ports.
 pub(super) struct ByDatagram<'a> {
     plan: &'a SteadyPlan,
     open: VecDeque<Asked>,
-    /// True for each socket that is readable.
+    /// True for each socket that is readable, by index.
     ready: Vec<bool>,
     payload: Vec<u8>,
     /// Base of the probe numbers of this series.
     base: u32,
-    /// Socket that keeps the kernel timestamping from before the first probe on.
+    /// Socket that keeps the kernel's timestamping enabled from before the first probe.
     _stamping: StampedSocket,
 }
 
@@ -102,7 +102,7 @@ impl<'a> ByDatagram<'a> {
     }
 }
 
-/// Opens a socket connected to the target, from this port or for 0 from any.
+/// Opens a socket connected to the target, bound to `port`, or to any port if `port` is 0.
 fn socket(plan: &SteadyPlan, port: u16) -> io::Result<(StampedSocket, u16)> {
     let address = plan.address;
     let (socket, port) = reserve(any(address), address, Type::DGRAM, Protocol::UDP, port)?;
@@ -202,9 +202,9 @@ impl Asked {
         }
     }
 
-    /// Returns the number of the probe that was answered. A quote and an echo hold it; otherwise it
-    /// is the latest that is awaited, as one before it may have been lost. An answer when none is
-    /// awaited is late or a duplicate.
+    /// Returns the number of the answered probe. An ICMP quote and an echo contain the number.
+    /// Otherwise the answer is assigned to the latest awaited probe, because earlier probes may
+    /// have been lost. If no probe is awaited, the answer is late or a duplicate.
     fn answered(&mut self, base: u32, payload: &[u8]) -> u32 {
         let mark = payload.first_chunk::<MARK>();
         let marked = mark.map(|mark| u32::from_be_bytes(*mark).wrapping_sub(base));

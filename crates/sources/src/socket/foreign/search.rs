@@ -1,4 +1,4 @@
-//! The search for the server: namespace by namespace, our own first.
+//! The search for the server through the namespaces, starting with our own.
 
 use std::collections::{BTreeSet, HashSet};
 use std::net::{Shutdown, TcpStream};
@@ -17,20 +17,22 @@ use crate::socket::namespaces::Namespaces;
 use crate::socket::process;
 use crate::socket::record::{SocketRecord, TcpState};
 
-/// Most processes of a server that are listed.
+/// Maximum number of processes of a server that are listed.
 const MOST_PROCESSES: usize = 256;
-/// Longest wait for the remote end to react to our close: a few retransmissions.
+/// Maximum time to wait for the remote end to react to our close: enough for a few retransmissions.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Interval at which its state is polled meanwhile: the kernel reports no changes of other sockets.
+/// Interval at which the state of the remote end is polled during that wait; polling is needed
+/// because the kernel reports no changes of other sockets.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Searches this host for the server behind `target`: without `connection` by its address and
-/// listener; with a live connection of ours by that connection's remote end, which is exact also
-/// where the address is translated.
+/// Searches this host for the server of `target`. Without `connection`, the server is found by its
+/// address and listener. With a live connection of ours, it is found by that connection's remote
+/// end, which is exact even with NAT.
 ///
-/// Hosts in network namespaces of their own may have equal addresses and, as the kernel chooses
-/// their ports alike, connections with equal ends. Where several hold one, ours is closed for
-/// writing: its remote end is the one that reacts, within a second.
+/// Hosts in separate network namespaces may have equal addresses and, because the kernel chooses
+/// their ports in the same way, connections with equal ends. If several namespaces hold such a
+/// connection, ours is closed for writing: its remote end is the one whose state changes, within a
+/// second.
 pub fn find_server(target: Endpoint, connection: Option<&TcpStream>) -> Search {
     let mut namespaces = Namespaces::new();
     let (server, mut refusals) = look_into(namespaces.by_ref(), target, connection);
@@ -38,7 +40,7 @@ pub fn find_server(target: Endpoint, connection: Option<&TcpStream>) -> Search {
     refusals.beside(server)
 }
 
-/// Searches one namespace in the same way, where the user knows which.
+/// Searches a single namespace in the same way, if the user has specified it.
 pub fn find_server_in(
     namespace: NetworkNamespace,
     target: Endpoint,
@@ -81,7 +83,7 @@ fn look_into(
     (server, refusals)
 }
 
-/// Returns the place whose end of `flow` changes its state once we close ours.
+/// Returns the place where the remote end of `flow` changes its state when we close our end.
 fn that_notices(mut places: Vec<Place>, stream: &TcpStream, flow: OwnFlow) -> Option<Place> {
     stream.shutdown(Shutdown::Write).ok()?;
     let end = Instant::now() + PATIENCE;
@@ -94,18 +96,18 @@ fn that_notices(mut places: Vec<Place>, stream: &TcpStream, flow: OwnFlow) -> Op
     None
 }
 
-/// A namespace that the target may be served from.
+/// A namespace in which the target may run.
 struct Place {
     namespace: NetworkNamespace,
     diag: DiagSocket,
-    /// Address of the target as the namespace sees it.
+    /// Address of the target in this namespace.
     endpoint: Endpoint,
-    /// Remote end of our connection.
+    /// Remote end of our connection in this namespace.
     far: Option<SocketRecord>,
 }
 
 impl Place {
-    /// Examines a namespace; returns `None` where the target is not served from it.
+    /// Examines a namespace; returns `None` if the target does not run in it.
     fn in_namespace(
         namespace: NetworkNamespace,
         target: Endpoint,
@@ -137,7 +139,7 @@ impl Place {
         }))
     }
 
-    /// Returns true if the connection's remote end here has changed.
+    /// Returns true if the state of the connection's remote end in this namespace has changed.
     fn has_noticed(&mut self, flow: OwnFlow) -> bool {
         let now = far_end(&mut self.diag, flow);
         let state = |far: &SocketRecord| (far.cookie, far.state);
@@ -153,18 +155,18 @@ impl Place {
     }
 }
 
-/// The refusals of a search, each the first of its kind.
+/// The refused operations of a search, the first of each kind.
 #[derive(Debug, Default)]
 struct Refusals {
     entering: Option<HostError>,
     owners: Option<HostError>,
-    /// True if several namespaces hold a connection with the ends of ours, and none noticed that
-    /// it was closed.
+    /// True if several namespaces hold a connection with the same ends as ours, and none of them
+    /// reacted when it was closed.
     is_ambiguous: bool,
 }
 
 impl Refusals {
-    /// Returns the result of the search, with notes on what it could not examine.
+    /// Returns the result of the search, with notes on the parts that could not be examined.
     fn beside(self, server: Option<Server>) -> Search {
         let entering = self.entering.filter(|_| server.is_none()).map(|e| {
             e.note(

@@ -1,4 +1,4 @@
-//! The segments of probes within a connection, and the parsing of the target's.
+//! Probe segments within a connection, and the parsing of the target's segments.
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::trace::engine::hops_of;
 use crate::trace::header;
 use crate::trace::packet::{long, recall, word};
 
-/// Control bits, as they stand in a header.
+/// Control bits, with their values in the header.
 const SYN: u8 = TcpFlags::SYN.0;
 const RST: u8 = TcpFlags::RST.0;
 const ACK: u8 = TcpFlags::ACK.0;
@@ -20,29 +20,29 @@ const TIMESTAMPS: (u8, usize) = (8, 10);
 /// Number of values that one octet can hold.
 const OCTETS: u32 = 256;
 
-/// The contents of a connection's SYN/ACK.
+/// The contents of the SYN/ACK of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Handshake {
-    /// First sequence number that we may use.
+    /// First sequence number available to us.
     next: u32,
-    /// Acknowledgement number that we send.
+    /// Acknowledgement number in our segments.
     acknowledged: u32,
-    /// Timestamp of the target and the one of ours that it echoed; `None` where it does not use the
-    /// option.
+    /// The target's timestamp and our timestamp that it echoed; `None` if the target does not use
+    /// the option.
     stamps: Option<(u32, u32)>,
-    /// Greatest likely distance of the target, in hops.
+    /// Maximum likely distance of the target, in hops.
     pub(super) hops: u8,
 }
 
-/// The contents of a segment of the target.
+/// The contents of a segment from the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
-    /// True for a reset in answer to a segment of ours. A reset of the target's own accord
-    /// also acknowledges something (RFC 9293 §3.10.7.1, §3.10.5).
+    /// True for a reset in answer to one of our segments. A reset that the target sends without
+    /// such a segment also acknowledges something (RFC 9293 §3.10.7.1, §3.10.5).
     pub(super) is_reset: bool,
-    /// True for an acknowledgement without anything else.
+    /// True for an acknowledgement that contains nothing else.
     pub(super) is_pure: bool,
-    /// Timestamp of ours that it echoes.
+    /// Our timestamp that the segment echoes.
     pub(super) echo: Option<u32>,
 }
 
@@ -61,16 +61,16 @@ impl Handshake {
         })
     }
 
-    /// Returns the timestamp of a segment sent `after` our SYN: no later than those of the kernel,
-    /// which counts milliseconds.
+    /// Returns the timestamp for a segment sent `after` our SYN. It is not later than the kernel's
+    /// timestamps, which count milliseconds.
     pub(super) fn own_stamp(&self, after: Duration) -> u32 {
         let first = self.stamps.map_or(0, |(_, echoed)| echoed);
         first.wrapping_add(after.as_millis() as u32)
     }
 }
 
-/// Returns a keep-alive: the octet before the first one, its value the low bits of the probe's
-/// number.
+/// Returns a keep-alive: the octet before the first one, with the low bits of the probe's number as
+/// its value.
 pub(super) fn keep_alive(ends: &Ends, its: &Handshake, stamp: u32, number: u32) -> Vec<u8> {
     let mut options = Vec::new();
     if let Some((theirs, _)) = its.stamps {
@@ -98,8 +98,8 @@ pub(super) fn header(number: u32, ttl: u8, tos: u8) -> Ipv4Header {
     }
 }
 
-/// Returns the probe that is quoted: by the header's identification, or by the octet, which ICMPv6
-/// errors contain too.
+/// Returns the probe that is quoted, identified by the header's identification, or by the octet,
+/// which ICMPv6 errors also contain.
 pub(super) fn quoted(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
     let segment = quoted.get(shown(ends, quoted)?..)?;
     let is_ours =
@@ -113,7 +113,7 @@ pub(super) fn quoted(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
     }
 }
 
-/// Parses a segment of the target from the copy that a raw socket received.
+/// Parses a segment from the target in the copy that a raw socket received.
 pub(super) fn read(ends: &Ends, bytes: &[u8]) -> Option<Said> {
     let at = shown(ends, bytes)?;
     let segment = bytes.get(at..)?;
@@ -136,7 +136,7 @@ fn data_at(segment: &[u8]) -> Option<usize> {
     (at >= TCP_HEADER).then_some(at)
 }
 
-/// Returns the value and the echo of the timestamps option.
+/// Returns the value and the echo in the timestamps option.
 fn stamps(segment: &[u8]) -> Option<(u32, u32)> {
     let mut options = segment.get(TCP_HEADER..data_at(segment)?)?;
     // At most 40 bytes, and each turn consumes at least one.

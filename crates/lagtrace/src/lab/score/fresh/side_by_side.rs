@@ -1,5 +1,5 @@
-//! Recordings made side by side: each in hosts of its own, and most of the time asleep. Those that
-//! depend on the load of the processors are made alone.
+//! Recordings made in parallel. This is possible because each has its own hosts and mostly sleeps.
+//! Recordings that depend on the load of the processors are made alone.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -12,16 +12,16 @@ use crate::interrupt::Interrupt;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job<'a> {
     pub(super) scenario: &'a Scenario,
-    /// The number of the recording among its scenario's, from 0.
+    /// The index of the recording among those of its scenario, from 0.
     pub(super) draw: u64,
 }
 
-/// The jobs still to be done.
+/// The remaining jobs.
 #[derive(Debug)]
 pub(super) struct Jobs<'a> {
     rest: Mutex<VecDeque<Job<'a>>>,
-    /// The lock held for reading by recordings that others may run beside, for writing by those
-    /// that run alone.
+    /// The lock that recordings hold: for reading if others may run in parallel, for writing if
+    /// they must run alone.
     machine: RwLock<()>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// Does one job after the other until there are none, or the user asks to stop.
+    /// Performs jobs one after the other until there are none left, or the user requests a stop.
     pub(super) fn work(&self, interrupt: &Interrupt, mut record: impl FnMut(&Job<'a>)) {
         while let Some(job) = self.next(interrupt) {
             if job.is_alone() {

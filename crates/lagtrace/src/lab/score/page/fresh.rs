@@ -1,5 +1,5 @@
-//! The outcome of recordings for a score: those that could not be made, those that were drawn
-//! again, and the folder that keeps those diagnosed wrongly.
+//! The outcome of making recordings for a score: recordings that could not be made, scenarios that
+//! were drawn again, and the folder with wrongly diagnosed recordings.
 
 use crate::lab::score::case::Case;
 use crate::lab::score::fresh::Refused;
@@ -29,8 +29,8 @@ fn refused(page: &mut Page, refused: &[Refused]) {
     }
 }
 
-/// Writes the number of recordings drawn again for want of proof, and the scenarios that were
-/// drawn again often.
+/// Writes the number of recordings drawn again because the proof rejected them, and the scenarios
+/// that were often drawn again.
 fn redrawn(page: &mut Page, score: &Score) {
     if score.redrawn.is_empty() {
         return;
@@ -54,7 +54,7 @@ fn redrawn(page: &mut Page, score: &Score) {
     }
 }
 
-/// Writes the folder of the recordings that are diagnosed wrongly.
+/// Writes the folder with the wrongly diagnosed recordings.
 fn kept(page: &mut Page, score: &Score) {
     let is_wrong = score.cases.iter().any(Case::is_wrong);
     if let Some(folder) = score.kept.as_ref().filter(|_| is_wrong) {

@@ -1,7 +1,7 @@
-//! The confusion matrix: the cause found first, by the cause expected.
+//! The confusion matrix: the cause found first, by the expected cause.
 //!
-//! Causes have long names, so columns have letters: a row whose cause also has a
-//! column begins with the letter of that column; a legend below explains the others.
+//! Causes have long names, so columns are labelled with letters. If a row's cause also has a
+//! column, the row begins with that column's letter; a legend below explains the other letters.
 
 use lagtrace_core::registry::Id;
 
@@ -10,7 +10,7 @@ use crate::lab::score::sum::Confused;
 use crate::render::page::{Page, Tone, length};
 use crate::render::table::{Align, Cell, Table, cell, dim, plain};
 
-/// The letter of the column of diagnoses without a finding.
+/// The letter of the column for diagnoses without a finding.
 const NOTHING: &str = "–";
 
 /// A row: the kind of case, and the expected cause, if any.
@@ -51,7 +51,7 @@ pub(super) fn write(page: &mut Page, confusion: &[Confused]) {
     legend(page, &rows, &keyed);
 }
 
-/// Splits the columns into parts that fit `room`, each of at least one column.
+/// Splits the columns into parts that fit into `room`, each with at least one column.
 fn parts<'k, 'a>(
     mut columns: &'k [Column<'a>],
     confusion: &[Confused],
@@ -160,8 +160,8 @@ fn legend(page: &mut Page, rows: &[Row<'_>], keyed: &[Column<'_>]) {
     }
 }
 
-/// Returns the letter of the column `n`: `a` to `z`, then `aa` and so on; [`NOTHING`] without
-/// a finding.
+/// Returns the letter of column `n`: `a` to `z`, then `aa` and so on; [`NOTHING`] if there is no
+/// finding.
 fn key(n: usize, found: Option<&str>) -> String {
     let letter = |n: usize| char::from(b'a' + (n % 26) as u8);
     match (found, n) {

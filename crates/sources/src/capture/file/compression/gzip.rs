@@ -33,7 +33,7 @@ enum Place {
     Header,
     /// Within a member's deflated data.
     Data,
-    /// Within damaged data, after everything before the damage was handed out.
+    /// Within damaged data, after everything before the damage was returned.
     Broken,
     /// At a member's trailer, which holds checksum and length.
     Trailer,

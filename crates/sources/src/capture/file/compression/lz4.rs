@@ -10,14 +10,14 @@ const FORMAT: &str = "lz4";
 
 /// Reads all frames of an input as one.
 pub(super) struct Frames {
-    /// `None` once all was read.
+    /// The decoder; `None` once everything was read.
     decoder: Option<FrameDecoder<Watched>>,
-    /// True if any of the current frame was read. Only the first frame is known
-    /// to exist before it is tried.
+    /// True if part of the current frame was read. Only the first frame is known to exist before it
+    /// is tried.
     is_within: bool,
 }
 
-/// An input that records that its end was reached: the decoder takes an end
+/// An input that records that its end was reached. This is needed because the decoder takes an end
 /// between two blocks for the end of the frame.
 struct Watched {
     input: Whole,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Data that compresses, of several blocks of zstd.
+/// Returns compressible data that spans several zstd blocks.
 fn plain() -> Vec<u8> {
     words(30_000)
 }

@@ -8,8 +8,7 @@ use super::{Fault, Whole};
 
 const FORMAT: &str = "zstd";
 
-/// Bytes of a frame that the decoder needs before it can say how much it wants
-/// next.
+/// Number of bytes of a frame that the decoder needs before it can report how many it needs next.
 const HEADER: usize = 5;
 
 /// Reads all frames of an input as one.
@@ -19,10 +18,10 @@ const HEADER: usize = 5;
 pub(super) struct Frames {
     input: Whole,
     decoder: Decoder<'static>,
-    /// Bytes that the decoder wants next: just up to the end of the current
-    /// block, so that nothing is lost of the blocks before a damaged one.
+    /// Number of bytes that the decoder asks for next. They end at the end of the current block, so
+    /// that no data is lost from the blocks before a damaged one.
     wanted: usize,
-    /// True if a frame was begun and not ended.
+    /// True if a frame was begun and has not ended.
     is_within: bool,
 }
 
@@ -64,7 +63,7 @@ impl Read for Frames {
     }
 }
 
-/// Converts an error of the library, which describes damage only in words.
+/// Converts an error of the library, which describes damage only as text.
 fn damaged(error: io::Error) -> io::Error {
     Fault::Damaged(FORMAT, error.to_string()).into()
 }
