@@ -87,7 +87,7 @@ pub(crate) fn join(client: &Namespace, server: &Namespace) -> Result<(), Error> 
 }
 
 /// Brings up a host's loopback and its device, with addresses and with the route to the other host.
-/// That route has the attributes that the scenario sets for it. If the path has routers, a route to
+/// The route has the attributes that the scenario sets for it. If the path has routers, a route to
 /// the routers is added.
 pub(crate) fn configure(
     namespace: &Namespace,

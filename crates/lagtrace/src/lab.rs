@@ -88,7 +88,7 @@ enum Action {
     },
 }
 
-/// Which scenario, and how far apart its hosts are.
+/// A scenario, and the distance between its hosts.
 #[derive(Debug, Args)]
 struct Choice {
     /// The scenario, or a file of the same form (*.toml)

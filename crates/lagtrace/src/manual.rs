@@ -10,7 +10,7 @@ use clap::{Args, Command};
 use crate::exit::Outcome;
 use crate::failure::Result;
 
-/// Which shell to complete for.
+/// The shell to complete for.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

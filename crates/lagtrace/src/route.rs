@@ -115,7 +115,7 @@ pub(crate) struct Options {
     foreign: refusal::Foreign,
 }
 
-/// How the probes are sent.
+/// Options for sending the probes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Probes")]
 struct Probes {
@@ -219,7 +219,7 @@ struct Look {
     mtu: bool,
 }
 
-/// How to ask.
+/// The kinds of probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Method {
     /// What suits the target and the privileges

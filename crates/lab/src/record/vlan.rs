@@ -1,5 +1,5 @@
 //! VLAN tags (IEEE 802.1Q) added to the frames of a capture, as on the mirror port of a switch.
-//! They are added afterwards because not every kernel that the lab runs on has VLAN devices.
+//! Tags are added afterwards because not every kernel that the lab runs on has VLAN devices.
 
 use std::fs;
 use std::path::Path;

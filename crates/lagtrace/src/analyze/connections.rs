@@ -16,7 +16,7 @@ use crate::{conclusion, render};
 use super::listing::Listing;
 use super::room;
 
-/// Which connections to list.
+/// Options that choose the connections to list.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct ConnectionOptions {

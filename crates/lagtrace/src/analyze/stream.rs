@@ -27,7 +27,7 @@ use crate::render::{self, Plot, Stream};
 /// Maximum number of packets of one connection that are kept.
 const MAX_SEGMENTS: usize = 1 << 20;
 
-/// How a connection is shown.
+/// A view of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum View {
     /// Each exchange's packets between client and server, the gap at fault marked

@@ -93,7 +93,7 @@ pub(crate) struct Options {
     pub(super) ipv6: bool,
 }
 
-/// How to ask.
+/// The kinds of probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Method {
     /// SYN where that is allowed, else connect; ICMP without a port

@@ -87,7 +87,7 @@ impl Late {
 struct Answered {
     /// The stretches in order.
     stretches: Vec<i64>,
-    /// How often the length of the stretches was doubled.
+    /// Number of times that the length of the stretches was doubled.
     doubled: u32,
     /// The stretch of the latest insertion.
     latest: Option<i64>,
