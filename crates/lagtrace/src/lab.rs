@@ -126,7 +126,13 @@ pub fn run() -> ExitCode {
 /// Returns the path of `lagtrace`, which is in the same folder as this program.
 fn lagtrace() -> Result<PathBuf> {
     let own = std::env::current_exe().context("find this program's own file")?;
-    Ok(own.with_file_name("lagtrace"))
+    let program = own.with_file_name("lagtrace");
+    if program.exists() {
+        return Ok(program);
+    }
+    let text = format!("there is no {}", program.display());
+    Err(Failure::new(text)
+        .hint("the lab runs the lagtrace that lies beside it: build or install both"))
 }
 
 impl Choice {

@@ -248,7 +248,7 @@ impl Session {
         observe(EventBody::Watched(standing.tally));
         observe(EventBody::Capture(self.seen));
         for missing in self.missing {
-            let text = format!("This kernel lacks {missing}.");
+            let text = format!("This kernel does not offer {missing}.");
             self.analyzer
                 .observe(conclusion::note("watch-missing", text));
         }

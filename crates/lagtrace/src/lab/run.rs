@@ -56,6 +56,8 @@ struct Diagnosis {
 /// Brings the scenario up, diagnoses its services and takes it down. The outcome is `Found` if a
 /// finding was not expected by the truth, or an expected one is missing.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    // Before anything is brought up.
+    lagtrace()?;
     let interrupt = Interrupt::listen()?;
     let lab = options.choice.bring_up()?;
     console.outcome("lab", &format!("up: {}", lab.scenario().title));

@@ -71,7 +71,7 @@ impl Watching {
         match Self::start(places) {
             Ok((watching, missing)) => {
                 for missing in missing {
-                    let text = format!("This kernel lacks {missing}.");
+                    let text = format!("This kernel does not offer {missing}.");
                     investigation.note("watch-missing", text);
                 }
                 Some(watching)

@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::command::program::lagtrace_lab;
+use crate::command::program::{lab_program, lagtrace_lab, run};
 
 /// Returns the repository's folder of this name.
 fn folder(name: &str) -> PathBuf {
@@ -135,4 +136,16 @@ fn a_part_of_the_recordings_can_be_scored() {
         broken.stderr.contains("is no label of a recording"),
         "{broken:#?}"
     );
+}
+
+#[test]
+fn a_lab_without_the_program_beside_it_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("lagtrace-lab");
+    fs::copy(lab_program(), &alone).unwrap();
+    let refused = run(Command::new(&alone).args(["run", "nagle-delayed-ack"])).expect(2);
+    let program = folder.path().join("lagtrace");
+    let told = format!("there is no {}", program.display());
+    assert!(refused.stderr.contains(&told), "{refused:#?}");
+    assert!(refused.stderr.contains("hint: "), "{refused:#?}");
 }
