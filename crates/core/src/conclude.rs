@@ -349,6 +349,7 @@ fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> 
     rank(findings, evidence, |finding| {
         account::weight(finding, &booked)
     });
+    particular::put_queue_behind(findings, |finding| account::claims_most(finding, &booked));
     // The certainty of the place has been noted by now. These causes do not explain the time, so
     // they are possible at most.
     for finding in findings.iter_mut() {

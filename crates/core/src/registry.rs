@@ -30,6 +30,7 @@ macro_rules! ids {
         $(option: $option:ident,)?
         $(is_blocking: $is_blocking:literal,)?
         $(is_place: $is_place:literal,)?
+        $(is_between_exchanges: $is_between_exchanges:literal,)?
         $(may_be_work: $may_be_work:literal,)?
         $(says_only_where: $says_only_where:literal,)?
     })*) => {
@@ -69,6 +70,7 @@ macro_rules! ids {
                         $(option: Some(SocketOption::$option),)?
                         $(is_blocking: $is_blocking,)?
                         $(is_place: $is_place,)?
+                        $(is_between_exchanges: $is_between_exchanges,)?
                         $(may_be_work: $may_be_work,)?
                         $(says_only_where: $says_only_where,)?
                         ..PLAIN
@@ -225,11 +227,13 @@ macro_rules! causes {
                 title: "Requests wait in the client for a connection that is free",
                 layer: Client,
                 waits: [],
+                is_between_exchanges: true,
             }
             ClientThink: "client-think" by client_think {
                 title: "The client pauses between requests that belong together",
                 layer: Client,
                 waits: [],
+                is_between_exchanges: true,
                 may_be_work: true,
                 says_only_where: true,
             }

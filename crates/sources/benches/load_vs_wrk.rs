@@ -1,9 +1,8 @@
 //! Comparison of our load with wrk's, in turn, on a real nginx on the loopback interface.
 //!
 //! `cargo bench -p lagtrace-sources --bench load_vs_wrk`; `LOAD_PAIRS` and `LOAD_SECONDS` change
-//! the number of pairs and the length of a run (7 pairs of 4 s), `LOAD_ENGINE=epoll` takes epoll
-//! instead of io_uring. Prints requests per second, the client's processor time per 100,000
-//! requests, and the medians of the paired ratios.
+//! the number of pairs and the length of a run (7 pairs of 4 s). Prints requests per second, the
+//! client's processor time per 100,000 requests, and the medians of the paired ratios.
 #![allow(clippy::print_stdout, missing_docs)]
 
 #[path = "../tests/servers/nginx.rs"]
@@ -130,7 +129,6 @@ fn lagtrace(address: SocketAddr, threads: usize, seconds: u64) -> Run {
         // Everything it does is counted, as with wrk.
         warm_up: Duration::ZERO,
         threads,
-        uses_rings: std::env::var("LOAD_ENGINE").map_or(true, |engine| engine != "epoll"),
         ..Plan::new(vec![lane])
     };
     let mut events = 0_u64;

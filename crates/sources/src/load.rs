@@ -23,7 +23,6 @@ mod mix;
 mod plan;
 mod recent;
 mod record;
-mod ring;
 mod sample;
 mod silence;
 mod socket;
@@ -55,7 +54,6 @@ use collector::Collector;
 use driver::Driver;
 use engine::{Engine, Stops, WorkerReport};
 use record::Batch;
-use ring::RingEngine;
 
 /// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -245,7 +243,7 @@ pub fn run(
     })
 }
 
-/// Runs one worker on its thread, with io_uring if it is available.
+/// Runs one worker on its thread.
 fn work(
     plan: &Plan,
     driver: Driver,
@@ -254,11 +252,8 @@ fn work(
     stops: Stops<'_>,
 ) -> Result<WorkerReport, LoadError> {
     let abandoned = stops.abandoned;
-    let report = match ring::queue(plan, driver.len()) {
-        Some(queue) => RingEngine::new(queue, plan, driver, clock, sender, stops)?.run(),
-        None => Engine::new(plan, driver, clock, sender, stops)?.run(),
-    };
-    report.map_err(|source| {
+    let engine = Engine::new(plan, driver, clock, sender, stops)?;
+    engine.run().map_err(|source| {
         abandoned.store(true, Ordering::Relaxed);
         LoadError::Epoll { source }
     })

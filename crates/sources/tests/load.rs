@@ -215,15 +215,12 @@ fn a_frozen_server_shows_in_the_tail_of_an_open_loop() {
 #[test]
 fn a_slow_server_is_as_slow_as_it_is() {
     let server = Server::start(fake::answer_after(ms(10)));
-    for uses_rings in [true, false] {
-        let mut plan = plan(vec![lane(server.address, 10)], 500);
-        plan.uses_rings = uses_rings;
-        let (summary, _) = measure(&plan);
-        let lane = &summary.lanes[0];
-        assert!(lane.latency.min() >= Some(ms(10)));
-        assert_eq!(lane.failed(), 0);
-        assert_eq!(lane.latency, lane.service);
-    }
+    let plan = plan(vec![lane(server.address, 10)], 500);
+    let (summary, _) = measure(&plan);
+    let lane = &summary.lanes[0];
+    assert!(lane.latency.min() >= Some(ms(10)));
+    assert_eq!(lane.failed(), 0);
+    assert_eq!(lane.latency, lane.service);
 }
 
 #[test]
@@ -242,37 +239,32 @@ fn a_long_body_arrives_whole_and_a_long_response_is_read_to_its_end() {
             let _ = stream.write_all(&body);
         }
     });
-    for uses_rings in [true, false] {
-        let mut lane = lane(server.address, 2);
-        lane.target.method = Method::Post;
-        lane.target.body = vec![b'b'; LEN];
-        let mut plan = plan(vec![lane], 20_000);
-        (plan.warm_up, plan.requests) = (ms(0), Some(6));
-        plan.uses_rings = uses_rings;
-        let (summary, _) = measure(&plan);
-        let lane = &summary.lanes[0];
-        assert_eq!(lane.responses(), 6, "{lane:?}");
-        assert!(
-            lane.received_bytes > lane.responses() * LEN as u64,
-            "{lane:?}"
-        );
-    }
+    let mut lane = lane(server.address, 2);
+    lane.target.method = Method::Post;
+    lane.target.body = vec![b'b'; LEN];
+    let mut plan = plan(vec![lane], 20_000);
+    (plan.warm_up, plan.requests) = (ms(0), Some(6));
+    let (summary, _) = measure(&plan);
+    let lane = &summary.lanes[0];
+    assert_eq!(lane.responses(), 6, "{lane:?}");
+    assert!(
+        lane.received_bytes > lane.responses() * LEN as u64,
+        "{lane:?}"
+    );
 }
 
 #[test]
 fn a_server_that_never_answers_gives_timeouts_with_their_age() {
     let server = Server::start(|mut stream| while fake::read_request(&mut stream).is_some() {});
-    for uses_rings in [true, false] {
-        let mut plan = plan(vec![lane(server.address, 5)], 600);
-        (plan.timeout, plan.uses_rings) = (ms(200), uses_rings);
-        let (summary, _) = measure(&plan);
-        let lane = &summary.lanes[0];
-        assert_eq!(summary.ending, Ending::Completed);
-        assert!(count(lane, RequestFailure::Timeout) >= 5, "{lane:?}");
-        assert_eq!(lane.responses(), 0);
-        assert_eq!(lane.latency.count(), lane.failed());
-        assert!(lane.latency.min() >= Some(ms(200)));
-    }
+    let mut plan = plan(vec![lane(server.address, 5)], 600);
+    plan.timeout = ms(200);
+    let (summary, _) = measure(&plan);
+    let lane = &summary.lanes[0];
+    assert_eq!(summary.ending, Ending::Completed);
+    assert!(count(lane, RequestFailure::Timeout) >= 5, "{lane:?}");
+    assert_eq!(lane.responses(), 0);
+    assert_eq!(lane.latency.count(), lane.failed());
+    assert!(lane.latency.min() >= Some(ms(200)));
 }
 
 #[test]

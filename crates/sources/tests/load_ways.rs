@@ -197,7 +197,7 @@ fn the_end_of_a_long_response_is_heard_however_much_waits_before_it() {
         let _ = stream.write_all(&vec![b'x'; 3_000_000]);
     });
     let mut plan = plan(server.address, 8);
-    (plan.requests, plan.threads, plan.uses_rings) = (Some(16), 1, false);
+    (plan.requests, plan.threads) = (Some(16), 1);
     plan.sockets.receive_buffer = Some(4 << 20);
     plan.duration = Duration::from_secs(20);
     plan.timeout = Duration::from_secs(2);

@@ -72,8 +72,7 @@ impl<'a> Booked<'a> {
     fn allocate(&mut self, findings: &[Finding]) -> Vec<u64> {
         let name = self.account.service.clone();
         let claims = findings.iter().map(|finding| {
-            // Time outside exchanges is not booked here.
-            if finding.service == name && finding.unit != Unit::Transfers {
+            if finding.service == name && is_booked(finding) {
                 self.claim(finding)
             } else {
                 0
@@ -292,13 +291,34 @@ pub(super) fn settle(
 /// Returns the weight of a finding: the time that it claims, or its cost if no time of it is
 /// booked.
 pub(super) fn weight(finding: &Finding, booked: &[Booked<'_>]) -> u64 {
-    let is_booked = booked
+    let has_account = booked
         .iter()
         .any(|service| service.account.service == finding.service);
     match &finding.location {
-        Some(location) if is_booked && finding.unit != Unit::Transfers => location.claimed_ns,
+        Some(location) if has_account && is_booked(finding) => location.claimed_ns,
         _ => finding.cost_ns,
     }
+}
+
+/// Returns true if the account books the time of `finding`: it books exchanges and what comes
+/// before them, and neither transfers nor the time between exchanges.
+fn is_booked(finding: &Finding) -> bool {
+    finding.unit != Unit::Transfers && !finding.cause.cause().is_between_exchanges
+}
+
+/// Returns true if `finding` claims most of the time of its service's exchanges.
+pub(super) fn claims_most(finding: &Finding, booked: &[Booked<'_>]) -> bool {
+    let of_service = booked
+        .iter()
+        .filter(|service| service.account.service == finding.service);
+    let exchanges = of_service.flat_map(|service| &service.account.exchanges);
+    let (mut claimed, mut whole) = (0_u128, 0_u128);
+    for booking in exchanges {
+        let claims = booking.claims.iter().filter(|c| c.cause == finding.cause);
+        claimed += claims.map(|c| u128::from(c.claimed_ns)).sum::<u128>();
+        whole += u128::from(booking.booked_ns);
+    }
+    claimed * 2 > whole
 }
 
 /// Returns the time of all services.

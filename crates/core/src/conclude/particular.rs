@@ -1,5 +1,6 @@
 //! The order of particular findings, which come before the general findings that they belong to.
 
+use crate::registry::Id;
 use crate::report::Finding;
 
 /// Moves particular findings right before the general finding that they belong to. If connection
@@ -22,5 +23,28 @@ pub(super) fn put_first(findings: &mut Vec<Finding>) {
             findings.insert(at, finding);
         }
         at += 1;
+    }
+}
+
+/// Moves the finding on requests that wait in the client right behind the cause of most of the
+/// exchanges' time: requests find no free connection because that cause keeps the connections
+/// busy. Work that has to be done is no such cause: only more connections help against it.
+pub(super) fn put_queue_behind(findings: &mut Vec<Finding>, is_most: impl Fn(&Finding) -> bool) {
+    let is_queue = |finding: &Finding| finding.cause == Id::ClientQueue;
+    let Some(from) = findings.iter().position(is_queue) else {
+        return;
+    };
+    let root = findings.iter().skip(from + 1).position(|finding| {
+        let cause = finding.cause.cause();
+        findings
+            .get(from)
+            .is_some_and(|queue| queue.service == finding.service)
+            && !cause.may_be_work
+            && !finding.locates
+            && is_most(finding)
+    });
+    if let Some(root) = root {
+        let queue = findings.remove(from);
+        findings.insert(from + root + 1, queue);
     }
 }

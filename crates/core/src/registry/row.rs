@@ -33,6 +33,9 @@ pub struct Cause {
     /// True if the row only locates time that no cause explains: it has no rule, and the account of
     /// time makes the finding.
     pub is_place: bool,
+    /// True if the time lies between exchanges, where no account books it: a client that waits
+    /// before it sends. Such a cause claims nothing of the exchanges.
+    pub(crate) is_between_exchanges: bool,
     /// True if the time may be work that has to be done, so that no latency without it can be
     /// predicted.
     pub(crate) may_be_work: bool,
@@ -130,6 +133,7 @@ pub(super) const PLAIN: Cause = Cause {
     option: None,
     is_blocking: false,
     is_place: false,
+    is_between_exchanges: false,
     may_be_work: false,
     says_only_where: false,
 };

@@ -22,9 +22,7 @@ met a thousand users meets as many requests as there are connections. With
 was due: that is what users see. Both are printed where they differ.
 
 A timeout counts with its age. Where the generator itself was the limit, the
-report says so and judges nothing. It takes least where kept connections in
-clear text have one request each under way: io_uring drives them where the
-kernel has it for us; TLS, HTTP/2, pipelines and --fresh are on epoll.
+report says so and judges nothing.
 
 Examples:
   lagtrace load http://shop.example:8080/

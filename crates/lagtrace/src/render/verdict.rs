@@ -200,10 +200,11 @@ fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     Some(format!("{whom}, {share} of all {whose} time"))
 }
 
-/// Returns the finding's share of the time of all services, if there are several.
+/// Returns the finding's share of the time of all services, if there are several and the time is in
+/// their accounts.
 fn of_all_services(finding: &Finding, report: &Report) -> Option<String> {
     let location = finding.location.as_ref()?;
-    (report.account.len() > 1).then(|| {
+    (report.account.len() > 1 && location.claimed_ns > 0).then(|| {
         format!(
             " Share of the time of all {} services together: {}.",
             report.account.len(),

@@ -314,12 +314,12 @@ fn several_urls_are_asked_by_weight_and_told_apart() {
         "100",
     ];
     let more = ["-c", "2", "-t", "1", "-b", "a=1; b=2", "--format", "json"];
-    let rings = lagtrace(arguments.iter().chain(&more)).expect(1).json();
+    let single = lagtrace(arguments.iter().chain(&more)).expect(1).json();
     let piped = ["--pipeline", "3"];
     let piped = lagtrace(arguments.iter().chain(&more).chain(&piped))
         .expect(1)
         .json();
-    for report in [rings, piped] {
+    for report in [single, piped] {
         let run = &report["load"];
         assert_eq!(
             (&run["responses"], &run["failed"]),

@@ -1,8 +1,7 @@
 //! The policy of one worker: which operations its connections perform, and when. There is no I/O,
 //! and the time is passed in.
 //!
-//! The engine reports socket events and immediately carries out the [`Command`]s in order. A
-//! different engine needs no other interface.
+//! The engine reports socket events and immediately carries out the [`Command`]s in order.
 
 mod ending;
 mod happened;
@@ -192,11 +191,6 @@ impl Driver {
             }
         }
         wake
-    }
-
-    /// Returns the time at which the next periodic check is due.
-    pub(super) fn next_check(&self) -> Timestamp {
-        self.next_check
     }
 
     /// Performs all actions that are due at `now`; returns true if these included the periodic

@@ -5,8 +5,6 @@ mod outgoing;
 mod reading;
 mod watching;
 
-pub(super) use commands::MAX_TIME_WAITS;
-
 use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroU64;
@@ -38,7 +36,7 @@ const READ_LEN: usize = 64 * 1024;
 /// Maximum number of events returned by one wait.
 const MAX_EVENTS: usize = 64;
 /// Minimum number of records that are passed on as a batch before the periodic check.
-pub(super) const BATCH_LEN: usize = 512;
+const BATCH_LEN: usize = 512;
 
 /// Flags that end a run early.
 #[derive(Debug)]
@@ -51,7 +49,7 @@ pub(super) struct Stops<'a> {
 
 impl Stops<'_> {
     /// Stops a worker if one of the flags is set.
-    pub(super) fn heed(&self, driver: &mut Driver, now: Timestamp) {
+    fn heed(&self, driver: &mut Driver, now: Timestamp) {
         if self.abandoned.load(Ordering::Relaxed) {
             driver.stop(now, Duration::ZERO);
         } else if self.by_caller.load(Ordering::Relaxed) {
@@ -61,7 +59,7 @@ impl Stops<'_> {
 }
 
 /// Passes the worker's records since the last call to the collector.
-pub(super) fn hand_over(driver: &mut Driver, batches: &SyncSender<Batch>) {
+fn hand_over(driver: &mut Driver, batches: &SyncSender<Batch>) {
     if !driver.batch().is_empty() {
         // The collector outlives all workers; if it does not, nobody listens.
         let _ = batches.send(driver.take_batch());
@@ -110,10 +108,10 @@ pub(super) struct Engine<'a> {
 
 /// The socket settings of a lane's connections, and the requests they carry.
 #[derive(Debug)]
-pub(super) struct LaneSockets {
-    pub(super) plan: SocketPlan,
+struct LaneSockets {
+    plan: SocketPlan,
     /// The bytes to send, for each of the plan's URLs.
-    pub(super) requests: Vec<Vec<u8>>,
+    requests: Vec<Vec<u8>>,
     /// The TLS peer, if the URL requires TLS.
     peer: Option<TlsPeer>,
     is_http2: bool,
@@ -129,7 +127,7 @@ impl LaneSockets {
     }
 
     /// Returns the settings of all lanes of `plan` for the worker with `driver`.
-    pub(super) fn of(plan: &Plan, driver: &Driver) -> Result<Vec<Self>, TlsError> {
+    fn of(plan: &Plan, driver: &Driver) -> Result<Vec<Self>, TlsError> {
         let lanes = plan.lanes.iter().enumerate().map(|(number, lane)| {
             Ok(Self {
                 plan: SocketPlan::new(plan, lane, driver.connections_before(number)),
@@ -292,7 +290,7 @@ impl<'a> Engine<'a> {
 }
 
 /// Returns the processor time of this thread.
-pub(super) fn thread_cpu() -> Duration {
+fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),

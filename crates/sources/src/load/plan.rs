@@ -70,8 +70,6 @@ pub struct Plan {
     /// True if the kernel timestamps requests, up to a thousand per second on each thread, to split
     /// their time into stages.
     pub stamps: bool,
-    /// True if io_uring may be used if the kernel supports it.
-    pub uses_rings: bool,
 }
 
 impl Plan {
@@ -96,7 +94,6 @@ impl Plan {
             is_observed: false,
             keeps_cookies: false,
             stamps: false,
-            uses_rings: true,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::load::driver::{Command, Slot};
 
 /// Maximum number of connections that are closed with FIN; further ones are closed with RST. Each
 /// FIN leaves a local port in TIME-WAIT for a minute, and there are about 28,000 ports.
-pub(in crate::load) const MAX_TIME_WAITS: u32 = 5_000;
+const MAX_TIME_WAITS: u32 = 5_000;
 
 impl Engine<'_> {
     /// Carries out the driver's commands, in order.
