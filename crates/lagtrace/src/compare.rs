@@ -20,8 +20,8 @@ use crate::render;
 /// What to compare.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Reports are made with `--format json -o FILE`. Compare runs of the same rate
-(`diagnose --rate`), or of the same number of connections.
+Make reports with `--format json -o FILE`. Compare runs with the same rate
+(`diagnose --rate`) or the same number of connections.
 
 Examples:
   lagtrace compare before.json after.json

@@ -16,7 +16,7 @@ pub(crate) struct Tls {
     /// Accept any certificate
     #[arg(short = 'k', long)]
     insecure: bool,
-    /// Trust the authorities in FILE (PEM) and not those of this host
+    /// Trust the authorities in FILE (PEM) instead of those of this host
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
 }

@@ -30,7 +30,7 @@ const MAX_SEGMENTS: usize = 1 << 20;
 /// A view of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum View {
-    /// Each exchange's packets between client and server, the gap at fault marked
+    /// The packets of each exchange between client and server, with the wait of the finding marked
     Ladder,
     /// Both directions' bytes as text, as Wireshark follows a stream
     Text,

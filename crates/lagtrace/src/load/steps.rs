@@ -16,17 +16,17 @@ const SHORTEST: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Steps")]
 pub(super) struct Steps {
-    /// Find the knee: ever more connections, each time as many times more; -d
-    /// is for all steps together
+    /// Find the knee: more connections in each step, by a constant factor; -d is the time of all
+    /// steps together
     #[arg(long, value_name = "FROM..TO", value_parser = connections)]
     #[arg(conflicts_with_all = ["rate", "ramp", "hdr", "requests"])]
     sweep: Option<(u32, u32)>,
-    /// Find the knee: an ever higher rate, each time as much higher; -d is for
-    /// all steps together
+    /// Find the knee: a higher rate in each step, by a constant amount; -d is the time of all steps
+    /// together
     #[arg(long, value_name = "FROM..TO", value_parser = rates)]
     #[arg(conflicts_with_all = ["rate", "hdr", "requests"])]
     ramp: Option<(f64, f64)>,
-    /// Steps of --sweep and --ramp
+    /// Number of steps of --sweep and --ramp
     #[arg(long, value_name = "N", default_value_t = 8)]
     #[arg(value_parser = clap::value_parser!(u8).range(2..=32))]
     steps: u8,

@@ -19,12 +19,12 @@ pub(super) struct Urls {
     #[arg(
         value_name = "URL",
         required_unless_present = "urls",
-        help = "The service, http[s]://HOST[:PORT]/PATH; several of one scheme, host and port are \
-                asked for in turn on the same connections, as WEIGHT@URL so often beside the \
-                others; /PATH is of the first one's host"
+        help = "The service, http[s]://HOST[:PORT]/PATH. Several URLs of one scheme, host and port \
+                are requested in turn on the same connections. WEIGHT@URL sets a relative \
+                frequency; /PATH alone means the host of the first URL"
     )]
     url: Vec<String>,
-    /// Ask also for the URLs in FILE, one a line as above; # begins a comment
+    /// Also request the URLs in FILE, one per line as above; # begins a comment
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
 }

@@ -25,11 +25,11 @@ const LONGEST: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Queueing")]
 pub(super) struct Loaded {
-    /// Probe again while URL is loaded, for a minute at most: what takes longer
-    /// then are queues, and where they are
+    /// Probe again during a load on URL, for at most a minute: probes that take longer show queues,
+    /// and where they are
     #[arg(long, value_name = "URL")]
     pub(super) loaded: Option<String>,
-    /// Connections of that load, each asking again as soon as it was answered
+    /// Connections of that load; each sends its next request after each response
     #[arg(long, default_value_t = 100, value_name = "N", requires = "loaded")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=2_000))]
     connections: u32,
