@@ -34,7 +34,7 @@ pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
     (facts.left_out > 0).then(|| Remark {
         id: "sockets-left-out".to_owned(),
         text: format!(
-            "Only the first {} sockets are here: choose some by --port, --pid or --name.",
+            "Only the first {} sockets are shown: select some with --port, --pid or --name.",
             facts.list.len()
         ),
     })
