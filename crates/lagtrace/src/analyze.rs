@@ -165,8 +165,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let limit = options.count.unwrap_or(u64::MAX);
     if let Some(number) = options.stream {
         let [path] = options.files.as_slice() else {
-            let failure = Failure::new("--stream shows a connection of one file");
-            return Err(failure.hint("connections are numbered in each file anew: name one"));
+            let failure = Failure::new("--stream shows a connection of a single file");
+            return Err(failure.hint("each file numbers its connections separately: give one file"));
         };
         let views = &options.show;
         return stream::run(path, number, views, limit, &progress, &interrupt, console);
@@ -352,7 +352,7 @@ fn reading(
         }
         analyzer.observe(conclusion::note(
             "interrupted",
-            format!("Interrupted after {packets} packets: the rest was not read."),
+            format!("Interrupted after {packets} packets; the rest was not read."),
         ));
     }
     let mut report = analyzer.finish();

@@ -153,7 +153,7 @@ fn tell_losses(outcome: &LiveOutcome, console: &Console) {
         if let Some(lost @ 1..) = summary.dropped {
             let lost = words::plural(lost, "packet");
             console.note(&format!(
-                "{lost} were lost on {}: try a filter, or -s 256",
+                "{lost} were dropped on {}: use a filter, or -s 256",
                 summary.name
             ));
         }

@@ -53,13 +53,13 @@ pub(crate) fn read(path: &Path) -> Result<Report> {
     let report: Report = serde_json::from_slice(&text).map_err(|error| {
         if let Some(cause) = unknown_cause(&text) {
             return Failure::new(format!(
-                "{name} names a cause that is not known here: {cause}"
+                "{name} contains a cause that this version does not know: {cause}"
             ))
-            .hint("a newer version of lagtrace wrote it: read it with that one");
+            .hint("a newer version of lagtrace wrote it: use that version to read it");
         }
         Failure::from(error)
-            .during(format!("{name} is no report of lagtrace"))
-            .hint("reports are made with `lagtrace diagnose URL --format json -o FILE`")
+            .during(format!("{name} is not a report of lagtrace"))
+            .hint("make reports with `lagtrace diagnose URL --format json -o FILE`")
     })?;
     if (OLDEST..=SCHEMA).contains(&report.schema) {
         return Ok(report);
@@ -137,7 +137,7 @@ mod tests {
         for text in [&report(known), "[]", "no JSON"] {
             let failure = refused(text);
             assert!(
-                failure.to_string().contains("no report of lagtrace"),
+                failure.to_string().contains("not a report of lagtrace"),
                 "{failure}"
             );
         }

@@ -138,5 +138,5 @@ fn rate(text: &str) -> std::result::Result<f64, String> {
     text.parse()
         .ok()
         .filter(|rate: &f64| rate.is_finite() && *rate > 0.0 && *rate <= 1e6)
-        .ok_or_else(|| format!("`{text}` is no rate: give requests a second, up to 1000000"))
+        .ok_or_else(|| format!("`{text}` is not a rate: give requests per second, up to 1000000"))
 }

@@ -132,7 +132,7 @@ fn lagtrace() -> Result<PathBuf> {
     }
     let text = format!("there is no {}", program.display());
     Err(Failure::new(text)
-        .hint("the lab runs the lagtrace that lies beside it: build or install both"))
+        .hint("lagtrace-lab runs the lagtrace in its own directory: build or install both"))
 }
 
 impl Choice {
@@ -163,7 +163,7 @@ fn up(choice: &Choice, console: &Console) -> Result<Outcome> {
     for (name, url) in urls {
         writeln!(text, "{name:14} {inside} lagtrace diagnose {url}").ok();
     }
-    writeln!(text, "take it down:  sudo lagtrace-lab down {}", run.id).ok();
+    writeln!(text, "stop it:  sudo lagtrace-lab down {}", run.id).ok();
     print(&text, console)
 }
 

@@ -462,7 +462,8 @@ fn server(ledger: &Ledger) -> Layer {
         );
     }
     if ledger.unread * 2 > ledger.count {
-        let line = "its protocol is not decoded, so who waits for whom is not known".to_owned();
+        let line = "its protocol is not decoded, so it is not known which end waits for the other"
+            .to_owned();
         return layer("server", LayerState::NotMeasured, line, SEEN);
     }
     let line = format!("its own waits took {}", at_most(ledger, &SERVERS));

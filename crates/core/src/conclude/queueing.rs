@@ -213,7 +213,7 @@ mod tests {
             (
                 syn,
                 (9.0, 0.1, 0.0, 0.0),
-                &["probe-queueing ", "on the way"][..],
+                &["probe-queueing ", "on the path"][..],
             ),
             (
                 syn,
@@ -228,7 +228,7 @@ mod tests {
             (
                 http,
                 (40.0, 0.1, 30.0, 9.0),
-                &["probe-queueing ", "connections alone"],
+                &["probe-queueing ", "even connections"],
             ),
             (
                 http,

@@ -251,7 +251,7 @@ mod tests {
         let text = step(&far).expect("one step is most of it");
         assert_eq!(
             text,
-            "89.0 ms of its 92.0 ms lie between hop 1 (10.0.0.1) and hop 3 (10.0.0.3)"
+            "89.0 ms of its 92.0 ms are between hop 1 (10.0.0.1) and hop 3 (10.0.0.3)"
         );
         let even = [hop(1, 10, 8, 8), hop(2, 20, 8, 8), hop(3, 30, 8, 8)];
         assert_eq!(step(&even), None);

@@ -211,7 +211,7 @@ fn assemble(
 fn absent(number: u64, count: u64) -> Failure {
     let failure = Failure::new(format!("the capture has no TCP stream {number}"));
     match count.checked_sub(1) {
-        None => failure.hint("it holds no TCP connection"),
+        None => failure.hint("it contains no TCP connection"),
         Some(last) => failure.hint(format!(
             "its streams are 0 to {last}, as Wireshark's tcp.stream"
         )),

@@ -154,7 +154,7 @@ fn default_folder() -> Result<&'static Path> {
     if folder.is_dir() {
         return Ok(folder);
     }
-    let hint = "name a folder of recordings, or make one: sudo lagtrace-lab record --all";
+    let hint = "give a folder of recordings, or make one: sudo lagtrace-lab record --all";
     Err(Failure::new(format!("there is no folder `{CORPUS}` here")).hint(hint))
 }
 

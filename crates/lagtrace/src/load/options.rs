@@ -175,7 +175,7 @@ fn method(text: &str) -> std::result::Result<Method, String> {
     Method::of(text).ok_or_else(|| {
         let known: Vec<&str> = Method::ALL.iter().map(|method| method.as_str()).collect();
         format!(
-            "`{text}` is no method that lagtrace sends: {}",
+            "`{text}` is not a method that lagtrace sends: {}",
             known.join(", ")
         )
     })
@@ -190,7 +190,7 @@ fn cookies(text: &str) -> std::result::Result<String, String> {
         Ok(text.trim().to_owned())
     } else {
         Err(format!(
-            "`{text}` holds no cookies: write them as NAME=VALUE; NAME=VALUE"
+            "`{text}` contains no cookies: write them as NAME=VALUE; NAME=VALUE"
         ))
     }
 }
@@ -210,7 +210,7 @@ fn field(text: &str) -> std::result::Result<String, String> {
             Ok(format!("{name}: {}", value.trim()))
         }
         _ => Err(format!(
-            "`{text}` is no header field: write it as NAME: VALUE"
+            "`{text}` is not a header field: write it as NAME: VALUE"
         )),
     }
 }

@@ -65,7 +65,7 @@ impl Steps {
         };
         let whole = (plan.warm_up + plan.duration) / loads.len() as u32;
         if whole < SHORTEST {
-            let hint = "make -d longer, or take fewer --steps";
+            let hint = "use a longer -d, or fewer --steps";
             return Err(Failure::new("there is less than half a second for each step").hint(hint));
         }
         let warm_up = given_warm_up.unwrap_or(warm_up(whole));
@@ -98,7 +98,7 @@ fn connections(text: &str) -> std::result::Result<(u32, u32), String> {
     range(text, |text| {
         text.parse().ok().filter(|n| (1..=60_000).contains(n))
     })
-    .ok_or_else(|| format!("`{text}` is no range of connections: write it as 1..256"))
+    .ok_or_else(|| format!("`{text}` is not a range of connections: write it as 1..256"))
 }
 
 fn rates(text: &str) -> std::result::Result<(f64, f64), String> {
@@ -107,7 +107,7 @@ fn rates(text: &str) -> std::result::Result<(f64, f64), String> {
             .ok()
             .filter(|rate: &f64| rate.is_finite() && *rate > 0.0 && *rate <= 1e6)
     })
-    .ok_or_else(|| format!("`{text}` is no range of rates: write it as 100..2000"))
+    .ok_or_else(|| format!("`{text}` is not a range of rates: write it as 100..2000"))
 }
 
 fn range<T: PartialOrd>(text: &str, part: impl Fn(&str) -> Option<T>) -> Option<(T, T)> {

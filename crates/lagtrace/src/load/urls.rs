@@ -45,8 +45,8 @@ impl Urls {
             all.push(next);
         }
         if all.is_empty() {
-            Err(Failure::new("the file of --urls holds no URL")
-                .hint("write one a line, as http[s]://HOST[:PORT]/PATH or WEIGHT@URL"))
+            Err(Failure::new("the file of --urls contains no URL")
+                .hint("write one URL per line, as http[s]://HOST[:PORT]/PATH or WEIGHT@URL"))
         } else {
             Ok(all)
         }
@@ -73,7 +73,7 @@ fn weighted(text: &str, first: Option<&Url>) -> Result<WeightedUrl> {
         _ => ("1", text),
     };
     let wrong = || {
-        let told = format!("`{weight}` is no weight");
+        let told = format!("`{weight}` is not a weight");
         Failure::new(told).hint("a weight is a number from 1 to 1,000,000, as in 3@http://…")
     };
     let weight = weight.parse().map_err(|_| wrong())?;

@@ -42,7 +42,7 @@ impl Options {
             return Ok(None);
         };
         if self.count == Some(0) {
-            let told = "--loaded takes an end, and `--count 0` has none";
+            let told = "--loaded needs a limited number of probes, and `--count 0` has no limit";
             return Err(Failure::new(told).hint("name a count"));
         }
         let url: Url = text
@@ -86,7 +86,7 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool, mut sink: impl FnMut(Event)) -
     if let Some(text) = remark(&summary) {
         sink(conclusion::note("load-failed", text));
     } else if !stop.load(Ordering::Relaxed) {
-        let text = "The load ended after a minute, and the probes beside it with it.";
+        let text = "The load ended after a minute, and its probes ended with it.";
         sink(conclusion::note("load-over", text.to_owned()));
     }
     Ok(())
@@ -100,7 +100,7 @@ fn remark(summary: &Summary) -> Option<String> {
     let answered: u64 = summary.lanes.iter().map(load::LaneSummary::responses).sum();
     match (summary.ending, answered) {
         (Ending::NothingConnected(failure), _) => Some(format!(
-            "No connection of the load could be made ({}): there was no load.",
+            "No connection of the load succeeded ({}), so there was no load.",
             failure.name()
         )),
         (_, 0) => Some("No request of the load was answered.".to_owned()),

@@ -141,8 +141,8 @@ impl Options {
         ];
         let swept: Vec<&str> = swept.iter().filter(|(is, _)| *is).map(|s| s.1).collect();
         if swept.len() > 1 {
-            let told = format!("{} cannot be swept at once", swept.join(" and "));
-            return Err(Failure::new(told).hint("give one of them several values, the others one"));
+            let told = format!("{} cannot be swept together", swept.join(" and "));
+            return Err(Failure::new(told).hint("give several values to only one of them"));
         }
         Ok(Plan::Steady(plan))
     }
@@ -154,8 +154,8 @@ impl Options {
         tls: Option<&TlsClient>,
     ) -> Result<RequestPlan> {
         if !self.packet.is_usual() {
-            let told = "`--method tls` and `--method http` leave their packets to the kernel";
-            return Err(Failure::new(told).hint("leave out the options for packets"));
+            let told = "with `--method tls` and `--method http` the kernel makes the packets";
+            return Err(Failure::new(told).hint("leave out the packet options"));
         }
         let ask = match (self.method, self.request.head) {
             (Method::Tls, _) => {
@@ -225,7 +225,7 @@ impl Options {
         let packet = &self.packet;
         let told = match method {
             _ if packet.has_flags() && method != SteadyMethod::Syn => {
-                "--flags and --matrix choose segments, and only `--method syn` sends such"
+                "--flags and --matrix need `--method syn`"
             }
             SteadyMethod::Connect if packet.size.is_some() => {
                 "--size has no meaning for `--method connect`: the kernel's SYN carries no payload"
@@ -238,7 +238,7 @@ impl Options {
             }
             _ => return Ok(()),
         };
-        Err(Failure::new(told).hint("leave one of them out, or ask by another method"))
+        Err(Failure::new(told).hint("leave one of them out, or use another method"))
     }
 
     /// Returns true if another method may replace the best one when it is not permitted. This is

@@ -136,8 +136,10 @@ impl Options {
     /// Returns the requested calls: their callers, and the sockets that they are made on.
     pub(super) fn calls(&self) -> Result<CallOptions> {
         if let Some(path) = self.ends.iter().find(|text| is_path(text)) {
-            let refusal = anyhow::anyhow!("--trace does not know calls by the path {path}");
-            return Err(Failure::from(refusal).hint("choose by --pid or --name, with -x"));
+            let refusal = anyhow::anyhow!("--trace cannot select by the path {path}");
+            return Err(
+                Failure::from(refusal).hint("select with --pid or --name, together with -x")
+            );
         }
         Ok(CallOptions {
             choice: self.choice()?,
@@ -195,10 +197,11 @@ impl Options {
         Groups::find(&asked).map(Some).map_err(|error| {
             let hint = match error {
                 GroupError::NoCgroup(_) => {
-                    "give it as `cat /proc/PID/cgroup` has it behind `0::`, or as it is mounted; `systemd-cgls` lists them"
+                    "give the path after `0::` in /proc/PID/cgroup, or the mounted path; \
+                     `systemd-cgls` lists control groups"
                 }
                 GroupError::NoContainer(_) => {
-                    "`docker ps`, `podman ps` and `crictl ps` list the ids of those that run"
+                    "`docker ps`, `podman ps` and `crictl ps` list the ids of running containers"
                 }
                 GroupError::ManyContainers { .. } => "give more digits of the id",
             };
