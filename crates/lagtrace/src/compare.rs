@@ -128,7 +128,7 @@ mod tests {
         let report = |finding| format!(r#"{{"schema": 1, "findings": [{finding}]}}"#);
         let failure = refused(&report(newer));
         assert!(
-            failure.to_string().contains("not known here: gremlins"),
+            failure.to_string().contains("does not know: gremlins"),
             "{failure}"
         );
         let hint = failure.hint_text().unwrap_or_default();

@@ -27,8 +27,8 @@ const WORDING: Wording = Wording {
 const UNCOMPARED: Wording = Wording {
     ruled_out: &[(
         Id::FirewallDrop,
-        "an answer came; a packet filter that rejects by reset would look the same where nothing \
-         else of the host is seen",
+        "an answer came; a packet filter that rejects by reset looks the same unless other packets \
+         of the host are seen",
     )],
     ..WORDING
 };

@@ -12,9 +12,9 @@ use crate::report::{Evidence, EvidenceKind};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
-    summary: "A link on the path takes no full packets, and the router before it does not say so: \
-        in {affected} exchanges full segments were lost each time they were sent, {passed}. Small \
-        segments pass. That took {saved} (median).",
+    summary: "A link on the path drops full-size packets, and the router before it does not report \
+              this: in {affected} exchanges full segments were lost each time they were sent, \
+              {passed}. Small segments get through. This cost {saved} (median).",
     ruled_out: &[
         (
             Id::PacketLoss,

@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "client",
-            "measure with the longer route in mind: fewer round trips, a nearer server",
+            "if the longer route stays: fewer round trips, or a nearer server",
         ),
     ],
 };

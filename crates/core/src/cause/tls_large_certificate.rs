@@ -24,7 +24,7 @@ const WORDING: Wording = Wording {
         ),
         (Id::PacketLoss, "nothing of the flight was retransmitted"),
     ],
-    overturned_by: "a handshake with the same certificates whose flight comes in one go",
+    overturned_by: "a handshake with the same certificates whose flight arrives without a gap",
     fix: &[
         (
             "server",
@@ -33,7 +33,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "compress certificates (RFC 8879) where both sides can",
+            "compress certificates (RFC 8879) if both sides support it",
         ),
         (
             "server",

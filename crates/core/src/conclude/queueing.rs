@@ -218,7 +218,7 @@ mod tests {
             (
                 syn,
                 (1.0, 8.0, 0.0, 0.0),
-                &["probe-queueing-own", "before this host's own device"],
+                &["probe-queueing-own", "this host's own device"],
             ),
             (
                 http,

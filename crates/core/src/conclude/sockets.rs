@@ -335,7 +335,7 @@ mod tests {
         };
         let (dropped, text) = two([(0, 7), (0, 7)]);
         assert_eq!(dropped, Some(0));
-        assert!(text.contains("none of them in 2 looks") && !text.contains("slowly"));
+        assert!(text.contains("none of them during the 2 samples") && !text.contains("slowly"));
         let (dropped, text) = two([(99_000, 7), (0, 12)]);
         assert_eq!(dropped, Some(5));
         assert!(text.contains("5 datagrams") && text.contains("full in 1 of 2 samples"));

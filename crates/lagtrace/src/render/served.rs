@@ -196,7 +196,7 @@ mod tests {
     fn both_views_stand_side_by_side() {
         let text = letter(0, 100);
         for part in [
-            "480 of 500 requests found again in the kernel",
+            "480 of 500 requests were joined to the kernel",
             "agree on the server's time for all of them",
             "held for an ACK",
             "44.0 ms",

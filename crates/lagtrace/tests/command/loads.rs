@@ -166,7 +166,7 @@ fn steps_are_a_table_with_a_knee_or_a_reason_why_not() {
     ]);
     let text = text.expect(0).stdout;
     assert!(
-        text.contains("offered/s") && text.contains("Too few steps"),
+        text.contains("offered/s") && text.contains("too few steps"),
         "{text}"
     );
     let short = lagtrace(["load", &server.url(), "--ramp", "1..9", "-d", "1s"]).expect(2);
